@@ -30,7 +30,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from beam_pipeline.beam_patches import EVERY_ENGINE, silent_connections
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError
+from beam_pipeline.core.errors import OUTAGE, AnotherJobError, ConversionError, UsageError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name
 from beam_pipeline.terminal import say
@@ -362,6 +362,16 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
             f"({reason}). Start one beside each TaskManager, "
             "`python -m beam_pipeline.engines.worker_pool`, in an environment that beam-tfrecord is installed in"
         )
+    master = _master(options)
+    ids = () if not master or _answers(master) else (OUTAGE,)
     return ConversionError(
-        f"the job failed on Flink: {reason}. The logs of its TaskManagers and workers have the rest"
+        f"the job failed on Flink: {reason}. The logs of its TaskManagers and workers have the rest",
+        ids,
     )
+
+
+def _answers(master: str) -> bool:
+    """True if a cluster is there."""
+    with contextlib.suppress(OSError, ValueError):
+        return bool(_rest(master, "overview"))
+    return False

@@ -114,7 +114,7 @@ class FileSystem(ABC):
         """
         return self.size_of(uri) == size
 
-    def is_older(self, uri: str, size: int, other: str) -> bool:
+    def is_older(self, uri: str, size: int, later: str) -> bool:
         """Tells, without reading, that a file has this length and was not written after another one.
 
         False where the storage cannot tell.

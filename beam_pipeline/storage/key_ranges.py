@@ -116,7 +116,7 @@ def find_key_ranges(
     name = first(*within)
     if name is None:
         return KeyRanges((), 1, 1)
-    parts = [_Part(*within, name, len(prefix), 1.0).settled()]
+    parts = [_Part(*within, name, len(prefix), 1.0).narrowed()]
     allowed = PROBES_PER_RANGE * wanted + len(name)
     probes, rounds = 1, 1
     while len(parts) < wanted:
@@ -128,7 +128,7 @@ def find_key_ranges(
             zip(heavy, map_probes(lambda probe: first(probe.start, probe.end), asked), strict=True)
         )
         parts = [
-            after.settled()
+            after.narrowed()
             for index, part in enumerate(parts)
             for after in (part.learn(answers[index]) if index in answers else (part,))
         ]
@@ -199,7 +199,7 @@ class _Part:
             return (replace(self, same=self._tried, step=2 * self.step),)
         return (replace(self, most=len(commonprefix((self.name, later)))),)
 
-    def settled(self) -> _Part:
+    def narrowed(self) -> _Part:
         """Returns the range with the conclusions that need no request: no name is beyond its end."""
         part = self
         while part.end and part.point >= part.end:

@@ -141,12 +141,12 @@ class LocalFiles(FileSystem):
         except (FileNotFoundError, IsADirectoryError):
             return False
 
-    def is_older(self, uri: str, size: int, other: str) -> bool:
+    def is_older(self, uri: str, size: int, later: str) -> bool:
         """Compares the times of the last change; a pipe or folder is none. Raises FileNotFoundError."""
         status = os.stat(uri)
         if status.st_size != size or not stat.S_ISREG(status.st_mode):
             return False
-        return status.st_mtime_ns <= os.stat(other).st_mtime_ns
+        return status.st_mtime_ns <= os.stat(later).st_mtime_ns
 
     def free_bytes(self, folder: str) -> int | None:
         """Returns the bytes that the file system of a folder has left for this user, if it says so."""

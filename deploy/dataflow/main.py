@@ -66,7 +66,7 @@ def _translated(argv: Sequence[str]) -> Iterator[str]:
             today = datetime.now(timezone.utc).date().isoformat()
             yield f"{name}={value.replace(_DATE, today)}"
         elif option.repeated:
-            yield from (f"{name}={one}" for one in _values(name, value))
+            yield from (f"{name}={item}" for item in _values(name, value))
         else:
             yield token
 
@@ -84,7 +84,7 @@ def _values(name: str, value: str) -> list[str]:
         values = json.loads(value)
     except ValueError as error:
         raise UsageError(f"{name[2:]} is {value!r}, which is no JSON: {error}") from error
-    if not values or not all(isinstance(one, str) for one in values):
+    if not values or not all(isinstance(item, str) for item in values):
         raise UsageError(f"{name[2:]} is {value!r}; expected a JSON list of strings, at least one")
     return list(values)
 

@@ -1,4 +1,4 @@
-"""Converts the same images on Dataflow and here, and compares bytes, time and cost; prove.sh starts it.
+"""Converts the same images on Dataflow and here, and compares bytes, time and resources; prove.sh starts it.
 
 Everything it makes in the cloud bears one name, and is removed at the end, on errors and on Ctrl-C as well.
 """
@@ -6,7 +6,6 @@ Everything it makes in the cloud bears one name, and is removed at the end, on e
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import secrets
@@ -20,28 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
-from beam_pipeline.cli import EXIT_FAILED, EXIT_USAGE
+from beam_pipeline.cli import EXIT_FAILED
 from beam_pipeline.commands.demo import make_demo
-from beam_pipeline.core.dataset.estimate import PRICE_LIST, Prices, parse_prices
-from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.uris import is_remote
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.startup import EXIT_INTERRUPTED
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.output_folder import read_manifest
 
-PROGRAM = "deploy/dataflow/prove.sh"
 MACHINE_TYPE, VCPUS = "e2-standard-4", 4
-POLL_SECONDS, METRICS_SECONDS, CANCEL_SECONDS = (
-    10.0,
-    300.0,
-    900.0,
-)  # metrics come up to 3 minutes late
+POLL_SECONDS, METRICS_SECONDS, CANCEL_SECONDS = 10.0, 300.0, 900.0  # metrics come minutes late
 _ENDED = re.compile("JOB_STATE_(DONE|FAILED|CANCELLED|UPDATED|DRAINED)")
-_CHOSEN = re.compile(
-    r"--(autoscaling_algorithm|images|job_name|labels|(worker_)?machine_type|(max_)?num_workers|name|no_wait"
-    r"|output|overwrite|project|region|resume|reuse|runner|(staging|temp|template)_location)(=.*)?"
-)
 
 
 class Service:
@@ -55,10 +43,8 @@ class Service:
 
         scope = "https://www.googleapis.com/auth/cloud-platform"
         self._session = AuthorizedSession(google.auth.default(scopes=[scope])[0])
-        statuses = (429, 500, 502, 503, 504)
-        retry = Retry(6, backoff_factor=1, status_forcelist=statuses, allowed_methods=None)
-        for scheme in ("https://", "http://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=retry))
+        retry = Retry(6, backoff_factor=1, status_forcelist=(429, 503), allowed_methods=None)
+        self._session.mount(endpoint, HTTPAdapter(max_retries=retry))
         self._jobs = f"{endpoint.rstrip('/')}/v1b3/projects/{project}/locations/{region}/jobs"
         self._name = name
 
@@ -104,97 +90,96 @@ class Service:
             time.sleep(POLL_SECONDS)
 
 
-def usage(job: Mapping[str, Any], metrics: Mapping[str, float], prices: Prices) -> Iterator[str]:
+def usage(job: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterator[str]:
     """Yields lines on the time and the resources that a job used, to compare with the plan's estimate.
 
     Args:
       job: the resource `projects.locations.jobs` of a job that has ended.
       metrics: vCPU seconds, MB seconds of memory and GB of shuffle, by their names.
-      prices: dollars for them.
     """
     began, ended = (
         datetime.fromisoformat(re.sub(r"(\.\d{6})?\d*Z$", r"\1+00:00", stamp)).timestamp()
         for stamp in (job.get("startTime") or job["createTime"], job["currentStateTime"])
     )
     yield f"  job time {ended - began:.0f} s"
-    names = ("TotalVcpuTime", "TotalMemoryUsage", "TotalShuffleDataProcessed")
-    if missing := [name for name in names if name not in metrics]:
-        yield f"  the service did not report {', '.join(missing)}, so the cost is unknown"
-        return
-    vcpu, memory, shuffled = (metrics[name] for name in names)
-    vcpu, memory = vcpu / 3600, memory / 1024 / 3600
-    dollars = vcpu * prices.vcpu_hour + memory * prices.memory_gb_hour
-    dollars += metrics.get("BillableShuffleDataProcessed", shuffled) * prices.shuffle_gb
-    yield f"  {vcpu:.3f} vCPU hours, {memory:.3f} GB hours of memory, {shuffled:.6f} GB shuffled"
-    yield f"  {dollars:.4f} USD, computed; disks, requests, network and discounts are not in it"
+    for name, divisor, unit in (
+        ("TotalVcpuTime", 3600, "vCPU hours"),
+        ("TotalMemoryUsage", 1024 * 3600, "GB hours of memory"),
+        ("TotalShuffleDataProcessed", 1, "GB shuffled"),
+        ("BillableShuffleDataProcessed", 1, "GB of shuffle billed"),
+    ):
+        yield f"  {metrics[name] / divisor:.6f} {unit}" if name in metrics else f"  no {name} yet"
 
 
 def compare(here: str, there: str) -> None:
-    """Compares two verified data sets by the checksums in their manifests, and their class files.
+    """Compares two verified data sets by the checksums in their manifests.
 
     Raises:
-      ConversionError: they differ; names the parts.
+      ConversionError: they differ; names the entries.
     """
-    sets = []
-    for folder in (here, there):
-        names, manifest = set(files.sizes_in(folder)), read_manifest(folder)
-        content = {key: manifest[key] for key in ("splits", "counts", "dead_letters")}
-        for name in names & {"labels.txt", "label_map.pbtxt"}:
-            content[name] = files.read_bytes(files.join(folder, name))
-        sets.append(content)
-    if differing := sorted(k for k in sets[0] | sets[1] if sets[0].get(k) != sets[1].get(k)):
+    first, second = map(read_manifest, (here, there))
+    names = ("classes", "counts", "dead_letters", "splits")
+    if differing := [key for key in names if getattr(first, key) != getattr(second, key)]:
         raise ConversionError(f"the data sets differ in {', '.join(differing)}")
     say("", "The same bytes here and on Dataflow, by the checksums of every shard")
 
 
-def prove(arguments: argparse.Namespace, name: str, remote: str, here: str) -> None:
-    """Converts here and on Dataflow, compares and reports.
-
-    Raises:
-      ConversionError: something failed, and why.
-    """
-    prices, estimate = Prices(), ["--workers", str(arguments.workers), "--worker_vcpus", str(VCPUS)]
-    if arguments.prices:
-        text = files.read_text(files.canonical(arguments.prices), f"--prices {arguments.prices}")
-        prices = parse_prices(text, arguments.prices)
-        estimate += ["--prices", arguments.prices]
-    inputs, options = {"images": arguments.images, "labels": arguments.labels}, arguments.convert
-    if not arguments.images:
-        demo = make_demo(os.path.join(here, "demo"), arguments.samples)
-        inputs, options = (
-            {"images": demo.images, "labels": demo.labels},
-            [*options, "--num_shards=8"],
-        )
-    local, output = os.path.join(here, "tfrecords"), files.join(remote, "tfrecords")
-    say("", "Converting on this machine")
-    _run("convert", local, inputs, options)
-    say("", "Planning for Dataflow")
-    _run("plan", os.path.join(here, "planned"), inputs, [*options, *estimate])
-    say("", f"Converting on Dataflow, with {arguments.workers} x {MACHINE_TYPE}, in {remote}")
+def prove(arguments: argparse.Namespace, further: Sequence[str], remote: str, here: str) -> None:
+    """Converts here and on Dataflow, compares and reports. Raises ConversionError."""
+    name = remote.rpartition("/")[2]
     service = Service(arguments.project, arguments.region, arguments.dataflow_endpoint, name)
+    local, output = os.path.join(here, "tfrecords"), files.join(remote, "tfrecords")
+    inputs, options = list(arguments.inputs), ["--name=proof", *further]
+    on_dataflow = [
+        "--runner=DataflowRunner",
+        f"--dataflow_endpoint={arguments.dataflow_endpoint}",
+        f"--job_name={name}",
+        f"--project={arguments.project}",
+        f"--region={arguments.region}",
+        f"--temp_location={remote}/temp",
+        f"--worker_machine_type={MACHINE_TYPE}",
+        f"--num_workers={arguments.workers}",
+        "--autoscaling_algorithm=NONE",
+    ]
     try:
-        uploaded = {option: _uploaded(path, remote) for option, path in inputs.items() if path}
-        workers = (f"--num_workers={arguments.workers}", f"--max_num_workers={arguments.workers}")
-        where = (f"--project={arguments.project}", f"--region={arguments.region}")
-        job_options = ["--runner=DataflowRunner", f"--job_name={name}", *where, *workers]
-        job_options += [f"--temp_location={remote}/temp", f"--worker_machine_type={MACHINE_TYPE}"]
-        job_options += ["--autoscaling_algorithm=NONE"]
-        _run("convert", output, uploaded, [*options, *job_options])
-        for folder in (local, output):
-            _beam_tfrecord("verify", folder)
+        if not inputs:
+            demo = make_demo(os.path.join(here, "demo"), arguments.samples)
+            copies = [(demo.labels, f"{remote}/labels.csv")]
+            copies += [
+                (entry.path, f"{remote}/images/{entry.name}") for entry in os.scandir(demo.images)
+            ]
+            with ThreadPoolExecutor(32) as pool:
+                list(
+                    pool.map(
+                        lambda pair: files.write_bytes(pair[1], files.read_bytes(pair[0])), copies
+                    )
+                )
+            inputs = [
+                f"--images={remote}/images",
+                f"--labels={remote}/labels.csv",
+                "--num_shards=8",
+            ]
+        estimate = [f"--workers={arguments.workers}", f"--worker_vcpus={VCPUS}"]
+        for title, argv in (
+            ("Converting on this machine", ("convert", *inputs, f"--output={local}", *options)),
+            ("Planning", ("plan", *inputs, f"--output={here}/planned", *options, *estimate)),
+            (
+                f"Converting on Dataflow, with {arguments.workers} x {MACHINE_TYPE}, in {remote}",
+                ("convert", *inputs, f"--output={output}", *options, *on_dataflow),
+            ),
+            ("Verifying", ("verify", local)),
+            ("Verifying", ("verify", output)),
+        ):
+            say("", title)
+            beam_tfrecord(*argv)
         compare(local, output)
         (job,) = service.jobs()
-        say("", "On Dataflow:", *usage(job, service.metrics(job["id"]), prices))
+        say("", "On Dataflow:", *usage(job, service.metrics(job["id"])))
     finally:
         _remove(service, remote)
 
 
-def _run(command: str, output: str, inputs: Mapping[str, str], options: Sequence[str]) -> None:
-    paths = [f"--{option}={path}" for option, path in inputs.items() if path]
-    _beam_tfrecord(command, *paths, f"--output={output}", "--name=proof", *options)
-
-
-def _beam_tfrecord(*argv: str) -> None:
+def beam_tfrecord(*argv: str) -> None:
     """Runs a command in a process of its own, which a terminal's Ctrl-C ends. Raises ConversionError."""
     command = [sys.executable, "-m", "beam_pipeline", *argv]
     code = subprocess.run(command, check=False).returncode  # noqa: S603 -- this very package
@@ -204,29 +189,8 @@ def _beam_tfrecord(*argv: str) -> None:
         raise ConversionError(f"{argv[0]} ended with exit code {code}")
 
 
-def _uploaded(path: str, remote: str) -> str:
-    """Copies a local file or folder to the bucket; returns its URI there."""
-    if is_remote(path):
-        return path
-    target = files.join(remote, os.path.basename(path.rstrip("/")))
-    copies = [(path, target)]
-    if os.path.isdir(path):
-        names = [entry.name for entry in files.list_files(path)]
-        copies = [(os.path.join(path, name), files.join(target, name)) for name in names]
-    with ThreadPoolExecutor(32) as pool:
-        for _ in pool.map(
-            lambda pair: files.write_bytes(pair[1], files.read_bytes(pair[0])), copies
-        ):
-            pass
-    return target
-
-
 def _remove(service: Service, remote: str) -> None:
-    """Ends the job and removes the folder in the bucket, whatever happened before.
-
-    Raises:
-      ConversionError: something may be left, and how to remove it.
-    """
+    """Ends the job and removes the folder in the bucket. Raises ConversionError, after it said what is left."""
     say("", f"Removing {remote}")
     try:
         service.cancel()
@@ -243,69 +207,45 @@ def _remove(service: Service, remote: str) -> None:
         raise ConversionError(str(error)) from error
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Reads the command line; what follows `--` is in `convert`.
-
-    Raises:
-      UsageError: an option after `--` is one that a proof chooses itself.
-    """
-    own, _, further = "\0".join(argv).partition("\0--\0")
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        usage=f"{PROGRAM} PROJECT REGION BUCKET [OPTION ...] [-- OPTION OF CONVERT OR BEAM ...]",
-        description="Converts the same images on Dataflow and on this machine, compares the bytes, prints time, "
-        "vCPU hours, bytes shuffled and the computed cost beside what `plan` estimates, and removes what it "
-        "made. Costs a few cents with the default set.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("project", metavar="PROJECT", help="project of Google Cloud that pays")
-    parser.add_argument("region", metavar="REGION", help="region of the workers, best the bucket's")
-    parser.add_argument("bucket", metavar="BUCKET", help="bucket, or a folder in it, as gs://...")
-    parser.add_argument("--images", default="", help="local or gs://; default: the demo's drawings")
-    parser.add_argument("--labels", default="", help="label file of --images; local or gs://")
-    parser.add_argument("--samples", type=int, default=1000, help="drawings (default: %(default)s)")
-    parser.add_argument(
-        "--workers", type=int, default=1, help=f"{MACHINE_TYPE} (default: %(default)s)"
-    )
-    parser.add_argument("--prices", default="", help=f"JSON, as for `plan`; default: {PRICE_LIST}")
-    arguments = parser.parse_args(own.split("\0"))
-    arguments.convert = further.split("\0") if further else []
-    if arguments.labels and not arguments.images:
-        raise UsageError("--labels are those of --images, which is missing")
-    if arguments.samples < 1 or arguments.workers < 1:
-        raise UsageError("--samples and --workers must be at least 1")
-    for token in arguments.convert:
-        if chosen := _CHOSEN.fullmatch(token.replace("-", "_").replace("__", "--", 1)):
-            raise UsageError(f"--{chosen[1]} is chosen by the proof itself")
-    beam = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    beam.add_argument("--dataflow_endpoint", default="https://dataflow.googleapis.com")
-    arguments.dataflow_endpoint = beam.parse_known_args(arguments.convert)[0].dataflow_endpoint
-    return arguments
-
-
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs a proof and removes what it made; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="deploy/dataflow/prove.sh",
+        description="Converts the same images on Dataflow and on this machine, compares the bytes, prints time, "
+        "vCPU hours and bytes shuffled beside what `plan` estimates, and removes what it made. Costs a few cents "
+        "with the default set. Further options go to both conversions.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("project", help="project of Google Cloud that pays")
+    parser.add_argument("region", help="region of the workers, best the bucket's")
+    parser.add_argument("bucket", help="bucket, or a folder in it, as gs://...")
+    for option in ("--images", "--labels"):
+        parser.add_argument(option, help="gs://...; default: drawings, as of `demo`")
+    parser.add_argument("--samples", type=int, default=1000, help="drawings (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--dataflow_endpoint", default="https://dataflow.googleapis.com")
+    arguments, further = parser.parse_known_args(argv)
+    given = {"--images": arguments.images, "--labels": arguments.labels}
+    arguments.inputs = [f"{option}={uri}" for option, uri in given.items() if uri]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    name = f"beam-tfrecord-proof-{secrets.token_hex(6)}"
+    remote = f"gs://{arguments.bucket.removeprefix('gs://').strip('/')}/{name}"
+    say(f"Everything this makes is called {name}, and is removed at the end")
     try:
-        arguments = parse(argv)
-        name = f"beam-tfrecord-proof-{secrets.token_hex(6)}"
-        remote = f"gs://{arguments.bucket.removeprefix('gs://').strip('/')}/{name}"
-        say(f"Everything this makes is called {name}, and is removed at the end")
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as here:
-            prove(arguments, name, remote, here)
+            prove(arguments, further, remote, here)
         return 0
     except ConversionError as error:
-        complain(f"{PROGRAM}: error: {error}")
-        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+        complain(f"prove.sh: error: {error}")
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
-        sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

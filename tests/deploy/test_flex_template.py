@@ -63,32 +63,6 @@ def test_a_file_that_is_out_of_date_is_told(
     assert path.read_bytes() == (DATAFLOW / "metadata.json").read_bytes()
 
 
-def test_some_parameters_as_they_are_written() -> None:
-    """One of each kind, in full."""
-    assert PARAMETERS["images"] == {
-        "name": "images",
-        "label": "Images",
-        "helpText": (
-            "image folders (with everything below them), globs, files, archives such as "
-            "photos.zip and pets-{000..099}.tar, or Parquet files that hold images; several as a "
-            'JSON list, ["...", "..."]'
-        ),
-        "isOptional": False,
-        "paramType": "GCS_READ_FOLDER",
-        "regexes": ["^(gs://[^\\n\\r]+|\\[.*\\])$"],
-    }
-    assert PARAMETERS["clip_boxes"]["paramType"] == "BOOLEAN"
-    assert PARAMETERS["clip_boxes"]["helpText"].endswith("; true or false (default: false)")
-    assert PARAMETERS["compression"]["paramType"] == "ENUM"
-    assert [o["value"] for o in PARAMETERS["compression"]["enumOptions"]] == ["none", "gzip"]
-    assert PARAMETERS["max_bad_fraction"]["helpText"].endswith("(default: 0.01)")
-    assert PARAMETERS["num_shards"]["helpText"] == (
-        "shards per split (default: derived from --shard_size); written as N|train=128,test=8"
-    )
-    assert PARAMETERS["output"]["paramType"] == "GCS_WRITE_FOLDER"
-    assert {name for name, p in PARAMETERS.items() if not p["isOptional"]} == {"images", "output"}
-
-
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [

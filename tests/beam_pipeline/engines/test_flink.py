@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 from beam_pipeline.beam_patches import applied, silent_connections
 from beam_pipeline.cli import _parser
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import AnotherJobError, UsageError
+from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError, is_outage
 from beam_pipeline.engines.base import job_name
 from beam_pipeline.engines.flink import (
     Cluster,
@@ -121,6 +121,20 @@ def master() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_job_whose_cluster_is_gone_may_be_run_again(master: str, is_there: bool) -> None:
+    """An outage, other than a job that fails on a cluster that goes on."""
+    address = master if is_there else "localhost:1"
+    engine = engine_for(["--runner=FlinkRunner", f"--flink_master={address}"])
+
+    def fail(_: object) -> None:
+        raise RuntimeError("Pipeline a failed in state FAILED: java.io.IOException: x")
+
+    with pytest.raises(ConversionError, match="the job failed on Flink: java") as caught:
+        engine.run(fail)
+    assert is_outage(caught.value) != is_there
 
 
 def test_jobs_are_known_by_their_output(master: str) -> None:
