@@ -290,16 +290,6 @@ def test_some_captions_are_read(contents: list[str], expected: bool, tmp_path: P
     assert look_for_captions([str(tmp_path)]).are_texts() is expected
 
 
-def test_a_bucket_is_looked_at_by_its_names(tmp_path: Path) -> None:
-    """As a folder on this machine."""
-    assert bucket.Bucket.scheme() == "bucket"
-    files = ("a/0.jpg", "a/0.caption", "a/0.json", "a/1.jpg", "b/1.caption")
-    write_files(str(tmp_path), dict.fromkeys(files, "x"))
-    found = look_for_captions([f"bucket://{tmp_path}"])
-    assert found.uris[".caption"] == [f"bucket://{tmp_path}/a/0.caption"] == found.with_fields
-    assert found.images == 2
-
-
 SAMPLE = {"__key__": "a", "caption": "a caption", "width": 3}
 
 

@@ -7,8 +7,6 @@ import hashlib
 import io
 import os
 import pickle
-import resource
-import shutil
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -27,7 +25,6 @@ from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     ALL_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
@@ -52,7 +49,6 @@ from tests.layouts.make_cifar10 import (
     cifar100_binary,
     cifar100_pictures,
     cifar100_python,
-    pickled_batch,
     pixels_of,
     python2_pickle,
     records,
@@ -142,30 +138,6 @@ def test_every_image_becomes_an_example_with_its_label_name_and_pixels(data: Pat
     assert examples == {}
 
 
-def test_the_manifest_says_what_was_written(data: Path) -> None:
-    """Splits by batch, CIFAR's own ids, the features, and nothing left over in the folder."""
-    assert convert("--images", f"data/{PY}", "--output", "out") == 0
-    manifest = manifest_of("out")
-    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
-        "train": 60,
-        "test": 12,
-    }
-    assert [(entry["id"], entry["name"]) for entry in manifest["classes"]] == [
-        *enumerate(CIFAR10_NAMES)
-    ]
-    assert manifest["features"]["image/filename"] == {
-        "kind": "bytes",
-        "optional": False,
-        "shape": [],
-    }
-    assert manifest["options"]["layout"] == "cifar10"
-    assert manifest["options"]["image_encoding"] == "png"
-    assert manifest["counts"]["listed_images"] == manifest["counts"]["examples"] == 72
-    assert (data / "out/labels.txt").read_text() == "".join(f"{n}\n" for n in CIFAR10_NAMES)
-    assert dead_letters_of("out") == []
-    assert not (data / "out/.incomplete").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "binary"), [(PY, BIN), (PY_100, BIN_100)])
 def test_both_versions_give_the_same_examples_in_the_same_order(
@@ -251,13 +223,6 @@ def test_raw_examples_hold_the_pixels_row_by_row(data: Path) -> None:
         assert (features["image/height"], features["image/width"]) == ([32], [32])
         assert features["image/channels"] == [3]
     assert manifest_of("out")["options"]["image_encoding"] == "raw"
-
-
-@pytest.mark.slow
-def test_the_bytes_do_not_depend_on_who_writes(data: Path) -> None:
-    """One process, three writers, and two of Beam's own processes."""
-    arguments = ("--images", f"data/{TAR}", "--name", "c", "--num_shards", "train=4,test=2")
-    assert_the_same_bytes_everywhere(*arguments)
 
 
 # Where the files are
@@ -359,21 +324,6 @@ def test_an_archive_may_have_any_name_if_the_layout_is_named(data: Path) -> None
 
 
 @pytest.mark.slow
-def test_single_batches_may_be_named(data: Path) -> None:
-    """They keep their keys and ids, so they are a part of the whole."""
-    paths = [f"data/{PY}/data_batch_2", f"data/{PY}/test_batch"]
-    assert convert("--images", *paths, "--output", "part", "--layout", "cifar10") == 0
-    assert convert("--images", f"data/{PY}", "--output", "whole") == 0
-    wanted = {
-        key: features
-        for key, features in read_all("whole").items()
-        if key.startswith(("data_batch_2/", "test_batch/"))
-    }
-    assert read_all("part") == wanted
-    assert len(wanted) == 24
-
-
-@pytest.mark.slow
 def test_files_in_a_bucket_are_read_there_and_unpacked_here(data: Path) -> None:
     """The binary version too, as a request for each image would take too long."""
     assert bucket.Bucket.scheme() == "bucket"
@@ -446,32 +396,6 @@ def dead_letter(key: str, uri: str, message: str) -> dict[str, str]:
         "message": message,
         "file": uri,
     }
-
-
-@pytest.mark.slow
-def test_a_label_that_means_nothing_is_a_dead_letter_and_the_rest_goes_on(data: Path) -> None:
-    """In either version; the counts add up, or there would be no manifest."""
-    pictures = cifar10_pictures("data_batch_3")
-    pictures[4] = pictures[4]._replace(labels=(10,))
-    write_files(f"data/{BIN}", {"data_batch_3.bin": records(pictures)})
-    pictures[6] = pictures[6]._replace(labels=(-1,))
-    write_files(
-        f"data/{PY}",
-        {"data_batch_3": pickled_batch("training batch 3 of 5", ("labels",), pictures)},
-    )
-    expected = {
-        BIN: [("data_batch_3/00004", 10)],
-        PY: [("data_batch_3/00004", 10), ("data_batch_3/00006", -1)],
-    }
-    for version, bad in expected.items():
-        uri = f"{data}/data/{version}/data_batch_3{'.bin' if version == BIN else ''}"
-        arguments = ("--images", f"data/{version}", "--output", version, ALL_BAD)
-        assert convert(*arguments) == 0
-        assert dead_letters_of(version) == [
-            dead_letter(key, uri, f"label {label}, expected an integer from 0 to 9")
-            for key, label in bad
-        ]
-        assert len(read_all(version)) == 72 - len(bad)
 
 
 def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
@@ -722,16 +646,6 @@ def test_an_archive_with_a_batch_twice_is_refused(tmp_path: Path) -> None:
         read_archive(tar_gz(PY, contents), tmp_path)
 
 
-def test_a_broken_batch_in_an_archive_is_named(tmp_path: Path) -> None:
-    """Archive, batch and what is wrong."""
-    contents = {**cifar10_python(), "data_batch_3": batch_10(labels=None)}
-    with pytest.raises(ContainerError) as caught:
-        read_archive(tar_gz(PY, contents), tmp_path)
-    assert str(caught.value) == (
-        f"{tmp_path}/x.tar.gz: data_batch_3: 'labels' is None, expected a list of 2"
-    )
-
-
 def test_names_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
     """Of a path only the last part counts; links, devices and folders are passed over."""
     contents = cifar10_python()
@@ -838,14 +752,6 @@ def test_names_that_are_none_are_refused(data: Path, meta: bytes, message: str) 
 # The files themselves
 
 
-@pytest.mark.slow
-def test_the_made_files_are_as_long_as_the_real_ones() -> None:
-    """batches.meta has 158 bytes, batches.meta.txt 61, CIFAR-100's meta 1,473."""
-    assert len(cifar10_python(256)["batches.meta"]) == 158  # as with 10,000, of two bytes too
-    assert len(cifar10_binary()["batches.meta.txt"]) == 61
-    assert len(cifar100_python()["meta"]) == 1473
-
-
 def test_the_made_pickles_are_those_of_python_2() -> None:
     """The digest is of what cPickle of Python 2.7.18 with NumPy 1.16.6 made of the same values."""
     values = {
@@ -862,71 +768,3 @@ def test_the_made_pickles_are_those_of_python_2() -> None:
     assert {key: value for key, value in content.items() if key != b"data"} == {
         key: value for key, value in values.items() if key != b"data"
     }
-
-
-def _header(kind: bytes, size: int) -> bytes:
-    """The header of a member of an archive."""
-    member = tarfile.TarInfo("././@LongLink")
-    member.type, member.size = kind, size
-    return member.tobuf(tarfile.GNU_FORMAT)
-
-
-class _Zeros(io.RawIOBase):
-    """Bytes, then gigabytes of zeros."""
-
-    def __init__(self, start: bytes, zeros: int) -> None:
-        super().__init__()
-        self._start, self._zeros = start, zeros
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._start[: len(buffer)] or bytes(min(len(buffer), self._zeros))
-        self._zeros -= 0 if self._start else len(piece)
-        self._start = self._start[len(piece) :]
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-
-def _gzipped(path: Path, start: bytes, zeros: int) -> None:
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        shutil.copyfileobj(io.BufferedReader(_Zeros(start, zeros)), file, 1 << 20)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XGLTYPE])
-def test_attributes_of_half_a_gigabyte_are_not_read(tmp_path: Path, kind: bytes) -> None:
-    """`tarfile` would hold them twice."""
-    size = 1 << 29
-    _gzipped(tmp_path / "x.tar.gz", _header(kind, size), size)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ContainerError, match=f"a name or other attributes of {size} bytes"):
-        list(archive_reader().read(f"{tmp_path}/x.tar.gz", f"{tmp_path}/unpacked"))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
-
-
-def test_names_of_names_are_refused(tmp_path: Path) -> None:
-    """Each long name belongs to what follows, and `tarfile` calls itself for it."""
-    chain = (_header(tarfile.GNUTYPE_LONGNAME, 2) + b"x".ljust(512, b"\0")) * 5_000
-    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
-        read_archive(gzip.compress(chain), tmp_path)
-
-
-def test_attributes_longer_than_any_memory_are_refused(tmp_path: Path) -> None:
-    """`tarfile` of some versions of Python would end in an OverflowError."""
-    record = b"19223372036854775807 path=x\n"
-    header = _header(tarfile.XHDTYPE, len(record)) + record.ljust(512, b"\0")
-    with pytest.raises(ContainerError, match=r"x\.tar\.gz is not a \.tar\.gz, or is damaged"):
-        read_archive(gzip.compress(header), tmp_path)
-
-
-def test_sparse_files_are_refused(tmp_path: Path) -> None:
-    """CIFAR's archives have none, and a list of their parts may fill the memory."""
-    with pytest.raises(ContainerError, match="a sparse file, expected plain ones"):
-        read_archive(gzip.compress(_header(tarfile.GNUTYPE_SPARSE, 512)), tmp_path)
-    attributes = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
-    member = _header(tarfile.XHDTYPE, len(attributes)) + attributes.ljust(512, b"\0")
-    member += tarfile.TarInfo("data_batch_1").tobuf(tarfile.GNU_FORMAT)
-    with pytest.raises(ContainerError, match="a sparse file, expected plain ones"):
-        read_archive(gzip.compress(member), tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.kitti import COLUMNS, OBJECT_TYPES, Kitti, KittiFormat
+from beam_pipeline.layouts.kitti import COLUMNS, Kitti, KittiFormat
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
@@ -389,13 +389,6 @@ def test_lists_beside_training_say_the_splits(
     ) in out
 
 
-def test_an_image_in_two_lists(kitti: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Is refused."""
-    write_files("kitti/ImageSets", {"train.txt": "000000\n", "val.txt": "000000\n"})
-    assert convert("--images", "kitti", "--output", "out") == 2
-    assert "val.txt names 1 image, such as '000000', that another list" in capsys.readouterr().err
-
-
 URI = "/data/label_2/000007.txt"
 
 
@@ -502,11 +495,3 @@ def test_dontcare_in_lower_case_is_no_object_either() -> None:
     row = parse_labels(DONT_CARE.format("1 2 3 4").lower().encode(), "a.txt")
     assert row.values == (*[()] * (len(COLUMNS) - 1), ((1.0, 2.0, 3.0, 4.0, 1),))
     assert row.problem == ""
-
-
-def test_objects_stand_in_the_order_of_the_file() -> None:
-    """Each column is a list with a value for each object; types that KITTI lacks are kept."""
-    lines = [CAR.replace("Car", kind) for kind in (*OBJECT_TYPES, "Bus")]
-    boxes, kinds, *_ = parse_labels("\n".join(lines).encode(), URI).values
-    assert kinds == (*OBJECT_TYPES, "Bus")
-    assert boxes == tuple((10.0, 20.0, 30.0, 40.0, line) for line in range(1, 10))

@@ -12,9 +12,8 @@ import pytest
 
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader, Place, Splits
-from beam_pipeline.layouts.layout import FileLabels, SourceOptions
+from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.voc import (
-    COLUMNS,
     Voc,
     VocFormat,
     parse_annotation,
@@ -114,62 +113,64 @@ def test_the_layout_is_seen_from_names_and_the_first_annotation(
     assert len(read_all("out")) == images
 
 
-@pytest.mark.slow
-def test_annotations_beside_images_in_folders_of_the_splits(tmp_path: Path) -> None:
-    """train/ and test/ with .xml beside .jpg, file names that recur among them: each image has its
-    own objects, and the folders are the splits."""
-    for split, name in (("train", "cat"), ("test", "dog")):
-        text = labelimg_xml("1.jpg", (100, 50), [(name, BOX)])
-        write_files(f"{tmp_path}/set/{split}", {"1.jpg": photo((100, 50)), "1.xml": text})
-    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    found = {k: f["image/object/class/text"] for k, f in read_all(tmp_path / "out").items()}
-    assert found == {"train/1.jpg": [b"cat"], "test/1.jpg": [b"dog"]}
-    assert split_of_each(tmp_path / "out") == {"train/1.jpg": "train", "test/1.jpg": "test"}
+DOG = CAT.replace(">cat<", ">dog<")
+STALE = {
+    "copied": CAT,
+    "bare": CAT.replace("<filename>a.jpg", "<filename>bare"),
+    "png": CAT.replace("<filename>a.jpg", "<filename>png.png"),
+    "none": CAT.replace("\t<filename>a.jpg</filename>\n", ""),
+    "abc_jpg.rf.0f3": CAT,
+}
 
 
-@pytest.mark.slow
-def test_annotations_in_a_tree_like_the_images(tmp_path: Path) -> None:
-    """Where the subfolders are the same, a path below one names the image below the other."""
-    for folder, name in (("a", "cat"), ("b", "dog")):
-        text = labelimg_xml("1.jpg", (100, 50), [(name, BOX)])
-        write_files(
-            f"{tmp_path}/set",
-            {f"Data/{folder}/1.jpg": photo((100, 50)), f"Annotations/{folder}/1.xml": text},
-        )
-    argv = ("--images", f"{tmp_path}/set/Data", "--labels", f"{tmp_path}/set/Annotations")
-    assert convert(*argv, "--layout", "voc", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    found = {k: f["image/object/class/text"] for k, f in read_all(tmp_path / "out").items()}
-    assert found == {"a/1.jpg": [b"cat"], "b/1.jpg": [b"dog"]}
-
-
-@pytest.mark.slow
-def test_annotations_further_down_than_the_images(tmp_path: Path) -> None:
-    """As in the Oxford pets, annotations/xmls: the file's own name is enough."""
-    write_files(
-        f"{tmp_path}/pets",
-        {
-            "images/Abyssinian_1.jpg": photo((100, 50)),
-            "annotations/xmls/Abyssinian_1.xml": CAT,
-            "annotations/trimaps/Abyssinian_1.png": "not read",
-        },
-    )
-    assert convert("--images", f"{tmp_path}/pets", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    assert list(read_all(tmp_path / "out")) == ["Abyssinian_1.jpg"]
-
-
-@pytest.mark.slow
-def test_the_annotations_own_name_counts_not_what_is_written_in_it(tmp_path: Path) -> None:
-    """<filename> is often stale: of another image, without extension or with a wrong one."""
-    texts = {
-        "copied": CAT,
-        "bare": CAT.replace("<filename>a.jpg", "<filename>bare"),
-        "png": CAT.replace("<filename>a.jpg", "<filename>png.png"),
-        "none": CAT.replace("\t<filename>a.jpg</filename>\n", ""),
-        "abc_jpg.rf.0f3": CAT,
-    }
-    write_set(tmp_path / "set", texts)
-    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    assert sorted(read_all(tmp_path / "out")) == sorted(f"{name}.jpg" for name in texts)
+@pytest.mark.parametrize(
+    ("argv", "annotations", "images", "expected"),
+    [
+        pytest.param(
+            "--images set",
+            {"train/1.xml": CAT, "test/1.xml": DOG},
+            ["train/1.jpg", "test/1.jpg"],
+            {"train/1.jpg": b"cat", "test/1.jpg": b"dog"},
+            id="beside images in folders of splits",
+        ),
+        pytest.param(
+            "--layout voc --images set/Data --labels set/Annotations",
+            {"Annotations/a/1.xml": CAT, "Annotations/b/1.xml": DOG},
+            ["Data/a/1.jpg", "Data/b/1.jpg"],
+            {"a/1.jpg": b"cat", "b/1.jpg": b"dog"},
+            id="in a tree like the images",
+        ),
+        pytest.param(
+            "--images set",
+            {"annotations/xmls/Abyssinian_1.xml": CAT, "annotations/trimaps/Abyssinian_1.png": ""},
+            ["images/Abyssinian_1.jpg"],
+            {"Abyssinian_1.jpg": b"cat"},
+            id="further down, as of the Oxford pets",
+        ),
+        pytest.param(
+            "--images set",
+            {f"annotations/{name}.xml": text for name, text in STALE.items()},
+            [f"images/{name}.jpg" for name in STALE],
+            {f"{name}.jpg": b"cat" for name in STALE},
+            id="whatever <filename> says",
+        ),
+    ],
+)
+def test_an_annotation_is_for_the_image_of_its_name(
+    working_folder: Path,
+    argv: str,
+    annotations: Mapping[str, str],
+    images: list[str],
+    expected: Mapping[str, bytes],
+) -> None:
+    """By its path where the folders of both are alike, else by its name alone; <filename> is often stale."""
+    write_files("set", {**annotations, **dict.fromkeys(images, photo((100, 50)))})
+    assert convert(*argv.split(), "--output", "out", NONE_BAD) == 0
+    objects = {k: f["image/object/class/text"] for k, f in read_all("out").items()}
+    assert objects == {key: [name] for key, name in expected.items()}
+    folders = {key: key.partition("/")[0] for key in expected}
+    splits = {key: name if name in ("train", "test") else "train" for key, name in folders.items()}
+    assert split_of_each("out") == splits
 
 
 @pytest.mark.slow
@@ -228,29 +229,6 @@ def test_all_twenty_classes_have_vocs_own_ids(voc: Path) -> None:
     assert numbering.number(CLASSES) == tuple(zip(CLASSES, range(1, 21), strict=True))
     from_zero = Voc().open(SourceOptions(("labelled",), label_base=0)).numbering
     assert from_zero.number(CLASSES)[0] == ("aeroplane", 0)
-
-
-def test_an_annotation_that_cannot_be_read_becomes_a_dead_letter(tmp_path: Path) -> None:
-    """The image is left out, with the file, the line and what was found; one good image goes on."""
-    nameless = CAT.replace("<name>cat</name>", "<name/>")
-    write_set(tmp_path / "set", {"good": CAT, "cut": CAT[:60], "nameless": nameless})
-    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
-    assert list(read_all(tmp_path / "out")) == ["good.jpg"]
-    assert dead_letters_of(tmp_path / "out") == [
-        {
-            "stage": "labels",
-            "key": f"{name}.jpg",
-            "uri": f"{tmp_path}/set/images/{name}.jpg",
-            "reason": "bad_label_value",
-            "message": message,
-            "file": f"{tmp_path}/set/annotations/{name}.xml",
-            "line": line,
-        }
-        for name, line, message in (
-            ("cut", 3, "not well-formed XML: unclosed token"),
-            ("nameless", 14, "object 1 has no <name>"),
-        )
-    ]
 
 
 @pytest.mark.parametrize(
@@ -406,23 +384,6 @@ def test_an_annotation_is_one_row_named_by_its_file() -> None:
     assert names == ["x/a.b", "a", "a"]
 
 
-def test_a_year_is_opened_without_listing_its_images(voc: Path) -> None:
-    """The source has the year's folders, the splits by name, and the label files' pattern."""
-    source = Voc().open(SourceOptions(("VOCdevkit/VOC2007",)))
-    year = f"{voc}/VOCdevkit/VOC2007"
-    assert source.uris == (f"{year}/JPEGImages", f"{year}/Annotations")
-    assert isinstance(source.labels, FileLabels)
-    assert source.labels.reader == LabelFileReader(
-        VocFormat(),
-        (Place(f"{year}/Annotations"),),
-        Splits(
-            {"000005": "train", "000007": "validation", "000009": "validation", "000001": "test"},
-            bare=True,
-        ),
-    )
-    assert source.notes == ()
-
-
 def test_an_image_of_another_size_than_its_annotation_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -539,17 +500,6 @@ def test_an_annotation_that_cannot_be_read_is_an_error(
     assert (str(caught.value), caught.value.line) == (message, line)
 
 
-def test_an_annotation_without_objects_has_empty_lists() -> None:
-    """One for each column, as with objects."""
-    assert parse_annotation(labelimg_xml("a.jpg", (100, 50), []).encode()) == (
-        ((),) * len(COLUMNS),
-        (100, 50),
-        "",
-    )
-    values, *_ = parse_annotation(CAT.encode())
-    assert len(values) == len(COLUMNS)
-
-
 @pytest.mark.parametrize(
     "annotation",
     [
@@ -594,10 +544,3 @@ def test_deep_nesting_costs_no_memory() -> None:
         tracemalloc.stop()
     assert values[1] == ("cat",)
     assert peak < 10 << 20
-
-
-def test_an_error_names_the_objects_line() -> None:
-    """The line is that of the object's start tag."""
-    with pytest.raises(BadLabelError, match="no <name>") as caught:
-        parse_annotation(b"<annotation>\n\n<object>\n</object></annotation>")
-    assert caught.value.line == 3

@@ -133,6 +133,7 @@ def _pax(**attributes: str) -> bytes:
         (_pax(size="-5120"), "it is no tar|the header at byte 0 is damaged"),  # by Python's version
         (GOOD[:1536] + _pax(size="-5120"), "it is no tar|the header at byte 1536 is damaged"),
         (special(tarfile.GNUTYPE_SPARSE), "a sparse file"),
+        (_pax(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "a sparse file"),
     ],
 )
 def test_a_broken_archive_is_one_error(data: bytes, problem: str) -> None:

@@ -21,7 +21,6 @@ from beam_pipeline.layouts.coco.tasks import Classes
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     convert_asking,
     dead_letters_of,
@@ -121,36 +120,6 @@ def test_faults_are_those_of_their_image() -> None:
         row("4.jpg", None, None, problem=same_id),
         row("e.jpg", None, None, problem=same_id),
     ]
-
-
-def test_annotations_of_no_image_are_dead_letters() -> None:
-    """Those of an unknown image, and those without an image's id."""
-    found = read([entry(1)], [of(5, 3), {"id": 8, "category_id": 3}, "x", of(6, "y"), of(1, 0)])
-    letters = [one for one in found if isinstance(one, DeadLetter)]
-    assert [(one.key, one.reason, one.message) for one in letters] == [
-        (
-            "annotation 8",
-            "bad_row",
-            "annotation 8 is {'id': 8, 'category_id': 3}, expected an object with an image_id",
-        ),
-        (
-            "annotation number 3 of the list",
-            "bad_row",
-            "annotation number 3 of the list is 'x', expected an object with an image_id",
-        ),
-        (
-            "image_id 5",
-            "missing_image",
-            "an annotation: image_id 5 is not among the images of x.json",
-        ),
-        (
-            "image_id 6",
-            "missing_image",
-            "annotation '6-y': category_id 'y' is not an integer: image_id 6 is not "
-            "among the images of x.json",
-        ),
-    ]
-    assert [one for one in found if isinstance(one, LabelRow)] == [row("1.jpg", "empty", "1")]
 
 
 # --- ids of classes ------------------------------------------------------------------------------
@@ -310,26 +279,6 @@ def test_several_categories_of_an_image_are_asked_about(
 
 
 @pytest.mark.slow
-def test_unlabelled_images_may_be_kept(working_folder: Path) -> None:
-    """They keep the fields that are written."""
-    write_traps([entry("a", location=7), entry("b", location="x")], [of("b", 3)])
-    examples = convert_traps("--unlabelled", "keep", "--columns", "location:str")
-    labels = {key: (one["image/labelled"], one["label/location"]) for key, one in examples.items()}
-    assert labels == {"a.jpg": ([0], [b"7"]), "b.jpg": ([1], [b"x"])}
-    assert "image/class/label" not in examples["a.jpg"]
-
-
-@pytest.mark.slow
-def test_the_size_of_an_entry_is_checked(working_folder: Path) -> None:
-    """As with boxes."""
-    write_traps(
-        [entry("a", width=41, height=30), entry("b", width=40, height=30)], [of("a", 3), of("b", 3)]
-    )
-    assert list(convert_traps(ALL_BAD)) == ["b.jpg"]
-    assert reasons_of("out") == {"a.jpg": "size_mismatch"}
-
-
-@pytest.mark.slow
 def test_a_later_set_has_the_ids_of_an_earlier_one(working_folder: Path) -> None:
     """With --classes, although its file lists fewer categories."""
     write_traps([entry("a"), entry("b")], [of("a", 3), of("b", 10)])
@@ -379,14 +328,6 @@ def test_options_that_do_not_fit_are_refused(
     assert error_of(capsys, *argv) == f"beam-tfrecord: error: {message}\n"
 
 
-def test_categories_of_one_name_are_refused(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """They would be one class."""
-    write_traps([entry("a")], [of("a", 3)], [*CATEGORIES, {"id": 4, "name": "fox"}])
-    assert "the name 'fox' is that of several categories, ids 3, 4" in error_of(capsys)
-
-
 def test_classes_and_objects_are_not_put_together(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -399,11 +340,3 @@ def test_classes_and_objects_are_not_put_together(
         "traps/objects.json holds objects; name files of one kind with --labels, and convert the "
         "others on their own\n"
     )
-
-
-@pytest.mark.slow
-def test_the_same_bytes_on_another_engine_and_with_other_workers(working_folder: Path) -> None:
-    """Whoever reads the JSON and writes the shards."""
-    make_traps(".")
-    argv = ("--images", "traps/images", "--labels", "traps/traps.json", "--name", "traps")
-    assert_the_same_bytes_everywhere(*argv, "--num_shards", "2", "--columns", "location:str")

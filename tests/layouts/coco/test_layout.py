@@ -16,7 +16,6 @@ from beam_pipeline.layouts.coco.layout import Coco
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
@@ -26,7 +25,7 @@ from tests.harness import (
     reasons_of,
     shard_names,
 )
-from tests.layouts.coco.fixtures import NAMES, entry, one, with_changes
+from tests.layouts.coco.fixtures import NAMES, entry, one
 from tests.layouts.make_coco import (
     CATEGORIES,
     EXPORT_CATEGORIES,
@@ -171,15 +170,6 @@ def test_images_and_files_may_be_named_one_by_one(
     assert manifest_of("out0")["splits"]["validation"]["examples"] == 2
 
 
-@pytest.mark.slow
-def test_one_file_alone_is_converted(folder: Path) -> None:
-    """As of a data set whose other splits one does not want."""
-    argv = ("--images", "coco/val2017", "--labels", "coco/annotations/instances_val2017.json")
-    assert convert(*argv, "--output", "out") == 0
-    assert sorted(read_all("out")) == sorted(VAL)
-    assert list(manifest_of("out")["splits"]) == ["validation"]
-
-
 def test_an_export_with_a_file_beside_the_images(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,13 +207,6 @@ def test_one_folder_of_an_export_is_converted(folder: Path) -> None:
     assert list(manifest_of("out")["splits"]) == ["validation"]
 
 
-def test_splits_on_the_command_line_count(folder: Path) -> None:
-    """Whatever the files' names are."""
-    argv = ("--images", "coco/", "--output", "out", "--splits", "all=1")
-    assert convert(*argv) == 0
-    assert manifest_of("out")["splits"]["all"]["examples"] == 6
-
-
 def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
     """With image ids as source ids: what official/vision/dataloaders/tf_example_decoder.py parses."""
     argv = ("--images", "coco/", "--output", "out", "--features", "image/source_id=image_id")
@@ -247,13 +230,6 @@ def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
     assert sorted(found) == [34, 71, 139, 285, 508, 558840]
     assert tf.sparse.to_dense(found[71]["image/object/is_crowd"]).numpy().tolist() == [1, 0]
     assert tf.sparse.to_dense(found[34]["image/object/class/label"]).numpy().tolist() == [67, 1]
-
-
-@pytest.mark.slow
-def test_the_same_bytes_on_another_engine_and_with_other_workers(folder: Path) -> None:
-    """Whoever reads the JSON and writes the shards."""
-    argv = ("--images", "coco/", "--name", "coco", "--num_shards", "2")
-    assert_the_same_bytes_everywhere(*argv)
 
 
 # --- which image is meant ------------------------------------------------------------------------
@@ -287,27 +263,6 @@ def test_images_may_lie_in_another_place_than_the_files(folder: Path, tmp_path: 
     argv = ("--images", "elsewhere", "--labels", "coco/annotations/instances_val2017.json")
     assert convert(*argv, "--output", "out") == 0
     assert sorted(read_all("out")) == sorted(VAL)
-
-
-def test_file_names_may_have_folders(folder: Path) -> None:
-    """They are paths below a root of --images, with either kind of slash."""
-    write_val([entry("val2017/000000000139.jpg"), entry(r"val2017\000000000285.jpg", 285)], [one()])
-    assert convert("--images", "coco/", "--output", "out") == 0
-    examples = read_all("out")
-    assert examples["val2017/000000000139.jpg"]["image/object/id"] == [7]
-    assert examples["val2017/000000000285.jpg"]["image/object/id"] == []
-
-
-@pytest.mark.slow
-def test_names_as_those_of_coco_2014(working_folder: Path) -> None:
-    """COCO_val2014_000000000042.jpg."""
-    name = "COCO_val2014_000000000042.jpg"
-    text = instances([image_entry("val2014", name, 42, (20, 20))], [])
-    write_files(
-        "coco", {"annotations/instances_val2014.json": text, f"val2014/{name}": photo((20, 20))}
-    )
-    assert convert("--images", "coco", "--output", "out") == 0
-    assert list(read_all("out")) == [f"val2014/{name}"]
 
 
 # --- what is wrong with an image or an annotation ------------------------------------------------
@@ -605,17 +560,6 @@ def test_a_fault_in_the_middle_is_refused_by_the_job(
     assert shard_names("out") == []
 
 
-def test_categories_that_cannot_be_used_are_refused_at_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before the job starts, and the message names the file."""
-    write_files("coco", {"annotations/instances_val2017.json": with_changes(categories=[])})
-    assert error_of(capsys) == (
-        f"beam-tfrecord: error: {VAL_JSON} has an empty list of categories, so no object has a class\n"
-    )
-    assert not os.path.exists("out")
-
-
 def test_captions_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They are found by a glob that takes all."""
     assert error_of(capsys, "--images", "coco/", "--labels", "coco/annotations/*.json") == (
@@ -697,14 +641,6 @@ def test_a_folder_without_files_of_coco_is_said(
         "_annotations.coco.json in it or its folders; name COCO's JSON files with --labels\n"
     )
     assert "no such file" in error_of(capsys, *argv, "--labels", "coco/instances_x.json")
-
-
-def test_options_of_other_layouts_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Ids are the file's own."""
-    error = error_of(capsys, "--images", "coco/", "--label_base", "1")
-    assert "--label_base means nothing for the layout coco" in error
 
 
 # --- what is taken for COCO ----------------------------------------------------------------------
