@@ -16,9 +16,8 @@ from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import PILLOW, ImageChanges
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
-from beam_pipeline.core.labels.class_files import KnownClasses
 from beam_pipeline.core.labels.classes import AUTO_ORDER
-from beam_pipeline.core.labels.exclusion import Exclusion, SampleFilter, SampleFilters
+from beam_pipeline.core.labels.sample_filters import Exclusion, KnownClasses, SampleFilters
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.globs import has_glob
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
@@ -193,7 +192,7 @@ class ConvertConfig:
         return (*self.source.uris, *self.inventory, self.output, *earlier)
 
     @property
-    def sample_filter(self) -> SampleFilter | None:
+    def sample_filter(self) -> SampleFilters | None:
         """Leaves out samples that are excluded, or whose class is none of --classes."""
         filters = tuple(
             sample_filter for sample_filter in (self.exclusion, self.known) if sample_filter

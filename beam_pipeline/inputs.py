@@ -15,15 +15,15 @@ from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
 )
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.labels.class_files import (
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.points import resize_questions
+from beam_pipeline.core.labels.sample_filters import (
     Classes,
+    Exclusion,
     KnownClasses,
     parse_class_list,
     parse_class_manifest,
 )
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.exclusion import Exclusion
-from beam_pipeline.core.labels.points import resize_questions
 from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
     Column,

@@ -17,7 +17,6 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.labels.exclusion import SampleFilter
 from beam_pipeline.core.labels.join import (
     Joined,
     RowMerger,
@@ -27,6 +26,7 @@ from beam_pipeline.core.labels.join import (
     split_duplicates,
 )
 from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels.sample_filters import SampleFilters
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
@@ -169,7 +169,7 @@ class Labelling:
 
     splits: SplitAssigner
     columns: Sequence[Column] = CLASS_FOLDER_COLUMNS
-    sample_filter: SampleFilter | None = None
+    sample_filter: SampleFilters | None = None
     keep: KeepUnlabelled | None = None
 
     @cached_property

@@ -35,9 +35,9 @@ from beam_pipeline.core.images.masks import (
     segmentation_png,
 )
 from beam_pipeline.core.images.preparation import check_header, decode_fully, read_header
-from beam_pipeline.core.labels.class_files import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.core.labels.name_pattern import name_pattern
+from beam_pipeline.core.labels.sample_filters import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.schema import (
     ColumnKind,
     further_column,

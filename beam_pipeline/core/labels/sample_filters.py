@@ -1,6 +1,6 @@
-"""Files that fix the classes: a list of names, or the manifest of an earlier data set.
+"""Files that say which samples are left out: the known classes (`--classes`), or keys (`--exclude`).
 
-In a list of names, such as `labels.txt`, the position of a line gives the class its id, counting
+Classes come from a list of names, or from the manifest of an earlier data set. In a list of names, such as `labels.txt`, the position of a line gives the class its id, counting
 from the data set's first id. A `manifest.json` contains the ids:
 
     labels.txt    ids with --label_base 0    ids with --label_base 1
@@ -11,9 +11,10 @@ from the data set's first id. A `manifest.json` contains the ids:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import UsageError
@@ -78,6 +79,72 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
     return tuple(sorted(classes, key=lambda item: item[1]))
 
 
+class SampleFilter(Protocol):
+    """Leaves samples out once they have their labels."""
+
+    def dead_letter(self, sample: SampleRef) -> DeadLetter | None:
+        """The dead letter of a sample that is left out; None if it stays."""
+
+
+@dataclass(frozen=True)
+class SampleFilters:
+    """Several filters, of which the first that leaves a sample out says why."""
+
+    filters: tuple[SampleFilter, ...]
+
+    def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+        """Splits the samples that stay from those that are left out."""
+        remaining, dead_letters = [], []
+        for sample in samples:
+            letters = (sample_filter.dead_letter(sample) for sample_filter in self.filters)
+            letter = next(filter(None, letters), None)
+            if letter:
+                dead_letters.append(letter)
+            else:
+                remaining.append(sample)
+        return remaining, dead_letters
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Keys of samples to leave out. It travels to the workers with its keys.
+
+    Attributes:
+      uri: the file that lists them, for messages.
+      lines: key -> its line in the file, from 1.
+    """
+
+    uri: str
+    lines: Mapping[str, int]
+
+    @classmethod
+    def parse(cls, data: bytes, uri: str) -> Exclusion:
+        """Reads a file with a key a line, in UTF-8. Empty lines do not count.
+
+        Raises:
+          UsageError: it is no text.
+        """
+        keys: dict[str, int] = {}
+        for number, line in enumerate(decoded(data, f"--exclude {uri}").split("\n"), 1):
+            key = line.removesuffix("\r")
+            if key:
+                keys.setdefault(key, number)
+        return cls(uri, keys)
+
+    def dead_letter(self, sample: SampleRef) -> DeadLetter | None:
+        """That of a listed sample."""
+        line = self.lines.get(sample.key)
+        if line is None:
+            return None
+        reason = (Reason.EXCLUDED, "left out, as --exclude asks for")
+        letter = image_dead_letter(Stage.JOIN, sample.key, sample.uri, *reason)
+        return letter._replace(file=self.uri, line=line)
+
+    def not_met(self, keys: Iterable[str]) -> list[str]:
+        """The listed keys that are not among those of the samples that were left out."""
+        return sorted(self.lines.keys() - set(keys))
+
+
 @dataclass(frozen=True)
 class KnownClasses:
     """The classes in the file given with --classes.
@@ -92,37 +159,27 @@ class KnownClasses:
     column: int
     uri: str
 
-    def apply(self, samples: Iterable[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
-        """Keeps samples whose classes are all known; all others become dead letters.
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def dead_letter(self, sample: SampleRef) -> DeadLetter | None:
+        """That of a sample with an unknown class.
 
         A sample with several classes, or objects, is rejected if one of them is unknown: an image
         with some objects missing would teach a detector that nothing is there.
         """
-        known = frozenset(self.names)
-        known_samples, dead_letters = [], []
-        for sample in samples:
-            unknown = [name for name in class_names(sample, self.column) if name not in known]
-            if unknown:
-                dead_letters.append(self._dead_letter(sample, unknown))
-            else:
-                known_samples.append(sample)
-        return known_samples, dead_letters
-
-    def _dead_letter(self, sample: SampleRef, unknown: Sequence[str]) -> DeadLetter:
-        names = enumerated(list(dict.fromkeys(map(repr, unknown))), _SHOWN)
+        value: Any = sample.labels[self.column]  # one class, a list, or one an object
+        of_sample = value if isinstance(value, tuple) else () if value is None else (value,)
+        unknown = dict.fromkeys(repr(name) for name in of_sample if name not in self._known)
+        if not unknown:
+            return None
         return image_dead_letter(
             stage=Stage.LABELS,
             key=sample.key,
             uri=sample.uri,
             reason=Reason.UNKNOWN_CLASS,
-            message=f"{names}: no class of {self.uri}, which has {enumerated(self.names, _SHOWN)}",
+            message=f"{enumerated(list(unknown), _SHOWN)}: no class of {self.uri}, which has "
+            f"{enumerated(self.names, _SHOWN)}",
             file=sample.origin,
         )
-
-
-def class_names(sample: SampleRef, column: int) -> Sequence[str]:
-    """Returns the classes of a sample: one, a list, or one per object; none if it is unlabelled."""
-    value: Any = sample.labels[column]
-    if value is None:
-        return ()
-    return value if isinstance(value, tuple) else (value,)

@@ -1,4 +1,4 @@
-"""Files of classes, and samples of classes that they do not name."""
+"""Files of classes and of keys, and the samples that they leave out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.class_files import (
+from beam_pipeline.core.labels.sample_filters import (
+    Exclusion,
     KnownClasses,
+    SampleFilters,
     parse_class_list,
     parse_class_manifest,
 )
@@ -93,7 +95,7 @@ KNOWN = KnownClasses(("cat", "dog"), 0, "c.txt")
 @pytest.mark.parametrize("label", ["cat", ("cat", "dog", "cat"), ()])
 def test_samples_of_known_classes_are_kept(label: Any) -> None:
     """One class, a list of them, one an object, or none."""
-    assert KNOWN.apply([sample(label)]) == ([sample(label)], [])
+    assert KNOWN.dead_letter(sample(label)) is None
 
 
 @pytest.mark.parametrize(
@@ -101,15 +103,53 @@ def test_samples_of_known_classes_are_kept(label: Any) -> None:
 )
 def test_a_sample_with_another_class_is_a_dead_letter(label: Any, message: str) -> None:
     """As a whole, if one of several is not known; the dead letter names each once."""
-    known_samples, dead_letters = KNOWN.apply([sample("cat"), sample(label)])
-    assert known_samples == [sample("cat")]
+    assert KNOWN.dead_letter(sample(label)) == DeadLetter(
+        "labels",
+        "a.jpg",
+        "/p/a.jpg",
+        "unknown_class",
+        f"{message}: no class of c.txt, which has cat, dog",
+        "/p/l.csv",
+    )
+
+
+def ref(key: str, label: str = "cat") -> SampleRef:
+    return SampleRef(key, f"/photos/{key}", 9, "train", (label,))
+
+
+def test_a_file_lists_a_key_a_line() -> None:
+    """With any line ends, a byte order mark, empty lines; spaces belong to a key; the first line counts."""
+    data = "\ufeffa/1.jpg\r\n\n b.jpg\na/1.jpg\nlast".encode()
+    assert Exclusion.parse(data, "f").lines == {"a/1.jpg": 1, " b.jpg": 3, "last": 5}
+    assert Exclusion.parse(b"", "f").lines == {}
+
+
+def test_a_file_that_is_no_text_is_refused() -> None:
+    """The error names the option and the file."""
+    with pytest.raises(UsageError, match=r"^--exclude x\.bin is not UTF-8"):
+        Exclusion.parse(b"\xff\xfe\x00", "x.bin")
+
+
+def test_listed_samples_become_dead_letters() -> None:
+    """Each with the file and the line that names it."""
+    exclusion = Exclusion("/gone.txt", {"b.jpg": 7, "never.jpg": 8})
+    remaining, dead_letters = SampleFilters((exclusion,)).apply([ref("a.jpg"), ref("b.jpg")])
+    assert remaining == [ref("a.jpg")]
+    message = "left out, as --exclude asks for"
     assert dead_letters == [
-        DeadLetter(
-            "labels",
-            "a.jpg",
-            "/p/a.jpg",
-            "unknown_class",
-            f"{message}: no class of c.txt, which has cat, dog",
-            "/p/l.csv",
-        )
+        DeadLetter("join", "b.jpg", "/photos/b.jpg", "excluded", message, "/gone.txt", 7)
+    ]
+    assert exclusion.not_met(letter.key for letter in dead_letters) == ["never.jpg"]
+
+
+def test_the_first_filter_says_why() -> None:
+    """What the first leaves out, the second does not see."""
+    exclusion = Exclusion("/gone.txt", {"b.jpg": 7})
+    known = KnownClasses(("cat",), 0, "/classes.txt")
+    samples = [ref("a.jpg"), ref("b.jpg", "dog"), ref("c.jpg", "dog")]
+    remaining, dead_letters = SampleFilters((exclusion, known)).apply(samples)
+    assert remaining == [ref("a.jpg")]
+    assert [(letter.key, letter.reason) for letter in dead_letters] == [
+        ("b.jpg", "excluded"),
+        ("c.jpg", "unknown_class"),
     ]
