@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.name_pattern import SPLIT_GROUP, name_pattern
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.labels.tables import KIND_NAMES
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, KIND_NAMES
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels.schema import ColumnChoices
 from beam_pipeline.core.labels.table_rows import head_rows
-from beam_pipeline.core.labels.tables import ColumnChoices, inspect_tables
+from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated

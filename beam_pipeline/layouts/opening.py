@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.tables import POINT_KIND
+from beam_pipeline.core.labels.schema import POINT_KIND
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder

@@ -16,15 +16,9 @@ from beam_pipeline.core.labels.cells import is_nested
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
-from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, SKIP_KIND, Column, ColumnKind
 from beam_pipeline.core.labels.table_files import LabelTable, TableHead
-from beam_pipeline.core.labels.tables import (
-    LABEL_NAMES,
-    NO_LABEL_COLUMN,
-    SKIP_KIND,
-    LabelSchema,
-    inspect_tables,
-)
+from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema, inspect_tables
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated

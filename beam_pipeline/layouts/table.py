@@ -15,10 +15,10 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, ColumnKind
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_files import LabelTable, TableHead
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
-from beam_pipeline.core.labels.tables import ColumnChoices, LabelSchema, inspect_tables
+from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.folders import FOLDER, named_split

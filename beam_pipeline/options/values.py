@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
-from beam_pipeline.core.labels.tables import KIND_NAMES, SKIP_KIND
+from beam_pipeline.core.labels.schema import KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
 from beam_pipeline.core.references import SPLIT_NAME
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -107,6 +107,62 @@ _WRITTEN = {
     ),
 }
 """Kind of a column -> the features that it becomes."""
+
+
+KIND_NAMES = {
+    "int": ColumnKind.INT64,
+    "int64": ColumnKind.INT64,
+    "float": ColumnKind.FLOAT,
+    "float32": ColumnKind.FLOAT,
+    "str": ColumnKind.BYTES,
+    "string": ColumnKind.BYTES,
+    "bytes": ColumnKind.BYTES,
+    "point": ColumnKind.POINT,
+}
+"""Type names of --columns; a point is that of two columns, see `points`."""
+
+SKIP_KIND = "skip"
+POINT_KIND = "point"
+
+
+NO_LABEL_COLUMN = "none"
+"""The value of --label_column for a table without a label."""
+
+
+@dataclass(frozen=True)
+class ColumnChoices:
+    """The user's options on columns, which override guesses.
+
+    Attributes:
+      key: name of the key column, or empty.
+      label: name of the label column, "none" for none, or empty.
+      kinds: name -> type name of `KIND_NAMES`, or "skip" to leave the column out. Of a list of
+        objects, the name is "objects.<list>".
+      separators: name -> what stands between the values in a cell, of columns of lists; empty if each
+        row of an image has one of its values.
+      one_hot: columns that hold 1 where the image is of their class, or `prefix_*`.
+      encoding: of all files that are text; empty to find it out.
+      label_needed: whether it is an error that no column can be told to be the label.
+      group: name of the column that keeps images in one split, "folder", or empty.
+      label_required: whether an empty label is a fault.
+      may_be_lists: whether tables may name images without labels; their classes are then folders.
+    """
+
+    key: str = ""
+    label: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    separators: Mapping[str, str] = field(default_factory=dict)
+    label_needed: bool = True
+    group: str = ""
+    label_required: bool = True
+    one_hot: tuple[str, ...] = ()
+    encoding: str = ""
+    may_be_lists: bool = False
+
+    @property
+    def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:
+        """Column -> its kind, or None to leave it out."""
+        return {name: KIND_NAMES.get(kind) for name, kind in self.kinds.items()}
 
 
 def label_column(name: str, kind: ColumnKind) -> Column:

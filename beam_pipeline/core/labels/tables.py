@@ -7,7 +7,7 @@ columns and types; a file that is unusable as a whole is an error there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from beam_pipeline.core.labels.box_columns import (
 from beam_pipeline.core.labels.cells import (
     MOST,
     NEARLY_ALL,
+    by_text,
     infer_kind,
     is_empty,
     sample_items,
@@ -45,7 +46,12 @@ from beam_pipeline.core.labels.object_lists import (
 from beam_pipeline.core.labels.points import Pairs, paired_columns, point_of_columns
 from beam_pipeline.core.labels.roles import CLASS, KEY, SPLIT, RoleRow, column_rows, role_of
 from beam_pipeline.core.labels.schema import (
+    KIND_NAMES,
+    NO_LABEL_COLUMN,
+    POINT_KIND,
+    SKIP_KIND,
     Column,
+    ColumnChoices,
     ColumnKind,
     further_column,
     group_column,
@@ -65,6 +71,7 @@ from beam_pipeline.core.labels.table_rows import (
 )
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
+    choice_problems,
     only_class_question,
     partition_questions,
     single_column,
@@ -92,65 +99,11 @@ TEXT_NAMES = ("text", "caption", "captions", "description", "prompt", "comment",
 
 SPLIT_COLUMN = "split"
 
-NO_LABEL_COLUMN = "none"
-"""The value of --label_column for a table without a label."""
-
 INDEX_COLUMN = "Unnamed: 0"
 """A first column without a name that names the images; as pandas calls it."""
 
-KIND_NAMES = {
-    "int": ColumnKind.INT64,
-    "int64": ColumnKind.INT64,
-    "float": ColumnKind.FLOAT,
-    "float32": ColumnKind.FLOAT,
-    "str": ColumnKind.BYTES,
-    "string": ColumnKind.BYTES,
-    "bytes": ColumnKind.BYTES,
-    "point": ColumnKind.POINT,
-}
-"""Type names of --columns; a point is that of two columns, see `points`."""
-
 _SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "partition"])
 _MOST_SPLITS = 20  # folds of a cross-validation
-
-SKIP_KIND = "skip"
-POINT_KIND = "point"
-
-
-@dataclass(frozen=True)
-class ColumnChoices:
-    """The user's options on columns, which override guesses.
-
-    Attributes:
-      key: name of the key column, or empty.
-      label: name of the label column, "none" for none, or empty.
-      kinds: name -> type name of `KIND_NAMES`, or "skip" to leave the column out. Of a list of
-        objects, the name is "objects.<list>".
-      separators: name -> what stands between the values in a cell, of columns of lists; empty if each
-        row of an image has one of its values.
-      one_hot: columns that hold 1 where the image is of their class, or `prefix_*`.
-      encoding: of all files that are text; empty to find it out.
-      label_needed: whether it is an error that no column can be told to be the label.
-      group: name of the column that keeps images in one split, "folder", or empty.
-      label_required: whether an empty label is a fault.
-      may_be_lists: whether tables may name images without labels; their classes are then folders.
-    """
-
-    key: str = ""
-    label: str = ""
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    separators: Mapping[str, str] = field(default_factory=dict)
-    label_needed: bool = True
-    group: str = ""
-    label_required: bool = True
-    one_hot: tuple[str, ...] = ()
-    encoding: str = ""
-    may_be_lists: bool = False
-
-    @property
-    def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:
-        """Column -> its kind, or None to leave it out."""
-        return {name: KIND_NAMES.get(kind) for name, kind in self.kinds.items()}
 
 
 @dataclass(frozen=True)
@@ -254,17 +207,25 @@ class _Inspection:
         values, choices = self._values, self._choices
         names = [name for name in values if name and name not in self._keys]
         objects = self._objects()
-        self._check_choices(objects)
+        columns = [name for name in values if name]
+        if objects:
+            columns += list_names(objects.column, values[objects.column])
+        leads = objects.column if objects else ""
+        problem = next(choice_problems(choices, columns, self._keys, self._points, leads), "")
+        if problem:
+            raise LabelTableError(f"{self._where}: {problem}")
         split = next(
             (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
         )
         used = {name for pair in self._points.values() for name in pair}
-        used.update([split, objects.column if objects else ""])
+        used.update([split, leads])
         names = [name for name in names if name not in used]
-        split_like = () if split else self._split_like(names)
+        split_like = () if split else tuple(filter(self._are_splits, names))
         leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
         names = [name for name in names if name not in leading.used]
-        listed = () if objects else self._in_rows(names)
+        listed = self._captions(names) if not (objects or choices.separators) else ()
+        if not objects and choices.separators:
+            listed = tuple(name for name in names if choices.separators.get(name) == "")
         label = ""
         if leading is NO_LEADING and self._are_lists(names):
             leading = FolderClass()
@@ -274,23 +235,10 @@ class _Inspection:
             raise LabelTableError(
                 f"{self._where}: --columns {next(iter(self._points))}:point is for a row an image, not an object"
             )
-        further = [
-            self._column(name, is_label=name == label, listed=name in listed)
-            for name in sorted(names, key=lambda name: name != label)
-            if choices.kinds.get(name) != SKIP_KIND
-        ]
-        guessed = {
-            column.name
-            for column in further
-            if column.name not in choices.kinds
-            and column.kind in (ColumnKind.INT64, ColumnKind.FLOAT)
-        }
+        further = self._further(names, label, listed)
+        numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
-        further += [
-            point_of_columns(name, [values[column] for column in pair])
-            for name, pair in self._points.items()
-        ]
         if choices.group and choices.group in values and not isinstance(leading, BoxColumns):
             further.append(group_column(choices.group))
         return LabelSchema(
@@ -298,7 +246,7 @@ class _Inspection:
             split,
             dict(choices.separators),
             leading,
-            guessed=frozenset(guessed),
+            guessed=frozenset(numbers - choices.kinds.keys()),
             several_rows=bool(listed) or leading.several_rows,
             notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
             questions=(
@@ -331,45 +279,18 @@ class _Inspection:
             return None
         return inspect_objects(OBJECTS_COLUMN, cells, self._choices.kinds_by_name)
 
-    def _check_choices(self, objects: ObjectLists | None) -> None:
-        """Raises LabelTableError if an option names a column that is not there, or that cannot be what it says."""
-        choices, where = self._choices, self._where
-        names = [name for name in self._values if name]
-        if objects:
-            names += list_names(objects.column, self._values[objects.column])
-        wanted = dict.fromkeys(choices.kinds, "--columns")
-        wanted.update(dict.fromkeys(choices.separators, "--list_column"))
-        if choices.label and choices.label != NO_LABEL_COLUMN:
-            wanted[choices.label] = "--label_column"
-        if choices.group and choices.group != FOLDER:
-            wanted[choices.group] = "--split_by"
-        for name, option in wanted.items():
-            if choices.kinds.get(name) == POINT_KIND and name not in self._points:
-                raise LabelTableError(
-                    f"{where}: no columns {name}_x and {name}_y (--columns {name}:point); found "
-                    f"{', '.join(names)}"
-                )
-            if name not in names and name not in self._points:
-                raise LabelTableError(
-                    f"{where}: no column {name!r} ({option}); found {', '.join(names)}"
-                )
-        if objects and choices.label not in ("", NO_LABEL_COLUMN):
-            raise LabelTableError(
-                f"{where}: the column {objects.column!r} says the classes, so {choices.label!r} cannot "
-                f"be the label; leave out --label_column, or say --columns {objects.column}:skip"
-            )
-        in_rows = [name for name, separator in choices.separators.items() if not separator]
-        if in_rows and len(in_rows) < len(choices.separators):
-            in_cells = next(name for name, separator in choices.separators.items() if separator)
-            raise LabelTableError(
-                f"{where}: --list_column {in_rows[0]} says that an image has several rows, with a value each, "
-                f"so the cells of {in_cells!r} cannot hold several"
-            )
-        for name in choices.separators:
-            if name in self._keys:
-                raise LabelTableError(
-                    f"{where}: the column {name!r} names the image, so it holds no list (--list_column)"
-                )
+    def _further(self, names: Sequence[str], label: str, listed: Sequence[str]) -> list[Column]:
+        """The columns besides the leading ones, the label first and points last."""
+        columns = [
+            self._column(name, is_label=name == label, listed=name in listed)
+            for name in sorted(names, key=lambda name: name != label)
+            if self._choices.kinds.get(name) != SKIP_KIND
+        ]
+        points = (
+            point_of_columns(name, [self._values[column] for column in pair])
+            for name, pair in self._points.items()
+        )
+        return [*columns, *points]
 
     def _images(self) -> Sequence[str]:
         """The name of each row's image."""
@@ -471,34 +392,23 @@ class _Inspection:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
         labels = [name for name in names if name != choices.group or name == FOLDER]
-        known = all(self._is_known_key(name) for name in self._keys)
+        known = all(
+            name in (choices.key, INDEX_COLUMN) or name.lower() in KEY_NAMES or path_columns([name])
+            for name in self._keys
+        )
         return choices.may_be_lists and known and not (labels or choices.label)
 
-    def _is_known_key(self, name: str) -> bool:
-        usual = name.lower() in KEY_NAMES or bool(path_columns([name]))
-        return usual or name in (self._choices.key, INDEX_COLUMN)
-
-    def _split_like(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The undeclared columns of names of splits, at least two, or of few values under such a name."""
-        return tuple(
-            name for name in names if name not in self._choices.kinds and self._are_splits(name)
-        )
-
     def _are_splits(self, name: str) -> bool:
-        texts = {text_of(cell).lower() for cell in _different(self._values[name])} - {""}
+        """True for an undeclared column of names of splits, at least two, or of few values under such a name."""
+        if name in self._choices.kinds:
+            return False
+        texts = {text.lower() for text in set(by_text(self._values[name], text_of))} - {""}
         splits = {SPLIT_NAMES.get(text, "") for text in texts}
         if len(splits) > 1 and "" not in splits:
             return True
         words = re.findall(r"[a-z]+", name.lower().removesuffix("id"))
         says_split = words and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)
         return bool(says_split) and 1 < len(texts) <= _MOST_SPLITS
-
-    def _in_rows(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns with a value in each row of an image, as the user says, or of captions."""
-        separators = self._choices.separators
-        if not separators:
-            return self._captions(names)
-        return tuple(name for name in names if separators.get(name) == "")
 
     def _note_of_rows(self, listed: Sequence[str]) -> str:
         """A sentence on the columns with a value in each row of an image."""
@@ -519,13 +429,11 @@ class _Inspection:
             return ()
         images, rows = self._images(), self._rows
         differing = {name for name in names if _differ(rows.cells(name), images)}
-        if not differing.intersection(texts) or self._has_lists(names):
+        has_lists = any(list in set(map(type, self._values[name])) for name in names)
+        if not differing.intersection(texts) or has_lists:
             return ()
         label = self._choices.label or _usual_label(names)
         return tuple(name for name in names if name in differing and name != label)
-
-    def _has_lists(self, names: Sequence[str]) -> bool:
-        return any(list in set(map(type, self._values[name])) for name in names)
 
 
 def _differ(cells: Sequence[Any], images: Sequence[str]) -> bool:
@@ -533,11 +441,6 @@ def _differ(cells: Sequence[Any], images: Sequence[str]) -> bool:
     texts = [text_of(cell) for cell in cells]
     text_of_image = dict(zip(images, texts, strict=True))
     return any(text_of_image[image] != text for image, text in zip(images, texts, strict=True))
-
-
-def _different(cells: Sequence[Any]) -> Iterable[Any]:
-    """Each text of a column once; all other cells."""
-    return set(cells) if set(map(type, cells)) == {str} else cells
 
 
 def _inspected(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:

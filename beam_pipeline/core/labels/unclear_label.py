@@ -5,11 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_empty, text_of
+from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, POINT_KIND, ColumnChoices
+from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated, shown
 
@@ -27,6 +29,50 @@ _ENOUGH_CELLS = 10
 _FEW_NUMBERS = 20  # more are hardly classes
 _MOST_COLUMNS = 10_000
 _SHOWN = 3
+
+
+def choice_problems(
+    choices: ColumnChoices,
+    names: Sequence[str],
+    keys: Collection[str],
+    points: Collection[str],
+    objects: str,
+) -> Iterator[str]:
+    """What is wrong with options on columns that are not there, or cannot be what an option says.
+
+    Args:
+      choices: the options.
+      names: the columns, and the lists in that of objects.
+      keys: the columns that name the images.
+      points: those of --columns that have two columns.
+      objects: the column of objects, or empty.
+    """
+    wanted = dict.fromkeys(choices.kinds, "--columns")
+    wanted.update(dict.fromkeys(choices.separators, "--list_column"))
+    if choices.label and choices.label != NO_LABEL_COLUMN:
+        wanted[choices.label] = "--label_column"
+    if choices.group and choices.group != FOLDER:
+        wanted[choices.group] = "--split_by"
+    there = f"found {', '.join(names)}"
+    for name, option in wanted.items():
+        if choices.kinds.get(name) == POINT_KIND and name not in points:
+            yield f"no columns {name}_x and {name}_y (--columns {name}:point); {there}"
+        if name not in names and name not in points:
+            yield f"no column {name!r} ({option}); {there}"
+    if objects and choices.label not in ("", NO_LABEL_COLUMN):
+        yield (
+            f"the column {objects!r} says the classes, so {choices.label!r} cannot be the label; leave out "
+            f"--label_column, or say --columns {objects}:skip"
+        )
+    in_rows = [name for name, separator in choices.separators.items() if not separator]
+    in_cells = [name for name, separator in choices.separators.items() if separator]
+    if in_rows and in_cells:
+        yield (
+            f"--list_column {in_rows[0]} says that an image has several rows, with a value each, so the cells "
+            f"of {in_cells[0]!r} cannot hold several"
+        )
+    for name in choices.separators.keys() & keys:
+        yield f"the column {name!r} names the image, so it holds no list (--list_column)"
 
 
 def unclear_label(

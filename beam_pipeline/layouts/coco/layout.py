@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
 from beam_pipeline.core.labels.schema import (
+    KIND_NAMES,
     OBJECT_FEATURES,
+    SKIP_KIND,
     Column,
     ColumnKind,
     further_column,
     group_column,
 )
-from beam_pipeline.core.labels.tables import KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.questions import Question

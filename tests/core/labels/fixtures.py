@@ -9,15 +9,12 @@ from typing import Any
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels.schema import (
     Column,
+    ColumnChoices,
     ColumnKind,
 )
 from beam_pipeline.core.labels.table_files import LabelTable, TableHead
 from beam_pipeline.core.labels.table_rows import read_chunks
-from beam_pipeline.core.labels.tables import (
-    ColumnChoices,
-    LabelSchema,
-    inspect_tables,
-)
+from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.references import LabelRow
 

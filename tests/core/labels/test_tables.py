@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
+from beam_pipeline.core.labels.schema import (
+    Column,
+    ColumnChoices,
+    ColumnKind,
+    object_column,
+    object_columns,
+)
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import (
     KEY_NAMES,
     LABEL_NAMES,
     TEXT_NAMES,
-    ColumnChoices,
     LabelSchema,
     inspect_tables,
 )
