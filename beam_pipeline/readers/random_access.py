@@ -42,7 +42,8 @@ class RandomAccess:
       channels: 1, 3 or 4, with decode=True; images with another number are converted.
       exact: True to decode every pixel of a JPEG before it is resized. By default it is decoded at
         1/2, 1/4 or 1/8 of its size if that is still 1.5 times `image_size` or more.
-      dtype: "uint8", or "uint16" for all bits of PNGs of 16; 8 bits are then scaled by 257.
+      dtype: "uint8", the upper 8 bits of PNGs of 16, so that data of 12 is at most 15; or "uint16" for all
+        bits: then 8 bits are multiplied by 257, and 12 reach 4,095.
 
     Raises:
       UsageError: there is no such split, shards are compressed, or an option does not fit the data set.

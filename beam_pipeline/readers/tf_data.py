@@ -124,7 +124,8 @@ def load(
         default images keep their size, and all images to be batched must have the same size. One
         number stands for both, and "WIDTHxHEIGHT" may be given as for `--resize`.
       channels: 1, 3 or 4; images with another number are converted.
-      dtype: "uint8", or "uint16" for all bits of PNGs of 16; 8 bits are then scaled by 257.
+      dtype: "uint8", the upper 8 bits of PNGs of 16, so that data of 12 is at most 15; or "uint16" for all
+        bits: then 8 bits are multiplied by 257, and 12 reach 4,095.
       shuffle: True, False, or the size of the shuffle buffer in samples. By default only the split
         `train` is shuffled. True holds as many samples as take 128 MiB on disk. False gives the
         stored order, shard after shard.

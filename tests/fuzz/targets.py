@@ -34,7 +34,7 @@ from beam_pipeline.core.images.masks import (
     panoptic_pngs,
     segmentation_png,
 )
-from beam_pipeline.core.images.preparation import check_header, decode_fully, read_header
+from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.core.labels.name_pattern import name_pattern
 from beam_pipeline.core.labels.sample_filters import parse_class_list, parse_class_manifest
@@ -541,7 +541,7 @@ def _panoptic(data: bytes) -> None:
 
 
 def _panoptic_mask(data: bytes) -> None:
-    for mask in panoptic_pngs(data, _SEGMENTS, _IMAGE, check=check_header):
+    for mask in panoptic_pngs(data, _SEGMENTS, _IMAGE, check=read_header):
         assert read_header(mask).width == _IMAGE.width
 
 
@@ -549,9 +549,7 @@ def _segmentation_mask(data: bytes) -> None:
     for bits in (8, 16):
         for colours in (None, {(0, 0, 0): 0, (255, 0, 0): 1}):
             try:
-                mask = segmentation_png(
-                    data, _IMAGE, bits=bits, check=check_header, colours=colours
-                )
+                mask = segmentation_png(data, _IMAGE, bits=bits, check=read_header, colours=colours)
             except BadImageError:
                 continue
             assert read_header(mask).width == _IMAGE.width

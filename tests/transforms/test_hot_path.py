@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images.preparation import IMAGE_CHECKS
+from beam_pipeline.core.images.preparation import image_preparer
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
 from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.shard_writer import ExampleMaker, write_shard
@@ -50,7 +50,7 @@ def shard(folder: Path, images: int, data: bytes) -> Callable[[Any], None]:
         path.write_bytes(data)
         refs.append(SampleRef(path.name, str(path), len(data), "train", ("cat", i, 0.5)))
     encoder = SampleEncoder(COLUMNS, {"cat": 0})
-    maker = ExampleMaker(files.read_image, encoder, IMAGE_CHECKS["header"])
+    maker = ExampleMaker(files.read_image, encoder, image_preparer("header"))
     spec = ShardSpec("train", 0, 1, "shard")
 
     def write(sink: Any) -> None:

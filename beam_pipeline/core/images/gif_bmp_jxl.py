@@ -98,7 +98,20 @@ def gif_header(data: bytes) -> ImageHeader:
       BadImageError: there is no whole frame, a frame has no colours, the file breaks off inside a
         block, or all frames together claim too many pixels.
     """
-    return _header(data)
+    height = width = frames = 0
+    for frame in _frames(data):
+        height, width, frames = max(height, frame.height), max(width, frame.width), frames + 1
+        if is_bomb(height, width):
+            raise bomb(height, width)
+        if is_bomb(frames * height, width):  # TensorFlow gives each the size of the largest
+            raise BadImageError(
+                Reason.DECOMPRESSION_BOMB,
+                f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
+                "in all, for tf.io.decode_image to hold; shorten the animation to keep it",
+            )
+    if not frames:
+        raise corrupt("GIF", "there is no frame", data)
+    return ImageHeader("gif", height, width, 3)
 
 
 def check_gif(data: bytes) -> ImageHeader:
@@ -108,7 +121,7 @@ def check_gif(data: bytes) -> ImageHeader:
       BadImageError: as `gif_header`, and where a frame's codes are broken, too few, or of colours
         that its palette lacks.
     """
-    header = _header(data)
+    header = gif_header(data)
     for number, frame in enumerate(_frames(data)):
         fault = _fault(frame, b"".join(_sub_blocks(data, frame.start)))
         if fault:
@@ -117,24 +130,6 @@ def check_gif(data: bytes) -> ImageHeader:
                 f"the gif header is sound, decoding fails: frame {number}: {fault}",
             )
     return header
-
-
-def _header(data: bytes) -> ImageHeader:
-    """Counts the frames, each of which TensorFlow gives the size of the largest."""
-    height = width = frames = 0
-    for frame in _frames(data):
-        height, width, frames = max(height, frame.height), max(width, frame.width), frames + 1
-        if is_bomb(height, width):
-            raise bomb(height, width)
-        if is_bomb(frames * height, width):
-            raise BadImageError(
-                Reason.DECOMPRESSION_BOMB,
-                f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
-                "in all, for tf.io.decode_image to hold; shorten the animation to keep it",
-            )
-    if not frames:
-        raise corrupt("GIF", "there is no frame", data)
-    return ImageHeader("gif", height, width, 3)
 
 
 def _frames(data: bytes) -> Iterator[_Frame]:

@@ -43,7 +43,7 @@ from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png
 from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import ImagePreparer, check_header, passing_any_format
+from beam_pipeline.core.images.preparation import ImageCheck, passing_any_format, read_header
 from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import Size
 
@@ -291,7 +291,7 @@ def segmentation_png(
     header: ImageHeader,
     *,
     bits: int,
-    check: ImagePreparer,
+    check: ImageCheck,
     colours: Mapping[Colour, int] | None = None,
 ) -> bytes:
     """The mask of an image as a grey PNG of ids.
@@ -307,7 +307,7 @@ def segmentation_png(
       BadImageError: it is no image, of another size, or does not say ids; says which.
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
-    own = (check if mask.startswith(png.MAGIC) else passing_any_format(check_header))(mask)[1]
+    own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
     if own.format == "jpeg":
         raise _bad(
             "a jpeg mask: compression mixes the ids at every edge; save masks as PNG, from what they "
@@ -352,7 +352,7 @@ def check_size(own: ImageHeader, header: ImageHeader) -> None:
 
 
 def panoptic_pngs(
-    mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, *, check: ImagePreparer
+    mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, *, check: ImageCheck
 ) -> tuple[bytes, bytes]:
     """The two masks of COCO's panoptic PNG: the category of each pixel, and the segment's number.
 
@@ -369,7 +369,7 @@ def panoptic_pngs(
       BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or
         numbers that 8 bits do not hold.
     """
-    own = check(mask)[1]
+    own = check(mask)
     check_size(own, header)
     if not is_coloured(mask):
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
@@ -470,7 +470,7 @@ def _bad(fault: str) -> BadImageError:
 
 
 def file_preparers(
-    *, check: ImagePreparer, colours: Mapping[Colour, int] | None
+    *, check: ImageCheck, colours: Mapping[Colour, int] | None
 ) -> Mapping[str, FilePreparer]:
     """Kind of column -> what prepares its files."""
 

@@ -1,6 +1,6 @@
 """Prepares an image for its example: checks its bytes, reads its header, and filters it by size.
 
-A new check is a function of the type `ImagePreparer` and a line in `IMAGE_CHECKS`; a new filter is a
+A new check is a function of the type `ImageCheck` and a line in `IMAGE_CHECKS`; a new filter is a
 line in `FILTERS`, whose option has the same name. Sides are those of the file, before an image is
 turned or resized. `MAX_IMAGE_BYTES` is applied to the size that was listed, so that what it leaves out
 is not read. A new library that encodes images is a module with two functions (`Codec`), and a line in
@@ -9,6 +9,7 @@ is not read. A new library that encodes images is a module with two functions (`
 
 from __future__ import annotations
 
+import importlib
 import io
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -67,38 +68,36 @@ class PixelFormat(NamedTuple):
         return 3 * self.height * self.width
 
 
-def pixel_preparer(
-    pixels: PixelFormat, image_encoding: str
-) -> Callable[[bytes], tuple[bytes, ImageHeader]]:
-    """The function that encodes the pixels of an image.
+def encoded_pixels(
+    data: bytes, pixels: PixelFormat, image_encoding: str
+) -> tuple[bytes, ImageHeader]:
+    """Encodes the bare pixels of an image.
 
     Args:
+      data: the pixels.
       pixels: their layout.
       image_encoding: a name in `IMAGE_ENCODINGS`; "raw" is height x width x 3 bytes.
+
+    Raises:
+      BadImageError: there are more or fewer.
     """
     height, width = pixels
+    if len(data) != pixels.size:
+        raise BadImageError(
+            Reason.CORRUPT_IMAGE,
+            f"{len(data)} bytes of pixels, expected {pixels.size} ({height} x {width} x 3)",
+        )
+    rows = bytearray(pixels.size)
+    for channel in range(3):
+        rows[channel::3] = data[channel * height * width : (channel + 1) * height * width]
+    image = bytes(rows)
+    if image_encoding == "png":
+        from PIL import Image  # few jobs have pixels
 
-    def prepare(data: bytes) -> tuple[bytes, ImageHeader]:
-        if len(data) != pixels.size:
-            raise BadImageError(
-                Reason.CORRUPT_IMAGE,
-                f"{len(data)} bytes of pixels, expected {pixels.size} ({height} x {width} x 3)",
-            )
-        rows = bytearray(pixels.size)
-        for channel in range(3):
-            rows[channel::3] = data[channel * height * width : (channel + 1) * height * width]
-        image = bytes(rows)
-        if image_encoding == "png":
-            from PIL import Image  # few jobs have pixels
-
-            out = io.BytesIO()
-            Image.frombytes("RGB", (width, height), image).save(
-                out, "PNG", compress_level=_PNG_LEVEL
-            )
-            image = out.getvalue()
-        return image, ImageHeader(image_encoding, height, width, 3)
-
-    return prepare
+        out = io.BytesIO()
+        Image.frombytes("RGB", (width, height), image).save(out, "PNG", compress_level=_PNG_LEVEL)
+        image = out.getvalue()
+    return image, ImageHeader(image_encoding, height, width, 3)
 
 
 IMAGE_ENCODINGS = ("png", RAW_FORMAT)
@@ -154,26 +153,16 @@ Limits = Mapping[str, float]
 """Option, of those given -> its value."""
 
 
-def header_filter(limits: Limits) -> Callable[[ImageHeader], None] | None:
-    """The filters that look at headers, as one function; None if none is given.
-
-    It raises BadImageError for an image that is left out.
-    """
-    given = [(name, FILTERS[name], limits[name]) for name in FILTERS if name in limits]
-    if not given:
-        return None
-
-    def check(header: ImageHeader) -> None:
-        short, long = sorted((header.height, header.width))
-        for name, chosen, limit in given:
-            if chosen.is_outside(short, long, limit):
-                more = chosen.finding.format(ratio=long / short, pixels=long * short)
-                raise BadImageError(
-                    chosen.reason,
-                    f"{header.width} x {header.height} pixels{more}; --{name} is {limit:.17g}",
-                )
-
-    return check
+def check_sides(header: ImageHeader, limits: Limits) -> None:
+    """Applies the filters that look at headers. Raises BadImageError for an image that is left out."""
+    short, long = sorted((header.height, header.width))
+    for name, chosen in FILTERS.items():
+        if name in limits and chosen.is_outside(short, long, limits[name]):
+            more = chosen.finding.format(ratio=long / short, pixels=long * short)
+            raise BadImageError(
+                chosen.reason,
+                f"{header.width} x {header.height} pixels{more}; --{name} is {limits[name]:.17g}",
+            )
 
 
 def outside_bytes(size: int, limits: Limits) -> str:
@@ -190,6 +179,9 @@ def outside_bytes(size: int, limits: Limits) -> str:
 
 
 _Read = TypeVar("_Read")
+
+ImageCheck = Callable[[bytes], ImageHeader]
+"""An image file -> its header. Raises BadImageError."""
 
 ImagePreparer = Callable[[bytes], tuple[bytes, ImageHeader]]
 """An image's bytes -> the bytes to write, and their header. Raises BadImageError."""
@@ -249,26 +241,16 @@ def _in_memory(read: Callable[[bytes], _Read], data: bytes) -> _Read:
         ) from error
 
 
-def check_header(image: bytes) -> tuple[bytes, ImageHeader]:
-    """Passes an image on unchanged, after reading its header."""
-    return image, read_header(image)
-
-
-def check_fully(image: bytes) -> tuple[bytes, ImageHeader]:
-    """Passes an image on unchanged, after decoding every pixel."""
-    return image, decode_fully(image)
-
-
-IMAGE_CHECKS: Mapping[str, ImagePreparer] = MappingProxyType(
-    {"header": check_header, "full": check_fully}
+IMAGE_CHECKS: Mapping[str, ImageCheck] = MappingProxyType(
+    {"header": read_header, "full": decode_fully}
 )
 """--image_check -> how an image file is checked; the first is the default."""
 
 
-def passing_any_format(check: ImagePreparer) -> ImagePreparer:
+def passing_any_format(check: ImageCheck) -> ImageCheck:
     """A check that also passes images which readers cannot decode, but which can be encoded anew."""
 
-    def check_any(image: bytes) -> tuple[bytes, ImageHeader]:
+    def check_any(image: bytes) -> ImageHeader:
         try:
             return check(image)
         except BadImageError as error:
@@ -276,15 +258,15 @@ def passing_any_format(check: ImagePreparer) -> ImagePreparer:
                 raise
         from beam_pipeline.core.images.pillow_codec import open_image
 
-        return image, open_image(image).header
+        return open_image(image).header
 
     return check_any
 
 
 def image_preparer(
     image_check: str,
-    pixels: PixelFormat | None,
-    image_encoding: str,
+    pixels: PixelFormat | None = None,
+    image_encoding: str = IMAGE_ENCODINGS[0],
     filters: Limits = MappingProxyType({}),
     *,
     any_format: bool = False,
@@ -298,83 +280,69 @@ def image_preparer(
       filters: those given.
       any_format: whether images that readers cannot decode pass, to be encoded anew.
     """
-    check = pixel_preparer(pixels, image_encoding) if pixels else IMAGE_CHECKS[image_check]
-    prepare = passing_any_format(check) if any_format else check
-    check_sides = header_filter(filters)
-    if check_sides is None:
-        return prepare
+    check = IMAGE_CHECKS[image_check]
+    if any_format:
+        check = passing_any_format(check)
 
-    def prepare_wanted(image: bytes) -> tuple[bytes, ImageHeader]:
-        image, header = prepare(image)
-        check_sides(header)
+    def prepare(image: bytes) -> tuple[bytes, ImageHeader]:
+        if pixels:
+            image, header = encoded_pixels(image, pixels, image_encoding)
+        else:
+            header = check(image)
+        check_sides(header, filters)
         return image, header
 
-    return prepare_wanted
+    return prepare
 
 
 class Codec(NamedTuple):
-    """A library that can change images.
+    """A library that can change images, as its module beside this one does.
 
     Attributes:
       library: its name.
       package: that pip installs.
-      load: imports its module, which takes long, and has the functions `codec_version` and `rewrite`
-        of `pillow_codec`.
     """
 
     library: str
     package: str
-    load: Callable[[], Any]
 
+    def load(self) -> Any:
+        """Imports its module, which takes long, and has the functions of `pillow_codec`.
 
-def _pillow() -> Any:
-    from beam_pipeline.core.images import pillow_codec
-
-    return pillow_codec
-
-
-def _opencv() -> Any:
-    try:
-        from beam_pipeline.core.images import opencv_codec
-    except ImportError as error:
-        raise UsageError(
-            "--image_codec opencv needs the package opencv-python-headless, which cannot be imported here "
-            f"({shown(error)}): pip install 'beam-tfrecord[opencv]'; or leave the option out"
-        ) from error
-    return opencv_codec
+        Raises:
+          UsageError: it is not installed.
+        """
+        name = self.library.lower()
+        try:
+            return importlib.import_module(f"beam_pipeline.core.images.{name}_codec")
+        except ImportError as error:
+            raise UsageError(
+                f"--image_codec {name} needs the package {self.package}, which cannot be imported here "
+                f"({shown(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
+            ) from error
 
 
 IMAGE_CODECS: Mapping[str, Codec] = MappingProxyType(
     {
-        "pillow": Codec("Pillow", "Pillow", _pillow),
-        "opencv": Codec("OpenCV", "opencv-python-headless", _opencv),
+        "pillow": Codec("Pillow", "Pillow"),
+        "opencv": Codec("OpenCV", "opencv-python-headless"),
     }
 )
 """--image_codec -> the library; the first, `changes.PILLOW`, is the default."""
 
 
 def codec_in_use(image_codec: str) -> str:
-    """Names what encodes images here, with versions.
-
-    Args:
-      image_codec: a name in `IMAGE_CODECS`.
-
-    Raises:
-      UsageError: it is not installed.
-    """
+    """Names what encodes images here, with versions, by a name in `IMAGE_CODECS`. Raises UsageError."""
     return str(IMAGE_CODECS[image_codec].load().codec_version())
 
 
 def codec_here(recorded: str) -> str:
-    """Names what would encode images here as a data set's were, with versions.
+    """Names what would encode images here as a data set's were, with versions. Raises UsageError.
 
     Args:
       recorded: as `codec_in_use` had it when the data set was begun.
-
-    Raises:
-      UsageError: the library is not installed.
     """
-    return str(_codec_of(recorded).load().codec_version())
+    return codec_in_use(_codec_of(recorded))
 
 
 def check_codec(expected: str) -> None:
@@ -393,10 +361,10 @@ def check_codec(expected: str) -> None:
 
 def other_codec(expected: str, here: str) -> str:
     """The message for images that were encoded by another library, or by other versions."""
-    codec = _codec_of(expected)
-    advice = f"Install the same versions (the first decides: pip install {codec.package}==...)"
-    if codec is not _codec_of(here):
-        (name,) = (name for name, known in IMAGE_CODECS.items() if known is codec)
+    name = _codec_of(expected)
+    package = IMAGE_CODECS[name].package
+    advice = f"Install the same versions (the first decides: pip install {package}==...)"
+    if name != _codec_of(here):
         advice = f"Give --image_codec {name}"
     return (
         f"images are encoded by {expected}, and here by {here}, which may give other bytes. "
@@ -404,7 +372,7 @@ def other_codec(expected: str, here: str) -> str:
     )
 
 
-def _codec_of(recorded: str) -> Codec:
-    """The library that a name with versions begins with; the default for an unknown one."""
-    known = (codec for codec in IMAGE_CODECS.values() if recorded.startswith(codec.library))
-    return next(known, next(iter(IMAGE_CODECS.values())))
+def _codec_of(recorded: str) -> str:
+    """The --image_codec that a name with versions begins with; the default for an unknown one."""
+    names = [name for name, codec in IMAGE_CODECS.items() if recorded.startswith(codec.library)]
+    return names[0] if names else next(iter(IMAGE_CODECS))

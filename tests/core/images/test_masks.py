@@ -25,7 +25,7 @@ from beam_pipeline.core.images.masks import (
     segmentation_png,
 )
 from beam_pipeline.core.images.png import check_png, grey_png
-from beam_pipeline.core.images.preparation import check_fully
+from beam_pipeline.core.images.preparation import decode_fully
 
 
 def rows_of(shape: Any, width: int, height: int, *, pixels: bool = True) -> list[str]:
@@ -152,7 +152,7 @@ def palette(file_format: str = "PNG", **options: object) -> bytes:
 
 
 def written(mask: bytes, bits: int = 8, colours: Mapping[Colour, int] | None = None) -> bytes:
-    return segmentation_png(mask, HEADER, bits=bits, check=check_fully, colours=colours)
+    return segmentation_png(mask, HEADER, bits=bits, check=decode_fully, colours=colours)
 
 
 def refusal(mask: bytes, **options: object) -> BadImageError:
@@ -216,7 +216,7 @@ def test_grey_masks_of_two_and_four_bits(depth: int, row: bytes) -> None:
         ]
     )
     header = ImageHeader("jpeg", 1, 4, 3)
-    found = segmentation_png(mask, header, bits=8, check=check_fully)
+    found = segmentation_png(mask, header, bits=8, check=decode_fully)
     assert found == grey_png(b"\0\1\2\3", 4, 1)
 
 
@@ -309,9 +309,9 @@ def segments(*ids: int) -> bytes:
 def test_panoptic_masks_of_categories_and_instances() -> None:
     """Segments count from 1; crowds and pixels of no segment are 0 in both."""
     header = ImageHeader("jpeg", 1, 4, 3)
-    found = panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=check_fully)
+    found = panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=decode_fully)
     assert found == (grey_png(b"\0\x11\x5c\0", 4, 1), grey_png(b"\0\1\2\0", 4, 1))
-    prepare = file_preparers(check=check_fully, colours=None)["panoptic"]
+    prepare = file_preparers(check=decode_fully, colours=None)["panoptic"]
     assert prepare(segments(0, 1, 0x020100, 5), SEGMENTS, header) == found
 
 
@@ -328,5 +328,5 @@ def test_panoptic_masks_must_fit_their_annotation(
 ) -> None:
     """Nothing is guessed."""
     with pytest.raises(BadImageError) as caught:
-        panoptic_pngs(mask, described, ImageHeader("jpeg", 1, 2, 3), check=check_fully)
+        panoptic_pngs(mask, described, ImageHeader("jpeg", 1, 2, 3), check=decode_fully)
     assert said in str(caught.value)

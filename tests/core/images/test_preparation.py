@@ -29,16 +29,15 @@ from beam_pipeline.core.images.preparation import (
     RAW_FORMAT,
     PixelFormat,
     check_codec,
-    check_header,
+    check_sides,
     codec_here,
     codec_in_use,
     decode_fully,
     digest_of,
-    header_filter,
+    encoded_pixels,
     image_preparer,
     other_codec,
     outside_bytes,
-    pixel_preparer,
     read_header,
 )
 from tests.core.images.fixtures import (
@@ -180,13 +179,13 @@ def test_any_bytes_raise_nothing_but_bad_image(magic: bytes, rest: bytes) -> Non
 
 
 def test_a_check_passes_an_image_on_unchanged() -> None:
-    """Both checks return the very bytes, with their header."""
+    """Both checks leave the very bytes, with their header."""
     data, header = PICTURES["GIF RGB"]
     assert list(IMAGE_CHECKS) == ["header", "full"]
-    for check in IMAGE_CHECKS.values():
-        written, found = check(data)
-        assert written is data
-        assert found == header
+    for image_check in IMAGE_CHECKS:
+        image, of_image = image_preparer(image_check)(data)
+        assert image is data
+        assert of_image == header
 
 
 def test_bare_pixels_are_encoded_and_files_are_checked() -> None:
@@ -285,12 +284,10 @@ def test_a_missing_library_is_named() -> None:
 SIDES = st.integers(1, 70_000)
 
 
-def found(limits: dict[str, float], height: int, width: int) -> tuple[Reason, str] | None:
+def refused(limits: dict[str, float], height: int, width: int) -> tuple[Reason, str] | None:
     """(reason, message) of an image that is left out; None if it stays."""
-    check = header_filter(limits)
-    assert check is not None
     try:
-        check(ImageHeader("jpeg", height, width, 3))
+        check_sides(ImageHeader("jpeg", height, width, 3), limits)
     except BadImageError as error:
         return error.reason, str(error)
     return None
@@ -317,24 +314,26 @@ def test_the_limit_itself_stays(
 ) -> None:
     """An image at the limit is kept; the next one says what was found, and the option."""
     reason = next(reason for reason, name in FILTER_REASONS.items() if name in limits)
-    assert found(limits, *stays) is None
-    assert found(limits, *goes) == (reason, message)
+    assert refused(limits, *stays) is None
+    assert refused(limits, *goes) == (reason, message)
 
 
 def test_the_first_filter_gives_the_reason() -> None:
     """An image that several leave out has one dead letter, whatever the order they were given in."""
     limits = {"max_pixels": 5, "max_aspect": 2.0, "min_side": 2}
-    assert (found(limits, 1, 9) or ())[0] is Reason.FILTERED_MIN_SIDE
-    assert (found(limits, 2, 9) or ())[0] is Reason.FILTERED_MAX_ASPECT
-    assert (found(limits, 4, 4) or ())[0] is Reason.FILTERED_MAX_PIXELS
+    assert (refused(limits, 1, 9) or ())[0] is Reason.FILTERED_MIN_SIDE
+    assert (refused(limits, 2, 9) or ())[0] is Reason.FILTERED_MAX_ASPECT
+    assert (refused(limits, 4, 4) or ())[0] is Reason.FILTERED_MAX_PIXELS
 
 
 @given(height=SIDES, width=SIDES, limit=st.floats(1, 100))
 def test_a_turned_image_fares_no_differently(height: int, width: int, limit: float) -> None:
     """Orientation makes no difference to any filter."""
     for name in ("min_side", "max_aspect", "max_pixels"):
-        one, other = found({name: limit}, height, width), found({name: limit}, width, height)
-        assert (one is None) == (other is None)
+        upright, turned = (
+            refused({name: limit}, *sides) for sides in ((height, width), (width, height))
+        )
+        assert (upright is None) == (turned is None)
 
 
 def test_files_are_judged_by_their_listed_size() -> None:
@@ -342,13 +341,6 @@ def test_files_are_judged_by_their_listed_size() -> None:
     assert outside_bytes(1000, {"max_image_bytes": 1000}) == ""
     assert outside_bytes(1001, {"max_image_bytes": 1000}) == "1001 bytes; --max_image_bytes is 1000"
     assert outside_bytes(1 << 40, {"min_side": 3}) == ""
-
-
-def test_without_a_filter_images_are_prepared_as_before() -> None:
-    """The default costs nothing for each image: the preparer is that of the check itself."""
-    assert header_filter({}) is None
-    assert header_filter({"max_image_bytes": 5}) is None
-    assert image_preparer("header", None, "png", {"max_image_bytes": 5}) is check_header
 
 
 @pytest.mark.parametrize("check", ["header", "full"])
@@ -396,14 +388,14 @@ def test_the_size_is_a_byte_a_channel() -> None:
 
 def test_raw_pixels_are_written_with_their_channels_together() -> None:
     """As `tf.io.decode_raw` and a reshape to height x width x 3 want them."""
-    data, header = pixel_preparer(SMALL, "raw")(RED + GREEN + BLUE)
+    data, header = encoded_pixels(RED + GREEN + BLUE, SMALL, "raw")
     assert data == FIRST_ROW + SECOND_ROW
     assert header == ImageHeader(RAW_FORMAT, 2, 3, 3)
 
 
 def test_a_png_holds_the_same_pixels(tf: Any) -> None:
     """TensorFlow decodes it to them, and its header is the one that is said."""
-    data, header = pixel_preparer(SMALL, "png")(RED + GREEN + BLUE)
+    data, header = encoded_pixels(RED + GREEN + BLUE, SMALL, "png")
     assert header == ImageHeader("png", 2, 3, 3) == decode_fully(data)
     decoded = tf.io.decode_image(data).numpy()
     assert (decoded.shape, decoded.dtype.name) == ((2, 3, 3), "uint8")
@@ -421,7 +413,7 @@ def test_the_encodings_are_these() -> None:
 def test_pixels_of_another_number_are_no_image(encoding: str, size: int) -> None:
     """The message has both sizes and how the expected one comes about."""
     with pytest.raises(BadImageError) as caught:
-        pixel_preparer(SMALL, encoding)(bytes(size))
+        encoded_pixels(bytes(size), SMALL, encoding)
     assert caught.value.reason is Reason.CORRUPT_IMAGE
     assert str(caught.value) == f"{size} bytes of pixels, expected 18 (2 x 3 x 3)"
 
@@ -435,8 +427,8 @@ def test_no_pixel_is_changed(tf: Any, data: st.DataObject, height: int, width: i
     expected = tf.transpose(
         tf.reshape(tf.io.decode_raw(planes, tf.uint8), (3, height, width)), (1, 2, 0)
     )
-    raw, _ = pixel_preparer(pixels, "raw")(planes)
-    png, _ = pixel_preparer(pixels, "png")(planes)
+    raw, _ = encoded_pixels(planes, pixels, "raw")
+    png, _ = encoded_pixels(planes, pixels, "png")
     assert raw == expected.numpy().tobytes()
     assert tf.io.decode_png(png).numpy().tobytes() == raw
-    assert pixel_preparer(pixels, "png")(planes)[0] == png
+    assert encoded_pixels(planes, pixels, "png")[0] == png

@@ -16,11 +16,10 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.images.preparation import (
-    IMAGE_CHECKS,
     NO_DIGEST,
     PixelFormat,
     digest_of,
-    pixel_preparer,
+    image_preparer,
 )
 from beam_pipeline.core.labels.schema import (
     Column,
@@ -68,7 +67,7 @@ def maker(
     **more: Any,
 ) -> ExampleMaker:
     return ExampleMaker(
-        read_image, SampleEncoder(columns, CLASS_IDS), IMAGE_CHECKS[image_check], **more
+        read_image, SampleEncoder(columns, CLASS_IDS), image_preparer(image_check), **more
     )
 
 
@@ -504,7 +503,7 @@ def test_bare_pixels_are_written_as_they_are_prepared(
     planes = bytes(range(100, 100 + pixels.size))
     write_files(str(tmp_path), {"batch": b"head" + planes + b"tail"})
     encoder = SampleEncoder(COLUMNS, CLASS_IDS)
-    bare = ExampleMaker(read_image, encoder, pixel_preparer(pixels, encoding))
+    bare = ExampleMaker(read_image, encoder, image_preparer("header", pixels, encoding))
     sample = bare.make(contained(tmp_path, offset=4, size=pixels.size))
     features = features_of(sample)
     assert features["image/format"] == [encoding.encode()]
