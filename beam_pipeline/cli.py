@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sound = _run(list(sys.argv[1:] if argv is None else argv))
     except ConversionError as error:
         text = f"{PROGRAM}: error: {error}"
-        # Questions and what Dataflow says have several lines. Elsewhere a line break comes from data.
+        # Questions and messages of Dataflow have several lines. Elsewhere a line break comes from data.
         has_lines = isinstance(error, (QuestionError, JobError))
         complain(*(text.split("\n") if has_lines else [text]))
         if is_outage(error):

@@ -1,4 +1,4 @@
-"""A complete data set, read from its manifest. Readers begin here, too; nothing needs TensorFlow."""
+"""A complete data set, read from its manifest. Readers begin here as well; nothing needs TensorFlow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def class_names(folder: Folders) -> dict[int, str]:
       folder: the output folder of a conversion, or its URI; or several.
 
     Raises:
-      ConversionError: the folder holds no complete data set.
+      ConversionError: the folder does not contain a complete data set.
       UsageError: several differ in features or classes.
     """
     return open_to_read(folder).classes
@@ -56,7 +56,7 @@ def open_to_read(folder: Folders, weights: Sequence[int] | None = None) -> Datas
       weights: for each of several, how many times a pass reads it; by default once.
 
     Raises:
-      ConversionError: a folder holds no complete data set.
+      ConversionError: a folder does not contain a complete data set.
       UsageError: there is no folder, several differ in features, classes or format, or weights do not fit.
     """
     if isinstance(folder, str | os.PathLike):
@@ -130,7 +130,7 @@ class Shard(NamedTuple):
       uri: its file.
       examples: records in the file.
       bytes: length of the file.
-      crc32c: CRC-32C of the file, as the manifest has it; empty if that is not known.
+      crc32c: CRC-32C of the file as in the manifest; empty if that is not known.
       part: the numbers of the records to read; None for all.
     """
 
@@ -152,7 +152,7 @@ class Dataset:
 
     Attributes:
       path: its folder, absolute, or its URI.
-      manifest: what `manifest.json` holds.
+      manifest: what `manifest.json` contains.
       notes: sentences on how the input was understood, of a data set that `convert` returned.
     """
 
@@ -168,7 +168,7 @@ class Dataset:
           path: the folder, or its URI.
 
         Raises:
-          ConversionError: the folder holds no complete data set.
+          ConversionError: the folder does not contain a complete data set.
         """
         uri = files.canonical(os.fspath(path))
         return cls(uri, read_manifest(uri))
@@ -230,7 +230,7 @@ class Dataset:
             `train[100:-100]`; several joined by `+`.
 
         Raises:
-          UsageError: there is no such split.
+          UsageError: the split does not exist.
         """
         return [shard for term in split.split("+") for shard in self._shards_of(term.strip())]
 
@@ -340,7 +340,7 @@ class JoinedDatasets(Dataset):
 
 
 def cut(shards: Iterable[Shard], wanted: range) -> Iterator[Shard]:
-    """The shards that hold a range of the records of shards, each with the records that are in the range."""
+    """The shards that contain a range of the records of shards, each with the records that are in the range."""
     first = 0
     for shard in shards:
         has = shard.wanted
@@ -351,6 +351,6 @@ def cut(shards: Iterable[Shard], wanted: range) -> Iterator[Shard]:
 
 
 def fingerprint(shards: Iterable[Shard]) -> str:
-    """A digest of what shards hold and of their order, wherever they are stored."""
+    """A digest of what shards contain and of their order, wherever they are stored."""
     content = [(s.crc32c, s.bytes, s.examples, s.wanted.start, s.wanted.stop) for s in shards]
     return hashlib.sha256(repr(content).encode()).hexdigest()[:32]

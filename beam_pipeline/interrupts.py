@@ -26,7 +26,7 @@ def interruptible(
     """While the block runs in the main thread, Ctrl-C ends the program at once.
 
     Args:
-      message: called then for what the program says; may cancel a job elsewhere.
+      message: called for what the program prints; may cancel a job elsewhere.
       clean_up: called then for what else would be left.
     """
     if threading.current_thread() is not threading.main_thread():

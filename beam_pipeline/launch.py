@@ -73,7 +73,7 @@ class Run:
         Args:
           config: what to convert, and how.
           beam_argv: Beam's options.
-          wait: wait for a job that goes on by itself.
+          wait: wait for a job that continues by itself.
 
         Raises:
           UsageError: the engine does not support an option.
@@ -84,7 +84,7 @@ class Run:
         self._writers = 0 if self._records else _writers(config, beam_argv)
 
     def as_program(self) -> None:
-        """Converts as a program of its own: shows progress, ends on Ctrl-C, prints a summary.
+        """Converts as a separate program: shows progress, ends on Ctrl-C, prints a summary.
 
         Raises:
           ConversionError: there is no complete data set, and why.
@@ -102,7 +102,7 @@ class Run:
                 self._report(before, time.monotonic() - started)
 
     def in_program(self, *, progress: bool = True) -> None:
-        """Converts for a program that goes on, such as a notebook: prints no summary, keeps Ctrl-C as it is.
+        """Converts for a program that continues, such as a notebook: prints no summary, keeps Ctrl-C as it is.
 
         Args:
           progress: whether progress is shown.
@@ -189,11 +189,11 @@ class Run:
         )
 
     def _prepare(self) -> dict[str, int]:
-        """Prepares the output folder; returns the versions of the shards if it holds a data set.
+        """Prepares the output folder; returns the versions of the shards if it contains a data set.
 
         Raises:
           OutputError: it cannot be read or written to.
-          ConversionError: it holds something else.
+          ConversionError: it contains something else.
         """
         config, output = self.config, self.config.options.output
         try:
@@ -209,7 +209,7 @@ class Run:
             ) from error
 
     def _report(self, before: Mapping[str, int], seconds: float) -> None:
-        """Says what a complete data set holds, or that none of its shards has changed.
+        """Says what a complete data set contains, or that none of its shards has changed.
 
         Args:
           before: the versions of the shards as they were before; empty if there were none.

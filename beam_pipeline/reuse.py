@@ -26,7 +26,7 @@ def with_reuse(config: ConvertConfig) -> tuple[ConvertConfig, str]:
     Returns: the conversion, and a sentence on where shards come from.
 
     Raises:
-      UsageError: the folder holds no complete data set with receipts, or one of other options.
+      UsageError: the folder does not contain a complete data set with receipts, or one of other options.
       ConversionError: it cannot be read.
     """
     typed = config.options.output.reuse
@@ -49,7 +49,7 @@ def with_reuse(config: ConvertConfig) -> tuple[ConvertConfig, str]:
 
 
 def latest_in(folder: str, *, other_than: str = "") -> str:
-    """The newest complete data set in a folder, by the time of its manifest; empty if there is none.
+    """The newest complete data set in a folder, by the time of its manifest, or empty.
 
     Args:
       folder: a folder of data sets.

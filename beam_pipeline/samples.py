@@ -34,7 +34,7 @@ from beam_pipeline.work.records import (
 from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
 
 Sample = Mapping[str, Any]
-"""Feature's key -> value; `beam_pipeline.core.records.feature_values` says which values there are."""
+"""Feature's key -> value; `beam_pipeline.core.records.feature_values` tells which values there are."""
 
 SAMPLES_LAYOUT = "python"
 
@@ -59,7 +59,7 @@ def convert_samples(
     """Writes samples as shuffled, sharded TFRecords with a manifest.
 
     Samples are taken one at a time and go to a file beside the output (or, for an output in a
-    bucket, in this machine's folder for temporary files), so there may be more than memory holds.
+    bucket, in this machine's folder for temporary files), so there may be more than memory contains.
     A value is bytes, str, bool, int, float, a NumPy array, a list of these, or None for no feature.
 
     Args:
@@ -67,10 +67,10 @@ def convert_samples(
       output: folder for the data set; made if missing.
       name: prefix of file names; by default the output folder's name.
       key: what identifies a sample, and so decides its shard and position: the name of a feature
-        that holds a string or an integer, or a function of the sample. By default its number.
+        that contains a string or an integer, or a function of the sample. By default its number.
       split: the split of all samples, or a function that returns a sample's split.
       splits: split -> share, to split by a hash of the key instead.
-      class_names: names of the classes 0, 1, 2, ... that the feature `image/class/label` holds.
+      class_names: names of the classes 0, 1, 2, ... that the feature `image/class/label` contains.
       num_shards: shards per split; by default as many as `shard_size` asks for.
       shard_size: target shard size in bytes.
       seed: shuffle seed.

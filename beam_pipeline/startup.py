@@ -146,7 +146,7 @@ def _and_behind(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _address_space() -> int:
-    """Returns the limit of this process's address space in bytes; -1 if there is none."""
+    """Returns the limit of this process's address space in bytes, or -1."""
     return resource.getrlimit(resource.RLIMIT_AS)[0]
 
 
@@ -168,13 +168,13 @@ def full_disk(error: BaseException) -> str:
 
 
 def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
-    """Shows what ended a thread, unless the error at the end says it."""
+    """Shows what ended a thread, unless the error at the end states it."""
     if raised.exc_value is not None and not is_shortage(raised.exc_value):
         show_traceback(raised.exc_type, raised.exc_value, raised.exc_traceback)
 
 
 def _is_to_be_shown(record: logging.LogRecord) -> bool:
-    """Keeps back the traceback of a shortage, also of disk space, as the error at the end says it."""
+    """Keeps back the traceback of a shortage, also of disk space, as the error at the end states it."""
     error = record.exc_info[1] if record.exc_info else None
     return error is None or not (full_disk(error) or is_shortage(error))
 
@@ -196,7 +196,7 @@ def decode_names_as_utf8() -> None:
 def leave(code: int) -> NoReturn:
     """Ends the process at once, whatever its threads wait for.
 
-    An engine that Beam starts as a process of its own is stopped at the interpreter's exit, so a
+    An engine that Beam starts as a separate process is stopped at the interpreter's exit, so a
     command that names a runner ends in the usual way.
     """
     try:
@@ -225,7 +225,7 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
         handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
         handler.addFilter(_is_to_be_shown)
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    with _importing:  # of another thread, too
+    with _importing:  # of another thread as well
         before = logging.root.manager.disable
         logging.disable(max(before, logging.WARNING))  # Beam warns of missing extras
         try:

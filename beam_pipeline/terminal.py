@@ -1,7 +1,7 @@
 """The one place where text reaches a terminal, standard output or standard error.
 
-Names of files, classes and columns come from data. Whatever they hold, it must not move the cursor, forge a
-line or fill the screen, and no signed URL's query may end in a log. A test holds that nothing else prints.
+Names of files, classes and columns come from data. Whatever they contain, it must not move the cursor, forge a
+line or fill the screen, and no signed URL's query may end in a log. A test contains that nothing else prints.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beam_pipeline.core.text import terminal_line
 
 
 class _Unfailing(io.TextIOWrapper):
-    """Standard error: what cannot be written to it is lost, and the program goes on."""
+    """Standard error: what cannot be written to it is lost, and the program continues."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ def prepare_streams() -> None:
 
 
 def finish_output() -> None:
-    """Writes what standard output still holds. Raises ConversionError."""
+    """Writes what standard output still contains. Raises ConversionError."""
     with _writing():
         sys.stdout.flush()
 
@@ -83,10 +83,10 @@ def say(*lines: str) -> None:
 
 
 def draw(*lines: str) -> None:
-    """Prints lines to standard output that hold control sequences of our own, such as colours.
+    """Prints lines to standard output that contain control sequences of our own, such as colours.
 
     Args:
-      lines: a line each; whatever comes from data in them has been through `terminal_line`.
+      lines: one line each; whatever comes from data in them has been through `terminal_line`.
     """
     with _writing():
         print(*lines, sep="\n", flush=True)

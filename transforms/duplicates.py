@@ -1,6 +1,6 @@
 """Finds images of the same bytes: drops copies before shards are planned, or counts those that were written.
 
-Before, only images that can have a copy are looked at, and no worker holds all of them:
+Before, only images that can have a copy are looked at, and no worker keeps all of them:
 
     samples -+-> sizes that occur twice or more --.
              +-> of another size ------------------------------------------------------.
@@ -124,7 +124,7 @@ class DropDuplicates(beam.PTransform):
     Attributes:
       source: where digests come from.
       drops: whether samples are dropped.
-      class_column: index of the class among a sample's labels; None if there is none.
+      class_column: index of the class among a sample's labels, or None.
       file_columns: the indices of the labels that are files.
       keeps_unlabelled: samples are marked as labelled or not, as `KeepUnlabelled` does.
 
@@ -180,7 +180,7 @@ def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
 class FindDuplicates(beam.PTransform):
     """Compares images, given as (range of digests, packed `WrittenImage`s).
 
-    A range holds some 260,000 images, whatever the size of the data set.
+    A range contains some 260,000 images, whatever the size of the data set.
 
     Returns: a `Duplicates` for each range.
     """

@@ -4,8 +4,8 @@ A stage is a callable that can be pickled. Given an element, and a side input wh
 tasks and outcomes; a task is run by a writer process where there are any and there is enough to do. Outputs
 get the window and the timestamp of the element that they come from, in whatever order tasks end.
 
-PCollections hold batches of references, as a reference costs Beam as much as an element of any size does.
-Batches stay packed on their way through an engine, which holds several copies of what it moves and unpacks
+PCollections contain batches of references, because a reference costs Beam as much as an element of any size does.
+Batches stay packed on their way through an engine, which contains several copies of what it moves and unpacks
 none.
 """
 
@@ -131,7 +131,7 @@ def count(name: str, amount: int) -> None:
 
 
 class InWorkers(beam.DoFn):
-    """Runs the tasks that the work on each element makes, and yields what comes of them.
+    """Runs the tasks that the work on each element makes, and yields the results.
 
     Where there are no writer processes, tasks run here, one by one.
     """
@@ -177,7 +177,7 @@ class InWorkers(beam.DoFn):
           element: the element.
           window: its window.
           timestamp: its timestamp.
-          side: the side input; None if there is none.
+          side: the side input, or None.
         """
         steps = self._work(element) if side is None else self._work(element, side)
         for made in steps:

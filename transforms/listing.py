@@ -73,7 +73,7 @@ class RangeGroup(list[NameRange]):
 
 
 def _outcomes(parts: Iterator[Listed | NameRange]) -> Iterator[Outcome]:
-    """The outcomes of a listing; the last one says that something cannot be listed."""
+    """The outcomes of a listing; the last one states that something cannot be listed."""
     try:
         for listed in parts:
             if isinstance(listed, NameRange):
@@ -120,7 +120,7 @@ def _cut_rest(rest: NameRange, fan_out: FanOut) -> Iterator[Outcome]:
         yield Outcome.refused(error)
         return
     groups = -(-len(ranges) // fan_out.threads)
-    # Neighbours go into different groups: where one is long, the next one often is, too.
+    # Neighbours go into different groups: where one is long, the next one often is as well.
     yield Outcome([RangeGroup(ranges[group::groups]) for group in range(groups)])
 
 

@@ -1,12 +1,12 @@
 """Assign splits: joined samples in, the same out in the splits that divide each class.
 
-Counting comes first, so that no worker holds a class:
+Counting comes first, so that no worker keeps a class:
 
     samples ─┬─> count by class and first bits of the hash ─> where each class is cut, roughly
              ├─> samples around the cuts ─> the exact boundaries of each class ──┐
              └─> compare with the boundaries of the class <──────────────────────┘
 
-With groups there is one list of all groups and their counts, which one worker holds.
+With groups there is one list of all groups and their counts, which one worker keeps.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class _Strata:
     def candidates(
         self, samples: SampleBatch, classes: _Counts, cuts: _Cuts
     ) -> Iterator[tuple[str, bytes]]:
-        """(stratum, packed ranks) of the samples that may be the first behind a cut."""
+        """(stratum, packed ranks) of the samples that may be the first after a cut."""
         prefixes = {stratum: {cut.prefix for cut in of} for stratum, of in cuts.items()}
         near: dict[str, list[Rank]] = defaultdict(list)
         for _, stratum, rank in self._ranked(samples, classes):

@@ -211,7 +211,7 @@ def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) 
       uri: the shard.
       folder: where it lies.
       shard_plan: the shards that were planned.
-      class_key: the feature that holds class ids.
+      class_key: the feature that contains class ids.
 
     Raises:
       LostSamplesError: the sink wrote a file that was not planned.

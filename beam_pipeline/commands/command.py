@@ -32,7 +32,7 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A command; the module of the same name holds it as `COMMAND`.
+    """A command; the module of the same name contains it as `COMMAND`.
 
     Attributes:
       description: text for `beam-tfrecord COMMAND --help`; empty lines separate paragraphs, and

@@ -45,7 +45,7 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
     """Draws coloured shapes and writes `labels.csv`; the same Pillow draws the same bytes everywhere.
 
     Raises:
-      UsageError: the folder holds other files.
+      UsageError: the folder contains other files.
     """
     demo = DemoFolder(
         *(os.path.join(folder, name) for name in ("images", "labels.csv", "tfrecords"))

@@ -34,7 +34,7 @@ def compare(old: str, new: str) -> SampleChanges:
       new: the output folder of a later one.
 
     Raises:
-      ConversionError: a folder holds no complete data set, or a shard has no receipt.
+      ConversionError: a folder does not contain a complete data set, or a shard has no receipt.
     """
     before, after = read_manifest(old), read_manifest(new)
     labels = file_labels(after.content["options"])
@@ -44,7 +44,7 @@ def compare(old: str, new: str) -> SampleChanges:
 def _samples(folder: str, manifest: Manifest) -> Iterator[SampleRef]:
     names = [shard.path for shard in manifest.shards]
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        # Few at a time, as a receipt may list a million samples.
+        # Few at a time, because a receipt may list a million samples.
         for start in range(0, len(names), _READS_AT_ONCE):
             batch = names[start : start + _READS_AT_ONCE]
             receipts = pool.map(lambda name: read_receipt(folder, name), batch)

@@ -25,7 +25,7 @@ def write_index(folder: str) -> bool:
       folder: a complete data set.
 
     Raises:
-      UsageError: the shards are compressed, so records have no fixed offset, or are no TFRecords.
+      UsageError: the shards are compressed, so records have no fixed offset, or are not TFRecords.
       ConversionError: there is no manifest, a shard is damaged or differs from the manifest, or a
         job is writing to the folder.
     """

@@ -98,7 +98,7 @@ def repair(folder: str) -> bool:
     Returns: True if the data set is sound afterwards.
 
     Raises:
-      ConversionError: the folder holds no complete data set, or a job is writing to it.
+      ConversionError: the folder does not contain a complete data set, or a job is writing to it.
     """
     folder = files.canonical(folder)
     read_manifest(folder)  # without a manifest, fails before the folder is claimed
@@ -147,7 +147,7 @@ def _result(work: Future[None], uri: str) -> None:
 
     Raises:
       ConversionError: it was not written. The receipt may come from anyone, so any error that its
-        values lead to is reported this way, too.
+        values lead to is reported this way as well.
     """
     try:
         work.result()

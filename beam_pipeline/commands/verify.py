@@ -42,7 +42,7 @@ def verify(folder: str) -> bool:
     Returns: True if there is no fault.
 
     Raises:
-      ConversionError: the folder holds no manifest to compare with.
+      ConversionError: the folder does not contain a manifest to compare with.
     """
     folder = files.canonical(folder)
     manifest = read_manifest(folder)
@@ -67,7 +67,7 @@ class CheckedShard(NamedTuple):
       faults: one sentence each; empty if the shard is sound.
       info: its figures, or None if it could not be read.
       receipt_faults: the faults of its receipt, one sentence each.
-      sharing: says which data sets share the damaged file; empty if the shard is sound or none do.
+      sharing: tells which data sets share the damaged file; empty if the shard is sound or none do.
     """
 
     split: str

@@ -10,7 +10,7 @@ an archive which has changed is noticed. The range of a zip's member ends where 
 content has the CRC-32 that the zip's directory names.
 
 The members of a tar are found from header to header, those of a zip by its directory, which lies at the
-end; no content is read. Each member of a zip claims a range of its own. Where ranges overlap, as in zip
+end; no content is read. Each member of a zip claims a separate range. Where ranges overlap, as in zip
 bombs that inflate the same bytes again and again, the members are left out.
 """
 
@@ -69,7 +69,7 @@ class Member(NamedTuple):
       at: the first byte of its header in the archive.
       length: bytes to read from there.
       check: CRC-32 of the header in a tar, of the content in a zip.
-      packed: bytes of the content as they lie in a zip.
+      packed: bytes of the content as they are in a zip.
       deflated: whether they are deflated.
     """
 
@@ -98,7 +98,7 @@ class Entry(NamedTuple):
 
 
 def archive_kind(path: str) -> str:
-    """Returns the kind of archive that a path's extension stands for; empty if it is none.
+    """Returns the kind of archive that a path's extension represents; empty if it is none.
 
     Raises:
       UsageError: it is a tar that is compressed as a whole.

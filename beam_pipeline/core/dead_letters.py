@@ -102,7 +102,7 @@ class DeadLetter(NamedTuple):
       uri: where the image is; empty for a label row without one.
       reason: a `Reason` value.
       message: what was found, what was expected and what to do.
-      file: the label file that says what is wrong; empty for an image.
+      file: the label file that tells what is wrong; empty for an image.
       line: the line in that file, from 1; 0 for an image, or a file that has no lines.
     """
 
@@ -117,7 +117,7 @@ class DeadLetter(NamedTuple):
     def to_json(self) -> str:
         """Returns one line of `dead_letters.jsonl`, without the line's end.
 
-        The text is exact, but for signed queries and passwords in URLs.
+        The text is exact, except for signed queries and passwords in URLs.
         """
         fields: dict[str, str | int] = {
             "stage": self.stage,

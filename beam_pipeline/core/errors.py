@@ -2,13 +2,13 @@
 
 ConversionError
 ├── UsageError               the command cannot be carried out; nothing was started
-│   ├── QuestionError        a guess about the labels is not safe; --yes goes on
+│   ├── QuestionError        a guess about the labels is not safe; --yes continues
 │   ├── CredentialsError     a bucket's service does not know who is asking
 │   ├── LabelTableError      a label file is unusable as a whole
 │   ├── InventoryError       an inventory of images is unusable as a whole
-│   └── OutputNotEmptyError  the output folder holds files that must not be touched
+│   └── OutputNotEmptyError  the output folder contains files that must not be touched
 ├── BucketError              a bucket does not exist, or a permission on it is missing
-├── ContainerError           a file that holds many samples is broken
+├── ContainerError           a file that contains many samples is broken
 ├── ListingError             part of the input cannot be listed, so samples would be lost unnoticed
 ├── NothingJoinedError       no image has a label
 ├── NothingLeftError         every image is left out by a filter
@@ -71,7 +71,7 @@ class UsageError(ConversionError):
 
 
 class QuestionError(UsageError):
-    """A guess about the labels is not safe; says what was found, and how to correct or accept it.
+    """A guess about the labels is not safe; tells what was found, and how to correct or accept it.
 
     Its message may have several lines. Names from data in it are escaped already, so that a line break
     is one of ours.
@@ -91,7 +91,7 @@ class InventoryError(UsageError):
 
 
 class OutputNotEmptyError(UsageError):
-    """The output folder holds files that this run may not touch."""
+    """The output folder contains files that this run may not touch."""
 
 
 class BucketError(ConversionError):
@@ -103,7 +103,7 @@ class ListingError(ConversionError):
 
 
 class ContainerError(ConversionError):
-    """A file that holds many samples cannot be read, so those that would be missing are unknown."""
+    """A file that contains many samples cannot be read, so those that would be missing are unknown."""
 
 
 class NothingJoinedError(ConversionError):
@@ -150,7 +150,7 @@ class JobError(ConversionError):
 
 
 class SampleError(ConversionError):
-    """A sample given from Python holds a value that no feature can hold."""
+    """A sample given from Python contains a value that no feature can contain."""
 
 
 class ChangedInputsError(ConversionError):

@@ -47,7 +47,7 @@ class JsonFile:
       file: open at its beginning.
       piece: bytes to read at once.
       encoding: of the file; a byte order mark is none of its text.
-      errors: what becomes of bytes that are not of the encoding, as `bytes.decode` has it.
+      errors: what happens to bytes that are not of the encoding, as `bytes.decode` has it.
       parse_float: of numbers with a point or an exponent, as `json.load` has it.
     """
 

@@ -1,4 +1,4 @@
-"""Ranges of the numbers that a feature can hold."""
+"""Ranges of the numbers that a feature can contain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LARGEST_FLOAT32 = 3.4028235677973366e38  # from here on, rounding gives infinit
 
 
 def fits_float32(value: float) -> bool:
-    """True if a FloatList can hold a number; it can hold infinities and NaN."""
+    """True if a FloatList can contain a number; it can contain infinities and NaN."""
     return abs(value) < _LARGEST_FLOAT32 or not math.isfinite(value)
 
 
@@ -23,7 +23,7 @@ def is_integer(value: Any) -> TypeGuard[int]:
 
 
 def is_finite(value: Any) -> TypeGuard[float]:
-    """True if a value of JSON is a finite number that a float can hold."""
+    """True if a value of JSON is a finite number that a float can contain."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return abs(value) <= sys.float_info.max  # of an integer, isfinite() may fail

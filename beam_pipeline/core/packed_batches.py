@@ -1,7 +1,7 @@
 """Batches of references that stay packed until somebody looks at them.
 
 Most stages of an engine only hand batches on, so a batch is unpacked where its items are read, or
-never. Nothing here imports Beam: processes that do not have it make and read batches, too.
+never. Nothing here imports Beam: processes that do not have it make and read batches as well.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def put_together(parts: Sequence[Columns]) -> Columns:
 
 
 class Same(Sequence[Any]):
-    """A column that holds one value only, which is not repeated in memory."""
+    """A column that contains one value only, which is not repeated in memory."""
 
     __slots__ = ("_count", "value")
 

@@ -9,7 +9,7 @@ from beam_pipeline.core.errors import QuestionError
 from beam_pipeline.core.text import terminal_line
 
 LABEL_FILES_IGNORED = "label_files_ignored"
-"""The id of questions about files that may hold labels, and that nothing would read."""
+"""The id of questions about files that may contain labels, and that nothing would read."""
 
 
 class Question(NamedTuple):
@@ -17,8 +17,8 @@ class Question(NamedTuple):
 
     Attributes:
       id: names the kind of question, for programs; it never changes.
-      reason: what the input holds and what it looks like, in a sentence.
-      advice: what to do, in a sentence; empty if the reason says it.
+      reason: what the input contains and what it looks like, in a sentence.
+      advice: what to do, in a sentence; empty if the reason states it.
       answer: option -> value, of the options that do what was probably meant; None if none do.
     """
 

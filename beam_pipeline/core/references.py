@@ -47,7 +47,7 @@ class ImageRef(NamedTuple):
       size: bytes, as listed.
       version: changes with the file: its modification time in nanoseconds, or its generation in a
         bucket; 0 if unknown. A member of an archive has the archive's.
-      aliases: of a member of an archive, the path that says its class and split, and more paths by
+      aliases: of a member of an archive, the path that states its class and split, and more paths by
         which label rows may name it, the likelier ones first, each at its place or empty.
       digest: its MD5 as listed; empty if it is not needed or the storage has none.
     """
@@ -92,7 +92,7 @@ class SampleRef(NamedTuple):
 
     Attributes:
       key: path relative to its root.
-      uri: the file that holds the image.
+      uri: the file that contains the image.
       size: bytes, as listed.
       split: "train", "validation", ...
       labels: one value per column of the schema, in the schema's order.

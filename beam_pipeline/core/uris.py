@@ -46,7 +46,7 @@ def without_secrets(text: str) -> str:
 
 
 def uri_without_secrets(uri: str) -> str:
-    """Returns text that should be a URI, and may hold spaces, as `without_secrets` does."""
+    """Returns text that should be a URI, and may contain spaces, as `without_secrets` does."""
     return _url_without_secrets(uri) if is_remote(uri) else without_secrets(uri)
 
 

@@ -39,7 +39,7 @@ def exporting(source: Source, folder: str) -> Iterator[Export]:
       folder: the folder or its URI, new or empty. No file is written outside it, whatever the keys are.
 
     Raises:
-      OutputNotEmptyError: the folder holds files.
+      OutputNotEmptyError: the folder contains files.
       OutputError: a file cannot be written.
     """
     folder = files.canonical(folder)
@@ -89,7 +89,7 @@ def _images(example: FoundExample) -> Iterator[tuple[str, bytes, str]]:
 def json_value(feature: FeatureList) -> Any:
     """The values of a feature for JSON: one value as itself, others as a list.
 
-    Bytes that are no text become {"base64": ...}; NaN and infinities, which JSON does not have, texts.
+    Bytes that are not text become {"base64": ...}; NaN and infinities, which JSON does not have, texts.
     """
     values = [_json_of(value) for value in feature.values]
     return values[0] if len(values) == 1 else values
@@ -105,7 +105,7 @@ def _json_of(value: Any) -> Any:
 
 
 def safe_name(number: int, key: str, extension: str) -> str:
-    """A file name for a sample that is unique by its number and lies in no other folder.
+    """A file name for a sample that is unique by its number and is in no other folder.
 
     >>> safe_name(7, "../cat/a 1.jpg", "jpg")
     '000007-a_1.jpg'

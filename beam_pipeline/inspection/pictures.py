@@ -28,7 +28,7 @@ Colour = Callable[[int, int, int], str]
 
 
 def image_of(features: Features) -> tuple[str, bytes] | None:
-    """(feature, bytes) of an example's image file, in a usual feature or in the first that holds one."""
+    """(feature, bytes) of an example's image file, in a usual feature or in the first that contains one."""
     usual = [key for key in _IMAGE_KEYS if key in features]
     for key in dict.fromkeys((*usual, *features)):
         kind, values = features[key]

@@ -6,7 +6,7 @@ The conditions of `--where`, such as `image/width<200 and image/format=png`, are
     CONDITION: FEATURE OPERATOR VALUE
     OPERATOR:  =  ==  !=  <  <=  >  >=
 
-A feature or value that holds spaces, quotes or operators stands in quotes: `'label/colour' = "light
+A feature or value that contains spaces, quotes or operators is in quotes: `'label/colour' = "light
 blue"`. Nothing is evaluated but these comparisons.
 
 A hash of the key decides the shard of a sample, so there is one shard per split to look at, and the
@@ -68,10 +68,10 @@ class Condition:
     def holds(self, features: Features) -> bool:
         """Tells whether one of the feature's values compares so; for `!=`, whether all of them do.
 
-        An example without the feature, or without values of it, meets no condition.
+        An example without the feature, or without values of it, matches no condition.
 
         Raises:
-          UsageError: the feature holds numbers and the value is none.
+          UsageError: the feature contains numbers and the value is none.
         """
         feature = features.get(self.feature)
         if feature is None or not len(feature.values):
@@ -100,7 +100,7 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     """Reads a where-expression; all of its conditions have to hold.
 
     Raises:
-      UsageError: it is none; says what was found and what was expected.
+      UsageError: it is none; the message tells what was found and what was expected.
     """
     if len(text) > _MOST_CHARACTERS:
         raise UsageError(f"--where has {len(text)} characters; expected {_MOST_CHARACTERS} at most")
@@ -131,7 +131,7 @@ class FoundExample(NamedTuple):
     """An example and its place.
 
     Attributes:
-      file: the file that holds it.
+      file: the file that contains it.
       number: of the record in the file, from 0.
       size: bytes of the record.
       features: its features.
@@ -144,7 +144,7 @@ class FoundExample(NamedTuple):
 
 
 def files_for(source: Source, key: str) -> list[RecordFile]:
-    """The files that may hold a sample: one per split where a hash decides, else all of them."""
+    """The files that may contain a sample: one per split where a hash decides, else all of them."""
     manifest = source.manifest
     by_hash = manifest and manifest.content["options"].get("shuffle") == _BY_HASH
     if not manifest or not by_hash or not is_utf8(key):
@@ -157,10 +157,10 @@ def files_for(source: Source, key: str) -> list[RecordFile]:
 
 
 def find(source: Source, key: str) -> FoundExample | None:
-    """The sample of a key; None if there is none.
+    """The sample of a key, or None.
 
     Raises:
-      DamagedRecordError: a file that may hold it is damaged.
+      DamagedRecordError: a file that may contain it is damaged.
     """
     places = files_for(source, key)
     for file in places if source.manifest else ():
@@ -200,7 +200,7 @@ def _scan(source: Source, places: Sequence[RecordFile], key: str) -> Iterator[Fo
 
 
 def reason_left_out(source: Source, key: str) -> str:
-    """What the dead letter of a sample says; empty if there is none."""
+    """What the dead letter of a sample states, or empty."""
     if not source.manifest:
         return ""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -288,7 +288,7 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
     Args:
       source: the files.
       selection: the examples that are asked for.
-      result: changed as the scan goes on.
+      result: changed as the scan continues.
     """
     chosen, quota = _plan(source, selection)
     left, next_line = selection.num, time.monotonic() + _LINE_INTERVAL

@@ -81,7 +81,7 @@ class Source:
         """The same with the files of one split alone.
 
         Raises:
-          UsageError: there is no such split.
+          UsageError: the split does not exist.
         """
         of_split = [file for file in self.files if file.split == split]
         if not of_split:
@@ -94,7 +94,7 @@ class Source:
         """Yields (bytes, features) of each example of a file.
 
         Raises:
-          DamagedRecordError: the file is damaged, or cannot be read; says where.
+          DamagedRecordError: the file is damaged, or cannot be read; the message tells where.
         """
         record_format = self.manifest and self.manifest.record_format
         with open_shard(file.uri) as stream:
@@ -192,7 +192,7 @@ def _may_hold_records(name: str) -> bool:
 
 
 def split_of(path: str) -> str:
-    """The split that a file's name says: `train` for `shapes-train.tfrecord-00000-of-00016`."""
+    """The split that a file's name states: `train` for `shapes-train.tfrecord-00000-of-00016`."""
     stem = _NUMBER.split(posixpath.basename(path))[0]
     splits = [SPLIT_NAMES[w] for w in _WORDS.split(stem.lower()) if w in SPLIT_NAMES]
     return splits[-1] if splits else ""
@@ -248,7 +248,7 @@ def read_examples(
       most: the bytes that a record may have.
 
     Raises:
-      DamagedRecordError: it is no TFRecord file, broken, or its records are no examples; says where.
+      DamagedRecordError: it is not a TFRecord file, broken, or its records are not examples; the message tells where.
     """
     head = file.read(HEADER_BYTES)
     file.seek(0)

@@ -33,7 +33,7 @@ CLASS_IDS = (
     "image/label",
     "class/label",
 )
-"""Features that hold classes, ours and those of other writers, the usual ones first."""
+"""Features that contain classes, ours and those of other writers, the usual ones first."""
 
 KEYS = (
     "image/source_id",
@@ -119,7 +119,7 @@ class FeatureFigures:
 
 
 def text_of(value: bytes) -> str | None:
-    """The text that bytes hold; None if they hold none."""
+    """The text that bytes hold; None if they contain none."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -176,9 +176,9 @@ class Naming:
     """The features that name samples and classes.
 
     Attributes:
-      keys: those that may hold a sample's key, the usual one first.
-      class_texts: those that may hold names of classes.
-      class_ids: those that may hold ids of classes.
+      keys: those that may contain a sample's key, the usual one first.
+      class_texts: those that may contain names of classes.
+      class_ids: those that may contain ids of classes.
       names: id -> name of a class.
     """
 

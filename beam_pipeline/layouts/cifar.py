@@ -1,8 +1,8 @@
 """CIFAR-10 and CIFAR-100 as downloaded: pickled or binary batches, unpacked or in their archive.
 
 An image is 32 x 32 RGB, 3,072 bytes: the red plane, then green, then blue, each row by row. A file
-of the binary version holds records: a byte for each label, then the image. A file of the Python
-version holds a pickled dict: the images as a NumPy array, one row each, and lists of labels and
+of the binary version contains records: a byte for each label, then the image. A file of the Python
+version contains a pickled dict: the images as a NumPy array, one row each, and lists of labels and
 file names. It was pickled by Python 2, so its texts are bytes.
 
 A pickle can call anything that it names. Here it may only name the functions that pickled NumPy
@@ -215,7 +215,7 @@ class Cifar:
         return self._open_batches(self._batches_in(uri))
 
     def _folders(self, uri: str) -> list[str]:
-        """Returns the folders that may hold the batches if the user named this folder."""
+        """Returns the folders that may contain the batches if the user named this folder."""
         return [uri, *(files.join(uri, name) for name in self._format.folders)]
 
     def _batches_in(self, uri: str) -> list[str]:
@@ -292,7 +292,7 @@ def _is_file(uri: str) -> bool:
 
 
 def _those_in(folder: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that are files of a folder, which may hold any number of other files."""
+    """Returns the names that are files of a folder, which may contain any number of other files."""
     return [name for name in names if _is_file(files.join(folder, name))]
 
 
@@ -391,7 +391,7 @@ class CifarReader:
 def members(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """Yields (name without folders, content) of each file of a .tar.gz, in its order.
 
-    Nothing is written, and no name is used as a path. The archive is read to the end, which holds
+    Nothing is written, and no name is used as a path. The archive is read to the end, which contains
     the checksum of the whole.
     """
     with (
@@ -453,7 +453,7 @@ def read_pickled(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], N
       copy_to: takes the pixels of all images, one image after another.
 
     Raises:
-      CifarError: the file is not a pickle, uses a forbidden name, or holds other content.
+      CifarError: the file is not a pickle, uses a forbidden name, or contains other content.
     """
     content = _unpickle(file)
     pixels = _pixels_of(content.get("data"))

@@ -23,7 +23,7 @@ def head(uri: str) -> TableHead:
     """Reads the beginning of a label file, enough to infer its columns' types.
 
     Raises:
-      LabelTableError: it cannot be read, or holds no rows that can be used.
+      LabelTableError: it cannot be read, or contains no rows that can be used.
     """
     try:
         found = _read(uri, _HEAD_BYTES)

@@ -34,7 +34,7 @@ _NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 class ImageFolder:
-    """A table among the images holds their labels."""
+    """A table among the images contains their labels."""
 
     name = "imagefolder"
     option_names = TABLE_OPTIONS
@@ -51,7 +51,7 @@ class ImageFolder:
         """Reads the beginnings of the metadata files.
 
         Raises:
-          UsageError: there is no such file, or it is unusable as a whole.
+          UsageError: the file does not exist, or it is unusable as a whole.
         """
         if options.labels:
             raise UsageError(

@@ -106,7 +106,7 @@ class Kitti:
 
 
 def _training_folder(path: str) -> str:
-    """Returns the URI of the folder that holds image_2/; empty if there is none."""
+    """Returns the URI of the folder that contains image_2/, or empty."""
     if not path.strip():
         return ""
     uri = files.canonical(path)

@@ -46,7 +46,7 @@ class BadLabelError(ValueError):
 
 
 class ImageLabels(NamedTuple):
-    """What a label file holds.
+    """What a label file contains.
 
     Attributes:
       values: in the order of the format's columns.
@@ -140,7 +140,7 @@ class LabelFileReader:
     skipped: frozenset[str] = frozenset()
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields the one row of a file; none for a file that is no label file."""
+        """Yields the one row of a file; none for a file that is not a label file."""
         if uri in self.skipped or self.format.skips(posixpath.basename(uri)):
             return
         most = self.format.most_bytes
@@ -200,7 +200,7 @@ def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageR
       kind: a description of these files, for messages.
 
     Raises:
-      UsageError: a folder does not exist, is a file, or holds no label files.
+      UsageError: a folder does not exist, is a file, or contains no label files.
     """
     uris: set[str] = set()
     for path in paths:
@@ -219,7 +219,7 @@ def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageR
 
 
 def holds_files(root: ImageRoot) -> bool:
-    """True if a local folder holds a file that matches its patterns. Raises ListingError."""
+    """True if a local folder contains a file that matches its patterns. Raises ListingError."""
     return any(listed.images for listed in list_local_root(root, 1))
 
 
@@ -238,7 +238,7 @@ class SplitLists(NamedTuple):
 
     Attributes:
       splits: name of an image, without extension -> its split.
-      names: URI of a list -> the names in it; only lists that hold any.
+      names: URI of a list -> the names in it; only lists that contain any.
     """
 
     splits: dict[str, str]

@@ -9,7 +9,7 @@ four sources:
   them with the listed images by name.
 - `ListedLabels`: label files beside the images, such as masks. They are listed, and opened only with
   the images.
-- `ContainerLabels`: a few files that hold both images and labels. A `ContainerReader` turns each into
+- `ContainerLabels`: a few files that contain both images and labels. A `ContainerReader` turns each into
   `SampleRef`s.
 """
 
@@ -47,7 +47,7 @@ class SourceOptions:
       mask_colors: file of --mask_colors, or empty.
       key_column, label_column: names of columns, or empty.
       columns: column -> type name of --columns.
-      list_column: column -> separator, for columns whose cells hold several values.
+      list_column: column -> separator, for columns whose cells contain several values.
       one_hot: names of one-hot columns, or `prefix_*`.
       labels_encoding: encoding of tables and caption files; empty to detect it.
       label_from: a regular expression for file names, with a group `label`; empty for none.
@@ -138,7 +138,7 @@ class PartReader(LabelReader, Protocol):
 
 
 class ContainerReader(Protocol):
-    """Reads files that hold images and labels, on any worker; it is pickled and has no state."""
+    """Reads files that contain images and labels, on any worker; it is pickled and has no state."""
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample of a file.
@@ -151,7 +151,7 @@ class ContainerReader(Protocol):
             image will be read, as in a plan: then nothing is unpacked.
 
         Raises:
-          ContainerError: the file is broken, so the samples that it holds are unknown.
+          ContainerError: the file is broken, so the samples that it contains are unknown.
         """
 
 
@@ -203,7 +203,7 @@ class ListedReader(Protocol):
     """Tells which image a listed file is for, without opening it: it is pickled, and keeps no state."""
 
     def row(self, file: ImageRef) -> LabelRow:
-        """The row that a file stands for. Its values may hold the file's uri, size and version."""
+        """The row that a file represents. Its values may contain the file's uri, size and version."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Masks:
         """Finds images and masks, and looks at the first few masks' headers.
 
         Raises:
-          UsageError: there are no masks, they are of several kinds, or do not hold ids.
+          UsageError: there are no masks, they are of several kinds, or do not contain ids.
         """
         if options.labels:
             raise UsageError(_BOTH)
@@ -294,7 +294,7 @@ def _first_masks(masks: Sequence[ImageRoot]) -> list[str]:
 
 
 def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
-    """A note if the first masks hold 0 and 255 alone, as drawings do, of which 255 is no class."""
+    """A note if the first masks hold 0 and 255 alone, as drawings do, of which 255 is not a class."""
     values: set[int] = set()
     for uri in _first_masks(masks):
         try:
@@ -326,7 +326,7 @@ class VocMasks(NamedTuple):
     """The folders of a year of VOC, or of a set kept like one.
 
     Attributes:
-      folder: which holds the others.
+      folder: which contains the others.
       standard: whether the classes are VOC's own.
       masks: the folders of masks: of classes and, if there are any, of objects.
     """
@@ -464,7 +464,7 @@ def look_for_pairs(folder: str) -> Pairs | None:
 
 
 def _pairs(folder: str, shape: Sequence[tuple[str, str]], in_one_root: bool) -> Pairs | None:
-    """The images and masks in pairs of folders, which are roots or lie in one root."""
+    """The images and masks in pairs of folders, which are roots or are in one root."""
     names: tuple[tuple[str, str], ...] = ()
     images, masks = ((ImageRoot(f"{folder}/{name}"),) for name in shape[0])
     if in_one_root:

@@ -68,7 +68,7 @@ class ParquetFile(NamedTuple):
     Attributes:
       uri: the file.
       name: its path below the folder that was named, or its file name; it begins its images' keys.
-      split: the split that its name stands for; empty if it stands for none, or is not known yet.
+      split: the split that its name represents; empty if it represents none, or is not known yet.
     """
 
     uri: str
@@ -117,9 +117,9 @@ def parquet_files(paths: Sequence[str]) -> tuple[ParquetFile, ...]:
 
 
 def splits_of(names: Sequence[str]) -> Mapping[str, str]:
-    """Name -> split that the file's own name, or else a folder in it, stands for; empty if none does.
+    """Name -> split that the file's own name, or else a folder in it, represents; empty if none does.
 
-    Hugging Face allows any split, so `extra` in `extra-00000-of-00002.parquet` is one, too, beside files of usual
+    Hugging Face allows any split, so `extra` in `extra-00000-of-00002.parquet` is one as well, beside files of usual
     splits; alone, it may be the data set's name.
 
     >>> splits_of(["data/val-00000-of-00001-0a1b.parquet", "extra-00000-of-00002.parquet", "x.parquet"])
@@ -377,7 +377,7 @@ def first_fields(
 def _rows(
     file: BinaryIO, uri: str, columns: ParquetColumns, image: str, labels: tuple[str, ...]
 ) -> Iterator[tuple[bytes | None, str | None, dict[str, Any]]]:
-    """Yields (image, name of its file, labels) of every row; memory holds a few pages."""
+    """Yields (image, name of its file, labels) of every row; memory contains a few pages."""
     import pyarrow
 
     at_once = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(1, columns.bytes_per_row)))
@@ -400,7 +400,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _no_image(data: bytes | None, path: str | None, column: str) -> tuple[Reason, str]:
-    """The reason why a row holds no image, and a message."""
+    """The reason why a row contains no image, and a message."""
     if data is not None:
         return Reason.EMPTY_FILE, f"the image in column {column!r} has no bytes"
     if path:

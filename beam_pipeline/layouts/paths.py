@@ -121,7 +121,7 @@ def remote_matches(uri: str) -> list[str]:
 
 
 _LOOKED_AT = 20_000  # members of local archives, whose headers take a third of a second
-_LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read, too
+_LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read as well
 _FEW_ARCHIVES = 2
 _EXAMPLES = 2
 
@@ -130,7 +130,7 @@ def expanded(paths: Sequence[str]) -> tuple[str, ...]:
     """Paths with their brace patterns expanded; a path that exists as it stands is none.
 
     Raises:
-      UsageError: a pattern stands for too many paths.
+      UsageError: a pattern represents too many paths.
     """
     return tuple(
         name
@@ -194,7 +194,7 @@ def _archives(path: str) -> dict[str, str]:
 
 
 def _folder_of_archives(folder: str) -> dict[str, str]:
-    """URI -> name of the archives in a folder that holds no images and no folders; else empty."""
+    """URI -> name of the archives in a folder that contains no images and no folders; else empty."""
     names = names_in(folder)
     extension_of = {name: posixpath.splitext(name)[1].lower() for name in names.files}
     if names.images or names.folders or "" in extension_of.values():
@@ -262,9 +262,9 @@ def first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry
 def opened_for_folders(
     roots: Sequence[ImageRoot],
 ) -> tuple[tuple[ImageRoot, ...], tuple[Question, ...]]:
-    """Looks into archives whose folders say the classes.
+    """Looks into archives whose folders give the classes.
 
-    Returns: the roots, whose archives know the folder around all others, which says no class;
+    Returns: the roots, whose archives know the folder around all others, which does not name a class;
       and questions, if archives differ in it.
 
     Raises:

@@ -44,7 +44,7 @@ def all_layouts() -> Iterator[Layout]:
 
 
 def layout_named(name: str) -> Layout:
-    """Returns a layout. Raises UsageError if there is none of that name."""
+    """Returns a layout. Raises UsageError if it is missing of that name."""
     if name not in LAYOUTS:
         names = [AUTO, *LAYOUTS]
         close = difflib.get_close_matches(name, names, n=1)

@@ -1,8 +1,8 @@
 """Names in folders, on this machine or in a bucket, in which layouts search for the shapes they know.
 
-Several layouts search the same folders, some of which hold a million images. Within `remembered`, each
+Several layouts search the same folders, some of which contain a million images. Within `remembered`, each
 folder is read only once. A bucket has no folders: names are listed, and where one subfolder has many,
-the listing goes on after it.
+the listing continues after it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def has_file(uri: str) -> bool:
 
 
 def first_folder(*uris: str) -> str:
-    """Returns the first of some folders that there is; empty if there is none."""
+    """Returns the first of some folders that there is, or empty."""
     return next(filter(has_folder, uris), "")
 
 
@@ -168,7 +168,7 @@ def image_names(folder: str) -> Iterator[str]:
 
 
 def _is_image(name: str) -> bool:
-    """True if a file's extension is an image's; folders hold a million, so this is no `splitext`."""
+    """True if a file's extension is an image's; folders contain a million, so this is no `splitext`."""
     dot = name.rfind(".")
     return dot > 0 and name[dot:].lower() in IMAGE_EXTENSIONS
 

@@ -63,7 +63,7 @@ _ROOT_ELEMENT = re.compile(rb"<annotation[\s>]")
 
 
 class Voc:
-    """An XML file named like the image holds its objects and their boxes."""
+    """An XML file named like the image contains its objects and their boxes."""
 
     name = "voc"
     option_names = frozenset({"label_base", "label_order", "class_ids"})
@@ -90,7 +90,7 @@ class Voc:
         """Finds the images, their annotations and the lists of the splits.
 
         Raises:
-          UsageError: something is missing, an image is in two lists, or two sets hold annotations
+          UsageError: something is missing, an image is in two lists, or two sets contain annotations
             of the same names.
         """
         given = bool(options.labels)
@@ -138,7 +138,7 @@ class _Set(NamedTuple):
 
 
 def _sets(path: str, *, labels_given: bool) -> list[_Set]:
-    """Returns the sets of a path of --images. Raises UsageError if there is none."""
+    """Returns the sets of a path of --images. Raises UsageError if it is missing."""
     sets = _find_sets(path)
     if labels_given:
         return [voc_set for voc_set in sets if voc_set.lists] or [_Set(path)]
@@ -158,10 +158,10 @@ def _sets(path: str, *, labels_given: bool) -> list[_Set]:
 
 
 def years(uri: str) -> list[str]:
-    """Returns the folder itself if it holds JPEGImages/, else those in it or in VOCdevkit/ below it.
+    """Returns the folder itself if it contains JPEGImages/, else those in it or in VOCdevkit/ below it.
 
     Args:
-      uri: a year's folder, one that holds years, or the folder of images in it.
+      uri: a year's folder, one that contains years, or the folder of images in it.
     """
     if posixpath.basename(uri) == IMAGES:
         uri = posixpath.dirname(uri)
@@ -244,7 +244,7 @@ def _stems(folders: Sequence[str]) -> list[str]:
 
 
 def _check_names_differ(folders: Sequence[str]) -> None:
-    """Raises UsageError if two folders hold annotations with the same name."""
+    """Raises UsageError if two folders contain annotations with the same name."""
     counts = Counter(_stems(folders) if len(folders) > 1 else ())
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:

@@ -53,7 +53,7 @@ from beam_pipeline.storage.archives import MemberFilter, OpenedArchive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)
-"""Extensions of the files that say a sample's labels."""
+"""Extensions of the files that tell a sample's labels."""
 
 _MAX_SIDECAR_BYTES = 16 << 20  # 16 MiB
 _RECOGNISED_BY, _LOOKED_AT, _LOOKED_AT_REMOTE = 200, 2_000, 200  # members of an archive
@@ -80,7 +80,7 @@ class _Sample:
     problem: str = ""
 
     def add_labels(self, extension: str, entry: Entry, read: Read) -> None:
-        """Adds what a file beside the image says."""
+        """Adds what a file beside the image states."""
         try:
             fields = _fields(extension, entry, read)
         except (OSError, ValueError, RecursionError) as error:
@@ -94,7 +94,7 @@ class _Sample:
 
 
 def _fields(extension: str, entry: Entry, read: Read) -> dict[str, Any]:
-    """The columns that a file says. Raises OSError, ValueError, RecursionError."""
+    """The columns that a file records. Raises OSError, ValueError, RecursionError."""
     if entry.member is None:
         raise ValueError(entry.problem)
     if entry.size > _MAX_SIDECAR_BYTES:
@@ -242,7 +242,7 @@ class WebDataset:
     option_names = SIDECAR_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
-        """Archives, the first of which holds a .cls, .txt or .json beside an image."""
+        """Archives, the first of which contains a .cls, .txt or .json beside an image."""
         if options.labels or not all(path.strip() for path in options.images):
             return ""
         archives, others = archive_roots(options.images)
@@ -266,7 +266,7 @@ class WebDataset:
         """Looks at the beginnings of the first archive and of the last.
 
         Raises:
-          UsageError: a path does not exist or is no archive, or nothing says labels.
+          UsageError: a path does not exist or is not an archive, or nothing states labels.
           ListingError: an archive cannot be read.
         """
         if options.labels:

@@ -40,7 +40,7 @@ LABEL_FILES = "**/*.txt"
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
-_MOST_DIGITS = 18  # of a class number, which an int64 holds
+_MOST_DIGITS = 18  # of a class number, which an int64 contains
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
 
 

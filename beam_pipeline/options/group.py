@@ -35,7 +35,7 @@ class Option:
     """An option of the command line.
 
     Attributes:
-      help: one line for `--help`; `%(default)s` stands for the default.
+      help: one line for `--help`; `%(default)s` is replaced by the default.
       metavar: placeholder for the value in `--help`; the choices if empty.
       parse: turns the text into the value, or raises `argparse.ArgumentTypeError`.
       choices: the allowed values; empty if there is no such list.

@@ -1,4 +1,4 @@
-"""Options that say how images are checked and stored."""
+"""Options that tell how images are checked and stored."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class RandomAccess:
         bits: then 8 bits are multiplied by 257, and 12 reach 4,095.
 
     Raises:
-      UsageError: there is no such split, shards are compressed, or an option does not fit the data set.
-      ConversionError: the folder holds no complete data set.
+      UsageError: the split does not exist, shards are compressed, or an option does not fit the data set.
+      ConversionError: the folder does not contain a complete data set.
       DamagedRecordError: a local shard does not have the length in the manifest; later, a record is
         damaged.
     """
@@ -100,7 +100,7 @@ class RandomAccess:
         """The sample of a number from -len to len - 1; a list of them for a slice or several numbers.
 
         Raises:
-          IndexError: there is no such sample.
+          IndexError: the sample does not exist.
           DamagedRecordError: its record, or the index of its shard, is damaged or cannot be read.
         """
         if isinstance(index, slice):

@@ -107,10 +107,10 @@ class PixelPlan:
 
     Attributes:
       keys: of the features that were asked for.
-      encoded: key of the image; empty if there is none.
+      encoded: key of the image, or empty.
       sides: keys of height and width, or none where they are not stored.
       bare: keys of height, width and channels if images are bare pixels, else none.
-      mask: key of the mask; empty if there is none.
+      mask: key of the mask, or empty.
       mask_pixels: type of the mask's ids.
       size: (height, width) to resize to; None for the stored size.
       options: the others.
@@ -133,7 +133,7 @@ def plan_pixels(
 
     Args:
       dataset: whose examples.
-      features: the keys of an element; "image" and "mask" stand for the encoded ones. None for all.
+      features: the keys of an element; "image" and "mask" mean the encoded ones. None for all.
       options: for pixels.
       asked_by: the argument that puts pixels under "image" and "mask"; empty where nothing does.
 

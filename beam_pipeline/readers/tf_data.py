@@ -1,8 +1,8 @@
 """Output folder -> `tf.data.Dataset`, as described by the manifest.
 
 The steps, in the order of the data flow, are: shards, records, filter, shuffle, repeat; then parse
-and decode in one parallel map; augment, batch, prefetch. So the shuffle buffer holds encoded images,
-not pixels. With a cache, which holds pixels, it follows decoding, and shuffle and repeat follow it.
+and decode in one parallel map; augment, batch, prefetch. So the shuffle buffer contains encoded images,
+not pixels. With a cache, which contains pixels, it follows decoding, and shuffle and repeat follow it.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ def load(
         global batch size, over all replicas, and each batch is one replica's share.
       image_size: (height, width) in pixels to resize to, bilinear, ignoring the aspect ratio. By
         default images keep their size, and all images to be batched must have the same size. One
-        number stands for both, and "WIDTHxHEIGHT" may be given as for `--resize`.
+        number applies to both, and "WIDTHxHEIGHT" may be given as for `--resize`.
       channels: 1, 3 or 4; images with another number are converted.
       dtype: "uint8", the upper 8 bits of PNGs of 16, so that data of 12 is at most 15; or "uint16" for all
         bits: then 8 bits are multiplied by 257, and 12 reach 4,095.
       shuffle: True, False, or the size of the shuffle buffer in samples. By default only the split
-        `train` is shuffled. True holds as many samples as take 128 MiB on disk. False gives the
+        `train` is shuffled. True contains as many samples as take 128 MiB on disk. False gives the
         stored order, shard after shard.
       repeat: True to repeat forever, or the number of passes.
       augment: called in parallel on each element before it is batched, as augment(image, label) or
@@ -164,8 +164,8 @@ def load(
 
     Raises:
       DamagedRecordError: a local shard does not have the length in the manifest.
-      UsageError: there is no such split, or an option does not fit the data set.
-      ConversionError: the folder holds no complete data set.
+      UsageError: the split does not exist, or an option does not fit the data set.
+      ConversionError: the folder does not contain a complete data set.
     """
     dataset: Dataset = unconverted(open_to_read)(folder, weights)  # where a tf.function calls us
     shards = own_shards(dataset, split, input_context)
@@ -221,7 +221,7 @@ def feature_spec(folder: Folders) -> dict[str, Any]:
       folder: the output folder of a conversion, or its URI.
 
     Raises:
-      ConversionError: the folder holds no complete data set.
+      ConversionError: the folder does not contain a complete data set.
     """
     dataset = open_to_read(folder)
     return spec_of(dataset, *dataset.features)

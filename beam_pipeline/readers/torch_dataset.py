@@ -52,7 +52,7 @@ class TFRecordDataset(IterableDataset[Any]):
         replaces the encoded image by its pixels, "image", [height, width, channels], and an encoded
         mask by "mask", uint8 or uint16 [height, width, 1]; a missing optional value is then b"", NaN
         or the least int64, so that samples can be batched.
-      shuffle_buffer: records that each worker holds to draw from at random; shards then come in
+      shuffle_buffer: records that each worker keeps to draw from at random; shards then come in
         another order each epoch. With 0, records come in the stored order, which is shuffled once.
       seed: shuffle seed.
       rank: rank of this process among the training processes; by default torch.distributed's, or 0.
@@ -71,7 +71,7 @@ class TFRecordDataset(IterableDataset[Any]):
       examples: number of examples that this rank gets in an epoch.
 
     Raises:
-      UsageError: there is no such split or rank, or an option does not fit the data set.
+      UsageError: the split does not exist or rank, or an option does not fit the data set.
       ConversionError: there is no manifest, or it cannot be read.
       DamagedRecordError: a local shard does not have the length in the manifest; while iterating: a
         shard is damaged or was replaced.

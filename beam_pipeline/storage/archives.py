@@ -37,7 +37,7 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     """Lists the images of an archive in batches, in its order.
 
     Raises:
-      ListingError: it cannot be read, is damaged, or holds images outside of its top folder.
+      ListingError: it cannot be read, is damaged, or contains images outside of its top folder.
     """
     archive, rules = root.archive, MemberFilter(root)
     assert archive

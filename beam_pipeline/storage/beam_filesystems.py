@@ -81,7 +81,7 @@ class BeamFileSystem(FileSystem):
         return io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
 
     def read_if_there(self, uri: str) -> bytes | None:
-        """Reads a file if there is one; Beam's errors do not say whether a file is missing."""
+        """Reads a file if there is one; Beam's errors do not tell whether a file is missing."""
         return self.read(uri) if self.exists(uri) else None
 
     def exists(self, uri: str) -> bool:

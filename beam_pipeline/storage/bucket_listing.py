@@ -69,7 +69,7 @@ def whole_range(root: ImageRoot) -> NameRange:
 
 
 def _following(beginning: str) -> str:
-    """Returns the first text after all texts with this prefix; empty if there is none."""
+    """Returns the first text after all texts with this prefix, or empty."""
     code = ord(beginning[-1]) + 1
     if code > sys.maxunicode:
         return ""

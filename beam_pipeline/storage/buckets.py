@@ -171,14 +171,14 @@ class BucketFiles(FileSystem):
         Returns: the bytes and the version.
 
         Raises:
-          FileNotFoundError: there is no such object.
+          FileNotFoundError: the object does not exist.
           PermissionError: it may not be read.
           TakenError: the object was replaced.
         """
 
     @abstractmethod
     def find(self, uri: str) -> StoredObject:
-        """Describes an object. Raises FileNotFoundError if there is none."""
+        """Describes an object. Raises FileNotFoundError if it is missing."""
 
     @abstractmethod
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
@@ -204,7 +204,7 @@ class BucketFiles(FileSystem):
 
     @abstractmethod
     def delete_together(self, uris: Sequence[str]) -> None:
-        """Deletes up to `deletes` objects of one bucket; missing ones are no error."""
+        """Deletes up to `deletes` objects of one bucket; missing ones are ignored."""
 
     def find_all(self, folder: str, names: Iterable[str]) -> dict[str, StoredObject]:
         """Describes the objects among these names in a folder that exist."""
@@ -361,10 +361,10 @@ class BucketFiles(FileSystem):
             return True
 
     def accept(self, uri: str, size: int, crc32c: str) -> None:
-        """Accepts an object that exists in place of a new one if it holds the same bytes.
+        """Accepts an object that exists in place of a new one if it contains the same bytes.
 
         Raises:
-          AnotherJobError: it holds others.
+          AnotherJobError: it contains others.
         """
         try:
             stored = self.find(uri)
@@ -400,7 +400,7 @@ class Upload:
 
     It is collected first, up to 8 MiB in memory and more in a temporary file: so a request can be
     repeated from its beginning, and have the condition that no object has its name. If one exists,
-    as when a retried bundle finds the shard that it wrote before, it must hold the same bytes.
+    as when a retried bundle finds the shard that it wrote before, it must contain the same bytes.
 
     Raises on exit:
       AnotherJobError: a new object's name is taken by other bytes.

@@ -118,7 +118,7 @@ def join(folder: str, *names: str) -> str:
 
 
 def read_image(uri: str, size: int, offset: int = -1) -> bytes:
-    """Reads a whole file, or one image of a file that holds several.
+    """Reads a whole file, or one image of a file that contains several.
 
     Args:
       uri: the file.
@@ -191,7 +191,7 @@ def prepare_folder(folder: str) -> None:
 
 
 def delete(folder: str, names: list[str]) -> None:
-    """Deletes files in a folder; missing ones are no error."""
+    """Deletes files in a folder; missing ones are ignored."""
     if names:
         file_system(folder).delete([join(folder, name) for name in names])
 
@@ -247,4 +247,4 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
 
 
 class _OtherBytesError(Exception):
-    """Keeps a file from appearing that holds other bytes than it should."""
+    """Keeps a file from appearing that contains other bytes than it should."""

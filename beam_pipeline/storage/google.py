@@ -113,7 +113,7 @@ class GoogleStorage(BucketFiles):
     def get(
         self, uri: str, span: tuple[int, int] | None = None, version: str = ""
     ) -> tuple[bytes, str]:
-        """Reads as the protocol says; the CRC-32C of a whole object is compared."""
+        """Implements `read` of the protocol; the CRC-32C of a whole object is compared."""
         return self.retried(lambda: download(place_of(uri), span, version), uri)
 
     def find(self, uri: str) -> StoredObject:
@@ -181,7 +181,7 @@ class GoogleStorage(BucketFiles):
                 return
 
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
-        """Writes as the protocol says: more than 8 MiB by several requests, each repeated for itself."""
+        """Writes as the protocol describes: more than 8 MiB by several requests, each repeated for itself."""
         blob, waiting = _blob(uri), Waiting(self.title)
         retry = Retry(
             predicate=is_transient,
@@ -307,7 +307,7 @@ def _status(error: Any) -> int:
 
 
 def _details(error: Any) -> dict[str, Any]:
-    """Returns what an answer of the JSON interface says about an error; empty for another answer."""
+    """Returns what an answer of the JSON interface states about an error; empty for another answer."""
     try:
         details = error.response.json()["error"]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -344,7 +344,7 @@ def session() -> Session:
 
 
 def _forget_session() -> None:
-    """Gives a forked process its own connections, and a lock that no thread holds."""
+    """Gives a forked process its own connections, and a lock that no thread has."""
     global _session, _lock
     _session, _lock = None, threading.Lock()
 
@@ -370,7 +370,7 @@ def sender_of(client: Any, credentials: Any) -> Any:
     client has no public option for this: neither its constructor nor `client_options` takes a
     session or a pool size, except by `_http`, which only this function touches.
     """
-    if getattr(client._http, "is_mtls", False):  # its own adapter holds the certificate
+    if getattr(client._http, "is_mtls", False):  # its own adapter contains the certificate
         sender = AuthorizedHttp(credentials, max_refresh_attempts=1)
         sender.configure_mtls_channel()
         return sender
@@ -451,7 +451,7 @@ def download(place: Place, span: tuple[int, int] | None, generation: str) -> tup
       span: (first byte, byte after the last); None for the whole object.
       generation: of the object, which must still exist; empty for the latest.
 
-    Returns: the bytes, and the object's generation; empty if the server does not say.
+    Returns: the bytes, and the object's generation; empty if the server does not tell.
 
     Raises:
       CredentialsError: as `session`.
@@ -473,7 +473,7 @@ def download(place: Place, span: tuple[int, int] | None, generation: str) -> tup
         "GET",
         url,
         headers=headers,
-        # Again at once, as the server may have closed a connection that was kept; then `retried` waits.
+        # Again at once, because the server may have closed a connection that was kept; then `retried` waits.
         retries=urllib3.Retry(1, redirect=0, status=0, respect_retry_after_header=False),
         timeout=urllib3.Timeout(connect=TIMEOUT[0], read=TIMEOUT[1]),
         redirect=False,

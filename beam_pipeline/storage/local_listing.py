@@ -118,7 +118,7 @@ class LocalListing:
         self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
 
     def files(self, at_once: int, until: float = float("inf")) -> Iterator[Files]:
-        """Yields the files of the folders that wait, those that are no images included.
+        """Yields the files of the folders that wait, those that are not images included.
 
         Args:
           at_once: names yielded together, at most.
@@ -266,7 +266,7 @@ def _decoded(
 def _with_status(
     keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
 ) -> Columns:
-    """The columns of images with their sizes and versions; adds what is no file to dead letters.
+    """The columns of images with their sizes and versions; adds what is not a file to dead letters.
 
     Raises:
       ListingError: the size of a file cannot be read, so that it would look as if it had changed.

@@ -197,10 +197,10 @@ class ObstoreFiles(BucketFiles):
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
     ) -> Iterator[FoundFile]:
-        """Lists as the protocol says. Raises OSError also if a service does not list by name."""
+        """Lists as the protocol describes. Raises OSError also if a service does not list by name."""
         assert not digests, "an ETag is not always a digest"
         prefix = place_of(uri_prefix).name
-        marker: FoundFile | None = None  # an empty object, or one that stands for a folder
+        marker: FoundFile | None = None  # an empty object, or one that represents a folder
         last = ""
         for listed in self._listed(uri_prefix, start):
             name = listed["path"][len(prefix) :]
@@ -275,7 +275,7 @@ class ObstoreFiles(BucketFiles):
     # Writing.
 
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
-        """Writes as the protocol says, with one request; the CRC-32C goes along as metadata.
+        """Writes as the protocol describes, with one request; the CRC-32C goes along as metadata.
 
         The request is signed with the SHA-256 of the content where the service checks that.
         """
@@ -445,7 +445,7 @@ def answer_of(error: BaseException) -> Answer:
 
 
 def _with_reason(text: str, debug: str) -> str:
-    """Returns the text of an error of the connection, with the reason that lies deep in it."""
+    """Returns the text of an error of the connection, with the reason that is deep in it."""
     reason = _REASON.search(debug)
     if reason:
         return f"{text} ({reason[1]})"

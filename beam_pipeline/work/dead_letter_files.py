@@ -1,4 +1,4 @@
-"""The dead letters of a data set, as one list, whether one file holds them or several parts."""
+"""The dead letters of a data set, as one list, whether one file contains them or several parts."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ScanTask:
       uri: the file.
       start, size: the part, in bytes.
       of: the bytes of the file.
-      delimiter: what stands between cells, as `scan_block` has it.
+      delimiter: the separator of cells, as `scan_block` has it.
     """
 
     uri: str
@@ -133,7 +133,7 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
         elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
             with files.open_input(uri) as file:
                 ranges = cut_row_groups(file, part_bytes)
-    except OSError:  # reading says why
+    except OSError:  # reading tells why
         ranges = []
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
 

@@ -173,8 +173,8 @@ class DatasetFinisher:
       encoding: what shaped the examples.
       max_bad_fraction: bad samples allowed, of all listed images.
       recorded_options: the options that the manifest records.
-      failures: says whether the job itself fails when there is no complete data set.
-      reuse: the data set whose shards were reused; None if there is none.
+      failures: tells whether the job itself fails when there is no complete data set.
+      reuse: the data set whose shards were reused, or None.
       card: whether the data set gets a data card.
       most_dead_letters: the most that one file lists; more are written in parts.
       report_of: the command that `report.html` shows; None to write no report.
@@ -393,7 +393,7 @@ class DatasetFinisher:
     def _lists_dead_letters(
         self, plan: Plan, earlier: Manifest | None, names: Sequence[str]
     ) -> bool:
-        """Tells whether dead letters are to be written: not for a question, and not anew."""
+        """Tells whether dead letters are to be written: not for a question, and not again."""
         if plan.refusal is not None and plan.refusal.error == QuestionError.__name__:
             return False
         folder = self.output_folder
@@ -475,7 +475,7 @@ class DatasetFinisher:
 def _changes_file(
     reuse: EarlierDataSet, plan: Plan, changes: Iterable[ShardFate]
 ) -> dict[str, bytes]:
-    """The file that says what changed since the data set whose shards were reused."""
+    """The file that tells what changed since the data set whose shards were reused."""
     gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
     content = changes_file(reuse.folder, changes, gone=gone, notes=plan.notes)
     return {CHANGES_NAME: dump_json(content)}

@@ -88,7 +88,7 @@ Part = PackedFiles | Subfolder
 
 
 class ListedPart(NamedTuple):
-    """What came of a task.
+    """The result of a task.
 
     Attributes:
       outcome: its images, dead letters and counts.
@@ -160,7 +160,7 @@ class FoundImages:
         self.count += len(files.names)
 
     def add_counts(self) -> None:
-        """Adds the counts of files that are no images."""
+        """Adds the counts of files that are not images."""
         self._tally.ignored.update(self._listing.rules.ignored)
         self._tally.label_files.add(self._listing.rules.label_files)
 
@@ -181,7 +181,7 @@ _MOST_FOLDERS = 256  # of a task, which returns those that it does not get to
 def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -> Iterator[Outcome]:
     """Lists a local root: its first files here, the others in writer processes if there are any.
 
-    Each outcome has one batch of images, or none; the last one says that something cannot be listed.
+    Each outcome has one batch of images, or none; the last one states that something cannot be listed.
 
     Args:
       root: the root.
@@ -276,7 +276,7 @@ class _Entry(NamedTuple):
     """A row of an inventory below a root.
 
     Attributes:
-      key: path below the root; a hidden folder, with a slash at its end, stands for everything in it.
+      key: path below the root; a hidden folder, with a slash at its end, represents everything in it.
       size, version: of the file, as listed.
       root: index of the root.
       file, line: of the inventory.

@@ -17,7 +17,7 @@ COMPARED = "compared"
 DEAD_LETTERS = "dead_letters"
 REFUSALS = "refusals"
 TALLY = "tally"
-"""Tags of the outputs that a stage may have beside its main one; dead letters are a counter, too."""
+"""Tags of the outputs that a stage may have beside its main one; dead letters are a counter as well."""
 
 COUNTERS = "beam_tfrecord"
 IMAGES_LISTED = "images_listed"

@@ -46,7 +46,7 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
       make: make the folder and its parents if they are missing.
 
     Raises:
-      OutputError: another job holds the claim, or the folder cannot be made or written to.
+      OutputError: another job contains the claim, or the folder cannot be made or written to.
     """
     if is_remote(folder):
         yield

@@ -76,7 +76,7 @@ def read_manifest(folder: str) -> Manifest:
 
 
 def earlier_manifest(folder: str) -> Manifest | None:
-    """The manifest of a complete data set; None if there is none."""
+    """The manifest of a complete data set, or None."""
     uri = files.join(folder, MANIFEST_NAME)
     data = read_note_file(uri)
     return None if data is None else parse_manifest(data, uri)
@@ -118,7 +118,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     stay; one that this run could overwrite is an error even with `overwrite`.
 
     A process that is killed in here leaves a note of what it was about to delete, and the next run
-    with `--overwrite` or `--resume` goes on from there.
+    with `--overwrite` or `--resume` continues from there.
 
     Raises:
       OutputNotEmptyError: other files are in the way, and which.
@@ -163,7 +163,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
       open_options: options that the plan settles later, and then compares.
 
     Raises:
-      OutputNotEmptyError: the folder holds no run that could be continued.
+      OutputNotEmptyError: the folder contains no run that could be continued.
       ChangedInputsError: the earlier run had other options, and which.
       OSError: a file cannot be deleted.
     """
@@ -219,7 +219,7 @@ def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> Non
       retries: the engine may run this again, when shards of this plan are there already.
 
     Raises:
-      OutputNotEmptyError: it holds shards or a manifest of another run.
+      OutputNotEmptyError: it contains shards or a manifest of another run.
       ConversionError: it cannot be read.
     """
     names = set(files.list_folder(folder))
@@ -274,7 +274,7 @@ def delete_dead_letters(folder: str, keep: Collection[str]) -> None:
 
 
 def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
-    """Tells whether a folder holds nothing but what `clean_up_refused` leaves."""
+    """Tells whether a folder contains nothing but what `clean_up_refused` leaves."""
     dead_letters = set(filter(lists_dead_letters, names))
     if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
         return False
@@ -333,7 +333,7 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
 
 
 def _by_receipts(folder: str, names: Iterable[str]) -> Manifest | None:
-    """What a manifest that cannot be read says of files: the shards with receipts, classes and options.
+    """What a manifest that cannot be read states of files: the shards with receipts, classes and options.
 
     None if no receipt can be read either, so that nothing tells whose files these are.
     """
@@ -350,7 +350,7 @@ def _by_receipts(folder: str, names: Iterable[str]) -> Manifest | None:
                 ids |= receipt.inputs.class_ids
     if options is None:
         return None
-    # Receipts lack the classes that no sample has; a list of ours holds the others, each at its place.
+    # Receipts lack the classes that no sample has; a list of ours contains the others, each at its place.
     lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
     for base in (0, 1):
         listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
@@ -438,7 +438,7 @@ def _receipts_like_ours(folder: str) -> set[str]:
 def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     """Deletes the files of an earlier run, in an order in which it can be interrupted anywhere.
 
-    First comes a note of all that goes, then the manifest: from there on, the folder holds no complete
+    First comes a note of all that goes, then the manifest: from there on, the folder contains no complete
     data set. The note itself goes last.
     """
     receipts = receipts_there(folder) & earlier

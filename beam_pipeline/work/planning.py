@@ -70,7 +70,7 @@ DIGESTED = "digested"
 
 
 def with_digests(refs: Sequence[SampleRef], reading: ReadOptions, md5: bool = False) -> Outcome:
-    """Reads images for their digests; main are those that cannot be read, which their writer will find, too.
+    """Reads images for their digests; main are those that cannot be read, which their writer will find as well.
 
     Args:
       refs: the samples.
@@ -158,7 +158,7 @@ class Planning:
       resume: whether the shards must be those of an earlier run.
       writes: whether the shards will be written to this folder, so that its disk needs room.
       reuse: the data set whose shards may be taken.
-      failures: says whether the engine may run this again.
+      failures: tells whether the engine may run this again.
       raises: raise the plan's refusal; False where `FinishDataset` reports it.
     """
 

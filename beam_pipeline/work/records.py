@@ -67,7 +67,7 @@ def checked_split(name: Any) -> str:
 
 
 def named_classes(value: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of the classes whose ids a sample holds. Raises SampleError."""
+    """Names of the classes whose ids a sample contains. Raises SampleError."""
     if value is None:
         return ()
     ids = value.tolist() if hasattr(value, "tolist") else value
@@ -144,13 +144,13 @@ class RecordReader:
     """Takes elements of a pipeline for records, each by itself, so that it does not matter which come before.
 
     Attributes:
-      key: the feature that holds a record's key, or a function of the element; None for a hash of the
+      key: the feature that contains a record's key, or a function of the element; None for a hash of the
         record.
       split: the split of all records, or a function of the element.
       fractions: divides by the hash of the key instead; None not to.
       seed: of that hash.
       class_names: names of the classes 0, 1, 2, ...
-      features: every feature that a record may have, as the manifest has them; empty not to look into
+      features: every feature that a record may have as in the manifest; empty not to look into
         serialized records; None to learn them from the records.
     """
 

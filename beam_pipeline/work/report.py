@@ -55,7 +55,7 @@ def make_report(
     An image that cannot be decoded, or that was left out and cannot be read, has no picture.
 
     Args:
-      folder: holds the shards.
+      folder: contains the shards.
       manifest: of the data set.
       statistics: of its images and labels.
       dead_letters: all of them.

@@ -1,6 +1,6 @@
 r"""Keeps packed references in a temporary file while an engine of this process moves them.
 
-Such an engine holds all that it moves in memory, and up to six copies of it where it groups. It never
+Such an engine contains all that it moves in memory, and up to six copies of it where it groups. It never
 looks into packed references, so what it moves may as well say where they lie:
 
     b"\xff\xff\xff\xff" + offset, 8 bytes + length, 4 bytes
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from beam_pipeline.work.job import Resource
 
 HELD_BYTES = 16 << 20
-"""Bytes of a job that the engine holds itself."""
+"""Bytes of a job that the engine contains itself."""
 LEAST_FREE_BYTES = 1 << 30
 """Bytes that are left free on the disk."""
 

@@ -88,11 +88,11 @@ class EncodingOptions:
 
     @property
     def written_features(self) -> Mapping[str, Any]:
-        """Every feature of an example where all images are upright, as the manifest has it."""
+        """Every feature of an example where all images are upright as in the manifest."""
         return self.features()
 
     def features(self, *, turned: bool = False) -> Mapping[str, Any]:
-        """Every feature of an example; `turned` says whether images were written that are not upright."""
+        """Every feature of an example; `turned` tells whether images were written that are not upright."""
         return self.examples.features(self.options.renames, turned=turned)
 
     @property

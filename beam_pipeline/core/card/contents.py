@@ -42,7 +42,7 @@ class FeatureRow(NamedTuple):
       key: the key as written.
       kind: bytes, float or int64.
       values: how many there are, in words.
-      content: a short description; empty if there is none.
+      content: a short description, or empty.
     """
 
     key: str
@@ -109,7 +109,7 @@ def shard_pattern(split: SplitEntry) -> str:
 
 
 def summary(manifest: Manifest) -> str:
-    """One sentence on what the data set holds: `300 images of 3 classes, in 2 splits and 2 shards`."""
+    """One sentence on what the data set contains: `300 images of 3 classes, in 2 splits and 2 shards`."""
     classes = len(manifest.classes)
     images = counted(manifest.counts.examples, "image")
     of = f" of {counted(classes, 'class/classes')}" if classes else ""

@@ -162,7 +162,7 @@ def _record_set(
     rows: Sequence[Sequence[Any]],
     **more: Any,
 ) -> dict[str, Any]:
-    """A record set whose records stand in the description itself.
+    """A record set whose records are in the description itself.
 
     Args:
       name: its name, and the beginning of its fields' ids.

@@ -1,6 +1,6 @@
 """The data card `README.md`, in the form that Hugging Face's Hub reads.
 
-YAML at the top lists tasks, features and splits; the text below says what the data set holds, how it
+YAML at the top lists tasks, features and splits; the text below tells what the data set contains, how it
 was made, what was left out and how to read it. Everything comes from the manifest, so the card is the
 same on every engine. Source of the form: https://huggingface.co/docs/hub/datasets-cards.
 """

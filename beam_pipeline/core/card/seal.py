@@ -4,7 +4,7 @@ It is a digest of the file, inside the file:
 
     beam-tfrecord:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
-computed while `PLACEHOLDER` stands in its place. People complete a data card by hand, with a licence
+computed while `PLACEHOLDER` is in its place. People complete a data card by hand, with a licence
 or a description; a changed card, schema or report is theirs and is never replaced or deleted.
 """
 

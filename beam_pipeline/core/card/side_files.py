@@ -1,7 +1,7 @@
 """The files beside the shards: the registry of their names, and of how a run knows its own.
 
 A run with `--overwrite` deletes the files of an earlier one, and never a file of anybody else's that
-happens to be called `labels.txt`. An entry says how the two are told apart. A new file beside the
+happens to be called `labels.txt`. An entry tells how the two are told apart. A new file beside the
 shards is a function that makes its content and a line in `SIDE_FILES`.
 """
 
@@ -82,7 +82,7 @@ def side_file(name: str) -> SideFile | None:
 
 
 def gives_way(name: str) -> bool:
-    """True if a run leaves a file of somebody else's by this name alone and goes on."""
+    """True if a run leaves a file of somebody else's by this name alone and continues."""
     entry = side_file(name)
     return entry is not None and entry.gives_way
 

@@ -30,7 +30,7 @@ _SHOWN = 3
 _SAME = ("key", "size", "split", "offset", "version")
 _BOX_NUMBERS = 4  # what follows them is the box's line in the label file
 _PASSING = frozenset({Reason.UNREADABLE.value, Reason.CHANGED_SINCE_LISTING.value})
-"""Reasons that say something of the moment rather than of the sample."""
+"""Reasons that tell something of the moment rather than of the sample."""
 
 
 class SampleChanges(NamedTuple):
@@ -40,7 +40,7 @@ class SampleChanges(NamedTuple):
       added: only the later one has them.
       removed: only the earlier one has them.
       changed: their image differs, or their split.
-      relabelled: their labels differ; the image of such a sample may have changed, too.
+      relabelled: their labels differ; the image of such a sample may have changed as well.
     """
 
     added: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def written_samples(receipt: Receipt) -> list[SampleRef]:
 def samples_between(
     receipts: Sequence[Receipt], spec: ShardSpec, hasher: KeyHasher
 ) -> list[SampleRef]:
-    """The samples of other shards that would lie in this one.
+    """The samples of other shards that would be in this one.
 
     Args:
       receipts: of the shards of the same split that have hashes in common with this one.

@@ -3,7 +3,7 @@
 Two copies of an image in one split weigh it double. Copies with different labels contradict each
 other. Copies in two splits are a leak: a model is tested on what it was trained on.
 
-Images are compared by digest, in ranges, so that no worker holds all:
+Images are compared by digest, in ranges, so that no worker keeps all:
 
     shard 0: (digest, labels, key) ...  --range 0-->  groups of equal digests --.
     shard 1: (digest, labels, key) ...  --range 1-->  groups of equal digests --+-> `Duplicates`
@@ -164,7 +164,7 @@ def _order(group: DuplicateGroup) -> tuple[bool, bool, str, str]:
 
 
 def described(duplicates: Duplicates) -> Iterator[str]:
-    """The duplicates, for people, a line each; none if there are none."""
+    """The duplicates, for people, one line each; none if there are none."""
     if duplicates.groups:
         yield (
             f"{counted(duplicates.images, 'image')} in {counted(duplicates.groups, 'group')} of the same bytes"
@@ -254,7 +254,7 @@ def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int
 
 
 def pack_images(images: Iterable[WrittenImage]) -> bytes:
-    """Packs images, one at least; their digests stay apart, as they do not deflate and mostly suffice."""
+    """Packs images, one at least; their digests stay apart, because they do not deflate and mostly suffice."""
     digests, *columns = zip(*images, strict=True)
     return pickle.dumps((b"".join(digests), pack_columns(columns)), pickle.HIGHEST_PROTOCOL)
 

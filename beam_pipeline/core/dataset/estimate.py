@@ -87,7 +87,7 @@ class Work:
       listed: objects listed, passed over or not.
       joined: labels come from tables, so that references are shuffled twice.
       shards: to write.
-      encode_s: CPU seconds to encode an image anew; 0 where images are written as they are.
+      encode_s: CPU seconds to encode an image again; 0 where images are written as they are.
     """
 
     samples: int

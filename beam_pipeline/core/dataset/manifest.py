@@ -1,4 +1,4 @@
-"""`manifest.json`: the contents of a complete data set. Without it, a folder is no data set."""
+"""`manifest.json`: the contents of a complete data set. Without it, a folder is not a data set."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROLES_ENTRY = "roles"
 CHECKSUM_ENTRY = "crc32c"
 LINES_ENTRY = "dead_letters_crc32c"
 _FORMAT = "beam-tfrecord"
-_CHECKSUM = b',\n  "crc32c": "'  # as it stands in the file; nested entries are indented further
+_CHECKSUM = b',\n  "crc32c": "'  # as it is in the file; nested entries are indented further
 _PIECES = 1 << 14  # of JSON, encoded at a time
 LABELS_NAME = "labels.txt"
 LABEL_MAP_NAME = "label_map.pbtxt"
@@ -446,7 +446,7 @@ def parse_manifest(data: bytes, uri: str) -> Manifest:
     """Reads a manifest and checks its entries.
 
     Raises:
-      ConversionError: it is no manifest, or one of a later version; names the entry.
+      ConversionError: it is not a manifest, or one of a later version; names the entry.
     """
     try:
         content = json.loads(data)
@@ -473,7 +473,7 @@ class _Head:
 
 
 def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> None:
-    """Checks, before anything is written, that a manifest can hold what is planned.
+    """Checks, before anything is written, that a manifest can contain what is planned.
 
     Args:
       run: the name and features.

@@ -1,6 +1,6 @@
 """Names inside an output folder, of dead letters and of what is not part of the data set.
 
-Dead letters lie in one file, or, of very many, in several parts: one takes some 320 bytes in the memory
+Dead letters are in one file, or, of very many, in several parts: one takes some 320 bytes in the memory
 of the worker that sorts it, so a file lists a million at most. The part is a hash of the dead letter, and
 each part is sorted by itself.
 
@@ -31,7 +31,7 @@ MANIFEST_NAME = "manifest.json"
 """The last file that a run writes: it lists what is in a complete data set."""
 
 REPORT_NAME = "report.html"
-"""What a data set holds, for people."""
+"""What a data set contains, for people."""
 
 INCOMPLETE_FOLDER = ".incomplete"
 """Inside the output folder: files that are not, or no longer, part of a data set."""
@@ -46,7 +46,7 @@ TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
 def temporary_name(uri: str) -> str:
     """Returns a unique name below `.incomplete` under which a file is written until it is complete.
 
-    The name holds the process id, so that files of a dead process can be found. `.incomplete` lies
+    The name contains the process id, so that files of a dead process can be found. `.incomplete` lies
     in the output folder, also for a receipt and for a file of `.incomplete` itself.
     """
     folder, name = posixpath.split(uri)
@@ -77,7 +77,7 @@ def refusal_name(job: str) -> str:
 
 
 def is_ours_in_incomplete(name: str) -> bool:
-    """Tells whether a path relative to `.incomplete` is one that a run gives to a file of its own."""
+    """Tells whether a path relative to `.incomplete` is one that a run gives to a separate file."""
     if name in _NOTES or name.startswith(f"{UNPACKED_FOLDER}/") or _REFUSAL_NAME.fullmatch(name):
         return True
     return "/" not in name and writer_of(name.removesuffix(".replaced")) is not None

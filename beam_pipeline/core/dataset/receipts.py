@@ -1,7 +1,7 @@
 """Receipts: the inputs of each shard, kept beside the data set.
 
 A run that resumes an earlier one (`--resume`) keeps each shard whose receipt lists the inputs that it
-would have now, and `repair` writes a lost shard again from its receipt. Receipts lie in `.receipts/`
+would have now, and `repair` writes a lost shard again from its receipt. Receipts are in `.receipts/`
 of the output folder, one a shard, as gzipped JSON.
 """
 
@@ -137,7 +137,7 @@ class _Content(_Outcome):
 
 
 def _opening(inputs: ShardInputs) -> str:
-    """The text with which the receipt of a shard begins: all that says what it was made from."""
+    """The text with which the receipt of a shard begins: all that tells what it was made from."""
     content = {
         "version": _VERSION,
         "spec": inputs.spec,
@@ -153,11 +153,11 @@ def _json(content: Mapping[str, Any]) -> str:
 
 
 def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
-    """Reads a receipt that says, word for word, what a shard would be made from now.
+    """Reads a receipt that states, word for word, what a shard would be made from now.
 
     This takes half the time of `parse_receipt`, and nothing is left to compare.
 
-    Returns: the receipt, which holds `inputs` themselves; None if its text is another, or damaged.
+    Returns: the receipt, which contains `inputs` themselves; None if its text is another, or damaged.
     """
     opening = _opening(inputs)
     try:

@@ -57,7 +57,7 @@ _NO_IMAGES = {
         "Raw files of cameras are not read: write them as PNG or JPEG first"
     ),
 }
-"""Extensions of files that hold images, but are not read -> what to do with them."""
+"""Extensions of files that contain images, but are not read -> what to do with them."""
 
 _PROGRAM_FAULT = (
     "No manifest is written. This is a fault of the program or the runner; please report it"
@@ -115,7 +115,7 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
             "with a label",
         )
     unlabelled = tally.shown.get(Reason.UNLABELLED.value, [])
-    if not tally.label_rows and not unlabelled and tally.dead:  # as of files that hold the images
+    if not tally.label_rows and not unlabelled and tally.dead:  # as of files with images in them
         causes = "; ".join(
             f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))}): {EXPLANATIONS[Reason(reason)]}"
             for reason, n in sorted(tally.dead.items())
@@ -348,7 +348,7 @@ def _first(tally: Tally, reason: str) -> str:
 def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
     """The two names that are most alike, as a sentence; empty if none are.
 
-    A row that names an image from a folder below --images on says that folder.
+    A row that names an image from a folder below --images on states that folder.
     """
     pairs = [
         (difflib.SequenceMatcher(None, row, image).ratio(), row, image)

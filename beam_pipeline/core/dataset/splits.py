@@ -13,7 +13,7 @@ For the class `cat` with ten samples and `train=0.8,test=0.2`, in the order of t
     04... 11... 2f... 3a... 5c... 77... 90... b3... | c8... f1...
     train (8)                                         test (2)
 
-The boundary of `cat` is the rank of its ninth sample; `dog` has a boundary of its own.
+The boundary of `cat` is the rank of its ninth sample; `dog` has a separate boundary.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def group_by(name: str, columns: Sequence[Column], layout: str) -> GroupBy | Non
       layout: its name, for messages.
 
     Raises:
-      UsageError: there is no such column, or its values are lists.
+      UsageError: the column does not exist, or its values are lists.
     """
     if not name:
         return None

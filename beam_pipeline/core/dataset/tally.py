@@ -1,6 +1,6 @@
 """The tally: what a run has counted so far, of images, label rows, samples and dead letters.
 
-The size of images that are encoded anew is estimated from some: those with the lowest hashes, which are
+The size of images that are re-encoded is estimated from some: those with the lowest hashes, which are
 the same on every engine, are encoded before the shards are planned. The bytes written of an image are
 taken as a + b x the bytes of its file, by least squares: scaled images have a size of their own (b is
 near 0), images that are left as they are have that of their file (b is 1).
@@ -107,7 +107,7 @@ class Tally:
     Attributes:
       listed: images listed, broken names included.
       ignored: files skipped in listing, by extension.
-      label_files: files that may say labels and were skipped in listing.
+      label_files: files that may contain labels and were skipped in listing.
       label_rows: rows of all label files, broken ones included.
       orphan_rows: rows without an image of their own that became dead letters.
       repeated_rows: rows that repeat another one.
@@ -161,7 +161,7 @@ class Tally:
             self.features.add(part.features)
 
     def written_bytes(self, split: str) -> int:
-        """The bytes of a split's shards: those of its images, or an estimate if they are encoded anew."""
+        """The bytes of a split's shards: those of its images, or an estimate if they are re-encoded."""
         samples, image_bytes = self.samples[split], self.sample_bytes[split]
         if not self.measured:
             return image_bytes
@@ -197,7 +197,7 @@ class Tally:
         labels: Sequence[tuple[LabelValue, ...]] | None,
         class_column: int,
     ) -> None:
-        """Counts joined samples whose labels are no files, as `add_samples` does.
+        """Counts joined samples whose labels are not files, as `add_samples` does.
 
         Args:
           sizes: of the images.

@@ -43,7 +43,7 @@ class ImageChanges:
       color_profile: one of `COLOR_PROFILES`.
       animated: one of `ANIMATED`.
       image_codec: a name in `preparation.IMAGE_CODECS`.
-      codec: the versions of the libraries that encode; empty where images are written anew only to
+      codec: the versions of the libraries that encode; empty where images are rewritten only to
         turn them, by the default library.
     """
 

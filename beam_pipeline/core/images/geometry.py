@@ -245,7 +245,7 @@ fits and fills up; crop covers and cuts off.
 
 @lru_cache(_CACHED_PLANS)
 def plan_geometry(size: Size, orientation: int, resize: Resize | None) -> Geometry:
-    """Plans what becomes of an image.
+    """Plans what happens to an image.
 
     Args:
       size: (width, height) as stored.
@@ -266,7 +266,7 @@ def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool
 
     Args:
       header: of the stored image.
-      claimed: (width, height); None if the label file says nothing.
+      claimed: (width, height); None if the label file gives none.
       as_shown: whether labels without such a hint were measured on the picture as it is shown.
 
     Returns: the header; its orientation is 1 if it is that of the picture as shown.
@@ -281,13 +281,13 @@ def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool
 
 
 def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool) -> None:
-    """Makes sure that an image has the size that its label file says.
+    """Makes sure that an image has the size that its label file states.
 
-    Boxes in pixels of another size would lie in the wrong places. Width and height may be swapped
-    where the label file has no boxes, or where EXIF says that a viewer turns the image.
+    Boxes in pixels of another size would be in the wrong places. Width and height may be swapped
+    where the label file has no boxes, or where EXIF states that a viewer turns the image.
 
     Args:
-      claimed: (width, height); None if the label file says nothing, and many tools write 0.
+      claimed: (width, height); None if the label file gives none, and many tools write 0.
       header: of the image.
       boxes: whether the labels have boxes.
 

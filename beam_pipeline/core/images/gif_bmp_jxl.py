@@ -34,9 +34,9 @@ A JPEG XL file, which TensorFlow reads from 2.21 on, is a codestream, or a conta
     00 00 01 23 "Exif" ...                         others are skipped
 
 A codestream begins with fields of bits, the lowest bit of each byte first: the size, then what the
-samples are. A number is mostly a selector of two bits, which says how many bits follow and what to add.
+samples are. A number is mostly a selector of two bits, which tells how many bits follow and what to add.
 
-TensorFlow turns the image as its orientation says, and takes the first frame. Channels are the colours,
+TensorFlow turns the image according to its orientation, and takes the first frame. Channels are the colours,
 1 or 3, and alpha.
 
 Source: ISO/IEC 18181-1, annexes C and D; ISO/IEC 18181-2; tensorflow/core/lib/jxl/jxl_io.cc.
@@ -115,7 +115,7 @@ def gif_header(data: bytes) -> ImageHeader:
 
 
 def check_gif(data: bytes) -> ImageHeader:
-    """Decompresses every frame, too.
+    """Decompresses every frame as well.
 
     Raises:
       BadImageError: as `gif_header`, and where a frame's codes are broken, too few, or of colours
@@ -185,7 +185,7 @@ def _colours(flags: int) -> int:
 
 
 def _skipped(data: bytes, offset: int) -> int:
-    """Returns the offset behind a chain of sub-blocks. Raises IndexError if the file ends before."""
+    """Returns the offset after a chain of sub-blocks. Raises IndexError if the file ends before."""
     while length := data[offset]:
         offset += length + 1
     return offset + 1
@@ -200,7 +200,7 @@ def _sub_blocks(data: bytes, offset: int) -> Iterator[bytes]:
 def _fault(frame: _Frame, packed: bytes) -> str:
     """Follows the codes of a frame without making its pixels; returns what is wrong, or nothing.
 
-    A code stands for a run of pixels. Those below `clear` are single pixels; each further code adds
+    A code represents a run of pixels. Those below `clear` are single pixels; each further code adds
     the next entry to the table: the run before, and one pixel more.
     """
     clear = 1 << frame.code_bits
@@ -341,7 +341,7 @@ def jxl_header(data: bytes) -> ImageHeader:
 
 
 def check_jxl(data: bytes) -> ImageHeader:
-    """Decodes it, too, with `pillow-jxl-plugin`.
+    """Decodes it as well, with `pillow-jxl-plugin`.
 
     Raises:
       BadImageError: as `jxl_header`, where the pixels cannot be decoded, and where that library is
@@ -370,7 +370,7 @@ class _Box(NamedTuple):
 
     Attributes:
       name: four letters.
-      start, end: of its content; the end may lie behind that of the file.
+      start, end: of its content; the end may be behind that of the file.
     """
 
     name: bytes
@@ -415,7 +415,7 @@ def _contained(data: bytes) -> bytes:
 
 
 class _Bits:
-    """Reads fields of bits. Raises IndexError behind the last byte."""
+    """Reads fields of bits. Raises IndexError after the last byte."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,6 +1,6 @@
 """The header of an image: format, size and orientation, and the error for bytes that are no usable image.
 
-EXIF's orientation says how a viewer turns the stored pixels before it shows them. EXIF is a little TIFF
+EXIF's orientation tells how a viewer turns the stored pixels before it shows them. EXIF is a little TIFF
 file inside the image: a header with the offset of a directory, then its entries of 12 bytes each.
 
     "II" 2A 00 08 00 00 00          little-endian, the directory is at byte 8
@@ -8,7 +8,7 @@ file inside the image: a header with the offset of a directory, then its entries
     12 01 03 00 01 00 00 00 06 00 00 00   tag 0112, type 3, one value: 6
     ...
 
-The value says where the first row and the first column of the stored pixels belong:
+The value tells where the first row and the first column of the stored pixels belong:
 
     1        2        3        4        5          6          7          8
     ##       ##         #      #        #####      #            #        #####
@@ -28,7 +28,7 @@ from typing import NamedTuple
 from beam_pipeline.core.dead_letters import Reason
 
 FORMATS = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WEBP": "webp"}
-"""Pillow's name -> the value of `image/format`: the formats that `tf.io.decode_image` reads, but for
+"""Pillow's name -> the value of `image/format`: the formats that `tf.io.decode_image` reads, except for
 JPEG XL, which Pillow cannot read by itself."""
 
 MAX_PIXELS = 178_956_970

@@ -1,6 +1,6 @@
 """JPEGs: the headers of ordinary ones, in a tenth of the time that Pillow takes, and the end of any.
 
-Nearly all files are ordinary. An unusual, broken or cut one is left to Pillow, which can say what is wrong.
+Nearly all files are ordinary. An unusual, broken or cut one is left to Pillow, which can tell what is wrong.
 A JPEG is a list of segments. Each starts with a byte 0xFF, a marker and, counting itself, a length:
 
     FF D8                        start of the image
@@ -36,7 +36,7 @@ MAX_SAMPLES = (1 << 29) - 1
 """TensorFlow refuses more samples: height x width x components, of which CMYK has four."""
 
 MAX_SCANS = 100
-"""More scans are a decompression bomb. Encoders write about ten; each may say in 200 bytes that nothing
+"""More scans are a decompression bomb. Encoders write about ten; each may tell in 200 bytes that nothing
 changes, and takes as long to decode as the whole picture."""
 
 _SCAN, _END, _START = 0xDA, 0xD9, 0xD8
@@ -89,7 +89,7 @@ def first_scan(data: bytes) -> int:
 def count_scans(data: bytes) -> int:
     """Walks from marker to marker behind the first scan; returns 0 if that leads to no end.
 
-    It stops counting behind `MAX_SCANS`.
+    It stops counting after `MAX_SCANS`.
     """
     offset = first_scan(data)
     scans = 0
@@ -121,7 +121,7 @@ class PlainJpeg(NamedTuple):
 def plain_jpeg(data: bytes) -> PlainJpeg | None:
     """Reads an ordinary JPEG of one or three components; None for any other bytes.
 
-    None also where its profile lies in several segments, and where it has EXIF: Pillow reads all of
+    None also where its profile is in several segments, and where it has EXIF: Pillow reads all of
     that, and refuses files in which some is damaged.
     """
     segments: list[tuple[int, int]] = []

@@ -9,7 +9,7 @@ filled:
     {"size": [2, 3], "counts": [2, 4]}
     {"size": [2, 3], "counts": "24"}
 
-A pixel belongs to a polygon if its centre lies inside, by the even-odd rule. Source of the run
+A pixel belongs to a polygon if its centre is inside, by the even-odd rule. Source of the run
 lengths: pycocotools, maskApi.c. TensorFlow's Object Detection API and Model Garden read such PNGs as
 image/object/mask.
 
@@ -24,7 +24,7 @@ these a grey PNG of the same ids is written, which only depends on the file (and
 | PNG with a palette; GIF, BMP or TIFF of one channel | indexes of the palette, or grey values |
 | grey PNG of 1, 2 or 4 bits, or with an alpha channel | the grey values as stored: 1, not 255 |
 | any of these, or RGB, with a map of colours | the id of each colour |
-| RGB without a map; JPEG | refused: colours are no ids, and a lossy mask has others between them |
+| RGB without a map; JPEG | refused: colours are not ids, and a lossy mask has others between them |
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def check_shape(shape: Any) -> None:
     """Makes sure that a shape, as JSON has it, can be drawn on an image of its size.
 
     Raises:
-      BadShapeError: says what it is instead.
+      BadShapeError: tells what it is instead.
     """
     if isinstance(shape, dict):
         size, counts = shape.get("size"), shape.get("counts")
@@ -154,7 +154,7 @@ def moved_mask(mask: Image.Image, affine: Affine, size: Size) -> Image.Image:
     """Moves a mask with its image: each pixel becomes that of the nearest place before, or 0.
 
     Args:
-      mask: of any mode that holds one number a pixel.
+      mask: of any mode that contains one number a pixel.
       affine: the map from its places, in pixels, to those of the result.
       size: (width, height) of the result.
     """
@@ -223,7 +223,7 @@ def _counts(counts: Any) -> list[int]:
 
 
 def _decompressed(text: str) -> Iterator[int]:
-    """Run lengths of COCO's text: 5 bits a character from "0" on, the sixth says that more follow.
+    """Run lengths of COCO's text: 5 bits a character from "0" on, the sixth states that more follow.
 
     From the fourth on, a number is the difference to the one two places before it.
     """
@@ -304,7 +304,7 @@ def segmentation_png(
       colours: the id of each colour; None where pixels are ids.
 
     Raises:
-      BadImageError: it is no image, of another size, or does not say ids; says which.
+      BadImageError: it is not an image, of another size, or does not tell ids; the message tells which.
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
     own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
@@ -367,7 +367,7 @@ def panoptic_pngs(
 
     Raises:
       BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or
-        numbers that 8 bits do not hold.
+        numbers that 8 bits do not contain.
     """
     own = check(mask)
     check_size(own, header)

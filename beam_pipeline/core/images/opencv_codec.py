@@ -2,7 +2,7 @@
 
 A JPEG of grey or RGB that is to become a JPEG is decoded, scaled down and encoded by OpenCV. All other
 images, and those that are enlarged or cut between pixels, are Pillow's, and so is every conversion of
-colours. What OpenCV cannot decode or encode is left to Pillow, too, which can say why.
+colours. What OpenCV cannot decode or encode is left to Pillow as well, which can tell why.
 
 To less than half of its sides, an image is scaled by the area of its pixels. Above, that would cost
 half of the whole time, so it is first interpolated to twice the size wanted, where all its pixels
@@ -57,7 +57,7 @@ _SHARPENED = (3, 3)
 def codec_version() -> str:
     """Names everything whose version may change the bytes that are written.
 
-    The kind of processor does, too, as OpenCV rounds otherwise on another.
+    The kind of processor does as well, as OpenCV rounds otherwise on another.
     """
     jpeg = re.search(r"JPEG:.*?\(ver ([^)]*)\)", cv2.getBuildInformation())
     own = f"OpenCV {cv2.__version__} on {platform.machine()}"
@@ -145,7 +145,7 @@ def _rewritten(
 def _part(box: Rectangle, size: Size) -> int:
     """The part of its sides, 8 for an eighth, that a JPEG is decoded to.
 
-    It is the smallest that has the pixels wanted, and in which the edges of the part to keep lie between
+    It is the smallest that has the pixels wanted, and in which the edges of the part to keep are between
     two pixels. 0 if there is none.
     """
     sides = (box[2] - box[0], box[3] - box[1])
@@ -187,7 +187,7 @@ def _to_srgb(pixels: Any, opened: pillow_codec.Opened) -> Any:
 
 
 def _turned(pixels: Any, orientation: int) -> Any:
-    """Turns an image as EXIF says."""
+    """Turns an image according to EXIF."""
     if orientation in QUARTER_TURNS:
         pixels = cv2.transpose(pixels)
     flip = _FLIPS.get(orientation)

@@ -158,7 +158,7 @@ def _bands_of_tiff(data: bytes) -> int:
 
 
 def open_image(data: bytes) -> Opened:
-    """Reads the header of an image of any format that may be encoded anew.
+    """Reads the header of an image of any format that may be re-encoded.
 
     Of an ordinary JPEG, Pillow's `info` has the colour profile and nothing else.
 
@@ -297,7 +297,7 @@ def _keeps_depth(changes: ImageChanges) -> bool:
 
 
 def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | None) -> Image.Image:
-    """Decodes, scales, turns and pads; converts the colours, if there are changes to say how."""
+    """Decodes, scales, turns and pads; converts the colours, if there are changes to tell how."""
     extent: Rectangle = (0, 0, *geometry.stored)
     if geometry.is_resized:
         extent = _draft(image, geometry)
@@ -349,7 +349,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.Image:
-    """Scales the part to keep, before the image is turned, as it has fewer pixels afterwards."""
+    """Scales the part to keep, before the image is turned, because it has fewer pixels afterwards."""
     (left, top, right, bottom), size = geometry.unturned
     across, down = extent[2] / geometry.stored[0], extent[3] / geometry.stored[1]
     box = (
@@ -363,7 +363,7 @@ def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.
     return image.resize(size, Image.Resampling.LANCZOS, box, _REDUCING_GAP)
 
 
-# --- 16 bits a sample, which Pillow holds of grey images ---------------------------------------------
+# --- 16 bits per sample, which Pillow supports for grey images ---------------------------------------------
 
 
 def grey_16_bits(image: Image.Image) -> Image.Image:

@@ -6,7 +6,7 @@ only Python's global warning filters can stop it.
 
 Pillow looks at pixel counts only after a plugin has opened a file, and a few plugins allocate the
 pixels before. So what is read by the modules beside this one never comes here, a WebP's size is looked
-at first, and icons, which hold a PNG, are told from their first bytes.
+at first, and icons, which contain a PNG, are told from their first bytes.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def open_as(data: bytes, formats: Sequence[str]) -> Image.Image | None:
 def _accepts(name: str, data: bytes) -> bool:
     _, accepts = Image.OPEN[name]
     accepted = not accepts or accepts(data[:_MAGIC_BYTES])
-    return bool(accepted) and not isinstance(accepted, str)  # a text says why not
+    return bool(accepted) and not isinstance(accepted, str)  # a text tells why not
 
 
 def _unreadable(data: bytes) -> BadImageError:

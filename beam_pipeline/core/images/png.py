@@ -172,7 +172,7 @@ def _start(start: bytes) -> _Layout:
     """Reads the signature and the first chunk, which are the same in all images of a size and kind.
 
     Raises:
-      ValueError: it is broken; says how.
+      ValueError: it is broken; the message tells how.
       BadImageError: it claims too many pixels.
     """
     if not start.startswith(START) or len(start) < HEADER_END:

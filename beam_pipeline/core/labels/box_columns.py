@@ -183,7 +183,7 @@ def find_boxes(
 
     Args:
       names: the columns.
-      values: column -> its cells, of which one may hold lists of four numbers; None to go by the names alone.
+      values: column -> its cells, of which one may contain lists of four numbers; None to go by the names alone.
     """
     prefixed = [name for name in names if _PREFIX.match(_bare(name))]
     for columns, forms in (
@@ -245,7 +245,7 @@ def inspect_boxes(
     label: str,
     kinds: Mapping[str, ColumnKind | None],
 ) -> BoxColumns | None:
-    """Decides how rows with boxes are read; None if the columns hold no numbers.
+    """Decides how rows with boxes are read; None if the columns contain no numbers.
 
     Args:
       values: column -> its cells at the beginnings of the files, for all columns that may be used.
@@ -300,7 +300,7 @@ def _note(names: Sequence[str], form: str, label: str, size: Sequence[str], *, p
 
 
 def _question(names: Sequence[str], form: str, *, mixed: bool) -> Question | None:
-    """The guess about the boxes that is not safe; None if there is none."""
+    """The guess about the boxes that is not safe, or None."""
     if mixed:
         return Question(
             "units_of_boxes",
@@ -349,7 +349,7 @@ def _pair(known: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tuple[s
 
 
 def _boxes_in(rows: TableRows, names: Sequence[str]) -> Sequence[_Numbers | None]:
-    """The four numbers of each row; None where they are no numbers."""
+    """The four numbers of each row; None where they are not numbers."""
     cells = [rows.cells(name) for name in names]
     if len(names) == 1:
         lists = by_text(cells[0], _items_or_none)
@@ -416,7 +416,7 @@ def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | No
 
 
 def _are_texts(cells: Sequence[Any]) -> bool:
-    """True if cells hold texts, not numbers; False if they are all empty."""
+    """True if cells contain texts, not numbers; False if they are all empty."""
     if infer_kind(cells) is not ColumnKind.BYTES:
         return False
     return not all(map(is_empty, cells))
@@ -432,7 +432,7 @@ def _floats(cells: Sequence[Any]) -> Sequence[float | None]:
 
 
 def _plain_floats(cells: Sequence[Any]) -> Sequence[float]:
-    """The numbers of a column that holds nothing but short decimal numbers; none of any other."""
+    """The numbers of a column that contains nothing but short decimal numbers; none of any other."""
     try:
         if _PLAIN_NUMBERS.fullmatch("".join(cells)) and max(map(len, cells)) < _LONGEST_PLAIN:
             return list(map(float, cells))

@@ -1,6 +1,6 @@
 """Cells of a table: infers the kind of a column, and parses a cell as a value of its column.
 
-A cell may hold a list as text in brackets, as pandas and JSON write them:
+A cell may contain a list as text in brackets, as pandas and JSON write them:
 
 | text | items |
 |---|---|
@@ -200,7 +200,7 @@ def list_items(value: Any, separator: str = "") -> Sequence[Any]:
     A separator at the end of a text ends the last item. Any other value is a list of one.
 
     Raises:
-      BadCellError: `separator` is `BRACKETS`, and the text is no list in brackets.
+      BadCellError: `separator` is `BRACKETS`, and the text is not a list in brackets.
     """
     if isinstance(value, list):
         return value
@@ -271,7 +271,7 @@ def text_of(value: Any) -> str:
 
 
 def is_empty(value: Any) -> bool:
-    """True if a cell is empty or holds a word for a missing number, such as `NA`."""
+    """True if a cell is empty or contains a word for a missing number, such as `NA`."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _NO_VALUE)
 
 

@@ -89,7 +89,7 @@ class Joined:
         merger: RowMerger,
         keep: KeepUnlabelled | None = None,
     ) -> None:
-        """Adds what comes of an image and the rows that mean it, in any order."""
+        """Adds the result of an image and the rows that mean it, in any order."""
         if merger.complete and all(row.values[0] is None for row in rows):
             rows = ()  # files that are of no use without the first
         if not rows and merger.unnamed:
@@ -202,10 +202,10 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
 
 
 class UnnamedImages(Protocol):
-    """Speaks for images that no row names, where that says something of them: it is pickled."""
+    """Speaks for images that no row names, where that tells something of them: it is pickled."""
 
     def row(self, image: ImageRef) -> LabelRow:
-        """The row that an image without one stands for."""
+        """The row for an image without one."""
 
     def unread(self, uri: str, problem: str) -> LabelRow | DeadLetter:
         """The row of a label file that cannot be read, if it is of one image, else a dead letter."""
@@ -218,7 +218,7 @@ class RowMerger:
     Attributes:
       repeated: of each column, whether the rows' lists are put together; the other columns, and
         all where this is empty, must agree.
-      unnamed: what images without a row stand for; None to leave them out.
+      unnamed: what images without a row represent; None to leave them out.
       complete: rows are files that complete each other: each fills columns that others leave empty.
       by_folder: the first column is empty in every row: it is the class, which is the image's folder.
       unique: of each column, whether a value of several rows is in the list once.
@@ -231,7 +231,7 @@ class RowMerger:
     unique: tuple[bool, ...] = ()
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
-        """The rows without those that say again what an earlier one says."""
+        """The rows without those that tell again what an earlier one states."""
         seen: dict[Any, LabelRow] = {}
         for row in rows:
             values = tuple(map(_without_lines, row.values))
@@ -244,7 +244,7 @@ class RowMerger:
         Args:
           rows: of one image, in the order of the label files.
 
-        Returns: the row names no file if its lists come from several, as a box has but a line.
+        Returns: the row names no file if its lists come from several, because a box has but a line.
         """
         first = rows[0]
         if self.complete:
@@ -436,19 +436,19 @@ def _at_once(
 
 
 def _paths(images: Columns) -> Sequence[str]:
-    """The path of each image that says its class and split."""
+    """The path of each image that gives its class and split."""
     if not _any(images[_ALIASES]):
         return images[_KEY]
     return [a[0] if a else key for key, a in zip(images[_KEY], images[_ALIASES], strict=True)]
 
 
 def _any(column: Sequence[Any]) -> bool:
-    """True if a value says something: most columns hold the same empty one everywhere."""
+    """True if a value tells something: most columns contain the same empty one everywhere."""
     return column.count(column[0]) != len(column) or bool(column[0])
 
 
 def _row_splits(paths: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
-    """The split that each row says, or the first folder, or else the default one."""
+    """The split that each row states, or the first folder, or else the default one."""
     folders = {path[: path.find("/")] for path in paths if "/" in path}
     of_folder = {folder: first_folder_split(f"{folder}/") or DEFAULT_SPLIT for folder in folders}
     if not _any(splits) and set(of_folder.values()) <= {DEFAULT_SPLIT}:

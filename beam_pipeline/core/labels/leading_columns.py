@@ -9,7 +9,7 @@ They become the first columns of the samples, whatever the table has them as:
 | `OneHot` | a column for each class | here |
 | `FolderClass` | none: rows name images, whose folders are their classes | here |
 
-One-hot columns hold 1 for the class of the image and 0 for all others:
+One-hot columns contain 1 for the class of the image and 0 for all others:
 
     image,cat,dog,bird
     a.jpg,1,0,0
@@ -49,7 +49,7 @@ class LeadingColumns:
     Attributes:
       columns: of the schema.
       used: the columns of the table that become no further columns of the schema.
-      class_name: the column of the table whose cells are names of classes; empty if there is none.
+      class_name: the column of the table whose cells are names of classes, or empty.
       integer_classes: whether the classes of objects are integers, which are then their ids; None if there are
         no objects.
       size: the columns of the table that claim the image's width and height; or none.
@@ -140,7 +140,7 @@ class OneHot(LeadingColumns):
 
 
 def find_one_hot(names: Sequence[str], rows: TableRows) -> tuple[str, ...]:
-    """Finds the columns that hold only 0 and 1, with one 1 in each row, in two of them at least.
+    """Finds the columns that contain only 0 and 1, with one 1 in each row, in two of them at least.
 
     A single 1 that is always in one column, as in `region_count,region_id` of an image's only region,
     proves nothing.
@@ -168,7 +168,7 @@ def chosen_one_hot(
       where: the files, for messages.
 
     Raises:
-      LabelTableError: there is no such column, or only one.
+      LabelTableError: the column does not exist, or only one.
     """
     classes: dict[str, str] = {}
     for pattern in patterns:

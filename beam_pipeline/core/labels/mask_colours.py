@@ -1,11 +1,11 @@
-"""Tables of the colours in masks: which class each stands for.
+"""Tables of the colours in masks: which class each represents.
 
     name,r,g,b                   class_dict.csv, with or without its header; a column id may follow
     Building,128,0,0
     64 128 64	Animal           label_colors.txt
     background:0,0,0::           labelmap.txt of CVAT
 
-Ids count from 0 in the order of the lines, unless a column says them. A class of several colours has
+Ids count from 0 in the order of the lines, unless a column states them. A class of several colours has
 one id.
 """
 
@@ -43,7 +43,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
     """Reads a table of colours.
 
     Raises:
-      UsageError: a line is none of a class and a colour, or contradicts another; says which.
+      UsageError: a line is none of a class and a colour, or contradicts another; the message tells which.
     """
     lines = data.decode("utf-8-sig", "replace").splitlines()
     order: list[int] | None = None

@@ -8,7 +8,7 @@
 | `train/images/a.jpg` | `train/masks/a.png` | folders of other names |
 | `a.jpg` | `all/a.png` | other folders altogether: file names alone |
 
-An addition is taken only if more than half of the masks meet an image by it, and it holds a letter:
+An addition is taken only if more than half of the masks meet an image by it, and it contains a letter:
 `1.jpg` and `10.png` have nothing to do with each other.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 CLASS_KINDS = ("_labelIds", "_seg")
-"""Ends of the names of masks that hold class ids, where there are others of the same images: those of
+"""Ends of the names of masks that contain class ids, where there are others of the same images: those of
 Cityscapes and ADE20K."""
 
 _SEPARATORS = "_-. "

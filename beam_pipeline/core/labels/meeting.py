@@ -75,7 +75,7 @@ _Named = Mapping[str, Sequence[ImageRef]]
 class ImageNames:
     """Every name that the images of a bucket answer to, in the order in which they count: see `join`.
 
-    Most rows say the exact one, so the others are only made when a row asks for them.
+    Most rows give the exact one, so the others are only made when a row asks for them.
     """
 
     def __init__(self, images: Sequence[ImageRef]) -> None:
@@ -153,7 +153,7 @@ class ImageNames:
                 yield named, name
 
     def _exact(self, name: str) -> _Named:
-        """The columns that may hold a path: no URI is relative, so most paths can only be keys."""
+        """The columns that may contain a path: no URI is relative, so most paths can only be keys."""
         return self._paths if name.startswith("/") or is_remote(name) else self._keys
 
 

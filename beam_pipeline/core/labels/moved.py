@@ -1,7 +1,7 @@
 """Boxes, points and masks that follow an image which is turned, cropped, scaled or padded.
 
 Labels keep their unit: pixels become pixels of the image that is written, fractions its fractions.
-An object whose box lies outside of what a crop keeps is left out, with all that is known of it.
+An object whose box is outside of what a crop keeps is left out, with all that is known of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns of a Parquet file: which hold images, which hold labels, and the names of classes.
+"""The columns of a Parquet file: which contain images, which contain labels, and the names of classes.
 
 Hugging Face writes an image as a struct of its bytes and its path, and describes the columns in the
 schema's metadata:
@@ -47,9 +47,9 @@ class ParquetColumns:
       images: names of the columns with an image per row.
       image_lists: names of the columns with a list of images per row.
       structs: names of those columns of images that are structs of bytes and path.
-      labels: names of the columns that may say labels.
-      others: names of the other columns: bytes that are no images.
-      floats, texts: names of the columns of labels that hold such values, or lists of them.
+      labels: names of the columns that may contain labels.
+      others: names of the other columns: bytes that are not images.
+      floats, texts: names of the columns of labels that contain such values, or lists of them.
       classes: column, or "<column>.<list>" of objects -> names of its classes, in order of their ids.
     """
 
@@ -66,7 +66,7 @@ class ParquetColumns:
 
     @property
     def hold_images(self) -> bool:
-        """True if the file holds images themselves, not their names."""
+        """True if the file contains images themselves, not their names."""
         return bool(self.images or self.image_lists)
 
 
@@ -112,7 +112,7 @@ def opened_parquet(file: BinaryIO) -> Any:
 
 
 def parquet_columns(file: BinaryIO, uri: str) -> ParquetColumns:
-    """Tells from a file's schema, and from the first values of columns of bytes, what its columns hold.
+    """Tells from a file's schema, and from the first values of columns of bytes, what its columns contain.
 
     Raises:
       LabelTableError: it is not a Parquet file, is damaged, or has two columns of one name.

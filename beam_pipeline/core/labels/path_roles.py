@@ -20,7 +20,7 @@ from typing import NamedTuple
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 
 IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
-"""Usual names of folders of images, which are no classes; `img1` is that of tracking challenges."""
+"""Usual names of folders of images, which are not classes; `img1` is that of tracking challenges."""
 
 MASKS = frozenset(["masks", "mask"])
 """Usual names of folders of masks."""
@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
     Attributes:
       role: what it is for.
-      names: the different folders, sorted; a date may lie in several levels, as 2021/05/03.
+      names: the different folders, sorted; a date may be in several levels, as 2021/05/03.
       pattern: a regular expression for them; empty if no single one fits.
     """
 
@@ -125,7 +125,7 @@ def _split(path: str) -> list[str]:
 
 
 def _last(names: Sequence[str]) -> Segment | None:
-    """The lowest level, if it says no class."""
+    """The lowest level, if it does not name a class."""
     different = sorted(set(names))
     lower = {name.lower() for name in different}
     if lower <= IMAGES and len(different) == 1:
@@ -138,7 +138,7 @@ def _last(names: Sequence[str]) -> Segment | None:
 
 
 def _first(paths: Sequence[Sequence[str]], *, at_top: bool) -> Segment | None:
-    """The highest level, if it says no class."""
+    """The highest level, if it does not name a class."""
     names = sorted({path[0] for path in paths})
     leaf = any(len(path) == 1 for path in paths)
     lower = {name.lower() for name in names}
@@ -151,12 +151,12 @@ def _first(paths: Sequence[Sequence[str]], *, at_top: bool) -> Segment | None:
 
 
 def _wrapper(names: Sequence[str]) -> Segment | None:
-    """A folder that all others lie in, or that lies in all of them."""
+    """A folder that all others are in, or that is in all of them."""
     return Segment(Role.WRAPPER, names, re.escape(names[0])) if len(names) == 1 else None
 
 
 def _dates(names: Sequence[str]) -> Segment | None:
-    """A level of which most folders hold a date."""
+    """A level of which most folders contain a date."""
     dates = sorted({name for name in names if _DATE.search(name)})
     if 2 * len(dates) <= len(set(names)):
         return None

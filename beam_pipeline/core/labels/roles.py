@@ -139,5 +139,5 @@ def table_of_roles(rows: Sequence[RoleRow]) -> Iterator[str]:
 
 
 def recorded_roles(rows: Sequence[RoleRow]) -> list[dict[str, Any]]:
-    """The table as a manifest holds it, which does not depend on the format of label files."""
+    """The table as a manifest contains it, which does not depend on the format of label files."""
     return [asdict(row) for row in rows if row.role != LABELS][:_MOST_ROWS]

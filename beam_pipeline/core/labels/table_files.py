@@ -85,7 +85,7 @@ CAPTION_HEADER = ("filename", "caption")
 
 
 class Format(enum.Enum):
-    """The way in which a file holds its rows; see the top of this file."""
+    """The way in which a file contains its rows; see the top of this file."""
 
     CSV = enum.auto()
     SPACED = enum.auto()
@@ -106,7 +106,7 @@ class LabelTable:
 
     Attributes:
       uri: the file.
-      format: how it holds rows.
+      format: how it contains rows.
       encoding: a name that Python knows, such as "utf-8-sig"; empty for Parquet.
       delimiter: one character between the cells of CSV; empty for any other format.
       header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
@@ -481,7 +481,7 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
 
 
 def _no_names(lines: Sequence[str], words: Sequence[Sequence[str]], uri: str) -> str:
-    """Why lines with ids, a count or labels are no names of images; empty for all others."""
+    """Why lines with ids, a count or labels are not names of images; empty for all others."""
     columns = list(zip_longest(*words))
     if _count_up(columns[0]) and None not in columns[-1] and len(columns) > 1:
         return (

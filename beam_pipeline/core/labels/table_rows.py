@@ -138,7 +138,7 @@ def read_chunks(
     Args:
       file: the file, open at its beginning or at the first line of the part.
       table: how it is read.
-      strict: False if the file may be incomplete; then a quote that spans many lines is no error.
+      strict: False if the file may be incomplete; then a quote that spans many lines is not an error.
       first_line: the number of the first line.
       groups: the row groups of a Parquet file to read; None for all.
 
@@ -362,7 +362,7 @@ def _json_array(
 
 def _json_problem(fields: Any, record: str, encoding: str) -> str:
     """What is wrong with a row of JSON; empty if it is an object of valid text."""
-    if "\\u" in record:  # an escape may stand for half a character
+    if "\\u" in record:  # an escape may represent half a character
         problem = encoding_problem(json.dumps(fields, ensure_ascii=False), encoding)
         if problem:
             return problem
@@ -400,7 +400,7 @@ def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> I
 
 
 def _json_cells(cells: Sequence[Any], name: str, broken: dict[int, list[str]]) -> Sequence[Any]:
-    """The cells of a column of Arrow as JSON has them; rows of bytes that are no text are added to `broken`."""
+    """The cells of a column of Arrow as JSON has them; rows of bytes that are not text are added to `broken`."""
     if set(map(type, cells)) <= {str, int, bool, type(None)}:
         return cells
     values = []

@@ -163,7 +163,7 @@ def _column_value(cell: Any, column: Column, schema: LabelSchema) -> LabelValue:
 
 
 def _check_not_padded(cell: Any, separator: str, column: str) -> None:
-    """Raises BadCellError if 007 stands in a column that was taken for one of numbers."""
+    """Raises BadCellError if 007 is in a column that was taken for one of numbers."""
     if isinstance(cell, str) and "0" in cell:
         for item in list_items(cell, separator):
             if is_padded(item):

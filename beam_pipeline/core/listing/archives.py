@@ -19,7 +19,7 @@ class Archive(NamedTuple):
     Attributes:
       kind: "tar" or "zip".
       name: its path below the folder that it was named in, which begins the keys of its members.
-      top: a folder in it, with a slash at its end, that says nothing of labels, or empty.
+      top: a folder in it, with a slash at its end, that does not give labels, or empty.
       split: the split of its members, or empty.
     """
 
@@ -30,7 +30,7 @@ class Archive(NamedTuple):
 
     @property
     def said_splits(self) -> set[str]:
-        """The splits that words of its file name stand for."""
+        """The splits that words of its file name represent."""
         return named_splits(posixpath.basename(self.stem))
 
     @property
@@ -57,9 +57,9 @@ class Archive(NamedTuple):
 
 
 def top_folder(names: Sequence[str]) -> str:
-    """Returns the folder, with a slash at its end, that lies around all others; empty if there is none.
+    """Returns the folder, with a slash at its end, that is around all others, or empty.
 
-    Every name must have another folder below it. A folder with a split's name says the split.
+    Every name must have another folder below it. A folder with a split's name gives the split.
 
     >>> top_folder(["photos/cat/1.jpg", "photos/dog/x/2.jpg"])
     'photos/'

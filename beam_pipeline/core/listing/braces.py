@@ -14,7 +14,7 @@ _GROUP = re.compile(r"\{([^{}]*)\}")
 
 
 def expand_braces(path: str) -> Sequence[str]:
-    """Returns the paths that a brace pattern stands for, in its order; braces of other kinds stay.
+    """Returns the paths that a brace pattern represents, in its order; braces of other kinds stay.
 
     Numbers have as many digits as the longer of the two, if one of them begins with a zero.
 
@@ -40,7 +40,7 @@ def expand_braces(path: str) -> Sequence[str]:
 
 
 def _choices(text: str, path: str) -> Sequence[str]:
-    """Returns what stands between braces, one by one; nothing if it is no choice."""
+    """Returns what stands between braces, one by one; nothing if it is not a choice."""
     numbers = _RANGE.fullmatch(text)
     if not numbers:
         return text.split(",") if "," in text else ()

@@ -10,10 +10,10 @@ _MOST_AT_ONCE = 256 << 20  # 256 MiB
 
 @dataclass(frozen=True)
 class ByLines:
-    """A file of text is cut behind lines.
+    """A file of text is cut after lines.
 
     Attributes:
-      delimiter: what stands between cells; empty if quotes mean nothing to its lines.
+      delimiter: the separator of cells; empty if quotes mean nothing to its lines.
     """
 
     delimiter: str
@@ -56,10 +56,10 @@ class RowGroupRange(NamedTuple):
     """Row groups of a Parquet file that follow one another.
 
     Attributes:
-      begin, end: indices of the first row group and of the one behind the last.
+      begin, end: indices of the first row group and of the one after the last.
       first: the number of their first row, from 1.
       rows: how many rows they have.
-      size: their bytes before compression, as the file says.
+      size: their bytes before compression, as the file records.
     """
 
     begin: int

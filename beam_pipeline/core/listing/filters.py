@@ -41,10 +41,10 @@ IMAGE_EXTENSIONS = frozenset(
 too, as many data sets name files by a hash; their bytes show if they are images."""
 
 _DOCUMENTS = frozenset(["README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "MAKEFILE"])
-"""Names of files without an extension that are no images."""
+"""Names of files without an extension that are not images."""
 
 _ARRAYS = re.compile(r"-(idx\d-ubyte)", re.IGNORECASE)
-"""The end of names of MNIST's files, which hold all images at once and have no extension."""
+"""The end of names of MNIST's files, which contain all images at once and have no extension."""
 
 _FOLDERS = 4096  # cached
 
@@ -96,8 +96,8 @@ class ListingFilter:
 
     Attributes:
       ignored: files that were skipped for their names, by extension; with patterns, none is.
-      label_files: files that may say labels and were skipped; with patterns, those in folders that
-        can hold what matches.
+      label_files: files that may contain labels and were skipped; with patterns, those in folders that
+        can contain what matches.
     """
 
     def __init__(self, root: ImageRoot) -> None:
@@ -117,7 +117,7 @@ class ListingFilter:
         return not self._folders or any(glob.can_hold(folder_key) for glob in self._folders)
 
     def enters(self, folder_name: str) -> bool:
-        """True if a folder that can hold images is listed; counts it otherwise."""
+        """True if a folder that can contain images is listed; counts it otherwise."""
         if folder_name == "__MACOSX" or (folder_name.startswith(".") and not self._names_hidden):
             self.ignored["hidden folders"] += 1
             return False
@@ -195,7 +195,7 @@ class ObjectFilter:
         self._hidden_folder_of = functools.lru_cache(_FOLDERS)(self._hidden_in)
 
     def hidden_folder(self, key: str) -> str:
-        """Returns the outermost hidden folder that holds a key, with a slash at its end; or empty."""
+        """Returns the outermost hidden folder that contains a key, with a slash at its end; or empty."""
         return self._hidden_folder_of(key[: key.rfind("/") + 1])
 
     def _hidden_in(self, folder: str) -> str:
@@ -213,7 +213,7 @@ class ObjectFilter:
         return ""
 
     def lists(self, key: str) -> bool:
-        """True if an object is listed; one whose name ends with a slash stands for a folder."""
+        """True if an object is listed; one whose name ends with a slash represents a folder."""
         if self.hidden_folder(key) or not key or key.endswith("/"):
             return False
         return self.rules.lists(key, self.prefix + key)

@@ -11,7 +11,7 @@ FOLDER = "folder"
 """The value of --split_by that means the folder of an image."""
 
 UNLABELLED_FOLDERS = frozenset({"unlabelled", "unlabeled"})
-"""Names, in lower case, of folders beside class folders that hold unlabelled images, not a class."""
+"""Names, in lower case, of folders beside class folders that contain unlabelled images, not a class."""
 
 SPLIT_NAMES = {
     "train": "train",
@@ -73,7 +73,7 @@ def without_class(meaning: FolderMeaning) -> FolderMeaning:
 
 
 def named_splits(name: str) -> set[str]:
-    """The splits that words of a name stand for.
+    """The splits that words of a name represent.
 
     >>> named_splits("imagenet-train-000012")
     {'train'}

@@ -67,7 +67,7 @@ class InventoryRows(NamedTuple):
 def groups_for(inventories: Mapping[str, int]) -> int:
     """In how many groups the rows are compared with each other; each has some 50,000 rows.
 
-    The worker of a group holds it, 387 bytes a row.
+    The worker of a group keeps it, 387 bytes a row.
 
     Args:
       inventories: URI -> bytes; a name without `.csv` at its end counts as compressed.
@@ -222,7 +222,7 @@ class CsvHeader(NamedTuple):
     """The format of a CSV file.
 
     Attributes:
-      delimiter: what stands between cells.
+      delimiter: the separator of cells.
       cells: how many a row has.
       columns: (name, index) of the columns that are read.
     """
@@ -237,7 +237,7 @@ class CsvHeader(NamedTuple):
 
 
 def csv_header(file: BinaryIO, uri: str) -> CsvHeader | None:
-    """Reads the header of an inventory; None if it is no plain CSV file, and so is read as a whole.
+    """Reads the header of an inventory; None if it is not a plain CSV file, and so is read as a whole.
 
     Raises:
       InventoryError: it has other columns.

@@ -1,4 +1,4 @@
-"""Files that may say labels and that a listing of images passes over, counted by their kind.
+"""Files that may contain labels and that a listing of images passes over, counted by their kind.
 
 The kinds are a fixed set, and few names of each are kept, so that the counts stay small however many
 files there are. Counts of several workers add up to the same in any order.
@@ -39,7 +39,7 @@ _KEPT = 2
 
 
 class LabelFile(NamedTuple):
-    """Attributes: key, as an image there would have; uri; archive, whether it lies in one."""
+    """Attributes: key, as an image there would have; uri; archive, whether it is in one."""
 
     key: str
     uri: str
@@ -48,7 +48,7 @@ class LabelFile(NamedTuple):
 
 @dataclass
 class LabelFiles:
-    """Files that may say labels.
+    """Files that may contain labels.
 
     Attributes:
       counts: how many there are of each extension, in lower case. Files that are called as those of

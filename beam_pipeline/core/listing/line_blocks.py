@@ -1,11 +1,11 @@
 """Cuts large files of lines into blocks that several readers can begin with.
 
-A block may begin behind any line break that ends a record. In CSV, a line break within quotes does
+A block may begin after any line break that ends a record. In CSV, a line break within quotes does
 not, so quotes are looked at: if every quoted cell of a block is closed in its own line, and stands
 between separators, then each of the block's line breaks ends a record.
 
     a.jpg,cat          regular
-    "a, b.jpg",cat     regular: the quotes stand at the ends of a cell
+    "a, b.jpg",cat     regular: the quotes are at the ends of a cell
     5" a.jpg,cat       not regular: the quote may open a cell for one parser and not for another
 """
 
@@ -48,7 +48,7 @@ def scan_block(
       start: the offset of the part.
       size: its bytes.
       of: the bytes of the file.
-      delimiter: what stands between cells; empty if a file has no quotes that could hide a line break.
+      delimiter: the separator of cells; empty if a file has no quotes that could hide a line break.
     """
     before = 1 if start else 0  # the break that ends the line before, if a line begins at `start`
     data = read(start - before, min(size + before + _LONGEST_LINE, of - start + before))
@@ -81,7 +81,7 @@ def columns_of_lines(text: str, delimiter: str, count: int) -> Sequence[Sequence
 
     Args:
       text: the lines.
-      delimiter: what stands between cells.
+      delimiter: the separator of cells.
       count: of cells in a line.
     """
     if "\0" in text:

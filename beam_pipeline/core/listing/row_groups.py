@@ -1,6 +1,6 @@
 """Cuts large Parquet files by row groups, and reads some of a file's row groups.
 
-The footer of a file says how many rows and bytes each row group has, so nothing else is read to cut it.
+The footer of a file tells how many rows and bytes each row group has, so nothing else is read to cut it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VALUE_BYTES = 8  # of an item of a list in memory
 
 
 def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:
-    """The ranges of a file; none if it has no rows, is no Parquet file or is damaged.
+    """The ranges of a file; none if it has no rows, is not a Parquet file or is damaged.
 
     Args:
       file: the file, seekable.
@@ -52,7 +52,7 @@ def numbered_batches(
 ) -> Iterator[tuple[int, Any]]:
     """Yields (number of the first row, record batch) of a file.
 
-    Memory holds a page of each column and a batch, of 256 MiB at most or of a single row.
+    Memory contains a page of each column and a batch, of 256 MiB at most or of a single row.
 
     Args:
       opened: a `pyarrow.parquet.ParquetFile`.

@@ -79,7 +79,7 @@ class Alteration:
 
     @cached_property
     def always(self) -> bool:
-        """True if an upright image may change, too."""
+        """True if an upright image may change as well."""
         return self.changes.encodes
 
     @cached_property
@@ -182,7 +182,7 @@ class Alteration:
           measured: that of the picture on which they were measured.
           geometry: what became of the pixels.
 
-        Returns: the labels, and the number of objects that lie outside now.
+        Returns: the labels, and the number of objects that are outside now.
 
         Raises:
           BadImageError: a mask is of another size than the picture.

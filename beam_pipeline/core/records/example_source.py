@@ -195,12 +195,12 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class SerializedExamples:
-    """Samples are serialized examples, which a job has spooled to a file of its own.
+    """Samples are serialized examples, which a job has spooled to a separate file.
 
     Their classes, for counting, are the one value in `SampleRef.labels`.
 
     Attributes:
-      described: every feature of an example, as the manifest has it.
+      described: every feature of an example as in the manifest.
     """
 
     described: Mapping[str, Any]
@@ -232,7 +232,7 @@ class SerializedExamples:
 
 
 REPEATED = "repeated"
-"""The `SampleRef.origin` of a record whose key another record has, too."""
+"""The `SampleRef.origin` of a record whose key another record has as well."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class PipelineRecords(SerializedExamples):
     """Samples are the records of somebody's pipeline. Small ones travel with their references.
 
     `SampleRef.labels` are the record's classes and, if it is small, the record, whose URI is empty then;
-    others lie in files that the job deletes. `SampleRef.version` is a hash of the record.
+    others are in files that the job deletes. `SampleRef.version` is a hash of the record.
 
     Attributes:
       keyed: keys were given, so that each must be unique.

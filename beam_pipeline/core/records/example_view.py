@@ -69,7 +69,7 @@ class FeatureList(NamedTuple):
 
     Attributes:
       kind: "bytes", "float" or "int64"; empty for a feature without a list.
-      values: what the list holds.
+      values: what the list contains.
     """
 
     kind: str

@@ -37,7 +37,7 @@ class FeatureValue(NamedTuple):
 
     Attributes:
       kind: "bytes", "float" or "int64"; empty for a list without values, which is of any kind.
-      values: what the list holds.
+      values: what the list contains.
       shape: () for one value, else the lengths of its dimensions.
     """
 
@@ -69,7 +69,7 @@ def feature_value(value: Any) -> FeatureValue | None:
     """A Python value as a feature; None for None.
 
     Raises:
-      ValueError: it is of no kind that a feature can hold; says which it is.
+      ValueError: it is of no kind that a feature can contain; the message tells which it is.
     """
     if value is None:
         return None
@@ -237,7 +237,7 @@ class FeatureSchema:
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
-        """Key -> {"kind", "optional", "shape"}, as the manifest has it; arrays are flat."""
+        """Key -> {"kind", "optional", "shape"} as in the manifest; arrays are flat."""
         return {
             key: {
                 "kind": seen.kind,

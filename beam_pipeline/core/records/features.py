@@ -2,7 +2,7 @@
 
 `SampleEncoder` writes serialized examples around an image that is never copied; `wire.py` has their format.
 
-Features that every image has stand in the table `IMAGE_FEATURES`; a new one is a line there. Those
+Features that every image has are in the table `IMAGE_FEATURES`; a new one is a line there. Those
 that come from labels follow from the columns (`column_features`). The manifest describes both
 (`feature_kinds`) and `SampleEncoder` writes them.
 """
@@ -259,7 +259,7 @@ def feature_kinds(
     *,
     turned: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """Key as written -> {"kind", "optional", "shape"}, in order of key, as the manifest has it."""
+    """Key as written -> {"kind", "optional", "shape"}, in order of key as in the manifest."""
     features = sample_features(columns, renames, turned=turned)
     return {key: feature.described for key, feature in features.items()}
 

@@ -1,4 +1,4 @@
-"""The registry of record formats. A new format is a file of its own and a line in `FORMATS`."""
+"""The registry of record formats. A new format is a separate file and a line in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
     """The format of a name, with a compression.
 
     Raises:
-      UsageError: there is no such format, or it does not know the compression.
+      UsageError: the format does not exist, or it does not know the compression.
     """
     if name not in FORMATS:
         raise UsageError(f"--format is {name!r}, expected one of {tuple(FORMATS)}")

@@ -97,7 +97,7 @@ def parse_statistics(values: Any) -> ImageStatistics:
     """Reads statistics back from JSON.
 
     Raises:
-      ValueError: they are something else; says what.
+      ValueError: they are something else; tells what.
     """
     images, counts, lengths, numbers = decode(_Recorded, values, "statistics")
     counters = {name: dict(pairs) for name, pairs in counts.items()}

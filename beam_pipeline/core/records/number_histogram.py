@@ -1,8 +1,8 @@
 """Histograms of numbers whose range is not known in advance.
 
-The bins of a histogram are 2**level wide, and bin i holds the values from i * 2**level up to, but not
-including, (i + 1) * 2**level. The level is the least at which the values lie in `MOST_BINS` bins or
-fewer, so it depends on the smallest and the largest value alone. Bins of a level lie within those of the
+The bins of a histogram are 2**level wide, and bin i contains the values from i * 2**level up to, but not
+including, (i + 1) * 2**level. The level is the least at which the values are in `MOST_BINS` bins or
+fewer, so it depends on the smallest and the largest value alone. Bins of a level are within those of the
 next. So histograms can be added in any order, and the sum is that of all values counted at once:
 
     values 1, 2, 3         level -5: bins 32, 64, 96
@@ -132,7 +132,7 @@ def _only_even(counts: Mapping[int, int]) -> bool:
 
 
 def _level(low: float, high: float) -> int:
-    """The least level at which both ends lie in `MOST_BINS` bins."""
+    """The least level at which both ends are in `MOST_BINS` bins."""
     if isinstance(low, int) and isinstance(high, int):
         level = max(0, (high - low).bit_length() - _LOG_BINS - 1)
     else:

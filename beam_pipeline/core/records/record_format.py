@@ -1,9 +1,9 @@
-"""Record formats: how the examples of a shard lie in its file.
+"""Record formats: how the examples of a shard are in its file.
 
 A format names its files, writes a shard record by record, and reads it back. `formats.py` registers
 them all; a new one is a file like `array_record.py` and a line there.
 
-Nothing here supposes that a record has a frame of its own. A record reaches its writer in three
+Nothing here supposes that a record has a separate frame. A record reaches its writer in three
 parts, the image in the middle, so that a container (a tar, say) can put its own headers around the
 image and never copies it; a format that needs a record in one piece joins them.
 """
@@ -87,7 +87,7 @@ class RecordWriter:
 
     Args:
       sink: takes the bytes.
-      features: key -> description of each feature, as the manifest has it, for formats that tell one
+      features: key -> description of each feature as in the manifest, for formats that tell one
         value from a list of one.
     """
 
@@ -121,7 +121,7 @@ class RecordWriter:
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """One way in which examples lie in files. A value: equal to, and pickled as, its attributes.
+    """One way in which examples are in files. A value: equal to, and pickled as, its attributes.
 
     Attributes:
       compression: one of `compressions`.
@@ -149,7 +149,7 @@ class RecordFormat:
         """Checks that what writes and reads the format is installed.
 
         Raises:
-          UsageError: a package is missing; says how to install it.
+          UsageError: a package is missing; the message tells how to install it.
         """
 
     @property

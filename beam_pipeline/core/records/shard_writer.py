@@ -46,7 +46,7 @@ from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.core.references import NamedFile, SampleRef, Size, bytes_of, files_of
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
-"""The largest image: an example of 2 GiB holds it and 1 MiB of labels. A larger one is not read."""
+"""The largest image: an example of 2 GiB contains it and 1 MiB of labels. A larger one is not read."""
 
 # Failures of the machine, not of the file: the bundle fails and the runner tries it again.
 TRANSIENT_ERRORS = frozenset(
@@ -66,7 +66,7 @@ class Rejected(Exception):  # noqa: N818
     Args:
       ref: the sample; one of a container is in that, wherever it was unpacked to.
       stage, reason, message: as a dead letter has them.
-      file: the label file or mask that says what is wrong; empty for an image.
+      file: the label file or mask that tells what is wrong; empty for an image.
       line: the line in that file.
     """
 
@@ -147,7 +147,7 @@ class ExampleMaker:
             raise _too_large(ref, size)
         if not self.file_columns:
             return self._example(ref, self._read(ref, ref.uri, ref.size, ref.offset), {})
-        # Each file is read whatever is wrong with those before, as they are read ahead in this order.
+        # Each file is read whatever is wrong with those before, because they are read ahead in this order.
         files: dict[int, bytes | Rejected] = {}
         places = [(_IMAGE, ref.uri, ref.size, ref.offset)]
         places += [(*file, -1) for file in files_of(ref, self.file_columns)]
@@ -337,7 +337,7 @@ class ExampleReader:
 
 
 def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[SampleRef]:
-    """References in the order in which their shard holds them."""
+    """References in the order in which their shard contains them."""
     return sorted(refs, key=lambda ref: (hasher.order(ref.key), ref.key))
 
 

@@ -66,7 +66,7 @@ class KeyHasher:
 
 
 def shard_of(order: bytes, num_shards: int) -> int:
-    """The shard of a split, from 0, whose range of hashes holds this one."""
+    """The shard of a split, from 0, whose range of hashes contains this one."""
     return int.from_bytes(order[:8], "big") * num_shards >> 64
 
 
@@ -94,7 +94,7 @@ class SplitFractions:
         return ",".join(f"{name}={_share_text(share)}" for name, share in self.fractions)
 
     def split_of(self, split_hash: int) -> str:
-        """The split whose share of the hashes holds this one."""
+        """The split whose share of the hashes contains this one."""
         bounds: tuple[tuple[int, str], ...] = self._bounds  # type: ignore[attr-defined]
         return next(name for bound, name in bounds if split_hash < bound)
 

@@ -208,7 +208,7 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
     Args:
       sizes: bytes of each record.
       path: the shard, for messages.
-      examples: records of the shard, as the manifest has it.
+      examples: records of the shard as in the manifest.
       size: bytes of the shard's file.
 
     Raises:
@@ -309,7 +309,7 @@ class TFRecordWriter(RecordWriter):
 
 
 class GzipTFRecordWriter(TFRecordWriter):
-    """Compresses records on their way; the gzip header holds no time and no name."""
+    """Compresses records on their way; the gzip header contains no time and no name."""
 
     def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
         super().__init__(sink, features)

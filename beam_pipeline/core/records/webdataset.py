@@ -9,7 +9,7 @@ the first dot of its last component.
     cats/0001.json   every feature, under its key
 
 In the JSON, a feature of one value is that value, a list is a list; text is text. Bytes that are not
-text cannot stand in JSON: a single value, such as a mask, is a file beside it and the JSON has
+text cannot be in JSON: a single value, such as a mask, is a file beside it and the JSON has
 `{"file": "segmentation_class.png"}`, the rest of that file's name; in a list, each is a `data:` URL.
 `__empty__` has the kind of each list without values, so that nothing of the example is lost.
 
@@ -101,7 +101,7 @@ class WebDatasetFormat(RecordFormat):
 def base_name(key: str) -> str:
     """The base name of a sample's files: its key, made safe.
 
-    The extension of an image goes, other dots in the last component become `%2E`, as the library takes
+    The extension of an image goes, other dots in the last component become `%2E`, because the library takes
     all from the first dot on for the extension. No component is empty, `.` or `..`.
 
     >>> base_name("cats/2024.05.01 a.JPG")
@@ -118,7 +118,7 @@ def base_name(key: str) -> str:
 def member_header(name: str, size: int) -> bytes:
     """The header of a file in a tar: mode 644, no time and no owner.
 
-    A name that does not fit stands in an attribute before it, as pax has it.
+    A name that does not fit is in an attribute before it, as pax has it.
 
     Args:
       name: the path in the tar.
@@ -152,7 +152,7 @@ def _header(path: bytes, size: int, kind: bytes) -> bytes:
 
 
 def _pax_attribute(name: bytes, value: bytes) -> bytes:
-    """`<length> <name>=<value>` and a line break; the length counts its own digits, too."""
+    """`<length> <name>=<value>` and a line break; the length counts its own digits as well."""
     rest = b" %s=%s\n" % (name, value)
     length = len(rest)
     while len(attribute := b"%d%s" % (length, rest)) != length:
@@ -294,7 +294,7 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
 
     Args:
       sample: the example; its image is not copied.
-      features: key -> its description, as the manifest has it; says which features are lists. One
+      features: key -> its description as in the manifest; the message tells which features are lists. One
         that is not described is a list if it does not have one value.
     """
     rest, image_key, image = _without_image(sample)
@@ -391,7 +391,7 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
 
 
 def _image_extension(image: bytes, example: ExampleView) -> str:
-    """The extension of an image: its format's, or by the bytes where no feature says that."""
+    """The extension of an image: its format's, or by the bytes where no feature states that."""
     for value in example.values_of(_FORMAT_KEY, "bytes")[:1]:
         name: str = value.decode(errors="replace")
         if name.isalnum():

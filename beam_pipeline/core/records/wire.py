@@ -13,7 +13,7 @@ message.
 Source: https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/*.proto.
 
 Each message is a tag, the length of its content, and the content. An example with a single feature
-`a` that holds the integers 300 and 5 is
+`a` that contains the integers 300 and 5 is
 
     0a 0e                      Example.features, 14 bytes
        0a 0c                   Features.feature, an entry of the map, 12 bytes

@@ -192,7 +192,7 @@ def number_chart(
 
 
 def heat_map(places: Mapping[int | str, int]) -> str:
-    """Shows where the middles of boxes lie in their images."""
+    """Shows where the middles of boxes are in their images."""
     counts = {key: count for key, count in places.items() if isinstance(key, int)}
     most, total = max(counts.values(), default=0), sum(counts.values())
     if not most:
@@ -236,7 +236,7 @@ def share_bars(title: str, counts: Iterable[tuple[str, int]], *, of: str = "Imag
 
 
 def bar(count: int, most: int) -> str:
-    """A bar in a line of a table, without a text of its own."""
+    """A bar in a table row, without text."""
     width = 100 * count / most if most else 0
     return (
         '<svg class="l" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'

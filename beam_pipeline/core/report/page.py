@@ -1,4 +1,4 @@
-"""`report.html`: what a data set holds, for people. One page that loads nothing."""
+"""`report.html`: what a data set contains, for people. One page that loads nothing."""
 
 from __future__ import annotations
 

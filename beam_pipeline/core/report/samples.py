@@ -50,7 +50,7 @@ class ShownSample(NamedTuple):
     Attributes:
       key: identifies it.
       image: the bytes of its image; empty if the example has none.
-      mask: a PNG whose pixels are ids; empty if there is none.
+      mask: a PNG whose pixels are ids, or empty.
       labels: (name, values) of each label that is not one of objects.
       boxes: its boxes, the first `MOST_BOXES` of them.
       objects: number of its boxes.
@@ -71,7 +71,7 @@ def shown_sample(
 
     Args:
       record: the example.
-      columns: the label columns, as the manifest has them.
+      columns: the label columns as in the manifest.
       renames: written key -> standard key.
     """
     try:

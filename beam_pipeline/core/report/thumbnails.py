@@ -57,7 +57,7 @@ def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | N
 
     Args:
       data: the image.
-      mask: a PNG of its size whose pixels are ids; empty if there is none.
+      mask: a PNG of its size whose pixels are ids, or empty.
       side: the most pixels of the longer side; a thumbnail has fewer bytes than its square.
 
     Raises:
@@ -121,7 +121,7 @@ def _bytes_of(image: Image.Image) -> tuple[Image.Image, Image.Image]:
 
 
 def _with_mask(image: Image.Image, mask: Image.Image) -> Image.Image:
-    """Draws each id of a mask in a colour of its own; 0, the background, is not drawn."""
+    """Draws each id of a mask in a separate colour; 0, the background, is not drawn."""
     ids = mask.resize(image.size, Image.Resampling.NEAREST)
     drawn_ids = ids
     if ids.mode.startswith("I"):

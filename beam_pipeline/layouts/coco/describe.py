@@ -77,7 +77,7 @@ def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Descript
     Args:
       file: open at its beginning.
       uri: its URI.
-      with_fields: True to look for the fields of images, too.
+      with_fields: True to look for the fields of images as well.
 
     Raises:
       LabelTableError: the file is broken, or has no categories.

@@ -4,7 +4,7 @@
      "annotations": [{"id": 1768, "image_id": 139, "category_id": 18, ...}, ...],
      "categories": [{"id": 18, "name": "dog", "supercategory": "animal"}, ...]}
 
-The lists may come in any order, among other members. What an annotation holds beside the id of its
+The lists may come in any order, among other members. What an annotation contains beside the id of its
 image depends on the task; see `tasks.py`. Source: https://cocodataset.org/#format-data
 """
 
@@ -48,7 +48,7 @@ class Image(NamedTuple):
     Attributes:
       id, name: as in the file.
       size: width and height; None if the entry does not give them.
-      fields: the values of the columns that hold its fields.
+      fields: the values of the columns that contain its fields.
     """
 
     id: Id
@@ -96,7 +96,7 @@ class Task:
         return self
 
     def parse(self, annotation: Mapping[str, Any]) -> Any:
-        """Returns what an annotation says, of builtin types. Raises BadLabelError."""
+        """Returns what an annotation states, of builtin types. Raises BadLabelError."""
         raise NotImplementedError
 
     def values(
@@ -153,7 +153,7 @@ class _Annotations:
         self._equal: dict[bytes, bytes] = {}
 
     def add(self, image_id: Id, parsed: Any) -> None:
-        """Adds what an annotation says."""
+        """Adds what an annotation states."""
         if self._record:
             packed = self._record.pack(*parsed)
         else:
@@ -449,7 +449,7 @@ def is_id(value: Any) -> TypeGuard[Id]:
 
 
 def is_int64(value: Any) -> TypeGuard[int]:
-    """True if a value is an integer that a feature can hold."""
+    """True if a value is an integer that a feature can contain."""
     return is_integer(value) and value in INT64
 
 
