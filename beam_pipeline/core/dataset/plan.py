@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.plausibility import (
     NO_CHECKS,
@@ -46,39 +46,18 @@ from beam_pipeline.core.text import counted, enumerated
 _SHOWN = 10
 
 
-@dataclass(frozen=True)
-class CountedShards:
-    """The number of shards of each split.
+class Choice(NamedTuple):
+    """The numbers of shards, or the classes, of a plan.
 
     Attributes:
-      counts: split -> number.
-      settled: options that were settled by it.
+      value: split -> number of shards; or (name, id) of the classes, in order of id.
+      options: options that the choice settles, as they depend on the earlier data set or the classes.
       notes: sentences for people.
     """
 
-    counts: Mapping[str, int]
-    settled: Mapping[str, Any] = field(default_factory=dict)
+    value: Any
+    options: Mapping[str, Any] = {}
     notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class NumberedClasses:
-    """The classes of a data set.
-
-    Attributes:
-      classes: (name, id), in order of id.
-      settled: options that were settled by it.
-      notes: sentences for people.
-    """
-
-    classes: Classes
-    settled: Mapping[str, Any] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-
-    @property
-    def kept(self) -> bool:
-        """Tells whether ids are others than those of a conversion from nothing."""
-        return "classes" in self.settled
 
 
 @dataclass(frozen=True)
@@ -93,7 +72,7 @@ class Kept:
     shards: Mapping[str, int] = field(default_factory=dict)
     classes: Classes = ()
 
-    def count_shards(self, wanted: ShardConfig, split_bytes: Mapping[str, int]) -> CountedShards:
+    def count_shards(self, wanted: ShardConfig, split_bytes: Mapping[str, int]) -> Choice:
         """The number of shards of each split: the earlier one, unless shards would be far off their size.
 
         Half to double the wanted size is near enough.
@@ -102,27 +81,27 @@ class Kept:
           wanted: the number or size that was asked for.
           split_bytes: split -> bytes of its images.
         """
-        counts, settled, notes = {}, {}, []
+        counts, earlier, notes = {}, {}, []
         for split, size in split_bytes.items():
             counts[split] = count = wanted.count_for(split, size)
             before = self.shards.get(split, count)
             if before == count:
                 continue
             if wanted.is_counted(split):
-                notes.append(f"{_others(split, count, before)}, as --num_shards says")
+                notes.append(f"{_replaced(split, count, before)}, as --num_shards says")
             elif (
                 wanted.shard_bytes <= 2 * (size // before)
                 and size <= 2 * before * wanted.shard_bytes
             ):
-                counts[split] = settled[split] = before
+                counts[split] = earlier[split] = before
             else:
                 notes.append(
-                    f"{_others(split, count, before)}, whose average would be {size // before:,} "
+                    f"{_replaced(split, count, before)}, whose average would be {size // before:,} "
                     f"bytes, while --shard_size is {wanted.shard_bytes:,}"
                 )
-        return CountedShards(counts, {"num_shards": settled} if settled else {}, notes)
+        return Choice(counts, {"num_shards": earlier} if earlier else {}, notes)
 
-    def number_classes(self, numbering: ClassNumbering, names: Iterable[str]) -> NumberedClasses:
+    def number_classes(self, numbering: ClassNumbering, names: Iterable[str]) -> Choice:
         """The classes with their ids: classes keep their earlier ones, new classes come after the last.
 
         Args:
@@ -135,24 +114,24 @@ class Kept:
         names = list(names)
         classes = numbering.number(names)
         asked = numbering.order == AUTO_ORDER
-        settled: dict[str, Any] = {"label_order": numbering.order_of(names)} if asked else {}
+        options: dict[str, Any] = {"label_order": numbering.order_of(names)} if asked else {}
         if not self.classes or numbering.known or numbering.from_name:
-            return NumberedClasses(classes, settled)
+            return Choice(classes, options)
         base = self.classes[0][1]
-        kept = ClassNumbering(base, numbering.order, self.classes).number(names)
+        continued = ClassNumbering(base, numbering.order, self.classes).number(names)
         earlier = dict(self.classes)
-        new = [f"{i} {name}" for name, i in kept if name not in earlier]
+        new = [f"{i} {name}" for name, i in continued if name not in earlier]
         notes = [f"{counted(len(new), 'new class/new classes')}: {enumerated(new, _SHOWN)}"]
-        if kept != classes:
+        if continued != classes:
             order = "code_point"  # as --classes records it
-            settled = {"label_base": base, "label_order": order, "classes": dict(kept)}
-        return NumberedClasses(kept, settled, notes if new else ())
+            options = {"label_base": base, "label_order": order, "classes": dict(continued)}
+        return Choice(continued, options, notes if new else ())
 
 
 NOTHING_KEPT = Kept()
 
 
-def _others(split: str, count: int, before: int) -> str:
+def _replaced(split: str, count: int, before: int) -> str:
     return f"{split}: {counted(count, 'shard')}, all of them written, instead of {before}"
 
 
@@ -215,34 +194,33 @@ class PlanRequest:
     may_have_duplicates: bool = True
 
 
-def make_plan(tally: Tally, request: PlanRequest, kept: Kept = NOTHING_KEPT) -> Plan:
+def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) -> Plan:
     """Plans the shards of the joined samples, or refuses with a reason.
 
     Args:
       tally: the counts of listing, labels and join.
       request: the wishes.
-      kept: what an earlier data set settles.
+      earlier: what an earlier data set settles.
     """
     checks = request.checks
     names = sorted({*tally.samples, *request.splits})
-    counted_shards = kept.count_shards(
+    shards = earlier.count_shards(
         request.shards, {split: tally.written_bytes(split) for split in names}
     )
-    counts = counted_shards.counts
-    numbered, unnumbered = NumberedClasses(()), None
+    classes, unnumbered = Choice(()), None
     try:
-        numbered = kept.number_classes(request.numbering, tally.classes)
+        classes = earlier.number_classes(request.numbering, tally.classes)
     except ClassNumberingError as error:
         unnumbered = Refusal.from_error(
             UsageError(f"--class_ids keep: {error}; rename it or leave the option out")
         )
     passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
-    of_classes = () if numbered.kept else class_questions(tally.classes, checks)
+    of_classes = () if "classes" in classes.options else class_questions(tally.classes, checks)
     asked = [*passed_over, *split_questions(tally.samples, checks), *of_classes]
     question = None
     if asked and not checks.assumed:
         question = Refusal.from_error(question_error(asked, checks.options))
-    too_small = too_small_shards(request.shards, counts, tally)
+    too_small = too_small_shards(request.shards, shards.value, tally)
     in_order = (
         *tally.refusals[:1],
         question if passed_over else None,  # flat folders have no labels but those in the files
@@ -259,14 +237,14 @@ def make_plan(tally: Tally, request: PlanRequest, kept: Kept = NOTHING_KEPT) -> 
     )
     # Shards without number are not even named.
     shard_plan = ShardPlan(
-        request.name, () if too_small else tuple(counts.items()), request.record_format
+        request.name, () if too_small else tuple(shards.value.items()), request.record_format
     )
     return Plan(
         shard_plan=shard_plan,
-        classes=numbered.classes,
+        classes=classes.value,
         tally=tally,
         refusal=next(filter(None, in_order), None),
-        settled={**counted_shards.settled, **numbered.settled},
+        settled={**shards.options, **classes.options},
         questions=(*checks.overridden, *(question.reason for question in asked)),
-        notes=(*counted_shards.notes, *numbered.notes),
+        notes=(*shards.notes, *classes.notes),
     )

@@ -206,10 +206,10 @@ def test_shards_keep_their_number_from_half_to_double_their_size(
     train_bytes: int, count: int, settled: dict[str, int] | None
 ) -> None:
     """Of 100 bytes; a number that would be the same anyhow is not settled."""
-    found = KEPT.count_shards(ShardConfig(None, 100), {"train": train_bytes})
-    assert found.counts == {"train": count}
-    assert found.settled == ({"num_shards": settled} if settled else {})
-    assert bool(found.notes) == (count != 10)
+    choice = KEPT.count_shards(ShardConfig(None, 100), {"train": train_bytes})
+    assert choice.value == {"train": count}
+    assert choice.options == ({"num_shards": settled} if settled else {})
+    assert bool(choice.notes) == (count != 10)
 
 
 def test_a_note_says_why_all_shards_are_written() -> None:
@@ -218,17 +218,17 @@ def test_a_note_says_why_all_shards_are_written() -> None:
         "train: 30 shards, all of them written, instead of 10, whose average would be 300 bytes, "
         "while --shard_size is 100"
     ]
-    found = KEPT.count_shards(ShardConfig({"train": 7}, 100), {"train": 1000, "test": 200})
-    assert found.counts == {"train": 7, "test": 2}
-    assert found.notes == [
+    choice = KEPT.count_shards(ShardConfig({"train": 7}, 100), {"train": 1000, "test": 200})
+    assert choice.value == {"train": 7, "test": 2}
+    assert choice.notes == [
         "train: 7 shards, all of them written, instead of 10, as --num_shards says"
     ]
 
 
 def test_a_new_split_gets_shards_by_its_size() -> None:
     """Without a note."""
-    found = KEPT.count_shards(ShardConfig(None, 100), {"validation": 250})
-    assert (found.counts, found.settled, found.notes) == ({"validation": 3}, {}, [])
+    choice = KEPT.count_shards(ShardConfig(None, 100), {"validation": 250})
+    assert (choice.value, choice.options, choice.notes) == ({"validation": 3}, {}, [])
 
 
 @pytest.mark.parametrize(
@@ -254,25 +254,23 @@ def test_classes_keep_their_ids_and_new_ones_follow(
     names: list[str], classes: Any, settled: dict[str, int], notes: Any
 ) -> None:
     """What a conversion from nothing would number otherwise is recorded, as --classes records it."""
-    found = KEPT.number_classes(ClassNumbering(), names)
-    assert found.classes == classes
-    assert found.kept == bool(settled)
+    choice = KEPT.number_classes(ClassNumbering(), names)
+    assert choice.value == classes
     order = {"label_base": 0, "label_order": "code_point", "classes": settled}
-    assert found.settled == (order if settled else {})
-    assert found.notes == notes
+    assert choice.options == (order if settled else {})
+    assert choice.notes == notes
 
 
 def test_ids_of_the_format_or_of_a_person_stay() -> None:
     """Nothing is kept where ids are known, or are the names."""
     known = ClassNumbering(1, known=(("emu", 5),))
-    assert KEPT.number_classes(known, ["emu"]).classes == (("emu", 5),)
+    assert KEPT.number_classes(known, ["emu"]).value == (("emu", 5),)
     integers = ClassNumbering(from_name=True)
-    assert KEPT.number_classes(integers, ["7"]).classes == (("7", 7),)
+    assert KEPT.number_classes(integers, ["7"]).value == (("7", 7),)
 
 
 def test_without_an_earlier_data_set_only_the_order_is_settled() -> None:
     """Integers are sorted as numbers where the order is left open."""
-    found = NOTHING_KEPT.number_classes(ClassNumbering(order="auto"), ["10", "2"])
-    assert found.classes == (("2", 0), ("10", 1))
-    assert found.settled == {"label_order": "numeric"}
-    assert not found.kept
+    choice = NOTHING_KEPT.number_classes(ClassNumbering(order="auto"), ["10", "2"])
+    assert choice.value == (("2", 0), ("10", 1))
+    assert choice.options == {"label_order": "numeric"}
