@@ -233,7 +233,7 @@ def _is_not_raised(record: logging.LogRecord) -> bool:
 
 @Patch
 def silent_connections() -> _Undo:
-    """Passes over connections that end: workers in this process are threads, on which Flink hangs up.
+    """Passes over connections that end: workers in this process are threads, and Flink hangs up on them.
 
     Beam reports a loss that matters as the job's failure.
     """

@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if is_outage(error):
             return EXIT_OUTAGE
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
-    except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
+    except BrokenPipeError:  # the reader of our output is gone (`... | head`)
         return EXIT_DONE
     except (
         TimeoutError,
@@ -97,7 +97,7 @@ def _run(argv: list[str]) -> bool:
 
 
 def _with_images_named(argv: Sequence[str]) -> str:
-    """The whole command where paths stand alone, as in `convert photos/`; empty for other commands."""
+    """The whole command for bare paths (`convert photos/`); empty for other commands."""
     named = argv[0] in COMMANDS
     command, rest = (argv[0], argv[1:]) if named else ("convert", argv)
     paths = list(itertools.takewhile(lambda token: not token.startswith("-"), rest))

@@ -114,7 +114,7 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
 
 
 def _described(part: Dataset) -> dict[str, Any]:
-    """All but the features by which examples of data sets differ, by names of options."""
+    """All but the features that differ between examples of data sets, by names of options."""
     return {
         "record_format": repr(part.record_format),
         "classes": {name: i for i, name in part.classes.items()},

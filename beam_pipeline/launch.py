@@ -92,7 +92,7 @@ class Run:
         started = time.monotonic()
         self.engine.prepare(self.config)
         for patch in self.engine.patches:
-            patch.apply()  # until the program ends, as an engine's process is stopped at its exit
+            patch.apply()  # until the program ends, because an engine's process is stopped at its exit
         with claimed(self.config.output, make=True):
             with interruptible(lambda: _INTERRUPTED_EARLY):
                 before = self._prepare()

@@ -142,7 +142,7 @@ def show_progress(*, writes: bool = True) -> Iterator[None]:
     """While the block runs, shows the progress of a job whose workers are on this machine.
 
     Args:
-      writes: False for a job that only plans, of which the listing is shown.
+      writes: False for a job that only plans; its listing is shown.
     """
     show = display()
 

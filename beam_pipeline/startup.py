@@ -5,7 +5,7 @@ program that imports this package, neither changes anything but what Beam logs w
 
 Measured with `beam-tfrecord convert` of ten images as whole processes, medians of 11 runs on two busy cores: without
 these tricks and with writer processes from the start it takes 1.5 times the CPU time. Most of that is the
-import of clients of services, and of libraries from which Beam calls something in rare cases. `os._exit`
+import of clients of services, and of libraries that Beam rarely calls. `os._exit`
 instead of the interpreter's exit is for runs that fail: a thread that waits for storage would keep the process
 alive. Keeping back Beam's warnings saves no time, but hides two about the missing clients.
 """
@@ -174,7 +174,7 @@ def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
 
 
 def _is_to_be_shown(record: logging.LogRecord) -> bool:
-    """Keeps back the traceback of a shortage, also of disk space, as the error at the end states it."""
+    """Keeps back the traceback of a shortage, also of disk space, because the final error reports it."""
     error = record.exc_info[1] if record.exc_info else None
     return error is None or not (full_disk(error) or is_shortage(error))
 
@@ -240,7 +240,7 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
 
 
 class _CalledLater(ModuleType):
-    """Stands in for a module of which Beam calls something in rare cases: it is imported then."""
+    """Replaces a module that Beam rarely calls; the first call imports it."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

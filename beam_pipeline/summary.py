@@ -79,7 +79,7 @@ def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion)
 
 
 def _time_line(manifest: Manifest, seconds: float, wrote_all: bool) -> str:
-    """Says how long the job took and, if it wrote everything, at which rate."""
+    """Says how long the job took and, if it wrote everything, the rate."""
     time = f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     if not wrote_all or not seconds:
         return f"  time: {time}"

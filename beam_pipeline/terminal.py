@@ -35,7 +35,7 @@ class _Unfailing(io.TextIOWrapper):
 def prepare_streams() -> None:
     """Lets closed standard streams lead nowhere, escapes what an encoding lacks, and ignores errors of the last.
 
-    A file that is opened must not get the number of a closed one, to which any library may write.
+    A file that is opened must not get the number of a closed one, because any library may write to that.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -77,7 +77,7 @@ def say(*lines: str) -> None:
 
     Raises:
       ConversionError: they cannot be written.
-      BrokenPipeError: nobody reads them, as in `... | head`.
+      BrokenPipeError: nobody reads them (`... | head`).
     """
     draw(*map(terminal_line, lines))
 

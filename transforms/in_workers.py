@@ -1,4 +1,4 @@
-"""The DoFns of which most stages are made: they run a stage's work in the writer processes of the job.
+"""The DoFns that most stages are made of: they run a stage's work in the writer processes of the job.
 
 A stage is a callable that can be pickled. Given an element, and a side input where it has one, it makes
 tasks and outcomes; a task is run by a writer process where there are any and there is enough to do. Outputs

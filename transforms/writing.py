@@ -200,7 +200,7 @@ def _tag(split: str) -> str:
 
 
 def _back_in_time(uri: str) -> TimestampedValue:
-    """The sink gives its files the last possible timestamp, with which Prism loses flattened elements."""
+    """The sink gives its files the last possible timestamp, which makes Prism lose flattened elements."""
     return TimestampedValue(uri, 0)
 
 

@@ -57,7 +57,7 @@ def refuse_unknown(unknown: Sequence[str], known: Iterable[str]) -> None:
 
     Args:
       unknown: the arguments; if empty, nothing happens.
-      known: the options from which to suggest the closest.
+      known: the options to suggest from.
 
     Raises:
       UsageError: there is one; the message names the first.

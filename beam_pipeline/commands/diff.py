@@ -1,4 +1,4 @@
-"""`beam-tfrecord diff`: the samples by which two data sets differ, from their receipts."""
+"""`beam-tfrecord diff`: the samples that differ between two data sets, from their receipts."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _receipt_faults(
 
 
 def _sharing(folder: str, shard: str) -> str:
-    """Names the data sets beside this one of which a shard is the same file, by a hard link of --reuse."""
+    """Names the neighbouring data sets that share a shard's file, a hard link made by --reuse."""
     try:
         status = os.stat(os.path.join(folder, shard))
         if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 _PIECE = 1 << 20  # 1 MiB
 _MOST_CHARACTERS = 32 << 20  # of one value
-_MARGIN = 16  # characters; no word, number's end or escape at which a value can be cut is longer
+_MARGIN = 16  # characters; no word, number's end or escape that a cut could split is longer
 _NEAR = 30
 _DEEPEST = 100  # objects in objects that are skipped
 _PROBLEMS = {
@@ -41,7 +41,7 @@ class JsonFile:
     NaN, Infinity and escaped halves of characters are read as `json.load` reads them.
 
     Attributes:
-      line: that on which the last value begins, from 1.
+      line: where the last value begins, from 1.
 
     Args:
       file: open at its beginning.
@@ -66,7 +66,7 @@ class JsonFile:
         self._scan = json.JSONDecoder(parse_float=parse_float).raw_decode
         self._text = ""
         self._at = 0
-        self._start = 0  # of the last value, up to which lines are counted
+        self._start = 0  # of the last value; lines are counted up to it
         self._bytes = 0
         self._ended = False
 
@@ -91,7 +91,7 @@ class JsonFile:
             raise self._error("expected the end of the file")
 
     def elements(self) -> Iterator[Any]:
-        """Yields the elements of the list that begins here, as that of a whole document may."""
+        """Yields the elements of the list that begins here, possibly the whole document."""
         self._take("[")
         if self._next() == "]":
             self._at += 1

@@ -68,7 +68,7 @@ class Batch(Sequence[_Item], Generic[_Item]):
         return pack(self._items)
 
     def kept_packed(self: _Self) -> _Self:
-        """The same batch, packed, in which form it takes a tenth of the memory."""
+        """The same batch, packed into a tenth of the memory."""
         return self.of_packed(self.packed(), len(self))
 
     def columns(self) -> Columns:

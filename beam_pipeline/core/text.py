@@ -89,7 +89,7 @@ def is_utf8(text: str) -> bool:
 
 
 def is_utf8_everywhere() -> bool:
-    """True if Python decodes names of files as UTF-8, as in most locales."""
+    """True if Python decodes file names as UTF-8, the case in most locales."""
     return sys.getfilesystemencoding().lower() in ("utf-8", "utf8")
 
 

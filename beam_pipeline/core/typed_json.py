@@ -172,7 +172,7 @@ def _decode_row(
     value: Any,
     path: str,
 ) -> Any:
-    """Reads a list whose items have their own types, the last of which may be missing."""
+    """Reads a list whose items have their own types; the last may be missing."""
     items = _decode_scalar(list, value, path)
     if not len(inner) - defaults <= len(items) <= len(inner):
         raise UnexpectedError(value, path, f"a list of {len(inner)}")

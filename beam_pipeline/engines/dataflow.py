@@ -377,7 +377,7 @@ def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
 class _JobLog(logging.Handler):
     """Shows each state, warning and error of a job once, on one line.
 
-    Each wait makes Beam fetch all messages again. The last state is not shown, as the result
+    Each wait makes Beam fetch all messages again. The last state is not shown, because the result
     follows.
     """
 

@@ -4,7 +4,7 @@
 report progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its
 version, its slots and its jobs. Its workers report nothing while the job runs; Flink's own web
 pages show the progress. A job there goes on when this program is killed, so each job carries its
-output folder, by which the next start finds it.
+output folder, so that the next start finds it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 class FlinkBatchOptions(PipelineOptions):
     """Options that Beam's Python code does not know.
 
-    The first is one of Beam's Java runner. Flink shows the second beside a job, as it shows all options.
+    The first is one of Beam's Java runner. Flink shows the second beside a job, like all options.
     """
 
     @classmethod
@@ -234,7 +234,7 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
 
     Args:
       argv: Beam's options, as given.
-      of_job: options by which a cluster tells the job from others.
+      of_job: options that identify the job on a cluster.
 
     Raises:
       UsageError: the job cannot run; the message gives the reason.

@@ -109,7 +109,7 @@ def colour_of(environment: Mapping[str, str], encoding: str) -> Colour | None:
     """The colours that a terminal understands; None if it shows none, or no half blocks.
 
     Args:
-      environment: variables, by which terminals tell what they are.
+      environment: variables; terminals describe themselves in them.
       encoding: of standard output.
     """
     if environment.get("NO_COLOR") or environment.get("TERM", "") in ("", "dumb"):

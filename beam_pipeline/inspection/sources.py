@@ -277,7 +277,7 @@ def parsed(record: bytes, path: str, number: int) -> ExampleView:
 
 
 class _Inflated(io.RawIOBase):
-    """The content of a zlib stream, of which never more than is asked for is inflated."""
+    """The content of a zlib stream; never more than requested is inflated."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()

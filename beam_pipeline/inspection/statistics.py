@@ -188,7 +188,7 @@ class Naming:
     names: Mapping[int, str] = field(default_factory=dict)
 
     def keys_of(self, features: Features) -> list[str]:
-        """Every text by which a sample may be asked for, its key first."""
+        """Every text that may identify a sample, its key first."""
         naming = [features[name] for name in self.keys if name in features]
         return [text for feature in naming if len(feature.values) == 1 for text in feature.texts]
 

@@ -75,7 +75,7 @@ _TEXTS, _TEXTS_REMOTE = 50, 10  # captions looked at
 _LINES = 20  # of each
 _HEAD_BYTES = 4096
 _NEARLY_ALL = 0.9
-_OBJECTS, _OBJECTS_REMOTE = 500, 50  # JSON files from which types of columns are inferred
+_OBJECTS, _OBJECTS_REMOTE = 500, 50  # JSON files that column types are inferred from
 _IMAGES_WITHOUT = 500  # images, after which a folder without captions is not looked at any further
 
 
@@ -355,7 +355,7 @@ class CaptionFormat(LabelFormat):
     """Texts, each with the JSON object beside it.
 
     Attributes:
-      table: the samples' columns, as of a table.
+      table: the samples' columns, like a table's.
       schema: their kinds.
       encoding: encoding of the captions; empty for UTF-8, or UTF-16 with a byte order mark.
       has_fields: True if JSON objects lie beside captions.

@@ -1,4 +1,4 @@
-"""The beginnings of label files, from which their format is inferred before the job starts."""
+"""The beginnings of label files; their format is inferred from these before the job starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead
 from beam_pipeline.core.labels.table_rows import read_chunks
 from beam_pipeline.storage import files
 
-_HEAD_BYTES = 4 << 20  # 4 MiB of each label file, from which column types are inferred
+_HEAD_BYTES = 4 << 20  # 4 MiB of each label file, to infer column types
 _HEAD_ROWS = 20_000  # or this many rows of a Parquet file
 _FIRST_LINE_BYTES = 64 << 10
 PARQUET_ENDING = ".parquet"

@@ -1,4 +1,4 @@
-"""Label files, each of which belongs to an image: VOC's, KITTI's, YOLO's, captions.
+"""Label files, one per image: VOC, KITTI, YOLO, captions.
 
 A format parses one file. The rest is the same for all: which image a file is for, its split, and what
 becomes of a faulty file. A layout finds folders, and makes a `LabelFileReader` of them.

@@ -52,7 +52,7 @@ class SourceOptions:
       labels_encoding: encoding of tables and caption files; empty to detect it.
       label_from: a regular expression for file names, with a group `label`; empty for none.
       label_base: id of the first class, or None for the layout's own.
-      label_order: how class names are sorted, as in `ClassNumbering`.
+      label_order: how class names are sorted (see `ClassNumbering`).
       unlabelled: a name in `UNLABELLED_CHOICES`.
       split_by: the column whose equal values stay in one split, or "folder", or empty.
       class_ids: "keep" if a class's name is its id, in any layout.
@@ -148,7 +148,7 @@ class ContainerReader(Protocol):
         Args:
           uri: the file.
           unpack_to: a folder for unpacked images; it is removed at the end of the job. Empty if no
-            image will be read, as in a plan: then nothing is unpacked.
+            image will be read: in a plan nothing is unpacked.
 
         Raises:
           ContainerError: the file is broken, so the samples that it contains are unknown.

@@ -143,7 +143,7 @@ def _beginning(path: str) -> bytes:
 
 
 def is_of_numbers(line: str) -> bool:
-    """True if most words of a line are numbers, as in labels of YOLO, KITTI and DOTA.
+    """True if most words of a line are numbers, such as YOLO, KITTI and DOTA labels.
 
     >>> is_of_numbers("Car 0.00 0 1.85 387.63 181.54"), is_of_numbers("3"), is_of_numbers("3 cats")
     (True, True, False)
@@ -182,7 +182,7 @@ class TableLook(NamedTuple):
 
         Args:
           folder: the folder; names may be relative to it or to that of the table.
-          by_file_name: True if names may be file names in any folder below, as those of another machine.
+          by_file_name: True if names may be file names in any folder below, such as paths from another machine.
         """
         anywhere = [below.path for below in tree(look(folder))] if by_file_name else []
         exact = without_extension = 0
@@ -220,12 +220,12 @@ def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
 
 
 class Alternative(NamedTuple):
-    """A data set to which the images of --images may belong.
+    """A data set that may include the images of --images.
 
     Attributes:
       options: its paths, and the options given.
       layout: the layout that recognises it.
-      why: the files by which the layout recognises it.
+      why: the files that the layout recognises it by.
     """
 
     options: SourceOptions
@@ -234,7 +234,7 @@ class Alternative(NamedTuple):
 
 
 def certain_alternative(options: SourceOptions) -> Alternative | None:
-    """Returns the data set to which the folder in --images certainly belongs; None if there is none.
+    """Returns the data set that certainly includes the folder in --images, or None.
 
     For `kitti/training/image_2` that is `kitti/training`. A layout recognises it, and it holds exactly
     the images in the folder given.
@@ -349,7 +349,7 @@ def class_doubts(options: SourceOptions) -> list[Question]:
 
 
 def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Question]:
-    """Finds data sets above of which the folder is only a part."""
+    """Finds data sets above that the folder is only a part of."""
     for alternative in above[:1]:
         yield question(
             "part_of_data_set",

@@ -51,7 +51,7 @@ class Parquet:
     option_names = SIDECAR_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
-        """Recognises Parquet files, without images beside them, the first of which holds images."""
+        """Recognises Parquet files, without images beside them; the first contains images."""
         if options.labels or not options.images or not all(p.strip() for p in options.images):
             return ""
         firsts = [first_parquet(path) for path in options.images]

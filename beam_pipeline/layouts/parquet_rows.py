@@ -263,7 +263,7 @@ class ParquetReader:
       image: the column of images.
       labels: the columns of labels.
       classes: column, or "objects.<list>" -> names of its classes, in order of their ids.
-      table: how rows are read, as of a table.
+      table: how rows are read, like a table's.
       schema: their columns.
       has_path: whether the values of a sample end with the original name of its image's file.
     """
@@ -417,7 +417,7 @@ def _letter(key: str, uri: str, number: int, reason: Reason, message: str) -> De
 
 
 def _check_space(columns: ParquetColumns, uri: str, folder: str) -> None:
-    """Raises ContainerError if the images will not fit on the disk to which they are unpacked."""
+    """Raises ContainerError if the images will not fit on the disk where they are unpacked."""
     files.make_folder(folder)
     free, needed = files.free_bytes(folder), columns.rows * columns.bytes_per_row
     if free is not None and needed > free:

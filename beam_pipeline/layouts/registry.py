@@ -32,14 +32,14 @@ LAYOUTS: Mapping[str, str] = {
     "table": "beam_pipeline.layouts.table:Table",
     "class_folders": "beam_pipeline.layouts.class_folders:ClassFolders",
 }
-"""Name -> `module:class`, as in an entry point; the class is called without arguments.
+"""Name -> `module:class`, like an entry point; the class is called without arguments.
 
 `auto` asks them in this order: those that look for more come first.
 """
 
 
 def all_layouts() -> Iterator[Layout]:
-    """Yields each layout, in the order in which `auto` asks them."""
+    """Yields each layout, in the order of `auto`."""
     yield from map(layout_named, LAYOUTS)
 
 

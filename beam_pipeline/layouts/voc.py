@@ -1,4 +1,4 @@
-"""Pascal VOC: an XML file for each image, as in the VOC data sets and as written by LabelImg.
+"""Pascal VOC: an XML file for each image, in the VOC data sets and from LabelImg.
 
     VOCdevkit/VOC2012/JPEGImages/2007_000027.jpg     or images/a.jpg         or a.jpg
     VOCdevkit/VOC2012/Annotations/2007_000027.xml       annotations/a.xml       a.xml

@@ -82,7 +82,7 @@ _CORNERS = 9  # of a class and four corners
 _LEAST_OUTLINE = 7  # of a class and three points
 _HIDDEN, _VISIBLE = 0, 2  # as in COCO
 _TXT = ".txt"
-_LOOKED_AT, _LOOKED_AT_REMOTE = 50, 10  # label files from which the task is guessed
+_LOOKED_AT, _LOOKED_AT_REMOTE = 50, 10  # label files for guessing the task
 _HEAD_BYTES = 64 << 10
 _MASKS = OBJECT_FEATURES[0]
 _BATCH = 1 << 16  # files of a listing
@@ -303,7 +303,7 @@ class LineFormat(LabelFormat):
       names: class id -> name; empty if no file names them, so that the ids serve as names.
       keypoints: key points per object.
       dimensions: values per key point: 2, or 3 with its visibility.
-      masks: True to keep outlines, from which masks are drawn.
+      masks: True to keep outlines and draw masks from them.
     """
 
     task: str = DETECT

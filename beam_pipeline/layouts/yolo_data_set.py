@@ -143,7 +143,7 @@ class DataSet:
         """Finds the files that name classes; the first one counts if nothing else names them.
 
         Args:
-          bases: folders in which to look, beside those of images and labels.
+          bases: folders to search, besides images and labels.
         """
         near = [*bases]
         for pair in self.pairs:

@@ -152,7 +152,7 @@ class RandomAccess:
 
 
 def check_position(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Checks that a position was saved with the same data and settings, on which the order depends.
+    """Checks that a position was saved with the same data and settings, because the order depends on them.
 
     Raises:
       UsageError: names those that differ.

@@ -187,7 +187,7 @@ def check_first_image(dataset: Dataset, shards: Sequence[Shard], encoded: str) -
     """Checks that the images of samples from Python are image files.
 
     Raises:
-      UsageError: the first one is not, such as an array, of which the bytes are stored.
+      UsageError: the first one is not, such as an array stored as bytes.
     """
     if dataset.manifest.content["options"].get("layout") != _FROM_PYTHON or dataset.bare_pixels:
         return

@@ -138,9 +138,9 @@ def load(
       drop_remainder: True to drop the last batch if it is not full.
       max_boxes: pads and cuts boxes and classes to this number after `augment`, with boxes of
         zeros and class -1. By default batches of them are ragged.
-      as_dict: True for every feature under its key, as in `feature_spec`, with the pixels as "image"
+      as_dict: True for every feature under its key (see `feature_spec`), with the pixels as "image"
         and "mask" instead of the encoded image and mask.
-      input_context: the context of one of several input pipelines, each of which reads its own shards.
+      input_context: the context of one of several input pipelines; each reads its own shards.
       check_lengths: True to check the header of every record first, for a data set from an untrusted
         source: TensorFlow crashes on a record that claims terabytes.
       antialias: True to average all pixels where `image_size` makes an image smaller, as Pillow and

@@ -164,7 +164,7 @@ def mask_reader(dataset: Dataset, plan: PixelPlan) -> MaskReader | None:
 
 
 def _scaled_decoder(plan: PixelPlan) -> Callable[[Parsed], Any]:
-    """Decodes image files, JPEGs at the smallest scale at which both sides are still long enough.
+    """Decodes image files, JPEGs at the smallest scale with both sides long enough.
 
     libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
     """
@@ -344,7 +344,7 @@ class CropDecoder:
     Attributes:
       shares: the least and the greatest share of the image's area.
       size: (height, width) that the part will be resized to. Unless pixels have to be exact, a JPEG is
-        decoded at the smallest scale at which the part is still large enough.
+        decoded at the smallest scale where the part is still large enough.
       plan: of the images.
     """
 

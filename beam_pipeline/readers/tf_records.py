@@ -38,7 +38,7 @@ def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
 
 
 def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
-    """Leaves out the examples for whose features a function returns False."""
+    """Leaves out the examples whose features make a function return False."""
     pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *MASK_KEYS)}
     spec = spec_of(dataset, *(key for key in dataset.features if key not in pixels))
     if not spec:
@@ -93,7 +93,7 @@ def _opener(record_format: RecordFormat, shards: Sequence[Shard]) -> Callable[[A
 
 
 def _records_by_python(record_format: RecordFormat, shards: Mapping[str, Shard], uris: Any) -> Any:
-    """Reads records of shards in a format, or in storage, for which tf.data has no reader."""
+    """Reads records of shards in a format or storage that tf.data cannot read."""
 
     def records(wanted: Sequence[bytes]) -> Iterator[bytes]:
         for uri in map(bytes.decode, wanted):

@@ -40,7 +40,7 @@ class TFRecordDataset(IterableDataset[Any]):
     optional feature. Checksums are verified.
 
     Its length is the number of samples that this rank gets in an epoch. Iterators have `state_dict`
-    and `load_state_dict`, by which torchdata's `StatefulDataLoader` saves and restores its position.
+    and `load_state_dict`, which torchdata's `StatefulDataLoader` uses to save and restore its position.
 
     Args:
       folder: a complete data set, or a URI that Beam reads; or several of the same features and
@@ -122,7 +122,7 @@ class TFRecordDataset(IterableDataset[Any]):
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the number of the epoch, on which the order depends; call it before each epoch."""
+        """Sets the epoch number, which the order depends on; call it before each epoch."""
         self._epoch[0] = epoch
 
     def __len__(self) -> int:

@@ -108,7 +108,7 @@ class BeamFileSystem(FileSystem):
                 yield FoundFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
 
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> RenamedFile:
-        """Opens a `RenamedFile`; `new` is ignored, as Beam's file systems cannot detect other writers."""
+        """Opens a `RenamedFile`; `new` is ignored, because Beam's file systems cannot detect other writers."""
         return RenamedFile(uri, temporary)
 
     def delete(self, uris: Sequence[str]) -> None:

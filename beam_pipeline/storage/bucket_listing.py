@@ -166,7 +166,7 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
 
 
 def _seen_before(folder: str, hidden: str, limits: KeyRange) -> bool:
-    """True if the hidden folder in which a range begins also has names before the range."""
+    """True if a range begins inside a hidden folder that also has names before the range."""
     start = limits.start.removeprefix(hidden)
     if not hidden or not start or not limits.start.startswith(hidden):
         return False

@@ -31,7 +31,7 @@ from beam_pipeline.core.text import terminal_line
 from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 
 RETRY_SECONDS = 300.0
-"""Seconds for which one request is retried."""
+"""Seconds to retry one request."""
 
 FIRST_DELAY = 0.2  # seconds
 LONGEST_DELAY = 32.0
@@ -450,7 +450,7 @@ class Upload:
         if self._size > ONE_REQUEST_BYTES:
             with self._spooling():
                 self._spool.flush()
-            # Not closed here, as a client's threads may hold it for a moment after an error.
+            # Not closed here, because a client's threads may still use it after an error.
             data = mmap.mmap(self._spool.fileno(), 0, access=mmap.ACCESS_READ)
         else:
             self._spool.seek(0)

@@ -162,7 +162,7 @@ class _Part:
       beyond: an upper limit, exclusive, of the code point that follows the shared characters.
       most: the most characters that its names can share; -1 if unknown.
       step: the number of characters beyond `same` to try next, while `most` is unknown.
-      whole: True if there is nothing to cut, as in a range with a single name.
+      whole: True if it cannot be cut, such as a range with a single name.
     """
 
     start: str

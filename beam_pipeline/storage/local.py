@@ -181,7 +181,7 @@ class LocalFiles(FileSystem):
         return {name: FoundFile(name, at.st_size, at.st_mtime_ns) for name, at in files}
 
     def open_output(self, uri: str, temporary: str, *, new: bool = False) -> AtomicFile:
-        """Opens an `AtomicFile`; `new` is ignored, as the system cannot detect other writers."""
+        """Opens an `AtomicFile`; `new` is ignored, because the system cannot detect other writers."""
         return AtomicFile(uri, temporary)
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:

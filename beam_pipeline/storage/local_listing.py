@@ -82,7 +82,7 @@ class Subfolder(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Files of one folder, of which only the names are known.
+    """Files of one folder, known only by name.
 
     Attributes:
       folder: the path of the folder.
@@ -107,7 +107,7 @@ class LocalListing:
       waiting: the folders that are still to be listed.
       done: the work so far, in files; a folder counts as several.
       rules: decide which files are images, and count the others.
-      links: the folders to which links within links have led.
+      links: the folders that nested links have led to.
     """
 
     def __init__(self, root: ImageRoot, folders: Sequence[Subfolder] = ()) -> None:

@@ -83,7 +83,7 @@ _REFUSED_CODES = frozenset(
 """Codes of answers that refuse the credentials, rather than a permission."""
 
 _runtime_of = 0
-"""The process in which the library has begun its threads; a process forked from it has none."""
+"""The process with the library's threads; a process forked from it has none."""
 
 
 class ObstoreFiles(BucketFiles):

@@ -181,7 +181,7 @@ class Prefetch:
 def read_ahead(
     requests: Iterable[Request], read: ImageReader, options: ReadOptions
 ) -> ReadAhead | Prefetch:
-    """Reads ahead, or lets the kernel do it, as the options say."""
+    """Reads ahead, or lets the kernel do it, depending on the options."""
     return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
 
 

@@ -40,7 +40,7 @@ class FilePart(NamedTuple):
 
 
 def read_lines(uri: str, lines: LineRange) -> bytes:
-    """Reads some lines of a file, the end of which is known. Raises OSError."""
+    """Reads some lines of a file whose end is known. Raises OSError."""
     data = files.read_part(uri, lines.size, lines.begin)
     if len(data) < lines.size:
         raise OSError(f"{uri} has become shorter while it was read")

@@ -83,7 +83,7 @@ class EarlierRun:
 
     Attributes:
       shard_plan: the shards that it wrote or was about to write.
-      run: its name, seed, options and features, as in the manifest.
+      run: its name, seed, options and features, like in the manifest.
       complete: it ended with a manifest.
       classes: (name, id) of its classes, in order of id, if it is complete.
     """

@@ -2,7 +2,7 @@
 
 A job has writer processes, a file for references, a listener of its progress and the claim of its output
 folder. Several jobs may run in one process, in threads of their own, and an engine works for each in
-further threads. So a `DoFn` or a coder keeps the job in which it was made, and the threads that it runs
+further threads. So a `DoFn` or a coder keeps the job that made it, and the threads that it runs
 in enter that job:
 
     with PROGRESS.given(listener):   # a job that has a listener

@@ -93,7 +93,7 @@ class ListedPart(NamedTuple):
     Attributes:
       outcome: its images, dead letters and counts.
       rest: what it left to other tasks.
-      links: the folders to which links within links have led.
+      links: the folders that nested links have led to.
     """
 
     outcome: Outcome
@@ -422,7 +422,7 @@ def _canonical(uri: str) -> str:
 
 
 def _is_canonical(uris: str, prefix: str) -> bool:
-    """True if each line, all of which begin with the prefix of a root, is in the form of the roots."""
+    """True if all lines, which begin with a root's prefix, have the form of the roots."""
     if is_remote(prefix):
         return True
     return not any(mark in uris for mark in ("//", "/./", "/../", "/\n", "/.\n", "/..\n")) and (

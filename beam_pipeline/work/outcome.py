@@ -1,4 +1,4 @@
-"""The outcome of a task on references: the outputs of a stage, as a process without Beam makes them."""
+"""The outcome of a task on references: the outputs of a stage, made by a process without Beam."""
 
 from __future__ import annotations
 

@@ -436,7 +436,7 @@ def _receipts_like_ours(folder: str) -> set[str]:
 
 
 def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
-    """Deletes the files of an earlier run, in an order in which it can be interrupted anywhere.
+    """Deletes the files of an earlier run, in an order that allows interruption anywhere.
 
     First comes a note of all that goes, then the manifest: from there on, the folder contains no complete
     data set. The note itself goes last.

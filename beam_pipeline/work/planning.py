@@ -49,7 +49,7 @@ class DigestSource:
       listed: the listing may have MD5s, so that all digests are MD5s.
       reads: images are read whose digest is not listed; else they are taken for unique.
       reading: how far each worker reads ahead.
-      filters: the filters given, as an image that is filtered by its size is not read.
+      filters: the filters given, because an image filtered by size is not read.
       largest: bytes of the largest image that is read.
     """
 
@@ -75,7 +75,7 @@ def with_digests(refs: Sequence[SampleRef], reading: ReadOptions, md5: bool = Fa
     Args:
       refs: the samples.
       reading: how far it reads ahead.
-      md5: whether digests are MD5, as a bucket lists them; else they are as `digest_of` has them.
+      md5: whether digests are the MD5s of a bucket's listing; otherwise those of `digest_of`.
     """
     requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs)
     unread, digested = SampleBatch(), SampleBatch()

@@ -259,7 +259,7 @@ class EarlierShards:
         """The fate of the shard as far as it is known before an image is read.
 
         An image that could not be used then, and has not changed since, is no sample now. The bytes
-        of a shard that is to be written are those of its images, as they were listed.
+        of a shard to write are those of its listed images.
         """
         if self.reusable:
             return self.fate(self.reusable)

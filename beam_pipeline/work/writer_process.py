@@ -273,7 +273,7 @@ class Tasks(Generic[_Result]):
         """No task is on its way.
 
         Args:
-          repeat: whether a task whose process died runs again, here, as it only computes something.
+          repeat: whether a task whose process died runs again here, because it only computes.
         """
         self._repeat = repeat
         self._waiting: deque[Callable[[], _Result]] = deque()

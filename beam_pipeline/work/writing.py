@@ -214,7 +214,7 @@ class ShardTask:
       batches: its samples, packed, in any order.
       class_ids: class -> id, of its classes at least.
       record_format: the format of its file.
-      ranges: the number of ranges of digests in which images are compared.
+      ranges: the number of ranges of digests for comparing images.
     """
 
     request: WriteRequest

@@ -1,6 +1,6 @@
 """Two data sets, or two runs, compared by receipts, so that no image and no shard is read.
 
-- `SampleChanges`: the samples by which one data set differs from another;
+- `SampleChanges`: the samples that differ between two data sets;
 - `ShardFate`: whether a shard is taken from the earlier data set, which `changes.json` sums up;
 - differences of inputs and of options: phrases for people, "seed was 0, is 1".
 """
@@ -34,7 +34,7 @@ _PASSING = frozenset({Reason.UNREADABLE.value, Reason.CHANGED_SINCE_LISTING.valu
 
 
 class SampleChanges(NamedTuple):
-    """The samples by which two data sets differ, by their keys, sorted.
+    """The samples that differ between two data sets, by their keys, sorted.
 
     Attributes:
       added: only the later one has them.
@@ -150,7 +150,7 @@ class ShardFate(NamedTuple):
     """The fate of a shard in a conversion that reuses those of an earlier data set.
 
     Attributes:
-      samples: the samples by which its range of hashes differs from the earlier data set's.
+      samples: the samples in its range of hashes that differ from the earlier data set's.
       reused: it is a shard of the earlier data set.
       bytes: length of the file.
       notes: sentences for people, such as about a shard that is damaged.

@@ -213,7 +213,7 @@ class WrittenImage(NamedTuple):
 
 
 def range_count(samples: int) -> int:
-    """The number of ranges in which the digests of a data set are compared."""
+    """The number of ranges of digests that are compared separately."""
     return -(-samples // _IMAGES_A_RANGE) or 1
 
 
@@ -347,7 +347,7 @@ def _groups_of(
 
 @dataclass
 class _Group:
-    """Images of the same bytes, of which there may be millions."""
+    """Images of the same bytes, possibly millions."""
 
     splits: dict[str, int] = field(default_factory=dict)
     first: dict[str, WrittenImage] = field(default_factory=dict)

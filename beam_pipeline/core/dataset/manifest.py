@@ -406,7 +406,7 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
     """JSON for people and programs: indented, UTF-8, a newline at the end."""
     pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value)
     data = io.BytesIO()
-    # In blocks, as the pieces of all of it would take ten times its bytes.
+    # In blocks, because all pieces at once would take ten times its bytes.
     while block := "".join(itertools.islice(pieces, _PIECES)):
         data.write(block.encode())
     data.write(b"\n")

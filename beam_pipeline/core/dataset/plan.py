@@ -144,7 +144,7 @@ class Plan:
       classes: (name, id) of every class, in order of id.
       tally: the counts up to here.
       refusal: the reason why nothing may be written, or None.
-      settled: options that it settled, as they depend on the classes and the earlier data set.
+      settled: options that depend on the classes and the earlier data set.
       questions: reasons of the questions that --yes answered, for the manifest.
       notes: sentences for people on what the earlier data set changed of it.
       features: every feature of an example, as the manifest has it, where the samples settled that.

@@ -37,7 +37,7 @@ _DAMAGE = (
     *(EOFError, zlib.error, RecursionError),
     *(ValueError, KeyError, TypeError, AttributeError),
 )
-"""Errors to which the content of a damaged receipt leads."""
+"""Errors raised for the content of a damaged receipt."""
 _FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
 
 
@@ -137,7 +137,7 @@ class _Content(_Outcome):
 
 
 def _opening(inputs: ShardInputs) -> str:
-    """The text with which the receipt of a shard begins: all that tells what it was made from."""
+    """The text with which the receipt of a shard begins: everything it was made from."""
     content = {
         "version": _VERSION,
         "spec": inputs.spec,

@@ -69,7 +69,7 @@ def _refusal(kind: type[ConversionError], message: str) -> Refusal:
 
 
 def other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
-    """The refusal of a run in which no class, or not every class, is among those of --classes."""
+    """The refusal of a run whose classes are not all in --classes."""
     unknown = tally.dead[Reason.UNKNOWN_CLASS.value]
     if not unknown or (tally.samples.total() and not checks.known_only):
         return None
@@ -92,7 +92,7 @@ def _advice(tally: Tally) -> str:
 
 
 def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
-    """The refusal of a run in which no image has a label.
+    """The refusal of a run without any label.
 
     Args:
       tally: the counts of listing, labels and join.
@@ -328,7 +328,7 @@ def empty_split(tally: Tally, splits: Sequence[str]) -> Refusal | None:
 
 
 def _told(tally: Tally) -> str:
-    """The message of the first dead letter of a row, or else of an image, as a sentence."""
+    """The message of the first dead letter of a row, or else of an image: a sentence."""
     for reason in sorted(
         tally.first, key=lambda reason: (reason == Reason.UNLABELLED.value, reason)
     ):
@@ -346,7 +346,7 @@ def _first(tally: Tally, reason: str) -> str:
 
 
 def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
-    """The two names that are most alike, as a sentence; empty if none are.
+    """A sentence with the two most similar names; empty if none are.
 
     A row that names an image from a folder below --images on states that folder.
     """

@@ -176,7 +176,7 @@ def _no_group(sample: SampleRef, name: str) -> DeadLetter:
 
 
 class Rank(NamedTuple):
-    """The position of a sample in the order in which its stratum is cut: by hash, ties by key."""
+    """The position of a sample in the order of its stratum: by hash, ties by key."""
 
     split_hash: int
     order: bytes
@@ -184,7 +184,7 @@ class Rank(NamedTuple):
 
     @property
     def prefix(self) -> int:
-        """The first bits of the hash, by which samples are counted."""
+        """The first bits of the hash; samples are counted by them."""
         return self.split_hash >> (64 - _PREFIX_BITS)
 
 
@@ -213,7 +213,7 @@ def check_strata(columns: Sequence[Column]) -> int:
 
 
 def stratum_of(classes: Any, counts: Mapping[str, int]) -> str:
-    """The class by which a sample is divided: of several, the rarest; `NO_CLASS` if it has none.
+    """The class that decides a sample's split: of several, the rarest; `NO_CLASS` if it has none.
 
     Args:
       classes: the sample's class, a tuple of them, or None.

@@ -41,7 +41,7 @@ class Measured(NamedTuple):
     """A sample that was encoded to be measured.
 
     Attributes:
-      order: the bytes by which samples are sorted.
+      order: the bytes that samples are sorted by.
       size: bytes of its file.
       written: bytes of its record.
       seconds: of CPU that it took.

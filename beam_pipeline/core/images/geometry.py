@@ -90,11 +90,11 @@ def orienting(size: Size, orientation: int) -> Affine:
 
 @dataclass(frozen=True)
 class Geometry:
-    """The steps by which the pixels of an image change.
+    """The steps that change the pixels of an image.
 
     Attributes:
       stored: (width, height) before.
-      orientation: EXIF's, by which the image is turned; 1 if it is not.
+      orientation: the EXIF rotation that is applied; 1 for none.
       crop: the part of the turned image that is kept.
       scaled: (width, height) of that part, after scaling.
       offset: (x, y) of its upper left corner on the canvas.
@@ -259,7 +259,7 @@ def plan_geometry(size: Size, orientation: int, resize: Resize | None) -> Geomet
 
 
 def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool) -> ImageHeader:
-    """The header of the picture on which labels were measured: the stored one, or the one shown.
+    """The header of the picture that labels were measured on: the stored or the rotated one.
 
     The size that a label file claims decides, if EXIF turns the image by a quarter. Where it is of no
     help, most tools for labelling show pictures turned.

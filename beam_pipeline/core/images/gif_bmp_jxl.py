@@ -394,7 +394,7 @@ def _boxes(data: bytes) -> Iterator[_Box]:
 
 
 def _contained(data: bytes) -> bytes:
-    """The beginning of the codestream in a container, all of which must be there."""
+    """The beginning of the codestream in a container, which must be complete."""
     codestream = b""
     for number, box in enumerate(_boxes(data)):
         name, start, end = box

@@ -33,7 +33,7 @@ SCAN = b"\xff\xda"
 MAX_SIDE = 65_500
 """libjpeg refuses a longer side."""
 MAX_SAMPLES = (1 << 29) - 1
-"""TensorFlow refuses more samples: height x width x components, of which CMYK has four."""
+"""TensorFlow refuses more samples: height x width x components; CMYK has four."""
 
 MAX_SCANS = 100
 """More scans are a decompression bomb. Encoders write about ten; each may tell in 200 bytes that nothing
@@ -122,7 +122,7 @@ def plain_jpeg(data: bytes) -> PlainJpeg | None:
     """Reads an ordinary JPEG of one or three components; None for any other bytes.
 
     None also where its profile is in several segments, and where it has EXIF: Pillow reads all of
-    that, and refuses files in which some is damaged.
+    that, and refuses files with damaged segments.
     """
     segments: list[tuple[int, int]] = []
     header = jpeg_header(data, segments)

@@ -47,7 +47,7 @@ _READ = {
 }
 """Mode, part of its sides that a JPEG is decoded to -> how to read it."""
 _CACHED_PARTS = 1024  # most images of a data set are of a few sizes
-_OFF = 0.1  # pixels of the scaled image by which its edges may be displaced
+_OFF = 0.1  # pixels of the scaled image that its edges may be off
 _HALF = 2  # from this ratio on, areas are averaged
 _SHARPER, _LESS_SHARP = 1.0, 0.35  # the sharpening at ratio r is 1.0 - 0.35 r
 _SIGMA = 0.7
@@ -145,7 +145,7 @@ def _rewritten(
 def _part(box: Rectangle, size: Size) -> int:
     """The part of its sides, 8 for an eighth, that a JPEG is decoded to.
 
-    It is the smallest that has the pixels wanted, and in which the edges of the part to keep are between
+    It is the smallest with enough pixels where the edges of the part to keep are between
     two pixels. 0 if there is none.
     """
     sides = (box[2] - box[0], box[3] - box[1])

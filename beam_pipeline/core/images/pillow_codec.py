@@ -134,7 +134,7 @@ class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
     def __init__(self, data: bytes, plain: PlainJpeg) -> None:
         self._plain = plain
         super().__init__(io.BytesIO(data), "")
-        self.decodermaxblock = len(data)  # not in pieces, each of which Pillow copies
+        self.decodermaxblock = len(data)  # not in pieces, because Pillow copies each
 
     def _open(self) -> None:
         header = self._plain.header

@@ -135,7 +135,7 @@ def _open(data: bytes) -> Image.Image:
 
 
 def _check_canvas(data: bytes) -> None:
-    """Checks the size of a WebP of the extended kind, of which libwebp allocates all pixels."""
+    """Checks the size of an extended WebP, because libwebp allocates all of its pixels."""
     if data[8:16] == b"WEBPVP8X":
         width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
         if is_bomb(height, width):

@@ -133,13 +133,13 @@ FILTERS: Mapping[str, ImageFilter] = MappingProxyType(
         ),
     }
 )
-"""Option -> filter, in the order in which they are applied."""
+"""Option -> filter, in the order of application."""
 
 MAX_IMAGE_BYTES = "max_image_bytes"
 """The option that limits the size of files."""
 
 FILTER_NAMES = (*FILTERS, MAX_IMAGE_BYTES)
-"""The options, in the order in which manifests record them."""
+"""The options, in the order of manifests."""
 
 FILTER_REASONS: Mapping[Reason, str] = MappingProxyType(
     {

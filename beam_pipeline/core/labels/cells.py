@@ -28,7 +28,7 @@ from beam_pipeline.core.references import LabelValue, Scalar
 from beam_pipeline.core.text import is_utf8, shown
 
 MOST, NEARLY_ALL = 0.5, 0.9
-"""Shares by which the values of a column, or its classes, are judged; the rest are faults."""
+"""Shares that decide about the values of a column, or its classes; the rest are faults."""
 
 _EXPECTED = {
     ColumnKind.CLASS: "a class name",

@@ -180,7 +180,7 @@ def _additions(masks: Sequence[str], images: Collection[str]) -> list[Addition]:
 def _of_mask(
     stem: str, images: Collection[str], ordered: Sequence[str], backwards: Sequence[str]
 ) -> Iterator[Addition]:
-    """The additions by which a mask would meet an image."""
+    """The additions that would match a mask with an image."""
     if stem in images:
         return
     for at in range(1, len(stem)):

@@ -73,7 +73,7 @@ _Named = Mapping[str, Sequence[ImageRef]]
 
 
 class ImageNames:
-    """Every name that the images of a bucket answer to, in the order in which they count: see `join`.
+    """Every name that the images of a bucket answer to, in order of priority: see `join`.
 
     Most rows give the exact one, so the others are only made when a row asks for them.
     """
@@ -204,7 +204,7 @@ def names_of(row: LabelRow) -> Sequence[str]:
 
 
 def _is_file_name(path: str) -> bool:
-    """True if a path ends in a name; one that does not keeps its form, as in `bucket_of`."""
+    """True if a path ends in a name; another keeps its form (see `bucket_of`)."""
     return posixpath.basename(path) not in ("", ".", "..")
 
 
@@ -222,7 +222,7 @@ def _below_label_file(name: str, label_file: str) -> str:
 
 
 def conflicting_sizes(image: ImageRef, claims: Mapping[Size, LabelRow]) -> DeadLetter:
-    """The dead letter of an image of which rows claim different sizes."""
+    """The dead letter of an image whose rows claim different sizes."""
     (first_size, first), (size, row), *_ = claims.items()
     message = (
         f"{source_of(first)} claims an image of {first_size[0]} x {first_size[1]} pixels, "

@@ -29,10 +29,10 @@ _NUM = "/num"  # of a feature of points: how many of each object's are labelled
 
 @dataclass(frozen=True)
 class Move:
-    """The way of labels from the picture on which they were measured to the one that is written.
+    """The map of labels from the picture that they were measured on to the one that is written.
 
     Attributes:
-      size: (width, height) of the picture on which they were measured.
+      size: (width, height) of the picture that they were measured on.
       affine: the map from its places, in pixels, to those of the other.
       to_size: (width, height) of the other.
     """
@@ -140,7 +140,7 @@ _MOVERS: Mapping[ColumnKind, Callable[[Any, Column, Move], Any]] = MappingProxyT
         **dict.fromkeys(FILE_KINDS, _files),
     }
 )
-"""Functions by which values of a kind follow their image; other kinds are not coordinates."""
+"""Functions that make values of a kind follow their image; other kinds are not coordinates."""
 
 
 def _is_inside(box: Box, column: Column, move: Move) -> bool:

@@ -33,7 +33,7 @@ _DESCRIPTION = b"huggingface"
 _KIND, _IMAGE, _CLASS_LABEL = "_type", "Image", "ClassLabel"
 _LISTS = frozenset(["Sequence", "List", "LargeList"])
 _MEDIA = frozenset(["Audio", "Video", "Pdf"])
-_LOOKED_AT = 16  # values of a column of bytes, the first of which may be missing
+_LOOKED_AT = 16  # values of a column of bytes; the first may be missing
 _BUFFER_BYTES = 1 << 20  # 1 MiB; pages are read through it, not whole columns of a row group
 
 

@@ -88,7 +88,7 @@ class SampleFilter(Protocol):
 
 @dataclass(frozen=True)
 class SampleFilters:
-    """Several filters, of which the first that leaves a sample out says why."""
+    """Several filters; the first that leaves a sample out gives the reason."""
 
     filters: tuple[SampleFilter, ...]
 

@@ -173,7 +173,7 @@ def label_column(name: str, kind: ColumnKind) -> Column:
 
 
 def is_list_of_classes(column: Column) -> bool:
-    """True for the label of images with several classes, each of which an image has once."""
+    """True for the label of images with several classes, each once per image."""
     return column.repeated and column.feature == "image/class"
 
 
@@ -254,7 +254,7 @@ def segmentation_column(name: str, *, required: bool, bits: int = 8) -> Column:
 
 
 def panoptic_column() -> Column:
-    """A file of segments, of which two masks are made: the category of each pixel and its instance.
+    """A file of segments that gives two masks: the category of each pixel and its instance.
 
     Source of the keys: official/projects/panoptic/dataloaders of TensorFlow Model Garden.
     """

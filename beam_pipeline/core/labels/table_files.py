@@ -40,7 +40,7 @@ _WINDOWS = "cp1252"
 _LATIN = "latin-1"
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
 _BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", _WINDOWS, _LATIN))
-"""Encodings in which the byte of a line break is never part of another character."""
+"""Encodings whose line break byte is never part of another character."""
 
 _ENCODING_NAMES = {_WINDOWS: "Windows-1252", _LATIN: "Latin-1", UTF_8: "UTF-8"}
 
@@ -85,7 +85,7 @@ CAPTION_HEADER = ("filename", "caption")
 
 
 class Format(enum.Enum):
-    """The way in which a file contains its rows; see the top of this file."""
+    """How a file contains its rows; see the top of this file."""
 
     CSV = enum.auto()
     SPACED = enum.auto()

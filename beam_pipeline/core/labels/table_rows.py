@@ -52,7 +52,7 @@ class TableRows:
     """Rows of a table, by columns.
 
     Attributes:
-      lines: the line on which each row starts, or its number in a Parquet file.
+      lines: where each row starts, or its number in a Parquet file.
       columns: name -> the cells of all rows, `ABSENT` where a row of JSON has no such column.
       faults: (line, message) of further rows, whose cells cannot be told apart.
       ragged: False if each row surely has all columns.
@@ -116,7 +116,7 @@ class TableRows:
         return TableRows([self.lines[row] for row in rows], columns, ragged=self.ragged)
 
     def stripped(self) -> TableRows:
-        """The rows without spaces around texts, of which those that are equal are one object in memory."""
+        """The rows without spaces around texts; equal texts are one object in memory."""
         columns = {name: by_text(cells, _stripped) for name, cells in self.columns.items()}
         return TableRows(self.lines, columns, ragged=self.ragged)
 
@@ -241,7 +241,7 @@ def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableR
 
 
 def _any_blank(columns: Sequence[Sequence[str]]) -> bool:
-    """True if all cells of a row are empty, as in the lines of commas that Excel leaves."""
+    """True if all cells of a row are empty, such as the lines of commas that Excel leaves."""
     if all(map(str.strip, columns[0])):
         return False
     return not all(any(map(str.strip, row)) for row in zip(*columns, strict=True))

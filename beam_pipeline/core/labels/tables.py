@@ -335,7 +335,7 @@ class _Inspection:
         return replace(boxes, question=only_class_question(texts) if texts else None)
 
     def _are_few(self, name: str) -> bool:
-        """True if the texts of an undeclared column repeat, as those of classes do."""
+        """True if the texts of an undeclared column repeat like classes."""
         texts = [text_of(cell) for cell in self._values[name] if not is_empty(cell)]
         return name not in self._chosen and len(set(texts)) <= MOST * len(texts)
 

@@ -59,7 +59,7 @@ class ImageRoot:
       excluded: URIs that are never listed: the label files.
       within: folders relative to it, each with a slash at its end; only files in them are listed. If
         empty, files in all folders are.
-      without: folders relative to it, each with a slash at its end, in which no files are listed.
+      without: folders relative to it, each with a slash at its end; their files are not listed.
       but: globs relative to it, whose files are not listed.
       archive: how the members of an archive are named; None for a folder.
       digests: digests are listed as well, if the storage has them.

@@ -30,7 +30,7 @@ _OF_DATA_SETS = frozenset(
         "labels.txt",
     ]
 )
-_SEVERAL = (  # beginning, end and kind of files of which a data set may have several
+_SEVERAL = (  # beginning, end and kind of files that a data set may have several of
     ("dead_letters-", ".jsonl", "dead_letters.jsonl"),
     ("", ".labels.txt", "labels.txt"),
 )
@@ -39,7 +39,7 @@ _KEPT = 2
 
 
 class LabelFile(NamedTuple):
-    """Attributes: key, as an image there would have; uri; archive, whether it is in one."""
+    """Attributes: key, like an image's there; uri; archive, whether it is in one."""
 
     key: str
     uri: str
@@ -97,7 +97,7 @@ class LabelFiles:
 
 
 def kind_of(key: str) -> str:
-    """The kind by which a file is counted; empty for one that is neither a label file nor a shard."""
+    """The kind that a file counts as; empty for one that is neither a label file nor a shard."""
     name = posixpath.basename(key)
     if name.startswith("."):
         return ""

@@ -93,7 +93,7 @@ class Alteration:
         return self.changes.orientation or ("apply" if turns else "keep")
 
     def measured(self, header: ImageHeader, claimed: Size | None) -> ImageHeader:
-        """The header of the picture on which the places in the labels were measured.
+        """The header of the picture that the labels were measured on.
 
         Args:
           header: of the stored image.
@@ -179,7 +179,7 @@ class Alteration:
         Args:
           labels: of the sample.
           stored: the header of the stored image.
-          measured: that of the picture on which they were measured.
+          measured: the header of the picture that they were measured on.
           geometry: what became of the pixels.
 
         Returns: the labels, and the number of objects that are outside now.

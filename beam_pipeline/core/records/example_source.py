@@ -263,7 +263,7 @@ class PipelineRecords(SerializedExamples):
 
 
 def foreign_source(source: ExampleSource) -> str:
-    """The name by which receipts tell the samples of a source that is none of ours; else empty."""
+    """The name of a foreign source in receipts; empty for our own."""
     kind = type(source)
     known = kind in (LabelledImages, SerializedExamples)
     return "" if known else f"{kind.__module__}.{kind.__qualname__}"

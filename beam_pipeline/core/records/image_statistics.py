@@ -217,7 +217,7 @@ def _binned(lengths: Mapping[int, int], edges: Sequence[int]) -> Counter[Key]:
 
 
 def _header_counts(headers: Sequence[ImageHeader]) -> dict[str, Counter[Key]]:
-    """Counts of what is in headers, of which many are equal."""
+    """Counts of headers; many are equal."""
     names = ("format", "channels", "orientation", "aspect")
     counts: dict[str, Counter[Key]] = {name: Counter() for name in names}
     sizes: Counter[tuple[int, int]] = Counter()
@@ -241,7 +241,7 @@ def _header_counts(headers: Sequence[ImageHeader]) -> dict[str, Counter[Key]]:
 def _box_counts(
     headers: Sequence[ImageHeader], lists: Sequence[Sequence[Any]], *, pixels: bool
 ) -> dict[str, Counter[Key]]:
-    """Sizes of boxes, and the cells of the heat map in which their middles lie."""
+    """Sizes of boxes, and the heat map's cells of their centres."""
     areas: list[float] = []
     cells: Counter[Key] = Counter()
     last = PLACES - 1

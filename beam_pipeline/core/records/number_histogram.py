@@ -1,7 +1,7 @@
 """Histograms of numbers whose range is not known in advance.
 
 The bins of a histogram are 2**level wide, and bin i contains the values from i * 2**level up to, but not
-including, (i + 1) * 2**level. The level is the least at which the values are in `MOST_BINS` bins or
+including, (i + 1) * 2**level. The level is the least that puts the values in `MOST_BINS` bins or
 fewer, so it depends on the smallest and the largest value alone. Bins of a level are within those of the
 next. So histograms can be added in any order, and the sum is that of all values counted at once:
 
@@ -127,16 +127,16 @@ def _span(counts: Mapping[int, int]) -> int:
 
 
 def _only_even(counts: Mapping[int, int]) -> bool:
-    """Tells whether every second bin is empty, as for whole numbers in bins narrower than 1."""
+    """Tells whether every second bin is empty, which happens to whole numbers in bins narrower than 1."""
     return all(number % 2 == 0 for number in counts)
 
 
 def _level(low: float, high: float) -> int:
-    """The least level at which both ends are in `MOST_BINS` bins."""
+    """The least level that puts both ends in `MOST_BINS` bins."""
     if isinstance(low, int) and isinstance(high, int):
         level = max(0, (high - low).bit_length() - _LOG_BINS - 1)
     else:
-        # Halves, as the difference of two floats may be none.
+        # Halves, because the difference of two floats may overflow.
         spread = math.frexp(high / 2 - low / 2)[1] + 1 if high > low else -_MOST_LEVEL
         largest = max(abs(low), abs(high))
         magnitude = math.frexp(largest)[1] if largest else -_MOST_LEVEL

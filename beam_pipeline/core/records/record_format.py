@@ -102,7 +102,7 @@ class RecordWriter:
 
         Args:
           sample: its example.
-          key: the sample's key, for formats in which samples have names.
+          key: the sample's key, for formats that name samples.
         """
         raise NotImplementedError
 
@@ -121,7 +121,7 @@ class RecordWriter:
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """One way in which examples are in files. A value: equal to, and pickled as, its attributes.
+    """One way to store examples in files. A value: equal to, and pickled as, its attributes.
 
     Attributes:
       compression: one of `compressions`.

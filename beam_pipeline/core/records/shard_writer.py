@@ -230,7 +230,7 @@ class ExampleMaker:
         return sample._replace(events=events)
 
     def _check_labels(self, ref: SampleRef, header: ImageHeader) -> None:
-        """Compares the labels with the picture on which they were measured. Raises Rejected."""
+        """Compares the labels with the picture that they were measured on. Raises Rejected."""
         if ref.claimed_size:
             try:
                 check_claimed_size(ref.claimed_size, header, boxes=bool(self.box_columns))
@@ -337,7 +337,7 @@ class ExampleReader:
 
 
 def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[SampleRef]:
-    """References in the order in which their shard contains them."""
+    """References in the order of their shard."""
     return sorted(refs, key=lambda ref: (hasher.order(ref.key), ref.key))
 
 
@@ -346,7 +346,7 @@ class ShardContent(NamedTuple):
 
     Attributes:
       info: its figures.
-      dead_letters: the samples that were left out, in the order in which they were met.
+      dead_letters: the samples that were left out, in order.
       record_sizes: bytes of each record with its framing, in order; of use where records lie one after
         another in the file.
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a dead letter.
@@ -365,7 +365,7 @@ def write_shard(
 
     Args:
       spec: which shard.
-      refs: its samples, in the order in which to write them.
+      refs: its samples, in writing order.
       maker: reads, checks and encodes one of them.
       output: writes its records.
     """

@@ -35,7 +35,7 @@ _DOMAIN = b"beam-tfrecord/1"  # another one would move every sample of every dat
 
 
 class KeyHash(NamedTuple):
-    """Attributes: split_hash, an integer below 2**64; order, 16 bytes by which samples are sorted."""
+    """Attributes: split_hash, an integer below 2**64; order, 16 bytes that samples are sorted by."""
 
     split_hash: int
     order: bytes
@@ -56,7 +56,7 @@ class KeyHasher:
         return KeyHash(int.from_bytes(digest[:8], "big"), digest[8:])
 
     def order(self, key: str) -> bytes:
-        """The bytes by which the sample of a key is sorted."""
+        """The bytes that the sample of a key is sorted by."""
         return self._digest(key)[8:]
 
     def _digest(self, key: str) -> bytes:

@@ -9,7 +9,7 @@ and a file is records, one after another. The record of the data `abc`:
     03 00 00 00 00 00 00 00 | LENGTH_CRC | 61 62 63 | DATA_CRC
 
 Shards are named NAME-SPLIT.tfrecord-00000-of-00016, as TFDS has it, with .gz where compressed. The index
-of a shard, by which a reader jumps to any record, is NAME-SPLIT.tfindex-00000-of-00016: the extension is
+of a shard, which lets a reader jump to any record, is NAME-SPLIT.tfindex-00000-of-00016: the extension is
 the one that `tfrecord2idx` gives, and patterns for shards, such as `NAME-SPLIT.tfrecord-*`, do not match
 it. It has a line for each record, `<offset> <size>`: the offset in bytes of its header, and the size of
 the whole record with its framing. Records of 3, 0 and 5 bytes have the index

@@ -22,7 +22,7 @@ _TICKS = 4
 _LETTER = 6.2  # about the width of a letter in the axis
 _THIRDS = (("top left", "top", "top right"), ("left", "middle", "right"))
 _THIRD_ROWS = (*_THIRDS, ("bottom left", "bottom", "bottom right"))
-_NARROW = 16  # times the smallest length, up to which bins are equal
+_NARROW = 16  # times the smallest length; up to there, bins are equal
 _ONE = {"images": "image", "boxes": "box", "values": "value", "shards": "shard"}
 
 

@@ -1,4 +1,4 @@
-"""COCO: one JSON file for all images of a split, as in COCO and in exports of annotation tools."""
+"""COCO: one JSON file for all images of a split, from COCO and annotation tools."""
 
 from __future__ import annotations
 
@@ -446,7 +446,7 @@ def _is_json_lines(head: bytes) -> bool:
 
 
 def split_of(uri: str) -> str:
-    """Returns the split in a file's name, as in instances_val2017.json, else in its folder's name."""
+    """Returns the split in a file's name (instances_val2017.json), else in its folder's name."""
     folder, name = posixpath.split(uri)
     stem = posixpath.splitext(name)[0]
     return named_split(stem) or named_split(posixpath.basename(folder))

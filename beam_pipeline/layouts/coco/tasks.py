@@ -49,7 +49,7 @@ from beam_pipeline.storage import files
 CLASS = "category"
 """The name of the column of images' classes."""
 
-_IMAGE_ID = further_column("image_id", ColumnKind.BYTES)  # a text, as the Model Garden reads it
+_IMAGE_ID = further_column("image_id", ColumnKind.BYTES)  # a text, as Model Garden reads it
 
 
 # --- instances and key points --------------------------------------------------------------------
