@@ -5,10 +5,6 @@ of the binary version contains records: a byte for each label, then the image. A
 version contains a pickled dict: the images as a NumPy array, one row each, and lists of labels and
 file names. It was pickled by Python 2, so its texts are bytes.
 
-A pickle can call anything that it names. Here it may only name the functions that pickled NumPy
-arrays use, and gets stand-ins that store their arguments. NumPy's own functions trust a pickle: a
-forged dtype turns an array of bytes into one of pointers, and reading it crashes the process.
-
 Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
@@ -19,15 +15,13 @@ import gzip
 import io
 import itertools
 import os
-import pickle
-import pickletools
 import posixpath
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import IO
 
 from beam_pipeline.core.archives import TarHeader
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
@@ -40,6 +34,7 @@ from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import shown
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, NoSink, Source, SourceOptions
+from beam_pipeline.layouts.pickles import CifarError, PickledArray, as_text, unpickle
 from beam_pipeline.storage import files
 
 PIXELS = PixelFormat(32, 32)
@@ -51,10 +46,6 @@ Meanings = tuple[tuple[str, ...], ...]
 
 Batch = tuple[tuple[Sequence[object], ...], Sequence[object] | None]
 """For each label field, the labels of all images; the images' names, or None. Both are unchecked."""
-
-
-class CifarError(ValueError):
-    """A file does not have the expected content. The message does not name the file of a batch."""
 
 
 @dataclass(frozen=True)
@@ -455,7 +446,7 @@ def read_pickled(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], N
     Raises:
       CifarError: the file is not a pickle, uses a forbidden name, or contains other content.
     """
-    content = _unpickle(file)
+    content = unpickle(file)
     pixels = _pixels_of(content.get("data"))
     images = len(pixels) // PIXELS.size
     labels = tuple(_list_of(images, content, f"{field.name}s") for field in fmt.fields)
@@ -491,7 +482,7 @@ def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> Meanings:
         try:
             key = f"{field.name}_names"
             values = (
-                _list_of(field.count, _unpickle(io.BytesIO(data)), key)
+                _list_of(field.count, unpickle(io.BytesIO(data)), key)
                 if pickled
                 else data.splitlines()
             )
@@ -506,112 +497,6 @@ def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> Meanings:
     return tuple(meanings)
 
 
-# --- pickles -------------------------------------------------------------------------------------
-
-_MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
-_MAX_TUPLES = 64  # CIFAR's files have 7 at most
-
-
-class _DType:
-    """Stands for `numpy.dtype`."""
-
-    def __init__(self, name: object = None, *_: object) -> None:
-        self.name = as_text(name)
-
-    def __setstate__(self, state: object) -> None:
-        """Ignores byte order and alignment, which do not matter for a type of one byte."""
-
-
-class _Array:
-    """Stands for `numpy.ndarray`, and for the function that makes an empty array to fill."""
-
-    shape: object = None
-    type: object = None
-    data: object = None
-
-    def __init__(self, *_: object) -> None:
-        """Ignores the description of the empty array."""
-
-    def __setstate__(self, state: Any) -> None:
-        """Fills it from (version, shape, type, in Fortran order, bytes)."""
-        _, self.shape, dtype, is_fortran, self.data = state
-        name = dtype.name if isinstance(dtype, _DType) else None
-        self.type = f"{name} in Fortran order" if is_fortran else name
-
-    def __repr__(self) -> str:
-        return f"a NumPy array of shape {shown(self.shape)} and type {shown(self.type)}"
-
-
-_ADMITTED: Mapping[str, type] = {
-    "numpy.dtype": _DType,
-    "numpy.ndarray": _Array,
-    "numpy.core.multiarray._reconstruct": _Array,
-    "numpy._core.multiarray._reconstruct": _Array,  # since NumPy 2
-}
-"""Every name that a pickle may use -> its stand-in.
-
-Each class has a `__setstate__`, so that the opcode BUILD calls that, and cannot set attributes of
-the class for the next pickle to find.
-"""
-
-
-class _Unpickler(pickle.Unpickler):
-    """Finds the stand-ins, and nothing else."""
-
-    def find_class(self, module_name: str, global_name: str) -> type:
-        name = f"{module_name}.{global_name}"
-        if name not in _ADMITTED:
-            raise CifarError(
-                f"refuses {name}: a pickle can run anything by such a name, and CIFAR's needs only "
-                "NumPy's arrays; use the file as downloaded"
-            )
-        return _ADMITTED[name]
-
-
-def _unpickle(file: IO[bytes]) -> dict[str | None, object]:
-    data = file.read(_MAX_FILE_BYTES + 1)
-    if len(data) > _MAX_FILE_BYTES:
-        raise CifarError(
-            f"more than {_MAX_FILE_BYTES >> 20} MiB, expected a file of CIFAR's, of 148 MiB at most"
-        )
-    try:
-        _check_opcodes(data)
-        content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-    except CifarError:
-        raise
-    except Exception as error:  # broken pickles raise nearly any
-        problem = f"{type(error).__name__} {error}"[:200].strip()
-        raise CifarError(
-            f"not a pickle, or one that is cut short ({problem}); download it again"
-        ) from error
-    if not isinstance(content, dict):
-        raise CifarError(f"holds {shown(content)}, expected a dict")
-    return {as_text(key): value for key, value in content.items()}
-
-
-def _check_opcodes(data: bytes) -> None:
-    """Refuses a pickle that would crash the C unpickler, or make it fill the memory.
-
-    - Tuples nested a million deep, as the key of a dict, overflow the C stack when they are hashed.
-    - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, that long: 32 GiB. Real
-      picklers number the objects that they memorise from 0 or 1 on.
-    - Bytes with a stated length beyond the end of the file would be allocated; `genops` detects
-      that.
-    """
-    tuples = 0
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(data), 1):
-        tuples += opcode.name.startswith("TUPLE")
-        if tuples > _MAX_TUPLES:
-            raise CifarError(
-                f"holds more than {_MAX_TUPLES} tuples, expected a dict of lists and one array"
-            )
-        if opcode.name.endswith("PUT") and not 0 <= (argument or 0) <= count:
-            raise CifarError(
-                f"numbers a value {argument} where at most {count} were expected; use the file as "
-                "downloaded"
-            )
-
-
 def _list_of(length: int, content: Mapping[str | None, object], key: str) -> list[object]:
     values = content.get(key)
     if not isinstance(values, list) or len(values) != length:
@@ -621,7 +506,7 @@ def _list_of(length: int, content: Mapping[str | None, object], key: str) -> lis
 
 def _pixels_of(array: object) -> bytes:
     """Returns the pixels of all images, one image after another."""
-    if isinstance(array, _Array) and isinstance(array.data, bytes | bytearray):
+    if isinstance(array, PickledArray) and isinstance(array.data, bytes | bytearray):
         images, rest = divmod(len(array.data), PIXELS.size)
         if images and not rest and (array.shape, array.type) == ((images, PIXELS.size), "u1"):
             return bytes(array.data)
@@ -629,10 +514,3 @@ def _pixels_of(array: object) -> bytes:
         f"'data' is {shown(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
         "u1, with all of its pixels"
     )
-
-
-def as_text(value: object) -> str | None:
-    """Returns a text pickled by Python 2 or 3; None if it is something else, or not UTF-8."""
-    with suppress(UnicodeDecodeError):
-        value = value.decode() if isinstance(value, bytes) else value
-    return value if isinstance(value, str) else None

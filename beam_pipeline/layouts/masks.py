@@ -115,9 +115,7 @@ class Masks:
         notes += [] if colours else _only_black_and_white(masks)
         columns = (segmentation_column("class", required=True, bits=bits),)
         reader = MaskReader(pairs.names.names)
-        return _source(
-            without_others(pairs.images, pairs.masks), masks, reader, columns, colours, notes
-        )
+        return _source(without(pairs.images, pairs.masks), masks, reader, columns, colours, notes)
 
 
 def _source(
@@ -146,7 +144,7 @@ def _source(
 def _given_pairs(options: SourceOptions) -> Pairs:
     images = image_roots(options.images)
     masks = image_roots(options.masks, option="--masks")
-    images, masks = _but_masks(without_others(images, masks), masks), without_others(masks, images)
+    images, masks = _but_masks(without(images, masks), masks), without(masks, images)
     keys = first_keys(masks)
     if not keys and not any(is_remote(root.uri) for root in masks):
         raise UsageError(
@@ -179,17 +177,15 @@ def _uris(roots: tuple[ImageRoot, ...]) -> list[str]:
     return [files.join(root.uri, key) for root in roots for key in first_keys([root])]
 
 
-def without_others(
-    roots: tuple[ImageRoot, ...], others: tuple[ImageRoot, ...]
-) -> tuple[ImageRoot, ...]:
-    """The roots without folders in them that the others list."""
+def without(roots: tuple[ImageRoot, ...], inner: tuple[ImageRoot, ...]) -> tuple[ImageRoot, ...]:
+    """The roots without folders in them that other roots list."""
     return tuple(
         replace(
             root,
             without=tuple(
-                f"{other.uri[len(root.uri) + 1 :]}/"
-                for other in others
-                if other.uri.startswith(f"{root.uri}/")
+                f"{folder.uri[len(root.uri) + 1 :]}/"
+                for folder in inner
+                if folder.uri.startswith(f"{root.uri}/")
             ),
         )
         for root in roots
@@ -217,28 +213,32 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
         return pairs.masks
     kind = pairs.names.names.addition
     kinds = (kind, *pairs.names.further_kinds)
-    patterns = [f"**/{other.mask_prefix}*{other.mask_suffix}.*" for other in kinds]
+    patterns = [f"**/{kind.mask_prefix}*{kind.mask_suffix}.*" for kind in kinds]
     if pairs.names.certain and not pairs.masks[0].patterns:
         return tuple(replace(root, patterns=(patterns[0],)) for root in pairs.masks)
     folder = pairs.masks[0].uri
-    found = enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
+    named = enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
     raise UsageError(
-        f"--masks: there are {len(kinds)} masks of each image: {found}; name those whose pixels are "
+        f"--masks: there are {len(kinds)} masks of each image: {named}; name those whose pixels are "
         f"class ids, such as --masks '{folder}/{patterns[0]}'"
     )
 
 
-def _notes(found: FoundNames) -> list[str]:
-    names = found.names
+def _notes(matched: FoundNames) -> list[str]:
+    names = matched.names
     addition = names.addition
     notes = []
     if addition != Addition():
         image = f"{addition.image_prefix}NAME{addition.image_suffix}"
         mask = f"{addition.mask_prefix}NAME{addition.mask_suffix}"
         notes.append(f"the mask of an image {image} is called {mask}")
-    if found.further_kinds:
-        others = [f"{other.mask_prefix}NAME{other.mask_suffix}" for other in found.further_kinds]
-        notes.append(f"other masks of the same images are passed over: {enumerated(others, 4)}")
+    if matched.further_kinds:
+        passed_over = [
+            f"{kind.mask_prefix}NAME{kind.mask_suffix}" for kind in matched.further_kinds
+        ]
+        notes.append(
+            f"other masks of the same images are passed over: {enumerated(passed_over, 4)}"
+        )
     if names.folders:
         pairs = enumerated([f"{ours}/ are for {theirs}/" for ours, theirs in names.folders], 3)
         notes.append(f"masks in {pairs}")

@@ -175,7 +175,7 @@ def _is_image(name: str) -> bool:
 
 def _local(folder: str) -> LocalNames:
     images: list[str] = []
-    others: list[str] = []
+    other_files: list[str] = []
     folders: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -186,12 +186,12 @@ def _local(folder: str) -> LocalNames:
                 if entry.is_dir():
                     folders.append(entry.path)
                 elif not _is_image(name):
-                    others.append(name)
+                    other_files.append(name)
                 elif len(images) < MOST_IMAGES:
                     images.append(name)
     except OSError:
         pass  # reported by the listing of the images
-    return LocalNames(tuple(sorted(images)), tuple(sorted(others)), tuple(sorted(folders)))
+    return LocalNames(tuple(sorted(images)), tuple(sorted(other_files)), tuple(sorted(folders)))
 
 
 def _remote(folder: str) -> LocalNames:

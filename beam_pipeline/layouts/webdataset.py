@@ -84,8 +84,8 @@ class _Sample:
         try:
             fields = _fields(extension, entry, read)
         except (OSError, ValueError, RecursionError) as error:
-            what = (isinstance(error, OSError) and error.strerror) or error
-            self.problem = self.problem or f"its .{extension} cannot be used: {what}"
+            problem = (isinstance(error, OSError) and error.strerror) or error
+            self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
             return
         ours = (CLASS_COLUMN, CAPTION_COLUMN) if extension == FIELDS else ()
         for name, value in fields.items():
@@ -212,18 +212,20 @@ def _one_image(key: str, sample: _Sample, uri: str) -> tuple[ImageRef | None, Se
         )
         letter = image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
         return None, [letter]
-    found = [image for image in sample.images if "." not in image[0]] or sample.images
-    if len(found) == 1:
-        image = found[0][1]
+    candidates = [image for image in sample.images if "." not in image[0]] or sample.images
+    if len(candidates) == 1:
+        image = candidates[0][1]
         return (image, ()) if isinstance(image, ImageRef) else (None, [image])
-    extensions = sorted({extension for extension, _ in found})
-    reason, message = Reason.DUPLICATE_KEY, f"its archive holds this path {len(found)} times"
+    extensions = sorted({extension for extension, _ in candidates})
+    reason, message = Reason.DUPLICATE_KEY, f"its archive holds this path {len(candidates)} times"
     if len(extensions) > 1:
         reason = Reason.AMBIGUOUS_KEY
-        message = f"the sample has {len(found)} images, .{', .'.join(extensions)}; expected one"
+        message = (
+            f"the sample has {len(candidates)} images, .{', .'.join(extensions)}; expected one"
+        )
     return None, [
         _letter(Stage.JOIN, image, reason, message) if isinstance(image, ImageRef) else image
-        for _, image in found
+        for _, image in candidates
     ]
 
 
@@ -245,8 +247,8 @@ class WebDataset:
         """Archives, the first of which contains a .cls, .txt or .json beside an image."""
         if options.labels or not all(path.strip() for path in options.images):
             return ""
-        archives, others = archive_roots(options.images)
-        if others or not archives:
+        archives, unusable = archive_roots(options.images)
+        if unusable or not archives:
             return ""
         root, images, labels = archives[0], {}, {}
         with OpenedArchive(root) as archive:
@@ -273,9 +275,9 @@ class WebDataset:
             raise UsageError(
                 f"--layout {self.name} takes labels from beside the images; leave out --labels"
             )
-        archives, others = archive_roots(options.images)
-        if others or not archives:
-            typed = ", ".join(others) or "nothing"
+        archives, unusable = archive_roots(options.images)
+        if unusable or not archives:
+            typed = ", ".join(unusable) or "nothing"
             raise UsageError(f"--layout {self.name} reads archives (.tar, .zip), not {typed}")
         rows, ignored = _beginnings(archives)
         if not rows:

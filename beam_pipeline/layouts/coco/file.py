@@ -351,8 +351,8 @@ def opened(uri: str) -> Iterator[BinaryIO]:
         with files.open_input(uri) as file:
             yield file
     except OSError as error:
-        what = f"--labels {uri} cannot be read: {error.strerror or error}"
-        raise LabelTableError(what) from error
+        problem = f"--labels {uri} cannot be read: {error.strerror or error}"
+        raise LabelTableError(problem) from error
 
 
 def read_lists(
