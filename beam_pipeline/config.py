@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
-from beam_pipeline.core.dataset.names import TEMPORARY_SUFFIX_BYTES
+from beam_pipeline.core.dataset.names import POINTER_NAME, TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group_by
@@ -44,6 +44,9 @@ from beam_pipeline.storage.read_ahead import (
 from beam_pipeline.work.planning import DigestSource
 from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writing import EncodingOptions
+
+LATEST = "latest:"
+"""Before a folder of data sets, in --reuse: its newest one."""
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options in which a data set may differ from the one whose shards it reuses."""
@@ -184,6 +187,13 @@ class ConvertConfig:
         engine = EngineOptions(shuffle=self.options.engine.shuffle)
         reported = dataclasses.replace(self.options, output=output, engine=engine)
         return without_secrets(self.made_by or reported.command(**self.shown_inputs))
+
+    @property
+    def pointer(self) -> str:
+        """The file that names the newest data set of a folder; empty if --reuse names no folder that the output is in."""
+        above, typed = self.output.rpartition("/")[0], self.options.output.reuse
+        is_in = typed.startswith(LATEST) and files.canonical(typed.removeprefix(LATEST)) == above
+        return files.join(above, POINTER_NAME) if is_in else ""
 
     @property
     def uris(self) -> tuple[str, ...]:

@@ -106,6 +106,7 @@ def build_pipeline(
             card=not options.output.no_card,
             report_of=None if options.output.no_report else config.command,
             roles=config.source.roles,
+            pointer=config.pointer,
         ),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
         changes=written[CHANGES] if config.earlier else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from beam_pipeline.config import SETTLED_BY_REUSE, ConvertConfig
+from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import receipt_name
@@ -15,7 +15,6 @@ from beam_pipeline.work.incomplete_folder import EarlierRun
 from beam_pipeline.work.output_folder import read_earlier, without_options
 from beam_pipeline.work.receipts import EarlierDataSet, receipts_there
 
-LATEST = "latest:"
 _OF_OTHERS = ("features.", "columns ")
 """Recorded values that follow from options and label files."""
 

@@ -118,7 +118,7 @@ def test_every_command_of_the_page_on_growing_runs(tmp_path: Path) -> None:
             printed = run_shell(block, tmp_path).stdout.replace(f"{tmp_path}/", "")
         elif not language:
             assert block in printed
-    assert os.listdir(tmp_path / "sets") == ["2026-11-24"]
+    assert sorted(os.listdir(tmp_path / "sets")) == ["2026-11-24", "latest"]
     (code,) = (block for language, block in blocks if language == "python")
     more = "beam-tfrecord convert --images beam-tfrecord-demo/images --output more"
     run_shell(f"{more} --labels beam-tfrecord-demo/labels.csv --classes sets/2026-11-24", tmp_path)

@@ -111,7 +111,7 @@ class OutputOptions(OptionGroup):
         common=True,
         metavar="DIR",
         help="earlier data set whose unchanged shards are linked or copied instead of written; "
-        "latest:FOLDER takes the newest complete one in a folder",
+        "latest:FOLDER takes the newest complete one in a folder, whose file `latest` then names this one",
     )
     resume: bool = option(
         False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from beam_pipeline.core.dataset.manifest import (
     parse_manifest,
 )
 from beam_pipeline.core.dataset.names import (
+    INCOMPLETE_FOLDER,
     MOST_IN_ONE,
     REPORT_NAME,
     WRITING_NAME,
@@ -179,6 +181,7 @@ class DatasetFinisher:
       most_dead_letters: the most that one file lists; more are written in parts.
       report_of: the command that `report.html` shows; None to write no report.
       roles: what each part of the input is used for, for the manifest.
+      pointer: a file beside the output folder that is to name it when it is complete; empty for none.
     """
 
     output_folder: str
@@ -191,6 +194,7 @@ class DatasetFinisher:
     most_dead_letters: int = MOST_IN_ONE
     report_of: str | None = None
     roles: Sequence[RoleRow] = ()
+    pointer: str = ""
 
     def finish(self, plan: Plan, reports: Reports) -> bool:
         """Finishes a run, or notes in the output folder why the data set is not complete.
@@ -318,8 +322,27 @@ class DatasetFinisher:
                     files.delete(folder, [MANIFEST_NAME])
                 raise
         delete_incomplete(folder)
+        if self.pointer:
+            try:
+                self._point()
+            except (OSError, ConversionError) as error:  # the data set is complete all the same
+                logging.getLogger(__name__).warning("%s cannot be written: %s", self.pointer, error)
         if MANIFEST_NAME not in there:
             logging.getLogger(__name__).info(COMMITTED, folder)
+
+    def _point(self) -> None:
+        """Names the data set as the newest beside it, unless a newer one is named."""
+        above, _, own = self.output_folder.rpartition("/")
+        named = (files.read_if_there(self.pointer) or b"").decode(errors="replace").strip()
+        manifests = [
+            files.join(above, name, MANIFEST_NAME) for name in (posixpath.basename(named), own)
+        ]
+        if named and files.exists(manifests[0]):
+            versions = [files.version_of(uri) for uri in manifests]
+            if versions[0] >= versions[1]:
+                return
+        files.write_bytes(self.pointer, f"{own}\n".encode())
+        files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
         self,

@@ -450,8 +450,12 @@ def test_the_newest_complete_data_set_is_found(
     shutil.copytree(sets / "2", sets / "4")
     (sets / "4" / "manifest.json").unlink()
     os.utime(sets / "1" / "manifest.json", ns=(0, 0))
+    assert (sets / "latest").read_text() == "2\n"
     assert convert(*argv, "--output", f"{sets}/5") == 0
     assert changes_of(sets / "5")["since"] == f"{sets}/2"
+    assert convert(*argv, "--output", f"{sets}/2", "--resume") == 0
+    assert (sets / "latest").read_text() == "5\n"
+    assert sorted(os.listdir(sets)) == [*"12345", "latest"]
     assert convert(*argv, "--output", f"{sets}/5", "--resume") == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{sets}/5 is up to date")
 

@@ -129,6 +129,7 @@ def test_unchanged_shards_are_copied_by_the_service(cloud: Store, tmp_path: Path
     reused = contents(cloud, "sets/22/")
     changes = json.loads(reused.pop("changes.json"))
     assert changes["since"] == f"{cloud.uri}/sets/21"
+    assert cloud.get("sets/latest") == b"22\n"
     assert changes["samples"] == {"added": 0, "removed": 0, "changed": 1, "relabelled": 0}
     assert changes["shards"] == {"reused": 5, "written": 1}
     assert sum(map(cloud.is_copy, log)) == 5

@@ -33,6 +33,9 @@ MANIFEST_NAME = "manifest.json"
 REPORT_NAME = "report.html"
 """What a data set contains, for people."""
 
+POINTER_NAME = "latest"
+"""In a folder of data sets: the name of the newest one."""
+
 INCOMPLETE_FOLDER = ".incomplete"
 """Inside the output folder: files that are not, or no longer, part of a data set."""
 
