@@ -23,7 +23,7 @@ _Undo = Callable[[], object]
 _Specs = tuple[set[Any], set[Any]]
 
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
-_MOST_SPECS = 1024  # kinds of DoFns; a program of its own may run other jobs as well
+_MOST_SPECS = 1024  # kinds of DoFns; a user's program may run other jobs as well
 _DATA_PLANE = "apache_beam.runners.worker.data_plane"
 _SUBPROCESS_SERVER = "apache_beam.utils.subprocess_server"
 _ASK_FOR_IPYTHON = (

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 failed, 2 wrong usage, 75 worth running again later.
 
     Args:
-      argv: the arguments; those of the process if None.
+      argv: the arguments; the process's own if None.
     """
     try:
         sound = _run(list(sys.argv[1:] if argv is None else argv))

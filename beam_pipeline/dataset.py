@@ -263,7 +263,7 @@ class Dataset:
         return fingerprint(self.shards(split))
 
     def load(self, split: str = DEFAULT_SPLIT, **options: Any) -> Any:
-        """Reads a split with tf.data; the options are those of `beam_pipeline.load`."""
+        """Reads a split with tf.data; it takes the options of `beam_pipeline.load`."""
         from beam_pipeline import load  # imports TensorFlow, which takes seconds
 
         return load(self.path, split, **options)

@@ -40,7 +40,7 @@ _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts 
 
 
 def beam_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """A parser of all options that Beam knows, with those of the engine that an option names.
+    """A parser of all options of Beam and of the engine that an option names.
 
     Args:
       argv: Beam's options.
@@ -137,7 +137,7 @@ class Run:
             raise
 
     def _written(self, build: Build, job: str) -> None:
-        """Runs the job that writes; what Beam's own sink leaves behind is removed."""
+        """Runs the job that writes; leftovers of Beam's own sink are removed."""
         folder = self.config.output
         try:
             at_once = self.config.options.engine.writers is not None

@@ -1,6 +1,6 @@
 """Makes a command that runs once start and end sooner. Every such trick of the program is in this file.
 
-A program of its own calls `run`; the command line puts its import of Beam into `importing_beam`. In a
+A separate program calls `run`; the command line puts its import of Beam into `importing_beam`. In a
 program that imports this package, neither changes anything but what Beam logs while it is imported.
 
 Measured with `beam-tfrecord convert` of ten images as whole processes, medians of 11 runs on two busy cores: without
@@ -130,7 +130,7 @@ def check_limits() -> None:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tells whether an error, or one behind it, means that memory or threads have run out."""
+    """Tells whether an error, or its cause, means that memory or threads have run out."""
     return any(
         isinstance(behind, MemoryError)
         or getattr(behind, "errno", 0) == errno.ENOMEM

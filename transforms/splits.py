@@ -83,7 +83,7 @@ class AssignSplits(beam.PTransform):
     def _boundaries(
         self, samples: beam.PCollection[SampleBatch], classes: AsSingleton, strata: _Strata
     ) -> beam.PCollection[tuple[str, Sequence[Rank]]]:
-        """(class, the rank of the first sample behind each of its cuts)."""
+        """(class, the rank of the first sample after each of its cuts)."""
         histograms = beam.FlatMap(strata.histograms, classes)
         cuts = AsDict(
             samples
@@ -162,7 +162,7 @@ class _Strata:
     def boundaries(
         self, item: tuple[str, Iterable[bytes]], cuts: _Cuts
     ) -> tuple[str, Sequence[Rank]]:
-        """(stratum, the rank of the first sample behind each cut), of the packed candidates."""
+        """(stratum, the rank of the first sample after each cut), of the packed candidates."""
         stratum, parts = item
         ranks = itertools.chain.from_iterable(unpack(Rank, part) for part in parts)
         return stratum, find_boundaries(cuts[stratum], ranks)

@@ -34,7 +34,7 @@ _MOST_KEPT_BYTES = 256 << 20  # 256 MiB of examples to show
 
 
 def _show_key(source: Source, key: str, to: str) -> bool:
-    """Shows the sample of a key, or states that there is none."""
+    """Shows the sample of a key, or reports that it is missing."""
     example = find(source, key)
     if example is None:
         places = [file.uri.rpartition("/")[2] for file in files_for(source, key)]

@@ -101,7 +101,7 @@ def check_shards(folder: str, manifest: Manifest) -> Iterator[CheckedShard]:
                 entry,
                 faults,
                 infos[0] if infos else None,
-                # A folder without any receipt is that of --shuffle=records, or they were removed.
+                # --shuffle=records wrote a folder without any receipt, or they were removed.
                 [*_receipt_faults(folder, split, entry, manifest)] if receipts else (),
                 _sharing(folder, entry.path) if faults and not is_remote(folder) else "",
             )

@@ -12,7 +12,7 @@ ConversionError
 ├── ListingError             part of the input cannot be listed, so samples would be lost unnoticed
 ├── NothingJoinedError       no image has a label
 ├── NothingLeftError         every image is left out by a filter
-├── UnknownClassError        a class is not among those of --classes, with --classes_only
+├── UnknownClassError        a class is not in --classes, with --classes_only
 ├── DuplicateImagesError     images have the same bytes, with --duplicates error
 ├── TooManyBadSamplesError   more bad samples than --max_bad_fraction allows
 ├── LostSamplesError         samples do not add up: a fault of the program or the runner
@@ -115,7 +115,7 @@ class NothingLeftError(ConversionError):
 
 
 class UnknownClassError(ConversionError):
-    """A class is not among those of --classes, and --classes_only allows no other."""
+    """A class is not in --classes, and --classes_only allows no other."""
 
 
 class DuplicateImagesError(ConversionError):

@@ -46,7 +46,7 @@ class JsonFile:
     Args:
       file: open at its beginning.
       piece: bytes to read at once.
-      encoding: of the file; a byte order mark is none of its text.
+      encoding: of the file; a byte order mark is not part of its text.
       errors: what happens to bytes that are not of the encoding, as `bytes.decode` has it.
       parse_float: of numbers with a point or an exponent, as `json.load` has it.
     """

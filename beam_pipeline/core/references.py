@@ -98,7 +98,7 @@ class SampleRef(NamedTuple):
       labels: one value per column of the schema, in the schema's order.
       offset: the image's position in a file of several images, in bytes; -1 if the file is the
         image.
-      origin: the label file; empty if there is none, or several.
+      origin: the label file; empty without one, or with several.
       version: the file's, like in its `ImageRef`.
       claimed_size: the image's size in the label file; None if it gives none.
       digest: of the image's bytes, while duplicates are looked for; else empty.

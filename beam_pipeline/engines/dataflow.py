@@ -262,12 +262,12 @@ def _is_shipped(setup: SetupOptions, workers: WorkerOptions, packages: list[str]
 
 
 def _status(error: Exception) -> int | None:
-    """The status of an answer of Google's services; None for another error."""
+    """The status of a Google service's answer; None for another error."""
     return getattr(error, "status_code", None) or getattr(error, "code", None)
 
 
 def _advice(error: Exception) -> str:
-    """What to do about an answer of Google's services, by its status; empty for most."""
+    """What to do about a Google service's answer, by its status; empty for most."""
     status = _status(error)
     advice = {
         401: "Run `gcloud auth application-default login`",

@@ -176,7 +176,7 @@ def jobs_of(master: str, output: str) -> list[FlinkJob]:
 
 
 def _output_of(master: str, job_id: str) -> str:
-    """The output folder of a job; empty if it is none of ours."""
+    """The output folder of a job; empty if it is not ours."""
     try:
         config = _rest(master, f"jobs/{job_id}/config")["execution-config"]
         return str(config["user-config"].get(_OUTPUT_KEY, ""))
@@ -192,7 +192,7 @@ def _runs_elsewhere(options: PipelineOptions) -> bool:
 
 
 def _master(options: PipelineOptions) -> str:
-    """The address of the cluster's REST interface; empty if there is none, or it is not known."""
+    """The address of the cluster's REST interface; empty without one, or if it is unknown."""
     if options.view_as(PortableOptions).job_endpoint:
         return ""
     master: str = options.view_as(FlinkRunnerOptions).flink_master

@@ -87,7 +87,7 @@ def _fork_on_request(requests: socket.socket) -> NoReturn:
 
 
 def _become_worker(requests: socket.socket, environment: Mapping[str, str]) -> NoReturn:
-    """Leaves the template behind, and works."""
+    """Leaves the template process, and works."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         requests.close()

@@ -52,7 +52,7 @@ def bare_pixels_of(features: Features) -> tuple[str, bytes, int, int] | None:
 
 
 def _picture_of(features: Features) -> Image.Image | None:
-    """The image of an example in RGB, as large as a picture; None if there is none that can be decoded."""
+    """The image of an example in RGB, as large as a picture; None if it cannot be decoded."""
     if pixels := bare_pixels_of(features):
         from PIL import Image  # an example need not have an image
 

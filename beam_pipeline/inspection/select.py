@@ -71,7 +71,7 @@ class Condition:
         An example without the feature, or without values of it, matches no condition.
 
         Raises:
-          UsageError: the feature contains numbers and the value is none.
+          UsageError: the feature contains numbers and the value is not a number.
         """
         feature = features.get(self.feature)
         if feature is None or not len(feature.values):
@@ -100,7 +100,7 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     """Reads a where-expression; all of its conditions have to hold.
 
     Raises:
-      UsageError: it is none; the message tells what was found and what was expected.
+      UsageError: it is invalid; the message tells what was found and expected.
     """
     if len(text) > _MOST_CHARACTERS:
         raise UsageError(f"--where has {len(text)} characters; expected {_MOST_CHARACTERS} at most")

@@ -77,7 +77,7 @@ def split_rows(source: Source, figures: Figures, *, filtered: bool, whole: bool)
 
 
 def class_rows(source: Source, figures: Figures, *, filtered: bool) -> Table:
-    """A row for each class: those of the manifest in order of id, others by their number of examples.
+    """A row for each class: the manifest's in order of id, others by their number of examples.
 
     Args:
       source: the files.

@@ -1,4 +1,4 @@
-"""The files that `inspect` reads: those of a data set of ours, or any TFRecord files.
+"""The files that `inspect` reads: one of our data sets, or any TFRecord files.
 
 A file may come from anywhere. A record may have `MOST_RECORD_BYTES`, and a compressed file is inflated
 piece by piece.
@@ -60,7 +60,7 @@ class Source:
 
     Attributes:
       name: the folder or files, for people.
-      files: the files of records, those of one split together.
+      files: the files of records, grouped by split.
       naming: the features that name samples and classes.
       folder: the folder of a data set of ours; else empty.
       manifest: its manifest; else None.
@@ -153,7 +153,7 @@ def _data_set(folder: str) -> Source:
 
 
 def _files_of(uri: str) -> Iterator[RecordFile]:
-    """The files of records that a path names: a file, the files in a folder, or those of a glob.
+    """The files of records that a path names: a file, the files in a folder, or the matches of a glob.
 
     Raises:
       UsageError: there are none.
@@ -223,7 +223,7 @@ _DEFLATE = 8  # the only method of zlib
 
 
 def compression_of(head: bytes) -> str:
-    """The compression of a TFRecord file by its first bytes: "none", "gzip" or "zlib"; empty if it is none.
+    """The compression of a TFRecord file by its first bytes: "none", "gzip" or "zlib"; empty for other files.
 
     An empty file is a TFRecord file without records.
     """

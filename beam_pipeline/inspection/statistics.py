@@ -33,7 +33,7 @@ CLASS_IDS = (
     "image/label",
     "class/label",
 )
-"""Features that contain classes, ours and those of other writers, the usual ones first."""
+"""Features that contain classes, ours and other writers', the usual ones first."""
 
 KEYS = (
     "image/source_id",

@@ -245,7 +245,7 @@ class Captions:
     with_fields: list[str] = field(default_factory=list)
 
     def add(self, folder: str, names: Sequence[str], images: Collection[str]) -> None:
-        """Adds those of a folder.
+        """Adds a folder's.
 
         Args:
           folder: its URI.
@@ -268,7 +268,7 @@ class Captions:
 
     @property
     def second_ending(self) -> str:
-        """The other ending, if half of the images or more have captions of that one, too; else empty."""
+        """The other ending, if half of the images or more have captions of that one as well; else empty."""
         (second,) = (ending for ending in TEXTS if ending != (self.ending or TEXTS[0]))
         return second if 2 * len(self.uris[second]) >= self.images > 0 else ""
 
@@ -331,7 +331,7 @@ def _are_numbers(uri: str) -> bool | None:
 
 
 def _has_other_labels(root: str) -> bool:
-    """True if files in a folder or near it may be labels of the images, too."""
+    """True if files in a folder or near it may also be labels of the images."""
     here = look(root)
     inside = tree(here)
     around = [*look(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]

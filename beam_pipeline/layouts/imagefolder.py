@@ -1,6 +1,6 @@
 """Hugging Face's image folders: `metadata.csv`, `metadata.jsonl` or `metadata.parquet` among the images.
 
-The file is in the images' folder or in that of each split, as `train/metadata.jsonl`. Its column
+The file is in the images' folder or in each split's, such as `train/metadata.jsonl`. Its column
 `file_name` names images relative to it; all other columns are labels. Source:
 https://huggingface.co/docs/datasets/image_dataset
 """

@@ -68,7 +68,7 @@ class Kitti:
         )
 
     def open(self, options: SourceOptions) -> Source:
-        """Finds the folder of the images and that of their labels.
+        """Finds the folders of the images and of their labels.
 
         Raises:
           UsageError: one of the two is missing, or there are no label files.

@@ -93,7 +93,7 @@ class Place(NamedTuple):
     Attributes:
       labels: its URI.
       images: URI of the folder of their images; if it is empty, images are named by their path below
-        their root, which is that of the label file below `labels`.
+        their root, like the label file's below `labels`.
       bare: True to name images without their folders.
     """
 
@@ -248,7 +248,7 @@ class SplitLists(NamedTuple):
         """Notes on names in lists without a label file, and on label files in no list.
 
         Args:
-          names: those of all label files, without extension.
+          names: of all label files, without extension.
           kind: a description of these files.
           folder: the folder of the lists, for the message.
         """

@@ -42,8 +42,8 @@ class SourceOptions:
 
     Attributes:
       images: paths, folders and globs of --images, as typed.
-      labels: those of --labels.
-      masks: those of --masks.
+      labels: from --labels.
+      masks: from --masks.
       mask_colors: file of --mask_colors, or empty.
       key_column, label_column: names of columns, or empty.
       columns: column -> type name of --columns.

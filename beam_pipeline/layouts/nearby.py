@@ -170,7 +170,7 @@ class TableLook(NamedTuple):
 
     @property
     def is_of_colours(self) -> bool:
-        """True for classes and their colours in masks, as CamVid's `class_dict.csv`."""
+        """True for classes and their colours in masks, such as CamVid's `class_dict.csv`."""
         names = {name.lower() for name in self.columns}
         return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
 
@@ -181,7 +181,7 @@ class TableLook(NamedTuple):
         match `1.jpg` by chance.
 
         Args:
-          folder: the folder; names may be relative to it or to that of the table.
+          folder: the folder; names may be relative to it or to the table's.
           by_file_name: True if names may be file names in any folder below, such as paths from another machine.
         """
         anywhere = [below.path for below in tree(look(folder))] if by_file_name else []

@@ -228,7 +228,7 @@ def _is_deep(value: Any) -> bool:
 def _numbering(
     options: SourceOptions, schema: LabelSchema, classes: Mapping[str, tuple[str, ...]]
 ) -> ClassNumbering:
-    """The ids that the file gives its classes; without names of classes, those of a table."""
+    """The ids that the file gives its classes; without names of classes, a table's."""
     column = schema.columns[0].name if schema.has_label else ""
     if schema.objects:
         column = f"{OBJECTS_COLUMN}.{schema.objects.categories}"

@@ -208,7 +208,7 @@ def split_questions(parquet: Sequence[ParquetFile]) -> Iterator[Question]:
 
 
 ROW = "(row)"
-"""The column of keys that rows get beside those of the file."""
+"""The column of keys that rows get beside the file's own."""
 
 _BATCH_BYTES = 4 << 20  # 4 MiB of a file's rows at a time
 _MOST_ROWS = 1024

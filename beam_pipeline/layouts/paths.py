@@ -127,7 +127,7 @@ _EXAMPLES = 2
 
 
 def expanded(paths: Sequence[str]) -> tuple[str, ...]:
-    """Paths with their brace patterns expanded; a path that exists as it stands is none.
+    """Paths with their brace patterns expanded; a path that exists literally is not a pattern.
 
     Raises:
       UsageError: a pattern represents too many paths.

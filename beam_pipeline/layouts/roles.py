@@ -90,7 +90,7 @@ def roles_of(source: Source) -> tuple[RoleRow, ...]:
     """The rows of the table of roles.
 
     Args:
-      source: the images and labels; its own roles are those of the columns of tables.
+      source: the images and labels; its own roles are the roles of tables' columns.
     """
     images, labels = _Tree(), _Tree()
     for root in source.roots:

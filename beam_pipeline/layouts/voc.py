@@ -278,7 +278,7 @@ _DEEPEST = 4  # annotation/object/bndbox/xmin
 def parse_annotation(data: bytes) -> ImageLabels:
     """Parses an annotation. Boxes are in pixels, as written.
 
-    The size is that of `<size>`; None if it has none, or 0, which many tools write.
+    The size comes from `<size>`; None if it is missing or 0, which many tools write.
 
     Raises:
       BadLabelError: it is broken XML, has a document type, or an object is not VOC's.

@@ -299,7 +299,7 @@ class LineFormat(LabelFormat):
     """The format of the lines of all label files.
 
     Attributes:
-      task: one of YOLO's tasks.
+      task: a YOLO task.
       names: class id -> name; empty if no file names them, so that the ids serve as names.
       keypoints: key points per object.
       dimensions: values per key point: 2, or 3 with its visibility.
@@ -342,7 +342,7 @@ class LineFormat(LabelFormat):
         return ImageLabels(tuple(values) or self.nothing)
 
     def _object(self, fields: Sequence[bytes], line: int) -> tuple[Any, ...]:
-        """Returns the values of one object, in the order of the columns; those of points are lists."""
+        """Returns the values of one object, in the order of the columns; points are lists."""
         self._check_length(len(fields))
         name = self._class(fields[0])
         numbers = [_number(field) for field in fields[1:]]

@@ -342,7 +342,7 @@ def _is_list(uri: str) -> bool:
 def _listed_image(line: str, bases: Sequence[str]) -> str:
     """Returns the URI of an image in a list file; empty if it does not exist.
 
-    Paths are relative to the list's folder or the data set's. Darknet's lists and those of other
+    Paths are relative to the list's folder or the data set's. Darknet's lists and other
     machines begin with folders above these, which are removed one by one.
     """
     if is_remote(line):

@@ -275,7 +275,7 @@ def scaled_side(side: int) -> int:
     """The pixels that a JPEG is decoded to at least, to be resized to that many.
 
     libjpeg's scaling weighs pixels otherwise than resizing does. Measured on photographs, the result
-    differs from that of full decoding by 0.4 to 0.8 % of the range if half as many pixels remain to be
+    differs from full decoding by 0.4 to 0.8 % of the range if half as many pixels remain to be
     taken away, and by 1 % or more if none do.
     """
     return -(-3 * side // 2)

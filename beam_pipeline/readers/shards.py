@@ -184,7 +184,7 @@ class Records:
         return records[0]
 
     def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
-        """Reads several records in their order; those of a bucket in parallel. Raises as `read`."""
+        """Reads several records in their order; from a bucket in parallel. Raises as `read`."""
         if len(places) < 2 or not self._remote:
             return map(self.read, places)
         with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:

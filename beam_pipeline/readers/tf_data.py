@@ -104,7 +104,7 @@ def load(
     - boxes: {"boxes": float32 [n, 4], ymin, xmin, ymax, xmax from 0 to 1; "classes": int64 [n]};
       the classes are also there as "labels", as Keras names them;
     - a class: int64 [], the stored id, which counts from `--label_base`;
-    - several classes: float32 [number of classes], 1 for those of the image, in the order of
+    - several classes: float32 [number of classes], 1 for the image's, in the order of
       `class_names`;
     - a number, or a fixed number of them: float32 [] or [n].
 
@@ -154,7 +154,7 @@ def load(
         resizes it to `image_size`. Only that part of a JPEG is decoded. Each pass has other crops; a
         `seed` gives the same ones in every run. Not for data sets with boxes or masks.
       filter: called as filter(features) on each example before its image is decoded; returns a
-        boolean tensor, False to leave the example out. The features are those of `feature_spec`
+        boolean tensor, False to leave the example out. The features are the ones of `feature_spec`
         without image and mask. The data set has no length then.
       cache: True to keep the decoded, resized samples of the first pass in memory, or the path of
         local files to keep them in; later passes read no shards and decode nothing.

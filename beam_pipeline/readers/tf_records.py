@@ -20,7 +20,7 @@ from beam_pipeline.readers.shards import records_of_shard
 
 SHARDS_AT_ONCE = 16  # not the number of cores, so that a seed gives the same order on every machine
 _TENSORFLOW_SCHEMES = frozenset({"", "gs", "hdfs", "viewfs", "har"})
-_RECORDS_A_TURN = 16  # records of one shard before those of the next
+_RECORDS_A_TURN = 16  # records of one shard before the next
 
 
 def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
@@ -148,7 +148,7 @@ class Reader(NamedTuple):
       spec: the features to parse.
       read: makes the element from the parsed features.
       ragged: True if elements differ in length.
-      named_twice: True if elements get their classes as "labels", too, after `augment`.
+      named_twice: True if elements also get their classes as "labels", after `augment`.
     """
 
     spec: dict[str, Any]

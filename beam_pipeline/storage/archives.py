@@ -87,7 +87,7 @@ class MemberFilter:
         return self._names.lists(entry.name)
 
     def reference(self, entry: Entry, version: int) -> ImageRef | DeadLetter:
-        """Returns the reference to an image, or why there is none."""
+        """Returns the reference to an image, or why it is missing."""
         key = self._archive.key(entry.name)
         reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
         if not is_utf8(entry.name):

@@ -148,7 +148,7 @@ class FileSystem(ABC):
 
         Raises:
           BucketError: the bucket does not exist or may not be listed.
-          Exception: an error of Beam's file systems.
+          Exception: an error of a Beam file system.
         """
 
     def list_folder(self, folder: str) -> list[str]:
@@ -182,7 +182,7 @@ class FileSystem(ABC):
     def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
         """Returns the first name of a range, with one request; None if the range is empty.
 
-        The arguments are those of `list_range`. An object that stands for a folder counts.
+        It takes the arguments of `list_range`. An object that represents a folder counts.
         """
         raise NotImplementedError
 

@@ -76,7 +76,7 @@ class BeamFileSystem(FileSystem):
             raw: Any = systems.open(uri, compression_type=_UNCOMPRESSED)
         except OSError:
             raise
-        except Exception as error:  # each of Beam's file systems raises its own client's errors
+        except Exception as error:  # each Beam file system raises its own client's errors
             raise OSError(errno.EIO, f"{type(error).__name__}: {error}", uri) from error
         return io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
 

@@ -103,7 +103,7 @@ def find_key_ranges(
 
     Args:
       first: returns the first name at or after its first argument and before its second, where an
-        empty string means no limit, among the names with the prefix; None if there is none.
+        empty string means no limit, among the names with the prefix, or None.
       wanted: the approximate number of ranges; fewer if there are fewer names, at most twice as
         many.
       prefix: the common prefix of all names.
@@ -215,7 +215,7 @@ class _Part:
 
     @property
     def _between(self) -> int:
-        """The code point at index `same` to cut at; 0 if there is none."""
+        """The code point at index `same` to cut at, or 0."""
         low = ord(self.name[self.same])
         kind = bisect_right(_BOUNDARIES, low)
         if kind < len(_BOUNDARIES) and _BOUNDARIES[kind] < self.beyond:

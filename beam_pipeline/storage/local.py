@@ -142,7 +142,7 @@ class LocalFiles(FileSystem):
             return False
 
     def is_older(self, uri: str, size: int, later: str) -> bool:
-        """Compares the times of the last change; a pipe or folder is none. Raises FileNotFoundError."""
+        """Compares the times of the last change; a pipe or folder has changed. Raises FileNotFoundError."""
         status = os.stat(uri)
         if status.st_size != size or not stat.S_ISREG(status.st_mode):
             return False

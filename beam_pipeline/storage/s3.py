@@ -101,7 +101,7 @@ def _is_endpoint(url: str) -> bool:
     try:
         parts = urlsplit(url)
         has_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
     return bool(has_server) and url.isascii() and url.isprintable() and " " not in url
 

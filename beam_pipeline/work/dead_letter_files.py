@@ -85,7 +85,7 @@ def write_parts(
 
     Args:
       folder: the output folder.
-      names: of all parts; if there is none, nothing is written.
+      names: of all parts; without any, nothing is written.
       dead_letters: sorted.
 
     Raises:

@@ -177,7 +177,7 @@ def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
 
 
 def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
-    """The error that a job in this folder noted when it ended, if it did; not that of another job.
+    """The error that a job in this folder noted when it ended, if it did; never another job's.
 
     A data set that was complete before the run still is, and its note is removed.
     """

@@ -174,7 +174,7 @@ class Labelling:
 
     @cached_property
     def class_column(self) -> int | None:
-        """Index of the class among a sample's labels; None if there is none."""
+        """Index of the class among a sample's labels, or None."""
         return class_column(self.columns)
 
     @cached_property
@@ -240,7 +240,7 @@ def label_images(
     Args:
       parts: the images, packed.
       names: how names say labels; None if folders say the class.
-      labelling: what becomes of them then.
+      labelling: what happens to them then.
       may_repeat: whether two images may have the same key.
     """
     images = join_columns(parts)
@@ -287,7 +287,7 @@ def join_parts(
       images: packed, in parts.
       rows: packed, in parts.
       merger: makes one row of all that name the same image.
-      labelling: what becomes of the samples.
+      labelling: what happens to the samples.
     """
     joined = join_bucket(join_columns(images), join_columns(rows), merger, labelling.keep)
     return labelling.of(joined)

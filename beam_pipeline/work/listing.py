@@ -231,7 +231,7 @@ class _Elsewhere:
             yield from self._submit(parts)
 
     def rest(self, folders: Sequence[Subfolder]) -> Iterator[Outcome]:
-        """Yields the other outcomes, and those of some folders. Raises ListingError."""
+        """Yields the other outcomes, and some folders'. Raises ListingError."""
         self._parts += folders
         while True:
             while self._parts:
@@ -541,5 +541,5 @@ def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
 def _found_in(root: ImageRoot) -> Iterator[FoundFile]:
     try:
         yield from files.list_files(root.uri)
-    except Exception as error:  # each filesystem of Beam's raises its own client's errors
+    except Exception as error:  # each Beam filesystem raises its own client's errors
         raise ListingError(f"{root.uri} cannot be listed: {error}") from error

@@ -36,7 +36,7 @@ SMALL = 1 << 14
 
 @dataclass
 class Outcome:
-    """What comes of some references.
+    """The result of some references.
 
     Attributes:
       main: the elements of the main output: batches, or (part, packed references).

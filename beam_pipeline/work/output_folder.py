@@ -64,7 +64,7 @@ def read_manifest(folder: str) -> Manifest:
     """The manifest of a complete data set, its entries checked.
 
     Raises:
-      ConversionError: there is none, or it cannot be read.
+      ConversionError: it is missing or cannot be read.
     """
     uri = files.join(folder, MANIFEST_NAME)
     try:
@@ -208,7 +208,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
 
 
 def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> None:
-    """Checks, within a job, that its shards do not come among those of another run.
+    """Checks, within a job, that its shards do not mix with another run's.
 
     A launcher has prepared the folder with `prepare_output`. A pipeline without one learns of an earlier
     run here, before its first shard.

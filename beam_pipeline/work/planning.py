@@ -155,7 +155,7 @@ class Planning:
       request: what the plan depends on beside the samples.
       output_folder: where the note goes.
       run: the name, seed, options and features, for the note.
-      resume: whether the shards must be those of an earlier run.
+      resume: whether the shards must match an earlier run's.
       writes: whether the shards will be written to this folder, so that its disk needs room.
       reuse: the data set whose shards may be taken.
       failures: tells whether the engine may run this again.

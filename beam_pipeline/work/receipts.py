@@ -39,7 +39,7 @@ from beam_pipeline.storage import files
 
 
 def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -> Receipt | None:
-    """The receipt of a shard; None if there is none.
+    """The receipt of a shard, or None.
 
     Args:
       folder: the output folder.
@@ -73,7 +73,7 @@ def read_record_sizes(folder: str, shard: str) -> Sequence[int]:
 
 
 def _read(folder: str, shard: str) -> tuple[str, bytes | None]:
-    """The URI and the content of a receipt; None if there is none. Raises ConversionError."""
+    """The URI and the content of a receipt, or None. Raises ConversionError."""
     uri = files.join(folder, receipt_name(shard))
     try:
         return uri, files.read_if_there(uri)
@@ -119,7 +119,7 @@ class EarlierDataSet:
       folder: its folder.
       shard_plan: its shards.
       classes: its classes and their ids, where these are kept.
-      seed: places its samples, and those of the conversion.
+      seed: places its samples, and the conversion's.
     """
 
     folder: str
@@ -168,11 +168,11 @@ class EarlierDataSet:
     def _receipt(
         self, spec: ShardSpec, inputs: ShardInputs | None = None
     ) -> tuple[Receipt | None, str]:
-        """A shard's receipt, or else a sentence on why there is none.
+        """A shard's receipt, or else a sentence on why it is missing.
 
         Args:
           spec: the shard.
-          inputs: of the shard to be written, which it may have, too.
+          inputs: of the shard to be written, which it may have as well.
         """
         expected = inputs if inputs and inputs.spec == spec else None
         try:
@@ -209,7 +209,7 @@ class EarlierShards:
       data_set: the earlier data set.
       inputs: of the shard that is to be written.
       receipts: of those shards.
-      reusable: the receipt of the one that would be written again as it is; None if there is none.
+      reusable: the receipt of the one that would be written again as it is, or None.
       notes: sentences for people about shards that cannot be reused, though nothing changed.
     """
 
@@ -259,7 +259,7 @@ class EarlierShards:
         """The fate of the shard as far as it is known before an image is read.
 
         An image that could not be used then, and has not changed since, is no sample now. The bytes
-        of a shard to write are those of its listed images.
+        of a shard to write come from its listed images.
         """
         if self.reusable:
             return self.fate(self.reusable)
@@ -270,6 +270,6 @@ class EarlierShards:
         return ShardFate(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
 
     def _compared(self, samples: Iterable[SampleRef]) -> SampleChanges:
-        """Compares samples with those of the earlier data set in the same range of hashes."""
+        """Compares samples with the earlier data set's in the same range of hashes."""
         before = samples_between(self.receipts, self.inputs.spec, KeyHasher(self.data_set.seed))
         return compare_samples(before, samples, file_labels(self.inputs.options))

@@ -88,7 +88,7 @@ def feature_entries(features: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Features as the manifest has them, given as such or as their kinds alone.
 
     Raises:
-      UsageError: a kind is none.
+      UsageError: a kind is unknown.
     """
     entries = {}
     for key, given in sorted(features.items()):

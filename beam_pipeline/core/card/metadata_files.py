@@ -1,7 +1,7 @@
 """Files about the data set for programs that do not read the manifest, made from the manifest.
 
 `labels.txt` and `label_map.pbtxt` name the classes. `dataset_info.json`, `features.json` and
-`<feature>.labels.txt` are those of TensorFlow Datasets: `tfds.builder_from_directory` reads names and
+`<feature>.labels.txt` are for TensorFlow Datasets: `tfds.builder_from_directory` reads names and
 lengths of the shards, and how to decode an example. Features keep their keys, slashes included, so an
 example is a flat dict. `schema.pbtxt` has the features of an example for TensorFlow Data Validation,
 Transform and TFX, as text:
@@ -252,7 +252,7 @@ def _lines(key: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterator[str]:
-    """The values of a class, or that they are images, whose statistics are not those of texts."""
+    """The values of a class, or that they are images, whose statistics differ from texts."""
     classes, kind = manifest.classes, feature.kind
     is_image = feature.pixels or (standard == ENCODED_KEY and not manifest.bare_pixels)
     if classes and standard in _CLASS_KEYS and kind == "int64":

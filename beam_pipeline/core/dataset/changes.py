@@ -134,7 +134,7 @@ def samples_between(
 
 
 def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
-    """The shards of another plan whose ranges of hashes meet that of a shard of the same split.
+    """The shards of another plan whose ranges of hashes overlap with a shard's of the same split.
 
     Shard 1 of 2 meets shards 2 and 3 of 4, and shards 1 and 2 of 3.
     """
@@ -147,7 +147,7 @@ def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
 
 
 class ShardFate(NamedTuple):
-    """The fate of a shard in a conversion that reuses those of an earlier data set.
+    """The fate of a shard in a conversion that reuses an earlier data set.
 
     Attributes:
       samples: the samples in its range of hashes that differ from the earlier data set's.

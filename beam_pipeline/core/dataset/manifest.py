@@ -316,7 +316,7 @@ def build_manifest(
       tally: the counts of all stages, to the last dead letter.
       shards: the figures of those that were written.
       recorded: what it records of the options.
-      totals: the sums over all shards; None for those of `shards`.
+      totals: the sums over all shards; None to sum over `shards`.
       dead_letter_files: the files that list dead letters.
     """
     totals = totals or Totals.of_shards(shards)

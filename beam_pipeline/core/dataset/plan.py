@@ -66,7 +66,7 @@ class Kept:
 
     Attributes:
       shards: split -> number of shards.
-      classes: (name, id) of its classes; empty where ids are those of the format, or typed.
+      classes: (name, id) of its classes; empty where the format or the user sets the ids.
     """
 
     shards: Mapping[str, int] = field(default_factory=dict)

@@ -239,7 +239,7 @@ def mostly_unlabelled(tally: Tally, option: str = "--labels") -> Refusal | None:
 
 
 def other_shards(then: ShardPlan, now: ShardPlan) -> Refusal:
-    """The refusal of a resumed run whose shards differ from those of the earlier run."""
+    """The refusal of a resumed run whose shards differ from the earlier run's."""
     before, after = dict(then.shards), dict(now.shards)
     differences = "; ".join(
         f"{split}: {counted(before.get(split, 0), 'shard')} then, {after.get(split, 0)} now"

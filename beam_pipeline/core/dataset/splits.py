@@ -2,7 +2,7 @@
 
 There are three ways to share samples out, and each gives the same splits on every machine:
 
-- `--splits` alone: a sample's split follows from the hash of its own key;
+- `--splits` alone: a sample's split follows from its key's hash;
 - `--split_by`: it follows from the hash of the sample's *group*, such as its patient, so that all
   samples of a group fall to one side;
 - `--stratify`: each *stratum*, which is the samples of one class, is put in the order of its hashes
@@ -105,7 +105,7 @@ def group_by(name: str, columns: Sequence[Column], layout: str) -> GroupBy | Non
 
 @dataclass(frozen=True)
 class SplitAssigner:
-    """Gives each sample its split, where its own hash or that of its group decides it.
+    """Gives each sample its split, where its own hash or its group's decides it.
 
     Attributes:
       fractions: the shares, or None to keep the split that folder or row named.
@@ -257,7 +257,7 @@ class Cut(NamedTuple):
     """The cuts of a stratum, as far as counts tell.
 
     Attributes:
-      prefix: of the first sample behind the cut.
+      prefix: of the first sample after the cut.
       position: its index among the samples of that prefix, in their order.
     """
 
@@ -266,7 +266,7 @@ class Cut(NamedTuple):
 
 
 def find_cuts(histogram: Mapping[int, int], counts: Sequence[int]) -> Sequence[Cut]:
-    """The cuts between splits. Behind the last sample there is none, so there may be fewer.
+    """The cuts between splits. The last sample is not followed by one, so there may be fewer.
 
     Args:
       histogram: prefix -> samples of the stratum.
@@ -284,7 +284,7 @@ def find_cuts(histogram: Mapping[int, int], counts: Sequence[int]) -> Sequence[C
 
 
 def find_boundaries(cuts: Sequence[Cut], candidates: Iterable[Rank]) -> Sequence[Rank]:
-    """The rank of the first sample behind each cut.
+    """The rank of the first sample after each cut.
 
     Args:
       cuts: of a stratum.

@@ -102,7 +102,7 @@ NOT_COUNTED_AS_BAD = frozenset(
 
 @dataclass
 class Tally:
-    """Counts of a stage; those of all stages and workers add up.
+    """Counts of a stage; counts of all stages and workers add up.
 
     Attributes:
       listed: images listed, broken names included.
@@ -161,7 +161,7 @@ class Tally:
             self.features.add(part.features)
 
     def written_bytes(self, split: str) -> int:
-        """The bytes of a split's shards: those of its images, or an estimate if they are re-encoded."""
+        """The bytes of a split's shards: the sum of its images, or an estimate if they are re-encoded."""
         samples, image_bytes = self.samples[split], self.sample_bytes[split]
         if not self.measured:
             return image_bytes
@@ -177,7 +177,7 @@ class Tally:
 
         Args:
           samples: the samples.
-          class_column: index of the class among the labels; None where there is none.
+          class_column: index of the class among the labels, or None.
           file_columns: the indices of the labels that are files, whose bytes count as well.
         """
         sizes: dict[str, list[int]] = defaultdict(list)
@@ -230,7 +230,7 @@ class Tally:
     ) -> None:
         """Takes back samples that another tally has counted; splits and classes stay if none is left.
 
-        The arguments are those of `add_samples`.
+        It takes the arguments of `add_samples`.
         """
         counts = Tally()
         counts.add_samples(samples, class_column, file_columns)

@@ -1,4 +1,4 @@
-"""The map from the pixels of an image to those of its turned, cropped, scaled and padded copy.
+"""The map from an image to its rotated, cropped, scaled and padded copy, in pixels.
 
 A `Geometry` is planned from the size of an image alone. The image follows it, and so do boxes, points
 and masks, through its `affine` map. Places are in pixels from the upper left corner: a pixel of the
@@ -269,7 +269,7 @@ def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool
       claimed: (width, height); None if the label file gives none.
       as_shown: whether labels without such a hint were measured on the picture as it is shown.
 
-    Returns: the header; its orientation is 1 if it is that of the picture as shown.
+    Returns: the header; its orientation is 1 if it describes the picture as shown.
     """
     stored = (header.width, header.height)
     turned = turned_size(stored, header.orientation)

@@ -92,7 +92,7 @@ class _Frame(NamedTuple):
 
 
 def gif_header(data: bytes) -> ImageHeader:
-    """Walks from block to block; the size is that of the largest frame.
+    """Walks from block to block; the largest frame gives the size.
 
     Raises:
       BadImageError: there is no whole frame, a frame has no colours, the file breaks off inside a
@@ -370,7 +370,7 @@ class _Box(NamedTuple):
 
     Attributes:
       name: four letters.
-      start, end: of its content; the end may be behind that of the file.
+      start, end: of its content; the end may be after the file's.
     """
 
     name: bytes

@@ -58,7 +58,7 @@ _LEAST_IMAGE = 24  # bytes
 
 
 def image_extension(data: bytes) -> str:
-    """The extension of an image file by its first bytes; empty if it is none that is known."""
+    """The extension of an image file by its first bytes; empty if unknown."""
     if len(data) < _LEAST_IMAGE:
         return ""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
@@ -136,7 +136,7 @@ _ENTRY_BYTES = 12
 
 
 def exif_orientation(exif: bytes) -> int:
-    """Reads the orientation, from 1 to 8; 1, upright, if there is none or EXIF is damaged."""
+    """Reads the orientation, from 1 to 8; 1, upright, if it is missing or EXIF is damaged."""
     start = len(EXIF_PREFIX) if exif.startswith(EXIF_PREFIX) else 0
     order = _ORDERS.get(exif[start : start + 2])
     if order is None:

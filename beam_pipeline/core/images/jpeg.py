@@ -68,7 +68,7 @@ def has_end(data: bytes, scan: int) -> bool:
 
 
 def first_scan(data: bytes) -> int:
-    """Returns the offset of the first scan; -1 if there is none, or too much rubbish before it."""
+    """Returns the offset of the first scan; -1 without one, or with too much rubbish before it."""
     offset, rubbish = 2, 0
     while 0 <= (marker := data.find(b"\xff", offset)) < len(data) - 1:
         rubbish += marker - offset + 1
@@ -87,7 +87,7 @@ def first_scan(data: bytes) -> int:
 
 
 def count_scans(data: bytes) -> int:
-    """Walks from marker to marker behind the first scan; returns 0 if that leads to no end.
+    """Walks from marker to marker after the first scan; returns 0 if the end is missing.
 
     It stops counting after `MAX_SCANS`.
     """

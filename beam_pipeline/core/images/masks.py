@@ -13,7 +13,7 @@ A pixel belongs to a polygon if its centre is inside, by the even-odd rule. Sour
 lengths: pycocotools, maskApi.c. TensorFlow's Object Detection API and Model Garden read such PNGs as
 image/object/mask.
 
-In a mask of its own file, a pixel is an id.
+In a mask file, a pixel is an id.
 TensorFlow reads ids from a grey PNG of 8 or 16 bits, so such a file is kept as it is. From others it
 would read colours, or other numbers: it turns a palette into RGB and 1 of a single bit into 255. Of
 these a grey PNG of the same ids is written, which only depends on the file (and on Python's zlib):
@@ -151,11 +151,11 @@ def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_
 
 
 def moved_mask(mask: Image.Image, affine: Affine, size: Size) -> Image.Image:
-    """Moves a mask with its image: each pixel becomes that of the nearest place before, or 0.
+    """Moves a mask with its image: each pixel gets the value of the nearest original one, or 0.
 
     Args:
       mask: of any mode that contains one number a pixel.
-      affine: the map from its places, in pixels, to those of the result.
+      affine: the map from its places, in pixels, to the result's.
       size: (width, height) of the result.
     """
     from PIL import Image

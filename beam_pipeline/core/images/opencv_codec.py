@@ -146,7 +146,7 @@ def _part(box: Rectangle, size: Size) -> int:
     """The part of its sides, 8 for an eighth, that a JPEG is decoded to.
 
     It is the smallest with enough pixels where the edges of the part to keep are between
-    two pixels. 0 if there is none.
+    two pixels, or 0.
     """
     sides = (box[2] - box[0], box[3] - box[1])
     for part in _PARTS:

@@ -114,7 +114,7 @@ class Opened(NamedTuple):
 
     Attributes:
       image: undecoded, at its first frame.
-      header: its size is that of Pillow, which for a GIF is the screen's.
+      header: with Pillow's size, which for a GIF is the screen's.
       animated: it has several frames.
       unreadable: readers of TFRecords do not show its pixels as a viewer does, or not at all.
     """
@@ -163,7 +163,7 @@ def open_image(data: bytes) -> Opened:
     Of an ordinary JPEG, Pillow's `info` has the colour profile and nothing else.
 
     Raises:
-      BadImageError: it is none, or has too many pixels or scans.
+      BadImageError: it is not an image, or has too many pixels or scans.
     """
     check_scans(data)
     plain = plain_jpeg(data)
@@ -396,7 +396,7 @@ def to_8_bits(image: Image.Image) -> Image.Image:
 
 @lru_cache(maxsize=64)
 def _srgb_transform(profile: bytes, mode: str) -> Any:
-    """The conversion from a profile to RGB, or RGBA; None if there is none, or the profile is broken."""
+    """The conversion from a profile to RGB, or RGBA; None without a profile, or with a broken one."""
     if mode not in ("L", "RGB", "RGBA", "CMYK", "LAB"):
         return None
     to_mode = "RGBA" if mode == "RGBA" else "RGB"
@@ -448,7 +448,7 @@ def _encoded(
         settings = {"quality": jpeg_quality(opened, geometry, changes), "subsampling": 0}
     elif name == "webp":
         image = to_8_bits(image)
-        # libwebp stores no transparency where there is none.
+        # libwebp stores transparency only where it is used.
         opaque = image.mode not in ("LA", "RGBA") or image.getchannel("A").getextrema()[0] == _WHITE
         image = image.convert("RGB" if opaque else "RGBA")
         lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)

@@ -259,7 +259,7 @@ class _Pixels:
     """Inflates pixels by pieces, and looks at the first byte of each row, which is its filter.
 
     As in libpng, the compressed data must reach its end. A checksum that is wrong counts only if the
-    data ends with the last row; behind more data than the image needs, any fault is an end.
+    data ends with the last row; after more data than the image needs, any fault is an end.
 
     Attributes:
       missing: bytes of rows that have not come yet.

@@ -1,7 +1,7 @@
 """Prepares an image for its example: checks its bytes, reads its header, and filters it by size.
 
 A new check is a function of the type `ImageCheck` and a line in `IMAGE_CHECKS`; a new filter is a
-line in `FILTERS`, whose option has the same name. Sides are those of the file, before an image is
+line in `FILTERS`, whose option has the same name. Sides are the file's, before an image is
 turned or resized. `MAX_IMAGE_BYTES` is applied to the size that was listed, so that what it leaves out
 is not read. A new library that encodes images is a module with two functions (`Codec`), and a line in
 `IMAGE_CODECS`.
@@ -248,7 +248,7 @@ IMAGE_CHECKS: Mapping[str, ImageCheck] = MappingProxyType(
 
 
 def passing_any_format(check: ImageCheck) -> ImageCheck:
-    """A check that also passes images which readers cannot decode, but which can be encoded anew."""
+    """A check that also passes images which readers cannot decode, but which can be re-encoded."""
 
     def check_any(image: bytes) -> ImageHeader:
         try:
@@ -278,7 +278,7 @@ def image_preparer(
       pixels: the layout of images that are bare pixels; None where they are files.
       image_encoding: a name in `IMAGE_ENCODINGS`, for bare pixels.
       filters: those given.
-      any_format: whether images that readers cannot decode pass, to be encoded anew.
+      any_format: whether images that readers cannot decode pass, to be re-encoded.
     """
     check = IMAGE_CHECKS[image_check]
     if any_format:

@@ -322,7 +322,7 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
 
     Args:
       names: the columns.
-      of_boxes: True to remove the prefix `bbox`, too.
+      of_boxes: True to remove the prefix `bbox` as well.
     """
     plain: dict[str, str] = {}
     for name in names:
@@ -427,7 +427,7 @@ def _is_class_id(value: Any) -> bool:
 
 
 def _floats(cells: Sequence[Any]) -> Sequence[float | None]:
-    """The numbers in a column; None where there is none."""
+    """The numbers in a column; None where a cell is empty."""
     return _plain_floats(cells) or by_text(cells, _float_of)
 
 

@@ -12,7 +12,7 @@ ROUNDING_PIXELS = 1.0
 
 
 class BadBoxError(Exception):
-    """A box does not fit its image. `line` is that of the label file, 0 if it has no lines."""
+    """A box does not fit its image. `line` is the label file's, 0 if it has no lines."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)

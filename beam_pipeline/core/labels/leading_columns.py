@@ -68,7 +68,7 @@ class LeadingColumns:
     question: Question | None = None
 
     def parse(self, rows: TableRows) -> Parsed:
-        """Returns the values of `columns`; those of a row with a problem are empty lists."""
+        """Returns the values of `columns`; a row with a problem gets empty lists."""
         return [], {}
 
 

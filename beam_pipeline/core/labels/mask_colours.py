@@ -43,7 +43,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
     """Reads a table of colours.
 
     Raises:
-      UsageError: a line is none of a class and a colour, or contradicts another; the message tells which.
+      UsageError: a line is not a class and a colour, or contradicts another; the message tells which.
     """
     lines = data.decode("utf-8-sig", "replace").splitlines()
     order: list[int] | None = None
@@ -94,7 +94,7 @@ def _header(text: str) -> list[int] | None:
 
 
 def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int | None] | None:
-    """(name, red, green, blue, id or None) of a line; None if it is none."""
+    """(name, red, green, blue, id or None) of a line, or None."""
     if order is None:
         match = _NUMBERS_FIRST.fullmatch(text)
         if match:

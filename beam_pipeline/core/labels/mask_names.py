@@ -195,7 +195,7 @@ def _of_mask(
 
 
 def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The rests of an image's name and of the mask's behind what they have in common.
+    """The rests of an image's name and of the mask's after their common part.
 
     That is the number of the image, or a name that a separator ends; `cat` and `car` share nothing.
 
@@ -222,7 +222,7 @@ def _has_letter(text: str) -> bool:
 
 
 def _with_folders(addition: Addition, images: Collection[str], masks: Sequence[str]) -> MaskNames:
-    """The difference between the folders of masks and those of their images."""
+    """The difference between the folders of masks and of their images."""
     same = MaskNames(addition)
     named = [same.image_name(key) for key in masks]
     if 2 * sum(path in images for path in named) > len(masks):

@@ -33,7 +33,7 @@ class Move:
 
     Attributes:
       size: (width, height) of the picture that they were measured on.
-      affine: the map from its places, in pixels, to those of the other.
+      affine: the map from its places, in pixels, to the other's.
       to_size: (width, height) of the other.
     """
 
@@ -150,7 +150,7 @@ def _is_inside(box: Box, column: Column, move: Move) -> bool:
 
 
 def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
-    """The values of the objects that are kept; an object may have several, one behind another."""
+    """The values of the objects that are kept; an object may have several, one after another."""
     if not column.feature.startswith(OBJECT_PREFIX) or not isinstance(values, tuple):
         return values
     each, rest = divmod(len(values), len(inside))

@@ -174,7 +174,7 @@ def _columns(opened: Any, schema: Any) -> ParquetColumns:
 
 
 def _item_type(kind: Any) -> Any:
-    """The type of the items of a list, of lists too; that of any other column."""
+    """The type of the items of a list, also of lists; any other column's own type."""
     from pyarrow import types
 
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -229,7 +229,7 @@ def _bytes_in(value: Any) -> Iterator[bytes]:
 
 
 def _described(schema: Any) -> Mapping[str, Any]:
-    """Hugging Face's description of the columns; empty if there is none, or it is not readable."""
+    """Hugging Face's description of the columns; empty if missing or unreadable."""
     try:
         features = json.loads((schema.metadata or {})[_DESCRIPTION])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
@@ -238,7 +238,7 @@ def _described(schema: Any) -> Mapping[str, Any]:
 
 
 def _unlisted(described: Any) -> Any:
-    """The description of the items of a list; that of any other column."""
+    """The description of the items of a list; any other column's own."""
     while True:
         if isinstance(described, list) and described:
             described = described[0]

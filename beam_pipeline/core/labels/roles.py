@@ -115,7 +115,7 @@ def role_of(column: Column) -> str:
 
 
 def label_rows(columns: Sequence[Column], noun: str) -> tuple[RoleRow, ...]:
-    """The rows of labels that come from no table, such as those in files of COCO's."""
+    """The rows of labels that come from no table, such as those in COCO files."""
     return tuple(
         RoleRow(f"{noun} {column.name}", _KINDS[column.kind], 0, "", role_of(column))
         for column in columns

@@ -141,7 +141,7 @@ class Exclusion:
         return letter._replace(file=self.uri, line=line)
 
     def not_met(self, keys: Iterable[str]) -> list[str]:
-        """The listed keys that are not among those of the samples that were left out."""
+        """The listed keys that no sample that was left out has."""
         return sorted(self.lines.keys() - set(keys))
 
 

@@ -119,7 +119,7 @@ KIND_NAMES = {
     "bytes": ColumnKind.BYTES,
     "point": ColumnKind.POINT,
 }
-"""Type names of --columns; a point is that of two columns, see `points`."""
+"""Type names of --columns; a point describes two columns, see `points`."""
 
 SKIP_KIND = "skip"
 POINT_KIND = "point"
@@ -240,7 +240,7 @@ def mask_column(*, pixels: bool) -> Column:
 
 
 def segmentation_column(name: str, *, required: bool, bits: int = 8) -> Column:
-    """A mask of the image's size in a file of its own: a PNG whose pixels are ids.
+    """A mask of the image's size in a separate file: a PNG whose pixels are ids.
 
     Args:
       name: "class" for a class a pixel, "object" for an object a pixel.

@@ -81,7 +81,7 @@ BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")
 """The columns of a list of boxes without a header, as in keras-retinanet."""
 
 CAPTION_HEADER = ("filename", "caption")
-"""The columns of Flickr's captions."""
+"""The columns of Flickr captions."""
 
 
 class Format(enum.Enum):
@@ -511,7 +511,7 @@ def _no_names(lines: Sequence[str], words: Sequence[Sequence[str]], uri: str) ->
 
 
 def _looks_like_a_name(word: str) -> bool:
-    """True if a word is more likely the name of an image than that of a column."""
+    """True if a word is more likely the name of an image than of a column."""
     return "/" in word or any(map(str.isdigit, word))
 
 

@@ -94,7 +94,7 @@ class TableRows:
         return len(self.lines)
 
     def cells(self, name: str, absent: Any = None) -> Sequence[Any]:
-        """The cells of a column, with `absent` for those of rows that have no such column."""
+        """The cells of a column, with `absent` for rows without it."""
         cells = self.columns.get(name)
         if cells is None:
             return Same(absent, len(self.lines))
@@ -379,7 +379,7 @@ def json_float(text: str) -> float | str:
 
 
 def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> Iterator[TableRows]:
-    """The rows of a file, their values as those of JSON; memory is bounded by its row groups."""
+    """The rows of a file with values like JSON's; memory is bounded by its row groups."""
     with parquet_errors(uri):
         from pyarrow import parquet
 

@@ -178,7 +178,7 @@ def _until_broken_name(
 ) -> tuple[LabelTableError | None, TableRows]:
     """The rows before the first name with a line break, as one that a stray quote begins, and the error for it.
 
-    Names are those of images, classes and splits in a CSV file.
+    Names of images, classes and splits, like in a CSV file.
     """
     if table.format is not Format.CSV:
         return None, rows

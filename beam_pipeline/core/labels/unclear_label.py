@@ -42,9 +42,9 @@ def choice_problems(
 
     Args:
       choices: the options.
-      names: the columns, and the lists in that of objects.
+      names: the columns, and the lists in the column of objects.
       keys: the columns that name the images.
-      points: those of --columns that have two columns.
+      points: the ones in --columns that have two columns.
       objects: the column of objects, or empty.
     """
     wanted = dict.fromkeys(choices.kinds, "--columns")
@@ -181,7 +181,7 @@ def only_class_question(names: Sequence[str]) -> Question:
 def partition_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
 ) -> Iterator[Question]:
-    """Asks about a column of 0, 1 and 2 in a table of a partition, as CelebA's; that is no class.
+    """Asks about a column of 0, 1 and 2 in a table of a partition, such as CelebA's, which is not a class.
 
     Args:
       label: the column, which the user did not name.

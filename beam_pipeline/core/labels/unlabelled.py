@@ -29,7 +29,7 @@ class WithoutObjects:
     """Makes rows without objects for images that no row names.
 
     Attributes:
-      values: those of such a row.
+      values: of such a row.
     """
 
     values: tuple[LabelValue, ...]

@@ -159,7 +159,7 @@ class ListingFilter:
 
         Args:
           keys: paths that are not in hidden folders.
-          prefix: that of their URIs.
+          prefix: of their URIs.
         """
         if self._patterns or self._within or self._without or self._but:
             return False

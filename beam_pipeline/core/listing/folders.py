@@ -83,7 +83,7 @@ def named_splits(name: str) -> set[str]:
 
 
 def named_split(name: str) -> str:
-    """The only split among the words of a name; empty if there is none, or several.
+    """The only split among the words of a name; empty without one, or with several.
 
     >>> named_split("labels_val2017")
     'validation'

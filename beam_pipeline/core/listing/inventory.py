@@ -37,7 +37,7 @@ _ROWS_AT_ONCE = 1 << 14  # of Parquet
 _RECORDS_AT_ONCE = 1 << 12
 _BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 15,000 rows
 _EMPTY = (None, "")
-_MOST_OF_A_HEADER = 1 << 16  # characters; that of Storage Insights has a few hundred
+_MOST_OF_A_HEADER = 1 << 16  # characters; Storage Insights' has a few hundred
 _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300
 _BEYOND = 1 << 63  # sizes and generations are stored as signed integers of 64 bits
 

@@ -51,7 +51,7 @@ class LabelFiles:
     """Files that may contain labels.
 
     Attributes:
-      counts: how many there are of each extension, in lower case. Files that are called as those of
+      counts: how many there are of each extension, in lower case. Files that are called as files of
         a written data set are counted by their names, and its shards as `.tfrecord`.
       first: the first two of each in the order of their keys.
     """
@@ -60,7 +60,7 @@ class LabelFiles:
     first: dict[str, list[LabelFile]] = field(default_factory=dict)
 
     def see(self, file: LabelFile) -> None:
-        """Counts a file if its name is that of a label file or of a data set's."""
+        """Counts a file if it is named like a label file or a data set's file."""
         kind = kind_of(file.key)
         if kind:
             self.counts[kind] += 1
@@ -78,7 +78,7 @@ class LabelFiles:
             self.first[kind] = sorted((*self.first.get(kind, ()), *files))[:_KEPT]
 
     def by_extension(self) -> LabelFiles:
-        """All label files by their extensions, without those of data sets if there are shards of any.
+        """All label files by their extensions, except data sets' own if there are shards.
 
         >>> seen = LabelFiles()
         >>> for key in ("a.csv", "out/manifest.json", "out/d.tfrecord-00000-of-00001"):

@@ -112,7 +112,7 @@ def _library() -> Any:
 
 @contextmanager
 def _local_file(file: BinaryIO) -> Iterator[str]:
-    """A path to the content of an open file: its own if it is a local one, else that of a copy."""
+    """A path to the content of an open file: its own if it is a local one, else a copy's."""
     import tempfile
 
     try:

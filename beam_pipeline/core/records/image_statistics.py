@@ -1,6 +1,6 @@
 """Statistics of the images and labels of a data set, gathered while its shards are written.
 
-Each writer counts the samples of a shard; the counts of all shards add up, in any order, to those of the
+Each writer counts the samples of a shard; the counts of all shards add up, in any order, to the counts of the
 data set. They have a bounded size: bins have fixed edges, and there are counts of single values only of
 quantities that have few.
 

@@ -2,8 +2,8 @@
 
 The bins of a histogram are 2**level wide, and bin i contains the values from i * 2**level up to, but not
 including, (i + 1) * 2**level. The level is the least that puts the values in `MOST_BINS` bins or
-fewer, so it depends on the smallest and the largest value alone. Bins of a level are within those of the
-next. So histograms can be added in any order, and the sum is that of all values counted at once:
+fewer, so it depends on the smallest and the largest value alone. Bins of a level are within bins of the
+next. So histograms can be added in any order, and the sum equals counting all values at once:
 
     values 1, 2, 3         level -5: bins 32, 64, 96
     values 1, 2, 3, 1000   level  4: bins 0 (three values), 62
@@ -22,7 +22,7 @@ from beam_pipeline.core.typed_json import Expect
 MOST_BINS = 64
 _FEW_BINS = 12  # are not made fewer
 _LOG_BINS = 6
-_PRECISION = 52  # bits behind the first one of a float
+_PRECISION = 52  # bits after the first one of a float
 _LEAST_LEVEL = -1074  # of the smallest float
 _MOST_LEVEL = 1100  # beyond the exponents of floats
 

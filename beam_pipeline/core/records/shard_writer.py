@@ -114,7 +114,7 @@ class ExampleMaker:
       box_columns: (index among the labels, whether in pixels) of each column of boxes.
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
       id_column: index among the labels of the label file's own ids of the boxes, or None.
-      filters: the filters given; here, that of sizes in bytes.
+      filters: the filters given; here, the one on sizes in bytes.
       alteration: the changes to images.
       gatherer: counts the examples.
     """
@@ -342,7 +342,7 @@ def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[Sampl
 
 
 class ShardContent(NamedTuple):
-    """What became of the samples of a shard.
+    """The fate of a shard's samples.
 
     Attributes:
       info: its figures.

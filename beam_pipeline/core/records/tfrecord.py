@@ -148,7 +148,7 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
 def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
     """Yields the span of each record of an uncompressed TFRecord file, reading only the headers.
 
-    The checksum of each length is checked, that of the data is not.
+    The checksum of each length is checked, the data's is not.
 
     Args:
       file: the shard; it must be seekable.

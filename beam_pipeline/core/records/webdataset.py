@@ -264,7 +264,7 @@ class _Tar:
 def _pax_path(data: bytes) -> str:
     """The path in the attributes of a member, `<length> path=<path>` and a line break; else empty.
 
-    The length is that of the whole attribute.
+    The length counts the whole attribute.
     """
     while match := re.match(rb"(\d{1,9}) ([^=]*)=", data):
         attribute, data = data[: int(match[1])], data[max(1, int(match[1])) :]
@@ -377,7 +377,7 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     """
     before, image, after = sample[:3]
     if before:
-        _, start = parse_varint(before, 1)  # behind the tag and the length of all features
+        _, start = parse_varint(before, 1)  # after the tag and the length of all features
         at = start
         while at < len(before):
             length, inside = parse_varint(before, at + 1)

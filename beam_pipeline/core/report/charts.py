@@ -178,7 +178,7 @@ def _aspects(index: int) -> str:
 def number_chart(
     title: str, histogram: NumberHistogram, *, note: str = "", unit: str = "", of: str = "values"
 ) -> str:
-    """A histogram of numbers; the arguments are those of `length_chart`."""
+    """A histogram of numbers; it takes the arguments of `length_chart`."""
     if not histogram.bins:
         return ""
     level, counts = readable(histogram, MOST_BARS)

@@ -26,7 +26,7 @@ _ENLARGED = 96  # pixels
 _COLOURS = (
     *("#ff3b30", "#34c759", "#0a84ff", "#ffcc00", "#ff2dd4", "#00d4d4", "#ff9500", "#b488ff"),
 )
-"""Of the first classes; those of others have hues far from each other."""
+"""Of the first classes; other classes get hues far from each other."""
 _MOST_VALUES = 4
 _MOST_BYTES = 200  # of a text
 _SOURCE_ID = "image/source_id"
@@ -67,7 +67,7 @@ class ShownSample(NamedTuple):
 def shown_sample(
     record: bytes, columns: Sequence[Column], renames: Mapping[str, str]
 ) -> ShownSample | None:
-    """Reads a serialized example; None if it is none.
+    """Reads a serialized example, or None.
 
     Args:
       record: the example.

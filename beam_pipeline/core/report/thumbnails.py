@@ -134,7 +134,7 @@ def _with_mask(image: Image.Image, mask: Image.Image) -> Image.Image:
 
 
 def mask_colour(number: int) -> tuple[int, int, int]:
-    """A colour for an id; those of numbers near each other differ."""
+    """A colour for an id; numbers near each other differ."""
     channels = [0, 0, 0]
     for bit in range(8):  # the lowest bits of the number become the highest of the channels
         channels[bit % 3] |= (number >> bit & 1) << (7 - bit // 3)

@@ -1,4 +1,4 @@
-"""The kind of a file of COCO's and its categories, found before the job starts by reading it once.
+"""The kind of a COCO file and its categories, found before the job starts by reading it once.
 
 An annotation that gives the class of its whole image has neither a box nor an outline:
 

@@ -56,7 +56,7 @@ LVIS_COLUMNS = tuple(
     Column(name, ColumnKind.INT64, f"image/{name}", True, repeated=True)
     for name in ("neg_category_ids", "not_exhaustive_category_ids")
 )
-"""Fields of LVIS's images: ids of the categories that are absent, and that are not fully annotated.
+"""Fields of images in LVIS: ids of the categories that are absent, and that are not fully annotated.
 
 The features are named as TensorFlow's Object Detection API reads them.
 Source: https://www.lvisdataset.org/dataset
@@ -64,7 +64,7 @@ Source: https://www.lvisdataset.org/dataset
 
 
 class Coco:
-    """JSON files of COCO's instances hold the objects of all images and their boxes.
+    """JSON files of COCO instances contain the objects of all images and their boxes.
 
     Files of the same form without boxes hold the classes of images, or captions.
     """
@@ -116,7 +116,7 @@ class Coco:
 
 
 class CocoPanoptic:
-    """JSON files of COCO's panoptic segmentation, and PNGs of segments.
+    """COCO panoptic segmentation: JSON files, and PNGs of segments.
 
     The PNGs of panoptic_val2017.json are in panoptic_val2017/ beside it.
     """
@@ -242,7 +242,7 @@ def _task(options: SourceOptions, kind: Kind, described: Mapping[str, Descriptio
 
 
 def _group_field(options: SourceOptions) -> str:
-    """The field of images that --split_by names; empty if there is none."""
+    """The field of images that --split_by names, or empty."""
     return "" if options.split_by == FOLDER else options.split_by
 
 
@@ -253,7 +253,7 @@ def image_fields(
 
         {"id": "a1", "file_name": "cam7/a1.jpg", "location": "cam7", "datetime": "2019-05-01 12:00:00"}
 
-    The field of --split_by groups images; it is a feature, too, if --columns names it.
+    The field of --split_by groups images; it is also a feature if --columns names it.
 
     Args:
       options: those given.

@@ -1,4 +1,4 @@
-"""What the annotations of COCO's files are about: objects, classes of images, captions, panoptic masks.
+"""What the annotations of COCO files are about: objects, classes of images, captions, panoptic masks.
 
 | task | an annotation has, beside `image_id` |
 |---|---|
