@@ -192,16 +192,16 @@ def _inflated(packed: bytes, size: int) -> bytes:
     """Returns at most one byte more than the size."""
     inflater = zlib.decompressobj(_RAW_DEFLATE)
     try:
-        found = inflater.decompress(packed, size + 1)
+        inflated = inflater.decompress(packed, size + 1)
     except zlib.error as error:
         raise _damaged(f"it cannot be inflated: {error}") from error
-    if len(found) <= size and not inflater.eof:
+    if len(inflated) <= size and not inflater.eof:
         raise _damaged("its compressed data ends too early")
-    return found
+    return inflated
 
 
-def _damaged(what: str) -> OSError:
-    return OSError(errno.EBADMSG, f"damaged, or the archive has changed: {what}")
+def _damaged(fault: str) -> OSError:
+    return OSError(errno.EBADMSG, f"damaged, or the archive has changed: {fault}")
 
 
 def plain_name(name: str) -> tuple[str, str]:

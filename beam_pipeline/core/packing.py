@@ -192,14 +192,14 @@ def _text_form(column: Sequence[Any], count: int, number: int, texts: dict[int, 
         return ANY, tuple(column)
     if text.count(_BREAK) != count - 1:
         return ANY, tuple(column)
-    for other, earlier in texts.items():
+    for source, earlier in texts.items():
         end = earlier.find(_BREAK)
         first = earlier if end < 0 else earlier[:end]
         before = column[0].removesuffix(first)
         if not before or len(before) + len(first) != len(column[0]):
             continue
         if text == before + earlier.replace(_BREAK, _BREAK + before):
-            return AFTER, (before, other)
+            return AFTER, (before, source)
     if number >= 0:
         texts[number] = text
     return TEXT, text
@@ -211,8 +211,8 @@ def _column(form: _Form, count: int, columns: Columns) -> Sequence[Any]:
         texts: Sequence[Any] = value.split(_BREAK)
         return texts
     if kind == AFTER:
-        before, other = value
-        return [before + text for text in columns[other]]
+        before, source = value
+        return [before + text for text in columns[source]]
     if kind == SAME:
         return Same(value, count)
     if kind == TUPLES:

@@ -506,11 +506,12 @@ def _members_of(entries: Callable[[BinaryIO], Iterable[Entry]]) -> Callable[[byt
 
     def read(data: bytes) -> None:
         for entry in itertools.islice(entries(io.BytesIO(data)), 100):
+            assert bool(entry.problem) == (entry.member is None)
             if entry.member is None or entry.size > 1 << 20:
                 continue
-            found = data[entry.member.at : entry.member.at + entry.member.length]
+            packed = data[entry.member.at : entry.member.at + entry.member.length]
             try:
-                assert len(content(entry.member, found, entry.size)) <= entry.size
+                assert len(content(entry.member, packed, entry.size)) == entry.size
             except OSError:
                 continue
 

@@ -208,10 +208,10 @@ class FeatureSchema:
             first = {feature.kind: sample} if feature.kind else {}
             self._merge(key, _Seen(feature.kind, feature.shape, bool(feature.kind), first))
 
-    def add(self, other: FeatureSchema) -> None:
+    def add(self, part: FeatureSchema) -> None:
         """Adds the samples that another schema has counted."""
-        self.samples += other.samples
-        for key, seen in other._seen.items():
+        self.samples += part.samples
+        for key, seen in part._seen.items():
             self._merge(key, seen)
 
     def _merge(self, key: str, new: _Seen) -> None:

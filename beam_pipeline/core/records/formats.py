@@ -13,8 +13,8 @@ from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
 
 FORMATS: Mapping[str, type[RecordFormat]] = {
-    found.name: found
-    for found in (
+    known.name: known
+    for known in (
         TFRecordFormat,  # the first is the default
         ArrayRecordFormat,
         WebDatasetFormat,
@@ -25,11 +25,11 @@ FORMATS: Mapping[str, type[RecordFormat]] = {
 DEFAULT_FORMAT = next(iter(FORMATS))
 
 COMPRESSIONS = tuple(
-    dict.fromkeys(name for found in FORMATS.values() for name in found.compressions)
+    dict.fromkeys(name for known in FORMATS.values() for name in known.compressions)
 )
 """The compressions of all formats, the default first."""
 
-OUR_FILES = re.compile("|".join(found.file_names.pattern for found in FORMATS.values()))
+OUR_FILES = re.compile("|".join(known.file_names.pattern for known in FORMATS.values()))
 """Matches the names of shards and indexes of every format, and no others."""
 
 

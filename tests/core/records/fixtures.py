@@ -28,16 +28,13 @@ def record_of(features: Mapping[str, Any]) -> bytes:
     return encode_example(with_kinds(features))
 
 
-def tf_example(tf: Any, features: dict[str, Any]) -> bytes:
-    """TensorFlow's bytes for what `record_of` is given."""
-    made = {}
-    for key, values in features.items():
-        if not values or isinstance(values[0], bytes):
-            made[key] = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-        elif isinstance(values[0], float):
-            made[key] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        else:
-            made[key] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+def tf_example(tf: Any, features: Mapping[str, tuple[str, Any]]) -> bytes:
+    """TensorFlow's bytes for features of known kinds."""
+    lists = {"bytes": tf.train.BytesList, "float": tf.train.FloatList, "int64": tf.train.Int64List}
+    made = {
+        key: tf.train.Feature(**{f"{kind}_list": lists[kind](value=values)})
+        for key, (kind, values) in features.items()
+    }
     message = tf.train.Example(features=tf.train.Features(feature=made))
     return bytes(message.SerializeToString(deterministic=True))
 

@@ -18,7 +18,7 @@ from beam_pipeline.core.records.wire import (
     value_prefixes,
     varint,
 )
-from tests.core.records.fixtures import FEATURES, record_of, tf_example
+from tests.core.records.fixtures import FEATURES, record_of, tf_example, with_kinds
 from tests.profiles import examples
 
 
@@ -72,7 +72,7 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
     tf: Any, features: dict[str, Any]
 ) -> None:
     """Any features of any kind are the bytes that TensorFlow's own message gives."""
-    assert record_of(features) == tf_example(tf, features)
+    assert record_of(features) == tf_example(tf, with_kinds(features))
 
 
 @settings(max_examples=examples(200))
@@ -116,7 +116,7 @@ def test_a_prefix_and_its_value_are_an_entry(length: int) -> None:
 @given(features=FEATURES)
 def test_our_own_message_parses_what_tensorflows_does(tf: Any, features: dict[str, Any]) -> None:
     """`example_view.Example` reads TensorFlow's bytes, and writes back the same."""
-    serialized = tf_example(tf, features)
+    serialized = tf_example(tf, with_kinds(features))
     ours = example_view.Example.FromString(serialized)
     theirs = tf.train.Example.FromString(serialized)
     assert ours.SerializeToString(deterministic=True) == serialized

@@ -1,0 +1,470 @@
+"""The members of tars and zips: of every format, with what does not belong, and damaged."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_pipeline.core import archives
+from beam_pipeline.core.archives import (
+    ZIP_HEADER,
+    ArchiveError,
+    Member,
+    archive_kind,
+    content,
+    member_uri,
+    parse_member_uri,
+    plain_name,
+    tar_entries,
+    zip_entries,
+)
+from beam_pipeline.core.errors import ChangedFileError, UsageError
+from tests.archives import contents_of, tar_bytes, zip_bytes
+
+_SIZES = st.integers(0, 2**63)
+_CRCS = st.integers(0, 2**32 - 1)
+TARS = st.builds(Member, st.just("tar"), _SIZES, _SIZES, _CRCS, st.just(0), st.just(False))
+ZIPS = st.builds(Member, st.just("zip"), _SIZES, _SIZES, _CRCS, _SIZES, st.booleans())
+
+
+@given(st.sampled_from(["/d/a b#1.zip", "gs://b/x&y.tar", "/#at=1&bytes=2"]), TARS | ZIPS)
+def test_a_uri_names_archive_and_member(archive: str, member: Member) -> None:
+    """Whatever the archive is called."""
+    assert parse_member_uri(member_uri(archive, member)) == (archive, member)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "/data/a.tar",
+        "tar:///data/a.tar",
+        "tar://#at=0&bytes=9&head=00000000",
+        "zip:///a.zip#at=0&bytes=9&head=00000000",
+        "tar:///a.tar#at=0&bytes=9&crc32=00000000&stored=9",
+        "tar:///a.tar#at=-1&bytes=9&head=00000000",
+        "zip:///a.zip#at=0&bytes=9&crc32=00000000&bzip2=9",
+    ],
+)
+def test_other_uris_are_refused(uri: str) -> None:
+    """Each is an error of reading, as they may stand in a receipt."""
+    with pytest.raises(OSError, match="no URI of a member"):
+        parse_member_uri(uri)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "problem"),
+    [
+        ("cat/1.jpg", "cat/1.jpg", ""),
+        ("./cat/./1.jpg", "cat/1.jpg", ""),
+        ("cat//1.jpg", "cat/1.jpg", ""),
+        ("cat\n/1.jpg", "cat\n/1.jpg", ""),
+        ("./", "", "it has no name"),
+        ("../1.jpg", "../1.jpg", "its name leads out of the archive"),
+        ("a/../../1.jpg", "a/../../1.jpg", "its name leads out of the archive"),
+        ("..\\1.jpg", "..\\1.jpg", "its name leads out of the archive"),
+        ("/etc/1.jpg", "/etc/1.jpg", "its name is an absolute path, expected one in the archive"),
+        ("C:\\1.jpg", "C:\\1.jpg", "its name is an absolute path, expected one in the archive"),
+        ("a\0.jpg", "a\\0.jpg", "its name holds a null character"),
+    ],
+)
+def test_names_are_paths_in_the_archive(name: str, plain: str, problem: str) -> None:
+    """Others are left out with a reason."""
+    assert plain_name(name) == (plain, problem)
+
+
+def test_archives_are_known_by_their_extension() -> None:
+    """In any case; a tar that is compressed is refused, with what uncompresses it."""
+    paths = ["a.tar", "gs://b/A.ZIP", "a.tar.d", "a.jpg", "x.tar/"]
+    assert [archive_kind(path) for path in paths] == ["tar", "zip", "", "", ""]
+    for path, tool in [("a.tar.gz", "gunzip"), ("a.tgz", "gunzip"), ("b/a.tar.XZ", "unxz")]:
+        with pytest.raises(UsageError, match=f"with {tool}, and name .*a.tar$"):
+            archive_kind(path)
+
+
+def _local(method: int, data: bytes, flags: int = 0) -> bytes:
+    header = ZIP_HEADER.pack(b"PK\3\4", 20, flags, method, 0, 0, 0, 0, 0, 1, 2)
+    return header + b"nEE" + data
+
+
+def _deflated(data: bytes) -> bytes:
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return deflater.compress(data) + deflater.flush()
+
+
+def test_the_content_of_a_zip_lies_behind_its_own_header() -> None:
+    """Which may have another extra field than the directory."""
+    crc = zlib.crc32(b"content")
+    assert content(Member("zip", 0, 99, crc, 7), _local(0, b"content"), 7) == b"content"
+    packed = _deflated(b"content")
+    member = Member("zip", 0, 99, crc, len(packed), deflated=True)
+    assert content(member, _local(8, packed) + b"descriptor", 7) == b"content"
+    assert content(Member("zip", 0, 99, 0, 0), _local(0, b""), 0) == b""
+
+
+CRC = zlib.crc32(b"content")
+PACKED = _deflated(b"content")
+
+
+@pytest.mark.parametrize(
+    ("member", "data", "problem"),
+    [
+        (Member("zip", 0, 9, CRC, 7), _local(0, b"Content"), "its CRC-32 is not the one in"),
+        (Member("zip", 0, 9, CRC, 7), _local(0, b"conten"), "6 bytes of it are there, expected 7"),
+        (Member("zip", 0, 9, CRC, 7), _local(8, b"content"), "its own header says another"),
+        (Member("zip", 0, 9, CRC, 7), _local(0, b"content", 1), "its own header says another"),
+        (
+            Member("zip", 0, 9, CRC, len(PACKED) - 1, deflated=True),
+            _local(8, PACKED),
+            "its compressed data ends too early",
+        ),
+        (
+            Member("zip", 0, 9, CRC, 3, deflated=True),
+            _local(8, b"\xff\xff\xff"),
+            "it cannot be inflated",
+        ),
+        (
+            Member("zip", 0, 9, CRC, len(_deflated(b"content+")), deflated=True),
+            _local(8, _deflated(b"content+")),
+            "it has more than the 7 that the archive's directory claims",
+        ),
+        (
+            Member("zip", 0, 9, CRC, len(_deflated(b"con")), deflated=True),
+            _local(8, _deflated(b"con")),
+            "it has 3 bytes, expected the 7",
+        ),
+    ],
+)
+def test_damage_is_an_error_of_reading(member: Member, data: bytes, problem: str) -> None:
+    """What is wrong is said, and never more inflated than was claimed."""
+    with pytest.raises(OSError, match=problem):
+        content(member, data, 7)
+
+
+def test_a_bomb_is_inflated_no_further_than_it_claims() -> None:
+    """100 MB of zeros that claim to be 9 bytes."""
+    packed = _deflated(bytes(100_000_000))
+    member = Member("zip", 0, 9, 0, len(packed), deflated=True)
+    with pytest.raises(OSError, match="more than the 9"):
+        content(member, _local(8, packed), 9)
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\3\4", bytes(512), b"h" * 512 + b"content!"])
+def test_an_archive_that_changed_is_noticed(data: bytes) -> None:
+    """Where a member was listed lies something else."""
+    for member in (Member("tar", 0, 519, 1), Member("zip", 0, 99, 0, 7)):
+        with pytest.raises(ChangedFileError, match="the archive has changed"):
+            content(member, data, 7)
+
+
+# --- tars ---------------------------------------------------------------------------------------
+
+TAR_FILES = {
+    "1.jpg": b"one",
+    "./cat/2.jpg": b"",
+    "größe/猫.jpg": b"x" * 512,
+    f"{'long/' * 40}3.jpg": b"y" * 700,
+}
+PLAIN = {name.removeprefix("./"): content for name, content in TAR_FILES.items()}
+
+
+def read_tar(data: bytes) -> dict[str, bytes | str]:
+    return contents_of(data, tar_entries(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("tar_format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_every_member_of_a_tar_lies_where_it_is_said_to(tar_format: int) -> None:
+    """Long names and those that are not ASCII come in headers of their own."""
+    assert read_tar(tar_bytes(TAR_FILES, tar_format)) == PLAIN
+    assert read_tar(tar_bytes({})) == {}
+    assert read_tar(tar_bytes({"a/1.jpg": b"1"}, tarfile.USTAR_FORMAT)) == {"a/1.jpg": b"1"}
+
+
+def special(kind: bytes, **fields: object) -> bytes:
+    """A tar whose one member is no file."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        info = tarfile.TarInfo("a.jpg")
+        info.type = kind
+        for name, value in fields.items():
+            setattr(info, name, value)
+        archive.addfile(info)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (special(tarfile.SYMTYPE, linkname="/etc/passwd"), "a symbolic link to '/etc/passwd'"),
+        (special(tarfile.LNKTYPE, linkname="b.jpg"), "a hard link to 'b.jpg'; pack the files"),
+        (special(tarfile.FIFOTYPE), "a device or a pipe, not a file"),
+        (special(tarfile.CHRTYPE), "a device or a pipe, not a file"),
+    ],
+)
+def test_what_is_no_file_has_a_reason(data: bytes, problem: str) -> None:
+    """Links are not followed, whether they lead out of the archive or not."""
+    members = read_tar(data)
+    assert list(members) == ["a.jpg"]
+    assert str(members["a.jpg"]).startswith(problem)
+
+
+def test_names_that_lead_out_have_a_reason() -> None:
+    """Nothing would be written, but they belong to no data set; folders hold nothing themselves."""
+    assert read_tar(special(tarfile.DIRTYPE)) == {}
+    assert read_tar(tar_bytes({"../1.jpg": b"1", "/2.jpg": b"2", "3.jpg": b"3"})) == {
+        "../1.jpg": "its name leads out of the archive",
+        "/2.jpg": "its name is an absolute path, expected one in the archive",
+        "3.jpg": b"3",
+    }
+
+
+def test_a_name_twice_is_two_members() -> None:
+    """The job reports both."""
+    data = tar_bytes([("a.jpg", b"old"), ("a.jpg", b"new")])
+    assert [entry.name for entry in tar_entries(io.BytesIO(data))] == ["a.jpg", "a.jpg"]
+
+
+GOOD = tar_bytes({"1.jpg": b"1" * 600, "2.jpg": b"2", "3.jpg": b"3"})
+
+
+def _huge_attributes(kind: bytes) -> bytes:
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, 2 << 30
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def _chain(count: int) -> bytes:
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1
+    return (info.tobuf(tarfile.GNU_FORMAT) + b"a".ljust(512, b"\0")) * count
+
+
+def _negative_size() -> bytes:
+    header = bytearray(tarfile.TarInfo("x.jpg").tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = b"\xff" * 8 + (-1024 & 0xFFFFFFFF).to_bytes(4, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + bytes(1024)
+
+
+def _pax(**attributes: str) -> bytes:
+    info = tarfile.TarInfo("x.jpg")
+    info.pax_headers = attributes
+    return info.tobuf(tarfile.PAX_FORMAT) + bytes(2048)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "it is no tar"),
+        (b"PK\3\4" + bytes(700), "it is no tar"),
+        (GOOD[:700], "unexpected end of data"),
+        (GOOD[:1536], "ends at byte 1536 without the empty block"),
+        (GOOD[:1540], "ends at byte 1540 without the empty block"),
+        (GOOD[:1536] + b"x" + GOOD[1537:], "the header at byte 1536 is damaged"),
+        (GOOD + GOOD, "something follows behind its end at byte 3584"),
+        (_huge_attributes(tarfile.GNUTYPE_LONGNAME), "other attributes of 2147483648 bytes"),
+        (_huge_attributes(tarfile.XHDTYPE), "other attributes of 2147483648 bytes"),
+        (_huge_attributes(tarfile.XGLTYPE), "other attributes of 2147483648 bytes"),
+        (_chain(5000), "recursion"),
+        (_negative_size(), "it is no tar"),
+        (_pax(size="-5120"), "it is no tar|the header at byte 0 is damaged"),  # by Python's version
+        (GOOD[:1536] + _pax(size="-5120"), "it is no tar|the header at byte 1536 is damaged"),
+        (special(tarfile.GNUTYPE_SPARSE), "a sparse file"),
+        (_pax(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "a sparse file"),
+    ],
+)
+def test_a_broken_tar_is_one_error(data: bytes, problem: str) -> None:
+    """Nobody knows what it held, so nothing of it is believed."""
+    with pytest.raises(ArchiveError, match=problem):
+        read_tar(data)
+
+
+# --- zips ---------------------------------------------------------------------------------------
+
+ZIP_FILES = {"1.jpg": b"one" * 99, "cat/2.jpg": b"", "größe/猫.jpg": bytes(5000)}
+
+
+def read_zip(data: bytes) -> dict[str, bytes | str]:
+    return contents_of(data, zip_entries(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_every_member_of_a_zip_lies_where_it_is_said_to(compression: int) -> None:
+    """Stored or deflated; folders are passed over."""
+    data = zip_bytes({**ZIP_FILES, "cat/": b""}, compression)
+    assert read_zip(data) == ZIP_FILES
+    assert read_zip(zip_bytes({})) == {}
+
+
+class _Stream(io.RawIOBase):
+    """A pipe: sizes follow the contents, in descriptors."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        self.data += bytes(data)  # type: ignore[call-overload]
+        return len(bytes(data))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_sizes_may_stand_behind_the_content(compression: int) -> None:
+    """As in a zip that was written to a pipe."""
+    stream = _Stream()
+    with zipfile.ZipFile(stream, "w", compression) as archive:  # type: ignore[arg-type]
+        for name, content in ZIP_FILES.items():
+            archive.writestr(name, content)
+    assert read_zip(stream.data) == ZIP_FILES
+
+
+def test_a_zip_of_64_bits_is_read() -> None:
+    """Whose local headers say the sizes in an extra field."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in ZIP_FILES.items():
+            with archive.open(name, "w", force_zip64=True) as file:
+                file.write(content)
+    assert read_zip(out.getvalue()) == ZIP_FILES
+
+
+def test_something_may_stand_before_it() -> None:
+    """As in an archive that unpacks itself."""
+    assert read_zip(b"#!/bin/sh\n" + zip_bytes(ZIP_FILES)) == ZIP_FILES
+    assert read_zip(zip_bytes({}) + zip_bytes(ZIP_FILES)) == ZIP_FILES
+    assert read_zip(b"PK\5\6 in a program, and more of it" + zip_bytes(ZIP_FILES)) == ZIP_FILES
+
+
+@pytest.mark.parametrize("comment", [b"", b"a comment, as long as it may be" * 2114])
+@pytest.mark.parametrize("last", [ZIP_FILES, {}])
+def test_zips_that_are_joined_are_refused(last: dict[str, bytes], comment: bytes) -> None:
+    """The directory at the end does not list the members of the first, which would be in no count."""
+    first = io.BytesIO(zip_bytes({str(i): b"" for i in range(3000)}))
+    with zipfile.ZipFile(first, "a") as archive:
+        archive.comment = comment
+    with pytest.raises(ArchiveError, match="3000 members of another zip precede its first"):
+        read_zip(first.getvalue() + zip_bytes(last))
+
+
+def test_joined_zips_of_64_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose end is a record of its own."""
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 2)
+    first = zip_bytes(ZIP_FILES)
+    monkeypatch.undo()
+    assert b"PK\6\7" in first
+    with pytest.raises(ArchiveError, match="of another zip precede its first"):
+        read_zip(first + zip_bytes(ZIP_FILES))
+
+
+def _changed(change: Callable[[zipfile.ZipInfo], None], content: bytes = b"content") -> bytes:
+    """A zip whose directory says something else of its first member."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.jpg", content)
+        archive.writestr("b.jpg", b"plain")
+        change(archive.filelist[0])
+    return out.getvalue()
+
+
+def _set(**fields: int) -> Callable[[zipfile.ZipInfo], None]:
+    def change(info: zipfile.ZipInfo) -> None:
+        for name, value in fields.items():
+            setattr(info, name, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_set(flag_bits=1), "encrypted; unpack the archive with its password"),
+        (_set(compress_type=12), "compressed by bzip2, expected stored or deflated"),
+        (_set(compress_type=93), "compressed by Zstandard, expected stored or deflated"),
+        (_set(compress_type=77), "compressed by method 77, expected stored or deflated"),
+        (_set(external_attr=0o120777 << 16, create_system=3), "a symbolic link, not a file"),
+        (_set(external_attr=0o010666 << 16, create_system=3), "a device or a pipe, not a file"),
+        (_set(file_size=8), "stored in 7 bytes, but it claims to have 8"),
+        (
+            _set(compress_type=8, file_size=1 << 40),
+            "7 compressed bytes cannot be 1099511627776, as it claims",
+        ),
+        (_set(compress_size=999, file_size=999), "the bytes that it claims lie in another member"),
+        (_set(header_offset=1 << 40), "the bytes that it claims lie in another member"),
+        (_set(CRC=0), "damaged, or the archive has changed: its CRC-32 is not the one"),
+        (_set(compress_type=8), "damaged, or the archive has changed: its own header says another"),
+    ],
+)
+def test_what_cannot_be_read_has_a_reason(
+    change: Callable[[zipfile.ZipInfo], None], problem: str
+) -> None:
+    """The other members are read all the same."""
+    members = read_zip(_changed(change))
+    assert str(members["a.jpg"]).startswith(problem)
+    assert members["b.jpg"] == b"plain"
+
+
+def test_members_that_overlap_are_left_out() -> None:
+    """A bomb inflates the same bytes under many names."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in (("a.jpg", b"content"), ("b.jpg", b"content"), ("c.jpg", b"other")):
+            archive.writestr(name, data)
+        archive.filelist[1].header_offset = archive.filelist[0].header_offset
+    message = "the bytes that it claims lie in another member, or outside of the archive"
+    members = {"a.jpg": message, "b.jpg": message, "c.jpg": b"other"}
+    assert read_zip(out.getvalue()) == members
+    assert read_zip(zip_bytes({"": b"1"})) == {"": "it has no name"}
+
+
+def test_names_are_read_as_they_were_meant() -> None:
+    """UTF-8 that is not marked as such, an old code page, and the folders of Windows."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in ("XX/1.jpg", "YY.jpg", "cat/3.jpg"):
+            archive.writestr(name, b"1")
+            archive.filelist[-1].create_system = 0
+    data = out.getvalue().replace(b"XX/", "é".encode() + b"/")
+    data = data.replace(b"YY.", b"\x84\x94.").replace(b"cat/3", b"cat\\3")
+    assert list(read_zip(data)) == ["é/1.jpg", "äö.jpg", "cat/3.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "it is no zip"),
+        (b"no archive at all", "it is no zip"),
+        (zip_bytes(ZIP_FILES)[:-30], "it is no zip"),
+        (zip_bytes(ZIP_FILES)[200:], "it is no zip"),
+        (zip_bytes(ZIP_FILES).replace(b"PK\1\2", b"PK\1\3"), "Bad magic number"),
+    ],
+)
+def test_a_broken_zip_is_one_error(data: bytes, problem: str) -> None:
+    """Nobody knows what it held."""
+    with pytest.raises(ArchiveError, match=problem):
+        read_zip(data)
+
+
+def test_a_directory_has_a_believable_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is held in memory."""
+    monkeypatch.setattr(archives, "MAX_DIRECTORY_BYTES", 99)
+    with pytest.raises(ArchiveError, match="its directory has 167 bytes, expected at most 99"):
+        read_zip(zip_bytes(ZIP_FILES))
+
+
+def test_a_directory_beyond_the_file_is_an_error() -> None:
+    """Sizes of 2^32 and above claim nothing that is not there."""
+    data = bytearray(zip_bytes(ZIP_FILES))
+    struct.pack_into("<L", data, len(data) - 10, 0xFFFFFFF0)
+    with pytest.raises(ArchiveError):
+        read_zip(bytes(data))
