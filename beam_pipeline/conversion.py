@@ -66,14 +66,14 @@ def convert(
         it).
       ConversionError: there is no complete data set; the message says why.
     """
-    with _speaking_of_arguments(), contextlib.ExitStack() as stack:
-        typed = {**options, "images": _paths("images", images), "output": os.fspath(output)}
+    with speaking_of_arguments(), contextlib.ExitStack() as stack:
+        typed = {**options, "images": paths("images", images), "output": os.fspath(output)}
         rows = None if labels is None else _rows(labels)
         if rows is not None:
             typed["labels"] = _table_paths(rows, beam_options, stack)
         elif labels is not None:
-            typed["labels"] = _paths("labels", labels)
-        converted = _options(typed)
+            typed["labels"] = paths("labels", labels)
+        converted = convert_options(typed)
         reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
         return _convert(converted, list(beam_options), reported, progress=progress)
 
@@ -103,7 +103,7 @@ def _convert(
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _options(typed: Mapping[str, Any]) -> ConvertOptions:
+def convert_options(typed: Mapping[str, Any]) -> ConvertOptions:
     """The groups of options, of keyword arguments.
 
     Raises:
@@ -154,7 +154,7 @@ def _pairs(option: Option, value: Mapping[str, Any]) -> Any:
     return ",".join(f"{name}{separator}{item}" for name, item in value.items())
 
 
-def _paths(name: str, paths: Paths) -> tuple[str, ...]:
+def paths(name: str, paths: Paths) -> tuple[str, ...]:
     if isinstance(paths, str | os.PathLike):
         return (os.fspath(paths),)
     several = tuple(paths) if isinstance(paths, Sequence) else ()
@@ -239,7 +239,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _speaking_of_arguments() -> Iterator[None]:
+def speaking_of_arguments() -> Iterator[None]:
     """Rewrites options in messages as arguments: `--label_column NAME` as `label_column=NAME`."""
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -13,8 +14,8 @@ from beam_pipeline.core.dataset.splits import check_strata
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.labels.join import are_large, buckets_for
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, class_column
-from beam_pipeline.core.packed_batches import SampleBatch
-from beam_pipeline.core.records.sharding import ShardPlan
+from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
     FolderLabels,
@@ -28,6 +29,7 @@ from beam_pipeline.transforms.labels import (
     ReadLabels,
 )
 from beam_pipeline.transforms.listing import ListImages, ReadInventory
+from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, MeasureOutput, PlanShards
 from beam_pipeline.transforms.splits import AssignSplits
 from beam_pipeline.transforms.writing import IMAGES, WriteRecords, WriteShards
@@ -48,22 +50,40 @@ Stage = Mapping[str, beam.PCollection]
 """The outputs of a PTransform by their tags."""
 
 
+class Conversion(NamedTuple):
+    """The stages of a conversion that others may follow.
+
+    Attributes:
+      shards: PCollection of `ShardInfo`.
+      dead_letters: PCollection of `DeadLetterBatch`.
+      committed: PCollection of the one `CommittedDataset`.
+    """
+
+    shards: beam.PCollection[ShardInfo]
+    dead_letters: beam.PCollection[DeadLetterBatch]
+    committed: beam.PCollection[CommittedDataset]
+
+
 def build_pipeline(
     pipeline: beam.Pipeline,
     config: ConvertConfig,
     *,
     shard_plan: ShardPlan | None = None,
     failures: FailurePolicy = DEFAULT_POLICY,
-) -> None:
+    prepared: beam.PCollection[str] | None = None,
+) -> Conversion:
     """Adds the conversion to a pipeline.
 
     Args:
-      pipeline: an empty pipeline.
+      pipeline: a pipeline, or the beginning of a composite.
       config: what to convert, and how.
       shard_plan: the shards, if they are known; required for `--shuffle=records`.
       failures: how the job reports that it cannot go on.
+      prepared: as `PlanShards` has it.
     """
-    samples, plan, dead_letters = plan_samples(pipeline, config, failures=failures)
+    samples, plan, dead_letters = plan_samples(
+        pipeline, config, failures=failures, prepared=prepared
+    )
     options, encoding, reading = config.options, config.encoding, config.reading
     if options.engine.shuffle == "records":
         assert shard_plan is not None
@@ -92,9 +112,10 @@ def build_pipeline(
                 raises=False,
             )
         )
-    _ = plan | "FinishDataset" >> FinishDataset(
+    dead = (*dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
+    committed = plan | "FinishDataset" >> FinishDataset(
         shards=written["shards"],
-        dead_letters=(*dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten(),
+        dead_letters=dead,
         refusals=written[REFUSALS],
         finisher=DatasetFinisher(
             output_folder=config.output,
@@ -112,6 +133,7 @@ def build_pipeline(
         changes=written[CHANGES] if config.earlier else None,
         duplicates=written[COMPARED] | "FindDuplicates" >> FindDuplicates(),
     )
+    return Conversion(written["shards"], dead, committed)
 
 
 def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> None:
@@ -125,6 +147,7 @@ def plan_samples(
     *,
     writes: bool = True,
     failures: FailurePolicy = DEFAULT_POLICY,
+    prepared: beam.PCollection[str] | None = None,
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
     """Adds the stages from images and labels to samples and the plan of their shards.
 
@@ -135,11 +158,14 @@ def plan_samples(
       config: the conversion.
       writes: whether shards will be written, so that the plan has to fit on the disk.
       failures: how the job reports that it cannot go on.
+      prepared: as `PlanShards` has it.
     """
     options, splits = config.options, config.split_assigner
     digests = config.digest_source(writes=writes)
     reads = writes or bool(digests) or config.changes.encodes
-    stages = label_samples(pipeline, config, list_digests=bool(digests), reads=reads)
+    stages = label_samples(
+        pipeline, config, list_digests=bool(digests), reads=reads, prepared=prepared
+    )
     tallies = [stage[TALLY] for stage in stages]
     dead_letters = [stage[DEAD_LETTERS] for stage in stages]
     samples = stages[-1]
@@ -180,14 +206,20 @@ def plan_samples(
                 reuse=config.earlier,
                 failures=failures,
                 raises=False,
-            )
+            ),
+            prepared,
         )
     )
     return samples["samples"], plan, dead_letters
 
 
 def label_samples(
-    pipeline: beam.Pipeline, config: ConvertConfig, *, list_digests: bool, reads: bool = True
+    pipeline: beam.Pipeline,
+    config: ConvertConfig,
+    *,
+    list_digests: bool,
+    reads: bool = True,
+    prepared: beam.PCollection[str] | None = None,
 ) -> list[Stage]:
     """Adds the stages from images and labels to samples; the last one's samples are all of them.
 
@@ -196,6 +228,7 @@ def label_samples(
       config: the conversion.
       list_digests: whether buckets list the digests of images, too.
       reads: whether images will be read, so that containers have to be unpacked.
+      prepared: as `PlanShards` has it.
     """
     source, labels = config.source, config.source.labels
     labelling = Labelling(
@@ -210,6 +243,7 @@ def label_samples(
                 unpack_to=unpacking_folder(config.output) if reads else "",
                 labelling=replace(labelling, keep=None),
                 raises=False,
+                prepared=prepared,
             )
         ]
     if config.inventory:

@@ -14,6 +14,7 @@ import pytest
 from beam_pipeline.cli import main
 from tests.harness import REPOSITORY, convert, documented
 from tests.notebook import NOTEBOOK, executed
+from tests.pictures import picture, write_files
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,23 @@ def run_python(folder: Path, *argv: str, script: str = "") -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "lines"),
+    [
+        ("records_to_shards.py", (), {"1000 records in 5 shards"}),
+        ("convert_and_follow.py", ("photos",), {"2 examples", "('not_an_image', 1)"}),
+    ],
+)
+def test_a_pipeline_of_ones_own(
+    script: str, arguments: tuple[str, ...], lines: set[str], tmp_path: Path
+) -> None:
+    """It prints what follows the commit, and leaves a sound data set."""
+    write_files(f"{tmp_path}/photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
+    argv = (*arguments, "out", "--runner=FnApiRunner")
+    assert set(run_python(tmp_path, f"{REPOSITORY}/examples/{script}", *argv).splitlines()) == lines
+    assert main(["verify", f"{tmp_path}/out"]) == 0
 
 
 @pytest.mark.slow

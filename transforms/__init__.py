@@ -4,12 +4,25 @@ Their constructors read and write nothing, and change no state of the process: o
 several, and several threads may run them. All other modules of this package are private.
 """
 
-from beam_pipeline.transforms.finishing import CommittedDataset
-from beam_pipeline.transforms.shuffled import (
-    BadSample,
-    Shard,
-    WriteResult,
-    WriteToShuffledTFRecord,
-)
+from typing import Any
 
-__all__ = ["BadSample", "CommittedDataset", "Shard", "WriteResult", "WriteToShuffledTFRecord"]
+from beam_pipeline.transforms.output import BadSample, CommittedDataset, Shard, WriteResult
+from beam_pipeline.transforms.shuffled import WriteToShuffledTFRecord
+
+__all__ = [
+    "BadSample",
+    "CommittedDataset",
+    "ConvertImages",
+    "Shard",
+    "WriteResult",
+    "WriteToShuffledTFRecord",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`ConvertImages`, which is made of all of these and of the command's options, so lies above them."""
+    if name != "ConvertImages":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module("beam_pipeline.convert_images").ConvertImages

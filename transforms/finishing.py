@@ -14,10 +14,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
-from apache_beam import coders
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.core.dataset.changes import ShardFate
@@ -33,6 +32,7 @@ from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Sum
+from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.work.dead_letter_files import PartDivision, WrittenPart, write_lines
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
 from beam_pipeline.work.outcome import DEAD_LETTERS, Outcome
@@ -100,27 +100,6 @@ def _write_part(
             raise
         refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"), error)
     yield Outcome([WrittenPart(len(letters), refusal, crc)])
-
-
-class CommittedDataset(NamedTuple):
-    """A data set that is complete.
-
-    Attributes:
-      manifest: the path of its manifest.
-      examples: in all of its shards.
-      bytes: of all shards.
-      shards: how many there are.
-      bad: samples that were left out.
-    """
-
-    manifest: str
-    examples: int
-    bytes: int
-    shards: int
-    bad: int
-
-
-coders.registry.register_coder(CommittedDataset, coders.RowCoder)
 
 
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:

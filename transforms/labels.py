@@ -36,6 +36,7 @@ from beam_pipeline.layouts.layout import (
 )
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, Work
 from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages
+from beam_pipeline.transforms.output import after
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.labels import Labelling, RowsTask, join_parts, label_images
 from beam_pipeline.work.listing import list_root
@@ -259,6 +260,7 @@ class ReadContainers(beam.PTransform):
         be read.
       labelling: what becomes of the samples.
       raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
+      prepared: as `PlanShards` has it.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -267,10 +269,12 @@ class ReadContainers(beam.PTransform):
     unpack_to: str
     labelling: Labelling
     raises: bool = True
+    prepared: beam.PCollection[str] | None = None
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         reading = _ReadingContainer(self.labels, self.unpack_to, self.labelling)
         files = pipeline | "Containers" >> beam.Create(self.labels.files)
+        files = after(self.prepared, files, str)
         return files | "ReadContainer" >> _to_samples(reading, self.raises)
 
 

@@ -21,6 +21,7 @@ from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Sum
+from beam_pipeline.transforms.output import after
 from beam_pipeline.work.outcome import Call, Outcome
 from beam_pipeline.work.planning import Planning, measure_images
 from beam_pipeline.work.receipts import EarlierDataSet
@@ -104,16 +105,17 @@ class PlanShards(beam.PTransform):
 
     Attributes:
       planning: makes it.
+      prepared: what `PrepareFolder` returns; None where the launcher has prepared the folder.
     """
 
     planning: Planning
+    prepared: beam.PCollection[str] | None = None
 
     def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
-        return (
-            tallies
-            | "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
-            | "Plan" >> beam.ParDo(InWorkers(self.planning)).with_output_types(Plan)
-        )
+        tally = tallies | "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
+        return after(self.prepared, tally, Tally) | "Plan" >> beam.ParDo(
+            InWorkers(self.planning)
+        ).with_output_types(Plan)
 
 
 def _division(plan: Plan, seed: int) -> ShardDivision | None:

@@ -14,10 +14,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
-from apache_beam import coders
 from apache_beam.pvalue import AsDict, AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
@@ -25,7 +24,7 @@ from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
+from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.core.packing import pack, unpack
@@ -38,20 +37,19 @@ from beam_pipeline.core.records.sharding import (
     KeyHasher,
     ShardConfig,
     ShardDivision,
-    ShardInfo,
 )
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
-from beam_pipeline.transforms.finishing import CommittedDataset, FinishDataset
+from beam_pipeline.transforms.finishing import FinishDataset
 from beam_pipeline.transforms.in_workers import Divide
+from beam_pipeline.transforms.output import PrepareFolder, WriteResult
 from beam_pipeline.transforms.planning import AssignShards, GroupByShard, PlanShards
 from beam_pipeline.transforms.writing import WriteShards
 from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS, TALLY
-from beam_pipeline.work.output_folder import prepare_output, prepare_resume, read_earlier
 from beam_pipeline.work.records import (
     RecordPlanning,
     RecordReader,
@@ -80,57 +78,15 @@ _WORDS = {
     "listed image": "record",
 }
 """Options of the command, in messages -> arguments here."""
-_FAILURES = FailurePolicy(words=_WORDS)
 
 
-class Shard(NamedTuple):
-    """A shard that was written.
-
-    Attributes:
-      path: of its file.
-      split: the split it belongs to.
-      examples: records in it.
-      bytes: length of the file.
-      crc32c: CRC-32C of the file.
-    """
-
-    path: str
-    split: str
-    examples: int
-    bytes: int
-    crc32c: int
+def _in_arguments(message: str) -> str:
+    for option, argument in _WORDS.items():
+        message = message.replace(option, argument)
+    return message
 
 
-class BadSample(NamedTuple):
-    """A sample that was left out.
-
-    Attributes:
-      key: what identifies it; empty if nothing does.
-      reason: a short name, as in `dead_letters.jsonl`.
-      message: what was found and what was expected.
-    """
-
-    key: str
-    reason: str
-    message: str
-
-
-for _row in (Shard, BadSample):
-    coders.registry.register_coder(_row, coders.RowCoder)
-
-
-class WriteResult(NamedTuple):
-    """What a transform has written.
-
-    Attributes:
-      shards: PCollection of `Shard`.
-      bad: PCollection of `BadSample`; empty where bad samples fail the pipeline.
-      manifest: PCollection of the one `CommittedDataset`, for steps that follow the commit.
-    """
-
-    shards: beam.PCollection[Shard]
-    bad: beam.PCollection[BadSample]
-    manifest: beam.PCollection[CommittedDataset]
+_FAILURES = FailurePolicy(reword=_in_arguments)
 
 
 class WriteToShuffledTFRecord(beam.PTransform):
@@ -220,10 +176,12 @@ class WriteToShuffledTFRecord(beam.PTransform):
         if not records.is_bounded:
             raise ValueError(f"{self.label}: an unbounded PCollection has no end to shuffle it at")
         folder, seed = self._folder, self._encoding.seed
-        prepared = (
-            records.pipeline
-            | "Once" >> beam.Create([folder], reshuffle=False)
-            | "PrepareFolder" >> beam.Map(_prepared, self._if_exists, self._run)
+        prepared = records.pipeline | "PrepareFolder" >> PrepareFolder(
+            folder=folder,
+            run=self._run,
+            resume=self._if_exists == "resume",
+            overwrite=self._if_exists == "overwrite",
+            failures=_FAILURES,
         )
         read = (
             records
@@ -276,9 +234,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
                 failures=_FAILURES,
             ),
         )
-        shards = written["shards"] | "Shards" >> beam.Map(_shard, folder).with_output_types(Shard)
-        bad = dead | "Bad" >> beam.FlatMap(_bad_samples).with_output_types(BadSample)
-        return WriteResult(shards, bad, manifest)
+        return WriteResult.of(folder, written["shards"], dead, manifest)
 
     @property
     def _plan_request(self) -> PlanRequest:
@@ -315,35 +271,8 @@ class WriteToShuffledTFRecord(beam.PTransform):
         }
 
 
-def _prepared(folder: str, if_exists: str, run: Mapping[str, Any]) -> str:
-    """Prepares the output folder before anything is written to it, and returns it."""
-    try:
-        if not is_remote(folder):
-            os.makedirs(folder, exist_ok=True)
-        if if_exists == "resume":
-            earlier = read_earlier(folder)
-            learned = earlier.run["features"] if earlier else {}
-            # Features that are learned are compared when they are known, shard by shard.
-            prepare_resume(folder, {**run, "features": run["features"] or learned})
-        else:
-            prepare_output(folder, if_exists == "overwrite")
-    except ConversionError as error:
-        raise _FAILURES.reworded(error) from error
-    return folder
-
-
 def _empty(_: str) -> Tally:
     return Tally(features=FeatureSchema())
-
-
-def _shard(info: ShardInfo, folder: str) -> Shard:
-    path = files.join(folder, info.file_name)
-    return Shard(path, info.split, info.examples, info.bytes, info.crc32c)
-
-
-def _bad_samples(letters: DeadLetterBatch) -> Iterator[BadSample]:
-    for letter in letters:
-        yield BadSample(letter.key, letter.reason, letter.message)
 
 
 class _ReadRecords(beam.DoFn):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import ERRORS, OUTAGE, ConversionError, is_outage
@@ -67,20 +67,18 @@ class FailurePolicy:
         launcher reads the refusal when the job has ended, and raising it would only add tracebacks.
       job: 32 hex digits, by which the launcher tells its job's refusal from that of another job that
         writes to the same folder; empty for a job without a launcher.
-      words: option of the command -> how its reader gives it, where that is not by the command.
+      reword: turns a message that names options of the command into one that names arguments, where
+        these are what its reader gave; None where the command runs the job.
     """
 
     retries: bool = True
     raises_refusals: bool = True
     job: str = ""
-    words: Mapping[str, str] = field(default_factory=dict)
+    reword: Callable[[str], str] | None = None
 
     def reworded(self, error: ConversionError) -> ConversionError:
         """An error that speaks of options as its reader gives them."""
-        message = str(error)
-        for option, word in self.words.items():
-            message = message.replace(option, word)
-        return type(error)(message, error.given_ids)
+        return type(error)(self.reword(str(error)), error.given_ids) if self.reword else error
 
 
 DEFAULT_POLICY = FailurePolicy()

@@ -17,7 +17,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
 
-Build = Callable[[beam.Pipeline], None]
+Build = Callable[[beam.Pipeline], object]
 """Adds a job to an empty pipeline."""
 
 

@@ -26,6 +26,7 @@ from tests.engines.flink_cluster import (
     wait_until,
 )
 from tests.engines.same_bytes import (
+    SCRIPTS,
     assert_converted_alike,
     assert_dead_letters_and_resume,
     assert_example_has_same_bytes,
@@ -101,7 +102,7 @@ def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], tmp_path: Path) 
     assert_same_bytes("kitti", inside, tmp_path)
 
 
-@pytest.mark.parametrize("script", ["records_to_shards.py"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_pipeline_of_ones_own(inside: tuple[str, ...], script: str, tmp_path: Path) -> None:
     """The public transforms write the same bytes; a step after the commit runs once."""
     assert_example_has_same_bytes(script, inside, tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from tests.beam_pipeline.test_interrupts import PATIENCE_S, interrupted
 from tests.engines.same_bytes import (
     PAGES,
+    SCRIPTS,
     assert_dead_letters_and_resume,
     assert_example_has_same_bytes,
     assert_same_bytes,
@@ -46,7 +47,7 @@ def test_a_data_set_has_the_same_bytes(prism: tuple[str, ...], page: str, tmp_pa
     assert_same_bytes(page, prism, tmp_path)
 
 
-@pytest.mark.parametrize("script", ["records_to_shards.py"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_pipeline_of_ones_own(prism: tuple[str, ...], script: str, tmp_path: Path) -> None:
     """The public transforms write the same bytes; a step after the commit runs once."""
     assert_example_has_same_bytes(script, prism, tmp_path)

@@ -1,0 +1,171 @@
+"""The two ends of what writes a data set: its folder is prepared before, its results come out after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.pvalue import AsSingleton
+
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.records.sharding import ShardInfo
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.work.output_folder import prepare_output, prepare_resume, read_earlier
+
+
+@dataclass(kw_only=True)
+class PrepareFolder(beam.PTransform):
+    """Prepares an output folder when the pipeline runs, as a launcher does before.
+
+    Attributes:
+      folder: the folder.
+      run: the values that a run must share with an earlier one to keep its shards; features of None are
+        compared shard by shard, once they are known.
+      resume: go on with an earlier run.
+      overwrite: replace the data set of an earlier run.
+      open_options: options that the plan settles later.
+      failures: how an error is worded.
+
+    Returns: PCollection of the folder, for what has to wait.
+    """
+
+    folder: str
+    run: Mapping[str, Any]
+    resume: bool
+    overwrite: bool
+    open_options: Sequence[str] = ()
+    failures: FailurePolicy
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[str]:
+        once = pipeline | "Once" >> beam.Create([self.folder], reshuffle=False)
+        return once | "Prepare" >> beam.Map(self._prepare).with_output_types(str)
+
+    def _prepare(self, folder: str) -> str:
+        try:
+            if not is_remote(folder):
+                os.makedirs(folder, exist_ok=True)
+            if not self.resume:
+                prepare_output(folder, self.overwrite)
+                return folder
+            run = self.run
+            if run["features"] is None:
+                earlier = read_earlier(folder)
+                run = {**run, "features": earlier.run["features"] if earlier else {}}
+            prepare_resume(folder, run, self.open_options)
+        except ConversionError as error:
+            raise self.failures.reworded(error) from error
+        return folder
+
+
+def after(
+    prepared: beam.PCollection[str] | None, elements: beam.PCollection, kind: type
+) -> beam.PCollection:
+    """The same elements, once the folder is prepared; `prepared` is None where that was done before."""
+    if prepared is None:
+        return elements
+    wait = beam.Map(_first, AsSingleton(prepared)).with_output_types(kind)
+    return elements | "AfterPrepare" >> wait
+
+
+def _first(element: Any, _: str) -> Any:
+    return element
+
+
+class Shard(NamedTuple):
+    """A shard that was written.
+
+    Attributes:
+      path: of its file.
+      split: the split it belongs to.
+      examples: records in it.
+      bytes: length of the file.
+      crc32c: CRC-32C of the file.
+    """
+
+    path: str
+    split: str
+    examples: int
+    bytes: int
+    crc32c: int
+
+
+class BadSample(NamedTuple):
+    """A sample that was left out.
+
+    Attributes:
+      key: what identifies it; empty if nothing does.
+      reason: a short name, as in `dead_letters.jsonl`.
+      message: what was found and what was expected.
+    """
+
+    key: str
+    reason: str
+    message: str
+
+
+class CommittedDataset(NamedTuple):
+    """A data set that is complete.
+
+    Attributes:
+      manifest: the path of its manifest.
+      examples: in all of its shards.
+      bytes: of all shards.
+      shards: how many there are.
+      bad: samples that were left out.
+    """
+
+    manifest: str
+    examples: int
+    bytes: int
+    shards: int
+    bad: int
+
+
+for _row in (Shard, BadSample, CommittedDataset):
+    coders.registry.register_coder(_row, coders.RowCoder)
+
+
+class WriteResult(NamedTuple):
+    """What a transform has written.
+
+    Attributes:
+      shards: PCollection of `Shard`.
+      bad: PCollection of `BadSample`.
+      manifest: PCollection of the one `CommittedDataset`, for steps that follow the commit.
+    """
+
+    shards: beam.PCollection[Shard]
+    bad: beam.PCollection[BadSample]
+    manifest: beam.PCollection[CommittedDataset]
+
+    @classmethod
+    def of(
+        cls,
+        folder: str,
+        shards: beam.PCollection[ShardInfo],
+        dead_letters: beam.PCollection[DeadLetterBatch],
+        committed: beam.PCollection[CommittedDataset],
+    ) -> WriteResult:
+        """The result of the stages that wrote to a folder."""
+        return cls(
+            shards | "Shards" >> beam.Map(_shard, folder).with_output_types(Shard),
+            dead_letters | "Bad" >> beam.FlatMap(_bad_samples).with_output_types(BadSample),
+            committed,
+        )
+
+
+def _shard(info: ShardInfo, folder: str) -> Shard:
+    path = files.join(folder, info.file_name)
+    return Shard(path, info.split, info.examples, info.bytes, info.crc32c)
+
+
+def _bad_samples(letters: DeadLetterBatch) -> Iterator[BadSample]:
+    for letter in letters:
+        yield BadSample(letter.key, letter.reason, letter.message)
