@@ -21,7 +21,7 @@ from beam_pipeline.core.labels.classes import numbering_note
 from beam_pipeline.core.labels.moved import is_located
 from beam_pipeline.core.labels.sample_filters import Exclusion
 from beam_pipeline.core.labels.schema import ColumnKind
-from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.storage import files
@@ -149,17 +149,11 @@ def size_line(images: ImageEntries) -> str:
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
     """Says what happened to images; labels may say places in them, such as boxes."""
-    names = {
-        Event.UNCHANGED: "written as they were",
-        Event.ENCODED: "encoded anew",
-        Event.RESIZED: "resized",
-        Event.TURNED: "turned upright",
-        Event.FIRST_FRAME: "first frames of animations",
-    }
+    noted = (Event.LEFT_TURNED.value, Event.OBJECTS_OUTSIDE.value)
     handled = [
-        f"{events[event.value]} {phrase}"
-        for event, phrase in names.items()
-        if event.value in events
+        f"{events[event]} {phrase}"
+        for event, phrase in EVENT_PHRASES.items()
+        if event in events and event not in noted
     ]
     if handled:
         yield f"  images: {', '.join(handled)}"

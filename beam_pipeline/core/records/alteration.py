@@ -49,6 +49,18 @@ class Event(str, Enum):
     OBJECTS_OUTSIDE = "objects_outside"
 
 
+EVENT_PHRASES = {
+    "unchanged": "written as they were",
+    "encoded": "encoded anew",
+    "resized": "resized",
+    "turned": "turned upright",
+    "left_turned": "not upright, and not turned",
+    "first_frame": "first frames of animations",
+    "objects_outside": "objects left out, outside of what a crop keeps",
+}
+"""Value of an `Event` -> its name for people, after a number of images."""
+
+
 class Altered(NamedTuple):
     """An image as it is written.
 

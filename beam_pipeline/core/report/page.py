@@ -7,14 +7,17 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
+from beam_pipeline.core.card.contents import feature_rows
 from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
+from beam_pipeline.core.records.alteration import EVENT_PHRASES
 from beam_pipeline.core.records.image_statistics import (
     MORE_SIZES,
     NOTHING_COUNTED,
@@ -56,15 +59,6 @@ _TURNS = {
     8: "8: a quarter turn",
 }
 _CHANNELS = {1: "1: grey", 2: "2: grey, alpha", 3: "3: RGB", 4: "4: RGB, alpha"}
-_EVENTS = {
-    "unchanged": "written as they were",
-    "encoded": "encoded anew",
-    "resized": "resized",
-    "turned": "turned upright",
-    "left_turned": "not upright, and not turned",
-    "first_frame": "first frames of animations",
-    "objects_outside": "objects left out, outside of what a crop keeps",
-}
 _FIND = (
     '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
     '<span role="status"></span></div>'
@@ -298,7 +292,7 @@ def _images(report: Report) -> Iterator[str]:
         _bars("EXIF orientation", counts["orientation"], _TURNS),
     ]
     events = report.manifest.counts.images
-    rows = [[_EVENTS.get(name, text(name)), number(count)] for name, count in events.items()]
+    rows = [[EVENT_PHRASES.get(name, text(name)), number(count)] for name, count in events.items()]
     if rows:
         charts.append(f"<figure>{table(['What was done', 'Number'], rows)}</figure>")
     yield _charts(charts)
@@ -427,15 +421,10 @@ def _made(report: Report) -> Iterator[str]:
         rows.append(["codec", text(manifest.codec, 300)])
     yield _details("Options", table(["Option", "Value"], rows, numeric=False))
     features = [
-        [
-            f"<code>{text(key)}</code>",
-            entry.kind,
-            "list" if entry.shape else "one value",
-            "in some examples" if entry.optional else "in every example",
-        ]
-        for key, entry in [*manifest.features.items()][:_MOST_FEATURES]
+        [f"<code>{text(row.key)}</code>", row.kind, row.values, text(row.content)]
+        for row in islice(feature_rows(manifest), _MOST_FEATURES)
     ]
-    heads = ["Feature", "Kind", "Shape", ""]
+    heads = ["Feature", "Kind", "Values", "Content"]
     yield _details("Features of an example", table(heads, features, numeric=False))
 
 
