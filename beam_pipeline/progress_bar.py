@@ -131,7 +131,7 @@ def _tqdm() -> Any:
 
         return tqdm
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # without widgets it shows a bar of text, and says so
+        warnings.simplefilter("ignore")  # without widgets it shows a bar of text, and warns
         from tqdm.auto import tqdm as tqdm_auto
 
     return tqdm_auto

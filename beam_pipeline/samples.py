@@ -82,7 +82,7 @@ def convert_samples(
     Returns: the data set.
 
     Raises:
-      SampleError: a value is no feature; names the sample, the feature and what was found.
+      SampleError: a value cannot be a feature; names the sample, the feature and what was found.
       UsageError: an argument cannot be used, or the output folder is not empty.
       Exception: whatever `samples` raises.
     """

@@ -77,7 +77,7 @@ _FULL = re.compile(
 )
 EXIT_INTERRUPTED = 130
 _UTF8_MODE = "BEAM_TFRECORD_UTF8_MODE"
-_OBJECTS_A_COLLECTION = 50_000  # references are many, and hold no cycles
+_OBJECTS_A_COLLECTION = 50_000  # references are many, and without cycles
 
 _is_program = False
 _importing = threading.Lock()

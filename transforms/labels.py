@@ -165,7 +165,7 @@ class LabelByFolder(beam.PTransform):
     Attributes:
       labelling: what becomes of the samples.
       may_repeat: whether two images may have the same key.
-      names: how names say labels; None if folders say the class.
+      names: how names give labels; None if folders give the class.
       buckets: in how many parts keys that may repeat are compared.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".

@@ -209,7 +209,7 @@ def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) 
 
     Args:
       uri: the shard.
-      folder: where it lies.
+      folder: its folder.
       shard_plan: the shards that were planned.
       class_key: the feature that contains class ids.
 

@@ -75,7 +75,7 @@ def run_convert(options: ConvertOptions, call: Call, *, wait: bool = True) -> No
 
 
 def shows_roles(options: ConvertOptions, call: Call) -> bool:
-    """Prints the table of roles if --show_roles says so; returns False otherwise.
+    """Prints the table of roles with --show_roles; returns False otherwise.
 
     Raises:
       UsageError: an option cannot be used.

@@ -159,7 +159,7 @@ class JsonFile:
         return first
 
     def _next(self) -> str:
-        """Returns the next character that is no white space, without taking it; empty at the end."""
+        """Returns the next character that is not white space, without taking it; empty at the end."""
         while True:
             blank = _blank(self._text, self._at)
             assert blank

@@ -61,7 +61,7 @@ class ImageRef(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path whose folders say class and split."""
+        """The path whose folders give class and split."""
         return self.aliases[0] if self.aliases else self.key
 
 

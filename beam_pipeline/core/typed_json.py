@@ -1,4 +1,4 @@
-"""Reads JSON into dataclasses and named tuples, whose annotations say what is expected.
+"""Reads JSON into dataclasses and named tuples, whose annotations define what is expected.
 
     @dataclass(frozen=True)
     class Shard:

@@ -3,7 +3,7 @@
 `--runner=FlinkRunner` runs Flink inside Beam's job server, with workers in this process, which
 report progress. `--flink_master=HOST:PORT` sends the job to a cluster, after asking it for its
 version, its slots and its jobs. Its workers report nothing while the job runs; Flink's own web
-pages show the progress. A job there goes on when this program is killed, so each job carries its
+pages show the progress. A job there continues when this program is killed, so each job carries its
 output folder, so that the next start finds it.
 """
 
@@ -126,7 +126,7 @@ class FlinkEngine(Engine):
     def interrupt(self) -> str:
         """See `Engine`; cancels the job on its cluster."""
         with contextlib.suppress(OSError, ValueError, LookupError):
-            for job in self._jobs():  # if it cannot be cancelled, it goes on
+            for job in self._jobs():  # if it cannot be cancelled, it continues
                 _rest(_master(self.options), f"jobs/{job.id}", "PATCH")
         return super().interrupt()
 
@@ -340,7 +340,7 @@ def _rest_url(master: str) -> str:
 
 
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
-    """Returns the last cause in Beam's error, whose text holds stack traces of Java and Python."""
+    """Returns the last cause in Beam's error, whose text contains stack traces of Java and Python."""
     text = str(error).strip() or repr(error)
     told = re.match(r"Pipeline \S+ failed in state \w+: ", text)
     if told is None:

@@ -97,7 +97,7 @@ class Condition:
 
 
 def parse_conditions(text: str) -> tuple[Condition, ...]:
-    """Reads a where-expression; all of its conditions have to hold.
+    """Reads a where-expression; all of its conditions must be met.
 
     Raises:
       UsageError: it is invalid; the message tells what was found and expected.
@@ -230,7 +230,7 @@ class Selection:
 
     Attributes:
       class_name: name or id of a class; empty for any.
-      conditions: all of them have to hold.
+      conditions: all must be met.
       num: how many examples are shown or written.
       read_all: read every example, not only some of a large data set.
       writes: they are written: the first ones, as many as asked for; else some of each file.

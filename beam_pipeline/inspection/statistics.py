@@ -119,7 +119,7 @@ class FeatureFigures:
 
 
 def text_of(value: bytes) -> str | None:
-    """The text that bytes hold; None if they contain none."""
+    """Bytes as text, or None."""
     try:
         text = value.decode()
     except UnicodeDecodeError:

@@ -55,7 +55,7 @@ REASON = "its first line is a set and an image, as AutoML has it"
 
 
 class Automl:
-    """Rows hold set, image and class, or set, image, class and box."""
+    """Rows contain set, image and class, or set, image, class and box."""
 
     name = "automl"
     option_names = frozenset({"label_base", "label_order", "class_ids"})

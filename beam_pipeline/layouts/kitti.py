@@ -204,7 +204,7 @@ COLUMNS = (
     ),
     Column("ignore", ColumnKind.BOX, "image/object/ignore/bbox", True, repeated=True, pixels=True),
 )
-"""The label columns; rotation_y is called rot_y, as in the TensorFlow Model Garden."""
+"""The label columns; rotation_y is called rot_y, like in the TensorFlow Model Garden."""
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class FileLabels:
       merge_rows: True if the rows of an image are merged, one per object; otherwise they must
         agree.
       unnamed: makes rows for images without a row; None to reject these as dead letters.
-      class_by_folder: True if rows say no label: the class is the image's folder. It is the first
+      class_by_folder: True if rows lack labels: the class is the image's folder. It is the first
         column, which is empty in every row.
     """
 
@@ -215,7 +215,7 @@ class ListedLabels:
 
     Attributes:
       reader: tells which image a file is for.
-      folders: where the files lie.
+      folders: the folders of the files.
     """
 
     reader: ListedReader
@@ -244,7 +244,7 @@ class Source:
 
     Attributes:
       layout: the layout's name.
-      roots: the folders and archives whose files are listed as images; none if containers hold them.
+      roots: the folders and archives whose files are listed as images; none if they are in containers.
       labels: the source of the labels.
       examples: the kind of the samples: images with label columns, or serialized examples.
       numbering: how classes get their ids.

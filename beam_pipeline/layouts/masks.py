@@ -40,7 +40,7 @@ _LOOKED_AT = 3  # masks whose first bytes are read
 _HEAD_BYTES = 64
 _BOTH = "--labels and --masks both say labels; name one of them"
 MOST_NAMES = 4000  # looked at on either side
-_CERTAIN = 0.9  # of the masks found that meet an image, for folders to be taken without --masks
+_CERTAIN = 0.9  # of the masks found that match an image, for folders to be taken without --masks
 _MASKS = (
     *("masks", "mask", "annotations", "labels", "label", "segmentationclass", "gtfine"),
     *("segmentations", "segmentation", "groundtruth", "ground_truth", "gt"),
@@ -81,7 +81,7 @@ class Masks:
     option_names = frozenset({"masks", "mask_colors"})
 
     def recognise(self, options: SourceOptions) -> str:
-        """--masks, or folders of images and masks beside each other whose names meet."""
+        """--masks, or folders of images and masks beside each other whose names match."""
         if options.masks:
             return "masks are given"
         if options.labels or len(options.images) != 1 or not options.images[0].strip():
@@ -247,7 +247,7 @@ def _notes(matched: FoundNames) -> list[str]:
     return notes
 
 
-# --- what masks hold ------------------------------------------------------------------------------
+# --- the content of masks ------------------------------------------------------------------------------
 
 
 def _colours(options: SourceOptions) -> MaskColours | None:
@@ -294,7 +294,7 @@ def _first_masks(masks: Sequence[ImageRoot]) -> list[str]:
 
 
 def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
-    """A note if the first masks hold 0 and 255 alone, as drawings do, of which 255 is not a class."""
+    """A note if the first masks contain only 0 and 255, like drawings; 255 is not a class."""
     values: set[int] = set()
     for uri in _first_masks(masks):
         try:
@@ -382,7 +382,7 @@ class Pairs(NamedTuple):
     """Images and their masks.
 
     Attributes:
-      images, masks: where they lie.
+      images, masks: their folders.
       names: how masks are called.
       why: what was found, for people.
     """
@@ -396,7 +396,7 @@ class Pairs(NamedTuple):
 def first_keys(roots: Sequence[ImageRoot], most: int = MOST_NAMES) -> list[str]:
     """The first few files below some roots, in order of their paths below them.
 
-    There are none in a folder that cannot be listed: the job says so.
+    There are none in a folder that cannot be listed: the job reports that.
     """
     return sorted(
         key for root in roots for key in once(root, functools.partial(_first_of, root))[:most]

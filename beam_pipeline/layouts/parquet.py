@@ -1,6 +1,6 @@
-"""Parquet files that hold the images themselves, as Hugging Face's data sets do.
+"""Parquet files that contain the images themselves, such as Hugging Face's data sets.
 
-A column holds an image per row, and the other columns its labels. Source:
+A column contains an image per row, and the other columns its labels. Source:
 https://huggingface.co/docs/hub/datasets-image
 """
 
@@ -45,7 +45,7 @@ _INTEGERS = frozenset(["int", "int64"])  # of --columns: ids stay ids
 
 
 class Parquet:
-    """Rows hold an image and its labels."""
+    """Rows contain an image and its labels."""
 
     name = "parquet"
     option_names = SIDECAR_OPTIONS
@@ -171,7 +171,7 @@ def _inspect(
 ) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
     """Infers the columns. Raises UsageError.
 
-    Returns: the schema, the table, and columns that are left out as no feature can hold them.
+    Returns: the schema, the table, and columns that are left out because no feature can contain them.
     """
     nested = [
         name
@@ -219,7 +219,7 @@ def _label_column(
 
 
 def _is_deep(value: Any) -> bool:
-    """True for a value that no feature can hold."""
+    """True for a value that no feature can contain."""
     if isinstance(value, list):
         return any(map(is_nested, value))
     return isinstance(value, dict)

@@ -184,7 +184,7 @@ def _is_parquet(name: str) -> bool:
 
 
 def split_notes(parquet: Sequence[ParquetFile]) -> Iterator[str]:
-    """A note for the user on the splits that files' names say."""
+    """A note for the user on the splits in files' names."""
     by_split: dict[str, list[str]] = {}
     for file in parquet:
         by_split.setdefault(file.split, []).append(file.name)
@@ -195,7 +195,7 @@ def split_notes(parquet: Sequence[ParquetFile]) -> Iterator[str]:
 
 
 def split_questions(parquet: Sequence[ParquetFile]) -> Iterator[Question]:
-    """A question if only some of the files' names say a split."""
+    """A question if only some of the files' names contain a split."""
     named = [file.name for file in parquet if file.split]
     unnamed = [file.name for file in parquet if not file.split]
     if named and unnamed:

@@ -224,7 +224,7 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
 
 
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
-    """Questions about the archives' names, if only some of them say a split."""
+    """Questions about the archives' names, if only some of them contain a split."""
     archives = [root.archive for root in roots if root.archive]
     splits_of = {archive.name: archive.said_splits for archive in archives}
     unclear = [name for name, splits in splits_of.items() if len(splits) != 1]

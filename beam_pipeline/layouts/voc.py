@@ -263,7 +263,7 @@ COLUMNS = (
     object_column("truncated", ColumnKind.INT64),
     object_column("view", ColumnKind.BYTES),
 )
-"""The label columns; VOC's `pose` is called view, as in the TensorFlow Model Garden."""
+"""The label columns; VOC's `pose` is called view, like in the TensorFlow Model Garden."""
 
 _ROOT = "annotation"
 _OBJECT = [_ROOT, "object"]

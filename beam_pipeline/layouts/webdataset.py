@@ -71,7 +71,7 @@ class _Sample:
 
     Attributes:
       images: (extension, reference or why there is none) of its images.
-      fields: column -> value, as its other files say.
+      fields: column -> value, from its other files.
       problem: what is wrong with those files, or empty.
     """
 
@@ -152,7 +152,7 @@ class WebDatasetReader:
 
     Attributes:
       archives: all of them.
-      table: the samples' columns, as of a table.
+      table: the samples' columns, like a table's.
       schema: what they are.
     """
 

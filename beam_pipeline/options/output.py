@@ -1,4 +1,4 @@
-"""Options that place samples, name and format the output, and say how the work is done."""
+"""Options that place samples, name and format the output, and control the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that name images and labels, and say how labels are read."""
+"""Options that name images and labels, and how labels are read."""
 
 from __future__ import annotations
 

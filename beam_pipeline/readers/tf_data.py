@@ -228,7 +228,7 @@ def feature_spec(folder: Folders) -> dict[str, Any]:
 
 
 def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
-    """Returns the number of samples to hold; 0 for the stored order."""
+    """Returns the number of samples to keep; 0 for the stored order."""
     if shuffle is False:
         return 0
     if shuffle is not True:
@@ -248,7 +248,7 @@ def _count(name: str, value: Any, alternatives: str) -> int:
 def _cached_buffer(
     buffer: int, shards: Sequence[Shard], cache: bool | str | os.PathLike[str], plan: PixelPlan
 ) -> int:
-    """Returns the number of decoded samples to hold: all if they are in memory anyway."""
+    """Returns the number of decoded samples to keep: all if they are in memory anyway."""
     examples = sum(len(shard.wanted) for shard in shards)
     if cache is True:
         return max(1, examples)

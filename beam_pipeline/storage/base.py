@@ -122,7 +122,7 @@ class FileSystem(ABC):
         return False
 
     def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
-        """Returns the sorted names of files that are missing in a folder, or hold something else.
+        """Returns the sorted names of files that are missing in a folder, or contain something else.
 
         Only where a listing tells; elsewhere none, and a claim keeps other jobs out if one can.
 

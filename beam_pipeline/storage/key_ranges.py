@@ -138,7 +138,7 @@ def find_key_ranges(
 
 
 def _heavy(parts: Sequence[_Part], wanted: int) -> list[int]:
-    """Returns the indices of the parts estimated to hold more than their share, heaviest first."""
+    """Returns the indices of the parts estimated to contain more than their share, heaviest first."""
     open_parts = [index for index, part in enumerate(parts) if part.point]
     weight = sum(parts[index].weight for index in open_parts)
     share = weight / (wanted - len(parts) + len(open_parts))
@@ -158,7 +158,7 @@ class _Part:
       start, end: its limits.
       name: the first known name in it.
       same: the number of characters that all its names are known to share.
-      weight: the estimated share of all names that it holds.
+      weight: its estimated share of all names.
       beyond: an upper limit, exclusive, of the code point that follows the shared characters.
       most: the most characters that its names can share; -1 if unknown.
       step: the number of characters beyond `same` to try next, while `most` is unknown.

@@ -142,14 +142,14 @@ class LocalFiles(FileSystem):
             return False
 
     def is_older(self, uri: str, size: int, later: str) -> bool:
-        """Compares the times of the last change; a pipe or folder has changed. Raises FileNotFoundError."""
+        """Compares the times of the last change; False for a pipe or folder. Raises FileNotFoundError."""
         status = os.stat(uri)
         if status.st_size != size or not stat.S_ISREG(status.st_mode):
             return False
         return status.st_mtime_ns <= os.stat(later).st_mtime_ns
 
     def free_bytes(self, folder: str) -> int | None:
-        """Returns the bytes that the file system of a folder has left for this user, if it says so."""
+        """Returns the bytes that the file system of a folder has left for this user, if known."""
         try:
             status = os.statvfs(folder)
         except OSError:

@@ -145,7 +145,7 @@ class ObstoreFiles(BucketFiles):
             "timeout": _PATIENT_TIMEOUT if patient else _TIMEOUT,
             **({} if patient else {"read_timeout": _READ_TIMEOUT}),
         }
-        # `retried` repeats requests, and says so; the library would repeat them in silence.
+        # `retried` repeats requests and logs it; the library would repeat them in silence.
         options = {"client_options": client_options, "retry_config": {"max_retries": 0}}
         try:
             return self.new_store(bucket, options)

@@ -213,7 +213,7 @@ def noted_names(folder: str) -> set[str]:
 
 
 def read_names(folder: str, note: str) -> set[str]:
-    """The names in a note; only names that a run gives to its files, whatever the note says.
+    """The names in a note; only names that a run gives to its files, whatever the note contains.
 
     Raises:
       ConversionError: the note is damaged.

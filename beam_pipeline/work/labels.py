@@ -235,11 +235,11 @@ def label_images(
     labelling: Labelling,
     may_repeat: bool = False,
 ) -> Outcome:
-    """Labels images whose own paths say their labels.
+    """Labels images whose own paths contain their labels.
 
     Args:
       parts: the images, packed.
-      names: how names say labels; None if folders say the class.
+      names: how names give labels; None if folders give the class.
       labelling: what happens to them then.
       may_repeat: whether two images may have the same key.
     """

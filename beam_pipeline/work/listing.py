@@ -454,7 +454,7 @@ def _batches(images: Columns) -> Iterator[ImageBatch]:
 
 
 def _images(entries: Columns, rules: Sequence[ObjectFilter], tally: Tally) -> Columns:
-    """The columns of the images among entries: of all, if no file is repeated and names say nothing else."""
+    """The columns of the images among entries: of all, if no file is repeated and names add nothing."""
     keys, sizes, versions = entries[:3]
     root = rules[0]
     if len(rules) == 1 and len(set(keys)) == len(keys) and root.rules.lists_all(keys, root.prefix):
@@ -506,7 +506,7 @@ def cut_of(uri: str) -> Cut | None:
             if is_parquet(file):
                 return ByRowGroups()
             header = csv_header(file, uri)
-    except InventoryError:  # reading says so
+    except InventoryError:  # reading reports it
         return None
     return ByLines(header.delimiter) if header else None
 

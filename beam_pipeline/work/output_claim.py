@@ -5,7 +5,7 @@ when the job ends, however it ends, so a claim never has to be broken. The write
 share the claim: the folder is free when the last of them has gone.
 
 What a claim does not see: jobs on other machines, and folders of a file system that locks no folders,
-such as NFS. There, and in buckets, two jobs at once meet later, at a shard that both write: see
+such as NFS. There, and in buckets, two jobs at once clash later, at a shard that both write: see
 `ShardTask`. In a bucket, `DatasetFinisher` also compares the shards with what the job wrote, before
 and after it writes the manifest.
 """
@@ -73,7 +73,7 @@ def _make(folder: str) -> None:
 
 
 def _claim(folder: str) -> int:
-    """Returns the descriptor that holds the lock."""
+    """Returns the descriptor with the lock."""
     end = time.monotonic() + _PATIENCE_S
     while True:
         claim = _open(folder)
@@ -109,7 +109,7 @@ def _open(folder: str) -> int:
 
 
 def _lock(claim: int) -> bool:
-    """Tries to lock; returns False if another process holds the lock."""
+    """Tries to lock; returns False if another process has the lock."""
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -44,7 +44,7 @@ def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -
     Args:
       folder: the output folder.
       shard: file name of the shard.
-      expected: the inputs that the receipt probably has; if so, it holds these themselves.
+      expected: the inputs that the receipt probably has; if so, it refers to these.
 
     Raises:
       ConversionError: it is damaged, cannot be read, or is another shard's.
@@ -63,7 +63,7 @@ def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -
 
 
 def read_record_sizes(folder: str, shard: str) -> Sequence[int]:
-    """The bytes of each record of a shard, by its receipt; none if that does not say.
+    """The bytes of each record of a shard, by its receipt; none if they are unknown.
 
     Raises:
       ConversionError: the receipt is damaged, or cannot be read.
@@ -133,7 +133,7 @@ class EarlierDataSet:
         return Kept(dict(self.shard_plan.shards), self.classes)
 
     def look_up(self, inputs: ShardInputs) -> EarlierShards:
-        """Finds the shards that hold the samples of one that is to be written."""
+        """Finds the shards with the samples of one that is to be written."""
         receipts, notes = [], []
         for spec in shards_meeting(inputs.spec, self.shard_plan):
             receipt, note = self._receipt(spec, inputs)
@@ -183,7 +183,7 @@ class EarlierDataSet:
         return receipt, "" if receipt else f"{uri} has no receipt: the shard is written again"
 
     def _is_sound(self, receipt: Receipt) -> bool:
-        """Tells whether a shard is what its receipt says.
+        """Tells whether a shard matches its receipt.
 
         The receipt is written after the shard. So a local shard that is older has not been written
         since, and need not be read, which would take as long as reading its images; `verify` does.
@@ -203,7 +203,7 @@ class EarlierDataSet:
 
 @dataclass
 class EarlierShards:
-    """The shards of an earlier data set that hold the samples of one that is to be written.
+    """The shards of an earlier data set with the samples of one that is to be written.
 
     Attributes:
       data_set: the earlier data set.
@@ -258,7 +258,7 @@ class EarlierShards:
     def expected_fate(self) -> ShardFate:
         """The fate of the shard as far as it is known before an image is read.
 
-        An image that could not be used then, and has not changed since, is no sample now. The bytes
+        An image that could not be used then, and has not changed since, is not a sample now. The bytes
         of a shard to write come from its listed images.
         """
         if self.reusable:

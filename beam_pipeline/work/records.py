@@ -203,7 +203,7 @@ class RecordReader:
         return encode_example(written), features
 
     def _checked(self, features: Features) -> dict[str, FeatureValue]:
-        """The values as the features that were given; integers become floats where those say so."""
+        """The values as the features that were given; integers become floats where those are floats."""
         assert self.features is not None
         unknown = sorted(features.keys() - self.features.keys())
         if unknown:

@@ -19,7 +19,7 @@ class SampleSpool:
     """Takes serialized examples one by one; only a chunk of references stays in memory.
 
     Attributes:
-      folder: where its two files lie; made if missing.
+      folder: for its two files; made if missing.
     """
 
     folder: str

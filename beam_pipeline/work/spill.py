@@ -1,7 +1,7 @@
 r"""Keeps packed references in a temporary file while an engine of this process moves them.
 
 Such an engine contains all that it moves in memory, and up to six copies of it where it groups. It never
-looks into packed references, so what it moves may as well say where they lie:
+looks into packed references, so what it moves may as well be their place:
 
     b"\xff\xff\xff\xff" + offset, 8 bytes + length, 4 bytes
 

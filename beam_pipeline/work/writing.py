@@ -361,7 +361,7 @@ def write_inputs(
       record_format: the format of its file.
       new: whether no file of its name exists yet, as `files.open_output` has it; else it is replaced.
       accept: called before the shard appears; may raise, and then it does not.
-      refs: the samples where they lie now, if that is not where `inputs` has them.
+      refs: the samples at their present place, if it differs from `inputs`.
     """
     encoding, refs = request.encoding, refs or inputs.refs
     with (

@@ -136,7 +136,7 @@ def samples_between(
 def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
     """The shards of another plan whose ranges of hashes overlap with a shard's of the same split.
 
-    Shard 1 of 2 meets shards 2 and 3 of 4, and shards 1 and 2 of 3.
+    Shard 1 of 2 overlaps with shards 2 and 3 of 4, and shards 1 and 2 of 3.
     """
     if spec.split not in plan.first_shard:
         return []
@@ -257,7 +257,7 @@ def images_differ(then: SampleRef, now: SampleRef) -> bool:
 def labels_differ(then: SampleRef, now: SampleRef, files: Sequence[int] = ()) -> bool:
     """Tells whether two samples of one key have different labels, as far as examples show them.
 
-    A size that only one of them has from its label file is no difference.
+    A size that only one of them has from its label file does not count as a difference.
 
     Args:
       then: the sample as it was.

@@ -1,7 +1,7 @@
 """Estimates the cost of a conversion on Dataflow from its plan: bytes, requests, hours, money.
 
 The rates were measured on one machine against an emulated bucket (`benchmarks/`), the prices are
-a table that anybody may replace. An estimate helps to choose between options; it is no invoice.
+a table that anybody may replace. An estimate helps to choose between options; it is not an invoice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMPARED_BYTES = 20
 
 
 PRICE_LIST = "us-central1, 2025"
-"""Where and when the default prices hold."""
+"""Where and when the default prices apply."""
 
 
 @dataclass(frozen=True)

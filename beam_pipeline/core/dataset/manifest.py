@@ -88,7 +88,7 @@ class OptionEntries:
 
 @dataclass(frozen=True)
 class FeatureEntry:
-    """The values that examples hold under a key.
+    """The values of examples under a key.
 
     Attributes:
       kind: "bytes", "float" or "int64".
@@ -419,7 +419,7 @@ def line_crc(line: bytes) -> int:
 
 
 def manifest_file(manifest: Mapping[str, Any]) -> bytes:
-    """The file of a manifest: its last entry is a checksum of all that stands before that.
+    """The file of a manifest: its last entry is a checksum of everything before it.
 
     Raises:
       OutputError: a text in it cannot be written.

@@ -51,7 +51,7 @@ class Choice(NamedTuple):
 
     Attributes:
       value: split -> number of shards; or (name, id) of the classes, in order of id.
-      options: options that the choice settles, as they depend on the earlier data set or the classes.
+      options: options that the choice settles, because they depend on the earlier data set or the classes.
       notes: sentences for people.
     """
 

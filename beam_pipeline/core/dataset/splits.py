@@ -138,7 +138,7 @@ class SplitAssigner:
 
         Args:
           keys: of the samples.
-          splits: as folders or rows say them.
+          splits: from folders or rows.
         """
         if self.fractions is None or self.stratified:
             return splits
@@ -312,7 +312,7 @@ def divide_groups(
     Distance is measured as in the chi-square test: (found - wanted)**2 / wanted, over all splits and
     strata. In the order of their hashes, groups go where this grows least; then single groups move as
     long as that brings the whole nearer. A group larger than a split's share cannot be cut, so no
-    bound holds for such data.
+    bound applies to such data.
 
     Args:
       groups: group -> stratum -> samples.

@@ -3,9 +3,9 @@
 A GIF is read as giflib does. It is a screen, then blocks, each with a byte for its kind. Data comes in sub-blocks: a byte for
 the length, that many bytes, and a length of 0 at the end.
 
-    "GIF89a" width height flags ...     the screen, and colours if the flags say so
+    "GIF89a" width height flags ...     the screen, and colours if a flag is set
     21 FE | 05 "hello" | 00             an extension: here, a comment
-    2C left top width height flags ...  a frame, and colours of its own if its flags say so
+    2C left top width height flags ...  a frame, and its own colours if a flag is set
        08 | FF ... | 12 ... | 00           bits of a code, and compressed pixels
     3B                                  the end
 
@@ -139,7 +139,7 @@ def _frames(data: bytes) -> Iterator[_Frame]:
     shared = _colours(flags)
     offset = _SCREEN_END + 3 * shared
     transparent, has_frame = -1, False
-    # As giflib does, ends quietly at what is no block, if a frame came before it.
+    # As giflib does, ends quietly at what is not a block, if a frame came before it.
     while offset < len(data) and (kind := data[offset]) in (_EXTENSION, _FRAME_KIND):
         try:
             if kind == _EXTENSION:
@@ -294,9 +294,9 @@ _FILE_TYPE = b"jxl "
 _WHOLE, _PART = b"jxlc", b"jxlp"
 _NUMBER_BYTES = 4  # before the content of a part
 _LAST_PART = 0x80
-_LONG = 1  # in place of a length: eight bytes after the name hold it
+_LONG = 1  # in place of a length: it is in eight bytes after the name
 _TO_THE_END = 0
-_HEADER_BYTES = 1 << 16  # of a codestream, hold all that is read here
+_HEADER_BYTES = 1 << 16  # of a codestream, enough for all that is read here
 
 _SIZE = ((9, 1), (13, 1), (18, 1), (30, 1))  # (bits, added) by selector
 _SIZE_OF_PREVIEW = ((6, 1), (8, 65), (10, 321), (12, 1345))

@@ -1,4 +1,4 @@
-"""The header of an image: format, size and orientation, and the error for bytes that are no usable image.
+"""The header of an image: format, size and orientation, and the error for bytes that are not a usable image.
 
 EXIF's orientation tells how a viewer turns the stored pixels before it shows them. EXIF is a little TIFF
 file inside the image: a header with the offset of a directory, then its entries of 12 bytes each.

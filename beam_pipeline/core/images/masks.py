@@ -251,7 +251,7 @@ def _decompressed(text: str) -> Iterator[int]:
 Colour = tuple[int, int, int]
 
 FilePreparer = Callable[[bytes, Sequence[Sequence[int]], ImageHeader], tuple[bytes, ...]]
-"""(file, what labels say of its pixels, header of the image) -> the value of each of its features.
+"""(file, what labels record about its pixels, header of the image) -> the value of each of its features.
 
 Raises BadImageError."""
 

@@ -292,7 +292,7 @@ def orientation_left(opened: Opened, geometry: Geometry) -> int:
 
 
 def _keeps_depth(changes: ImageChanges) -> bool:
-    """True if PNGs of 16 bits stay so: JPEG and WebP hold 8."""
+    """True if PNGs keep 16 bits: JPEG and WebP have 8."""
     return changes.image_format in ("keep", "png")
 
 
@@ -319,7 +319,7 @@ def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | Non
 
 
 def _draft(image: Image.Image, geometry: Geometry) -> Rectangle:
-    """Lets a JPEG be decoded to fewer pixels; returns where the whole image then lies."""
+    """Lets a JPEG be decoded to fewer pixels; returns the area of the whole image then."""
     left, top, right, bottom = geometry.crop
     (width, height), turned = geometry.scaled, geometry.turned
     wanted = (width * turned[0] / (right - left), height * turned[1] / (bottom - top))

@@ -77,7 +77,7 @@ _SIZED_FORMS = (
     *((CENTRE_AND_SIZE, (*at, *size)) for at in _CENTRES for size in _LENGTHS),
     *((CORNER_AND_SIZE, (*at, *size)) for at in _CORNER for size in _LENGTHS),
 )
-"""(form, names of its four columns), as in `_CORNER_FORMS`, the likelier ones first."""
+"""(form, names of its four columns), the likelier ones first; see `_CORNER_FORMS`."""
 
 _IMAGE_SIZES = (
     *(("width", "height"), ("imagewidth", "imageheight"), ("imgwidth", "imgheight")),
@@ -427,7 +427,7 @@ def _is_class_id(value: Any) -> bool:
 
 
 def _floats(cells: Sequence[Any]) -> Sequence[float | None]:
-    """The numbers in a column; None where a cell is empty."""
+    """The numbers in a column; None for other cells."""
     return _plain_floats(cells) or by_text(cells, _float_of)
 
 

@@ -356,7 +356,7 @@ def bracketed_items(text: str) -> Sequence[Any]:
     """Returns the items of a list in brackets; none of an empty text.
 
     Raises:
-      ValueError: the text is no such list.
+      ValueError: the text is not such a list.
 
     >>> bracketed_items("['cat', 'sea lion']")
     ['cat', 'sea lion']

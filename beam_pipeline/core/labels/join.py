@@ -17,7 +17,7 @@ the archive's name without extension, and that below its first folder.
 So a row `a.jpg` means the image `a.jpg` in the root even if there is a `cat/a.jpg` (1 before 3); with
 `cat/a.jpg` and `dog/a.jpg` alone, both answer to 3, and the row is ambiguous.
 
-All names of an image share the part of the file name before the first dot, so images and rows that could meet are brought
+All names of an image share the part of the file name before the first dot, so images and rows that could match are brought
 together by it, here `a` (`meeting.bucket_of`), one entry each, however many names an image has.
 """
 
@@ -310,7 +310,7 @@ def _without_lines(value: Any) -> Any:
 
 
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
-    """Rows as their files have them; in a file without lines, by what they say."""
+    """Rows as their files have them; in a file without lines, by their content."""
     return sorted(
         rows,
         key=lambda row: (

@@ -1,4 +1,4 @@
-"""Columns of a table that together say what a sample is labelled with: its objects, or its class.
+"""Columns of a table that together are a sample's label: its objects, or its class.
 
 They become the first columns of the samples, whatever the table has them as:
 
@@ -35,7 +35,7 @@ from beam_pipeline.core.text import enumerated, shown
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
-_MINUS = frozenset(("-1", "-1.0"))  # in place of 0, as in CelebA's attributes
+_MINUS = frozenset(("-1", "-1.0"))  # in place of 0, in CelebA's attributes
 _SHOWN_NAMES = 5
 
 Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]

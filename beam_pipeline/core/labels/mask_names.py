@@ -8,7 +8,7 @@
 | `train/images/a.jpg` | `train/masks/a.png` | folders of other names |
 | `a.jpg` | `all/a.png` | other folders altogether: file names alone |
 
-An addition is taken only if more than half of the masks meet an image by it, and it contains a letter:
+An addition is taken only if it matches more than half of the masks with an image, and it contains a letter:
 `1.jpg` and `10.png` have nothing to do with each other.
 """
 
@@ -62,7 +62,7 @@ class MaskNames:
     Attributes:
       addition: to the names of files.
       folders: (name of a folder of masks, name of the folder of their images instead).
-      bare: whether folders say nothing.
+      bare: whether folders carry no labels.
     """
 
     addition: Addition = _NO_ADDITION
@@ -72,7 +72,7 @@ class MaskNames:
     def image_name(self, key: str) -> str:
         """The path of a mask's image, without extension.
 
-        A mask whose name lacks the addition keeps its name, so that it meets an image of that name or
+        A mask whose name lacks the addition keeps its name, so that it matches an image of that name or
         is reported.
         """
         folder, name = posixpath.split(posixpath.splitext(key)[0])
@@ -91,7 +91,7 @@ class FoundNames(NamedTuple):
 
     Attributes:
       names: which image a mask is for.
-      met: the share of the masks that meet an image.
+      met: the share of the masks that match an image.
       others: additions of other kinds of masks of the same images, where there are several.
     """
 
@@ -101,7 +101,7 @@ class FoundNames(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """True if there is one kind of masks, or one of several is known to hold class ids."""
+        """True if there is one kind of masks, or one of several is known to contain class ids."""
         return not self.further_kinds or self.names.addition.mask_suffix.endswith(CLASS_KINDS)
 
 

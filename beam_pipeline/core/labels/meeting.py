@@ -1,7 +1,7 @@
-"""Where images and the rows that may mean them meet: in one bucket, by the names that they share.
+"""Joins images with the rows that may mean them: in one bucket, by the names that they share.
 
 All names of an image share the part of its file name before the first dot, so that decides. If every image
-is called `rgb.png`, all meet in one bucket.
+is called `rgb.png`, all are in one bucket.
 """
 
 from __future__ import annotations

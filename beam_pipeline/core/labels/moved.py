@@ -51,7 +51,7 @@ class Move:
 
 
 def is_located(kind: ColumnKind) -> bool:
-    """Tells whether columns of a kind say where something is in its image."""
+    """Tells whether columns of a kind are coordinates in the image."""
     return kind in _MOVERS
 
 

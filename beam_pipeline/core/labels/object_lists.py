@@ -65,7 +65,7 @@ class ObjectLists(LeadingColumns):
 
 
 def has_objects(values: Sequence[Any]) -> bool:
-    """True if the cells of a column hold objects with boxes."""
+    """True if the cells of a column contain objects with boxes."""
     return any(BOXES in lists for lists in map(_lists_of, values) if lists)
 
 

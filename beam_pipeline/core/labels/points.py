@@ -15,7 +15,7 @@ from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 
-_LARGEST_FRACTION = 1.5  # a point may lie slightly beyond its image
+_LARGEST_FRACTION = 1.5  # a point may be slightly outside its image
 _NUMBERS = frozenset({ColumnKind.INT64, ColumnKind.FLOAT})
 _PLACES = re.compile("point|landmark|coord|polygon", re.IGNORECASE)
 _SHOWN = 4

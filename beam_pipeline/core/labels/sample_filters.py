@@ -1,4 +1,4 @@
-"""Files that say which samples are left out: the known classes (`--classes`), or keys (`--exclude`).
+"""Files that determine which samples are left out: the known classes (`--classes`), or keys (`--exclude`).
 
 Classes come from a list of names, or from the manifest of an earlier data set. In a list of names, such as `labels.txt`, the position of a line gives the class its id, counting
 from the data set's first id. A `manifest.json` contains the ids:
@@ -122,7 +122,7 @@ class Exclusion:
         """Reads a file with a key a line, in UTF-8. Empty lines do not count.
 
         Raises:
-          UsageError: it is no text.
+          UsageError: it is not text.
         """
         keys: dict[str, int] = {}
         for number, line in enumerate(decoded(data, f"--exclude {uri}").split("\n"), 1):

@@ -83,7 +83,7 @@ VISIBILITY = "/visibility"
 """The suffix of the key of points' visibility: 0 for a point without coordinates."""
 
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
-"""In the order of `Box`; fractions of the image's width and height, as in TensorFlow's detectors."""
+"""In the order of `Box`; fractions of the image's width and height, TensorFlow's convention."""
 
 _WRITTEN = {
     ColumnKind.CLASS: (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
@@ -138,9 +138,9 @@ class ColumnChoices:
       label: name of the label column, "none" for none, or empty.
       kinds: name -> type name of `KIND_NAMES`, or "skip" to leave the column out. Of a list of
         objects, the name is "objects.<list>".
-      separators: name -> what stands between the values in a cell, of columns of lists; empty if each
+      separators: name -> the separator of values in a cell, of columns of lists; empty if each
         row of an image has one of its values.
-      one_hot: columns that hold 1 where the image is of their class, or `prefix_*`.
+      one_hot: columns with 1 where the image is of their class, or `prefix_*`.
       encoding: of all files that are text; empty to find it out.
       label_needed: whether it is an error that no column can be told to be the label.
       group: name of the column that keeps images in one split, "folder", or empty.

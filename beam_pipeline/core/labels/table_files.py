@@ -78,7 +78,7 @@ LIST_HEADER = ("filename", "label")
 """The columns of a list without a header."""
 
 BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")
-"""The columns of a list of boxes without a header, as in keras-retinanet."""
+"""The columns of a list of boxes without a header (keras-retinanet)."""
 
 CAPTION_HEADER = ("filename", "caption")
 """The columns of Flickr captions."""
@@ -111,7 +111,7 @@ class LabelTable:
       delimiter: one character between the cells of CSV; empty for any other format.
       header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
       key_column: name of the column that names the image.
-      header_lines: how many records before the first row are no rows; if none, the names are ours.
+      header_lines: how many records before the first row are not rows; if none, the names are ours.
       decimal_commas: columns whose numbers have a decimal comma.
       split: the split of its rows, or empty.
       folder: what relative names of images are relative to, below the images' folder; empty for the folder itself.
@@ -457,14 +457,14 @@ def _sheet_problem(uri: str) -> str:
 
 
 def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
-    """Returns the columns of a list without a header; none if the lines are no such list.
+    """Returns the columns of a list without a header; none if the lines are not such a list.
 
     Args:
       lines: the first ones of the file that are complete and not empty.
       uri: the file, for messages.
 
     Raises:
-      LabelTableError: lines hold ids, a count or labels where names of images are expected.
+      LabelTableError: lines contain ids, a count or labels where names of images are expected.
     """
     lines = [line.strip() for line in lines[:_LINES_COMPARED]]
     if not lines or any(mark in lines[0] for mark in f"{_SEPARATORS}\"'"):

@@ -248,7 +248,7 @@ def _any_blank(columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _encoding(table: LabelTable, first_line: int) -> str:
-    """The encoding of a part of a file: a byte order mark stands only at the beginning."""
+    """The encoding of a part of a file: a byte order mark is only at the beginning."""
     return "utf-8" if table.encoding == UTF_8 and first_line > 1 else table.encoding
 
 

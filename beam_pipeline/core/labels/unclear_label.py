@@ -38,7 +38,7 @@ def choice_problems(
     points: Collection[str],
     objects: str,
 ) -> Iterator[str]:
-    """What is wrong with options on columns that are not there, or cannot be what an option says.
+    """What is wrong with options on columns that are missing, or do not fit the option.
 
     Args:
       choices: the options.

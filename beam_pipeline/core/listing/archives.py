@@ -1,4 +1,4 @@
-"""Archives that are listed as folders are: what their members' keys are, and what paths say of labels."""
+"""Archives that are listed as folders are: what their members' keys are, and the labels in paths."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def expand_braces(path: str) -> Sequence[str]:
 
 
 def _choices(text: str, path: str) -> Sequence[str]:
-    """Returns what stands between braces, one by one; nothing if it is not a choice."""
+    """Returns the choices between braces, one by one; nothing if it is not a choice."""
     numbers = _RANGE.fullmatch(text)
     if not numbers:
         return text.split(",") if "," in text else ()

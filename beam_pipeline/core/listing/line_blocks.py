@@ -1,7 +1,7 @@
 """Cuts large files of lines into blocks that several readers can begin with.
 
 A block may begin after any line break that ends a record. In CSV, a line break within quotes does
-not, so quotes are looked at: if every quoted cell of a block is closed in its own line, and stands
+not, so quotes are looked at: if every quoted cell of a block is closed in its own line, and is
 between separators, then each of the block's line breaks ends a record.
 
     a.jpg,cat          regular

@@ -32,7 +32,7 @@ def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:
 
     try:
         metadata = parquet.read_metadata(file)
-    except pyarrow.ArrowException:  # reading says so
+    except pyarrow.ArrowException:  # reading reports it
         return []
     ranges, part = [], RowGroupRange(0, 0, 1, 0, 0)
     for index in range(metadata.num_row_groups):
@@ -102,7 +102,7 @@ def _decoded(batch: Any) -> Any:
 def _sizes(metadata: Any, groups: Iterable[int], columns: Sequence[str] | None) -> tuple[int, int]:
     """Returns the compressed bytes of columns, and how many a row's value may have in memory, by the footer.
 
-    Each row of texts may repeat the longest entry of a dictionary, and a list hold all items of its row group.
+    Each row of texts may repeat the longest entry of a dictionary, and a list contain all items of its row group.
     """
     packed, largest = 0, 1
     for group in map(metadata.row_group, groups):

@@ -2,7 +2,7 @@
 
 Its protobuf messages are built without TensorFlow, from a descriptor with the package, names and field
 numbers of TensorFlow's `feature.proto` and `example.proto`, in a descriptor pool of their own so that
-they never meet TensorFlow's. The job writes the wire format by hand (`features.py`).
+they never clash with TensorFlow's. The job writes the wire format by hand (`features.py`).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _check_count(record: bytes, where: str) -> None:
 
     Raises:
       DamagedRecordError: there are too many.
-      ValueError, IndexError: the bytes are no protocol buffer.
+      ValueError, IndexError: the bytes are not a protocol buffer.
     """
     count = 0
     for start, end in _fields(record, 0, len(record)):

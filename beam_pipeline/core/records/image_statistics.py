@@ -64,7 +64,7 @@ class ImageStatistics:
       counts: quantity -> value or bin -> count. `format`, `channels`, `orientation` and `size` (such as
         "500 x 375") have values; `width`, `height`, `bytes`, `boxes` (a sample) and `box_size` (the
         side of a square of its area, in pixels) have bins of `EDGES`; `aspect` has those of
-        `ASPECTS`; `box_place` has the cells of the heat map in which the middle of a box lies, row
+        `ASPECTS`; `box_place` has the heat map's cells of the centres of boxes, row
         by row.
       lengths: quantity -> counts in bins of equal width, of `width`, `height`, `bytes` and `boxes`.
       numbers: key of a feature -> counts of its values, where they are numbers and no classes.

@@ -265,7 +265,7 @@ class ExampleMaker:
     def _prepared(
         self, ref: SampleRef, files: Mapping[int, bytes | Rejected], header: ImageHeader
     ) -> SampleRef:
-        """The sample with what is written of each file instead of where it lies."""
+        """The sample with the content to write of each file instead of its place."""
         labels: list[Any] = list(ref.labels)
         for index, data in files.items():
             file = NamedFile(*labels[index])
@@ -347,7 +347,7 @@ class ShardContent(NamedTuple):
     Attributes:
       info: its figures.
       dead_letters: the samples that were left out, in order.
-      record_sizes: bytes of each record with its framing, in order; of use where records lie one after
+      record_sizes: bytes of each record with its framing, in order; of use where records are stored one after
         another in the file.
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a dead letter.
     """

@@ -1,6 +1,6 @@
 """Assigns each sample a split, a shard and a position, all from a hash of (seed, key) alone.
 
-The assignment depends on no other sample, no listing order, no worker and no runner. Samples stand
+The assignment depends on no other sample, no listing order, no worker and no runner. Samples are
 in the order of their hashes; the shards of a split cut that order into equal ranges of hashes, so
 another number of shards cuts the same order elsewhere:
 

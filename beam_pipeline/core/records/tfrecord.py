@@ -177,7 +177,7 @@ def index_file(spans: Iterable[RecordSpan]) -> bytes:
 
 
 def parse_index(data: bytes, path: str) -> list[int]:
-    """The sizes of the records of an index file, which must lie one after another from 0 on.
+    """The sizes of the records of an index file, which must follow one another from 0 on.
 
     Args:
       data: the content of the file.

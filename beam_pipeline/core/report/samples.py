@@ -133,7 +133,7 @@ def _text(values: Sequence[Any]) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """A value as text; floats with the six digits that 32 bits hold."""
+    """A value as text; floats with the six digits of 32 bits."""
     if isinstance(value, bytes):
         return value[:_MOST_BYTES].decode(errors="replace")
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -106,7 +106,7 @@ class Task:
 
         Args:
           image_id: the image.
-          parsed: what its annotations say, in the file's order.
+          parsed: its annotations' content, in the file's order.
           categories: id -> name.
         """
         raise NotImplementedError
@@ -137,7 +137,7 @@ class Task:
 
 
 class _Annotations:
-    """What the annotations of a file say, as far as a task reads them.
+    """The content of a file's annotations, as far as a task reads it.
 
     All of it is held until the end of the file, since the images may follow, and so it is packed: as
     records of one size if the task has them, else as lengths and values.
@@ -165,7 +165,7 @@ class _Annotations:
         self._packed[image_id] = packed
 
     def of(self, image_id: Id) -> list[Any]:
-        """Returns what the annotations of an image say."""
+        """Returns the content of an image's annotations."""
         packed = self._packed.get(image_id, b"")
         if self._record:
             return list(self._record.iter_unpack(packed))

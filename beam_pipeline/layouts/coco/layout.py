@@ -66,7 +66,7 @@ Source: https://www.lvisdataset.org/dataset
 class Coco:
     """JSON files of COCO instances contain the objects of all images and their boxes.
 
-    Files of the same form without boxes hold the classes of images, or captions.
+    Files of the same form without boxes contain the classes of images, or captions.
     """
 
     name = "coco"
