@@ -42,12 +42,12 @@ from beam_pipeline.layouts.nearby import (
     TEXTS,
     ignored_label_files,
     is_of_numbers,
-    look,
+    tables_in,
     tree,
 )
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import column_choices, table_numbering
-from beam_pipeline.layouts.tree import LocalNames, beginning, has_folder, walk
+from beam_pipeline.layouts.tree import Folder, beginning, has_folder, names_in, walk
 from beam_pipeline.storage import files
 
 KEY_COLUMN, CLASS_COLUMN, CAPTION_COLUMN = "__key__", "cls", "caption"
@@ -244,21 +244,15 @@ class Captions:
     uris: dict[str, list[str]] = field(default_factory=lambda: {ending: [] for ending in TEXTS})
     with_fields: list[str] = field(default_factory=list)
 
-    def add(self, folder: str, names: Sequence[str], images: Collection[str]) -> None:
-        """Adds a folder's.
-
-        Args:
-          folder: its URI.
-          names: the files in it that are no images.
-          images: names of the images that they may belong to, without extension.
-        """
-        parts = [(name, *_parts(name)) for name in names]
+    def add(self, folder: Folder, images: Collection[str]) -> None:
+        """Adds the captions in a folder for images of these names, without extension."""
+        parts = [(name, *_parts(name)) for name in folder.files]
         objects = {stem for _, stem, ending in parts if ending == _JSON}
         for name, stem, ending in parts:
             if ending in self.uris and stem in images and not is_no_caption(name):
-                self.uris[ending].append(f"{folder}/{name}")
+                self.uris[ending].append(f"{folder.path}/{name}")
                 if stem in objects:
-                    self.with_fields.append(f"{folder}/{name}")
+                    self.with_fields.append(f"{folder.path}/{name}")
 
     @property
     def ending(self) -> str:
@@ -297,22 +291,22 @@ def look_for_captions(
     """
     captions = Captions()
     stems = set[str]()
-    for folder, names in itertools.chain.from_iterable(map(_folders_below, images)):
-        captions.images += len(names.images)
-        captions.folders += [folder] if names.images else []
-        here = {_parts(name)[0] for name in names.images}
+    for folder in itertools.chain.from_iterable(map(_folders_below, images)):
+        captions.images += len(folder.images)
+        captions.folders += [folder.path] if folder.images else []
+        here = {_parts(name)[0] for name in folder.images}
         if labels:
             stems |= here
         else:
-            captions.add(folder, names.files, here)
+            captions.add(folder, here)
         if not labels and 0 < enough <= captions.images and not captions.ending:
             break
-    for folder, names in itertools.chain.from_iterable(map(_folders_below, labels)):
-        captions.add(folder, names.files, stems)
+    for folder in itertools.chain.from_iterable(map(_folders_below, labels)):
+        captions.add(folder, stems)
     return captions
 
 
-def _folders_below(root: str) -> Iterator[tuple[str, LocalNames]]:
+def _folders_below(root: str) -> Iterator[Folder]:
     return walk(root, _MOST_REMOTE_FOLDERS if is_remote(root) else _MOST_FOLDERS)
 
 
@@ -332,15 +326,15 @@ def _are_numbers(uri: str) -> bool | None:
 
 def _has_other_labels(root: str) -> bool:
     """True if files in a folder or near it may also be labels of the images."""
-    here = look(root)
+    here = names_in(root)
     inside = tree(here)
-    around = [*look(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]
+    around = [*names_in(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]
     if any(
         posixpath.basename(path).lower() in LABEL_FOLDERS for path in around if path != here.path
     ):
         return True
     own = {path for folder in inside for path in folder.folders}
-    tables = [path for folder in inside for path in folder.tables]
+    tables = [path for folder in inside for path in tables_in(folder)]
     rivals = {question.id for question in ignored_label_files(here, root)}
     if tables and all(posixpath.splitext(path)[0] in own for path in tables):
         rivals.discard("tables_ignored")  # img2dataset: 00000.parquet, 00000/

@@ -30,7 +30,7 @@ from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.layouts.registry import all_layouts, layout_named
-from beam_pipeline.layouts.tree import IMAGE_FOLDERS, names_in
+from beam_pipeline.layouts.tree import IMAGE_FOLDERS, Folder, names_in
 from beam_pipeline.storage import files
 
 TEXTS = (".txt", ".caption")
@@ -73,32 +73,6 @@ _MOST_COLUMNS = 6
 # --- names ----------------------------------------------------------------------------------------
 
 
-class Folder(NamedTuple):
-    """The names in a folder, as far as they were read.
-
-    Attributes:
-      path: the folder, without a slash at its end.
-      images: file names of images, sorted.
-      files: other file names, sorted.
-      folders: paths of folders, sorted.
-    """
-
-    path: str
-    images: Sequence[str]
-    files: Sequence[str]
-    folders: Sequence[str]
-
-    def of_kind(self, *extensions: str) -> list[str]:
-        """Returns the paths of the other files with one of these extensions, given in lower case."""
-        return [f"{self.path}/{name}" for name in self.files if name.lower().endswith(extensions)]
-
-    @property
-    def tables(self) -> list[str]:
-        """The paths of tables that may hold labels: no submission, no dead letters."""
-        paths = self.of_kind(*_TABLES)
-        return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
-
-
 def only_folder(options: SourceOptions) -> str:
     """Returns the only path of --images if it is a local folder and no labels are given, else empty."""
     if options.labels or len(options.images) != 1 or not options.images[0].strip():
@@ -107,15 +81,16 @@ def only_folder(options: SourceOptions) -> str:
     return root if not is_remote(root) and os.path.isdir(root) else ""
 
 
-def look(folder: str) -> Folder:
-    """Reads the names in a folder, without hidden ones; none if it cannot be read."""
-    return Folder(folder.rstrip("/"), *names_in(folder))
+def tables_in(folder: Folder) -> list[str]:
+    """The paths of tables that may hold labels: no submission, no dead letters."""
+    paths = folder.of_kind(*_TABLES)
+    return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
 
 
 def tree(here: Folder) -> list[Folder]:
     """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
-    below = [look(folder) for folder in here.folders[:_MOST_FOLDERS]]
-    lowest = [look(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
+    below = [names_in(folder) for folder in here.folders[:_MOST_FOLDERS]]
+    lowest = [names_in(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
     return [
         folder
         for folder in (here, *below, *lowest[:_MOST_FOLDERS])
@@ -125,7 +100,7 @@ def tree(here: Folder) -> list[Folder]:
 
 def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
     """Returns the paths of the folders that hold images, up to some levels below a folder."""
-    below = map(look, here.folders[:_MOST_FOLDERS])
+    below = map(names_in, here.folders[:_MOST_FOLDERS])
     return [
         folder.path
         for folder in below
@@ -184,7 +159,7 @@ class TableLook(NamedTuple):
           folder: the folder; names may be relative to it or to the table's.
           by_file_name: True if names may be file names in any folder below, such as paths from another machine.
         """
-        anywhere = [below.path for below in tree(look(folder))] if by_file_name else []
+        anywhere = [below.path for below in tree(names_in(folder))] if by_file_name else []
         exact = without_extension = 0
         for name in self.images:
             base = posixpath.basename(name.replace("\\", "/"))
@@ -245,7 +220,7 @@ def certain_alternative(options: SourceOptions) -> Alternative | None:
     for alternative in _above(root, options):
         if _lists_only(alternative, root):
             return alternative
-    here = look(root)
+    here = names_in(root)
     if here.images:
         return None
     with_images = folders_with_images(here)
@@ -296,7 +271,7 @@ def _no_more(listed: str, root: str) -> bool:
         return True
     if not root.startswith(f"{listed}/"):
         return False
-    here = look(listed)
+    here = names_in(listed)
     towards = f"{listed}/{root[len(listed) + 1 :].partition('/')[0]}"
     return not here.images and folders_with_images(here) == [towards] and _no_more(towards, root)
 
@@ -305,7 +280,7 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
     """Finds the only table beside a folder of images whose rows name them."""
     naming = [
         table.path
-        for table in look_at_tables(here.tables)
+        for table in look_at_tables(tables_in(here))
         if len(table.columns) != 1 and table.names_images_in(images)
     ]
     if len(naming) != 1:
@@ -320,8 +295,8 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
 
 def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
     """Finds a folder that holds only splits with class folders."""
-    here = look(folder)
-    splits = list(map(look, here.folders))
+    here = names_in(folder)
+    splits = list(map(names_in, here.folders))
     flat = [split for split in splits if split.images or not folders_with_images(split)]
     if here.images or not splits or flat or {_name(s.path) for s in splits} - SPLIT_NAMES.keys():
         return None
@@ -339,7 +314,7 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     root = only_folder(options)
     if not root:
         return []
-    here, typed = look(root), options.images[0]
+    here, typed = names_in(root), options.images[0]
     return (
         [*_parts(here, typed, _above(root, options))]
         or [*_sets_below(here, typed, _recognised(here.folders, options))]
@@ -383,14 +358,14 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
       typed: its path as typed, for paths in the same style.
     """
     inside = tree(here)
-    beside = [folder for place in _label_folders(here.path) for folder in tree(look(place))]
+    beside = [folder for place in _label_folders(here.path) for folder in tree(names_in(place))]
     among = [
-        *_tables(here, [path for folder in inside for path in folder.tables], typed),
+        *_tables(here, [path for folder in inside for path in tables_in(folder)], typed),
         *_json_files(here, inside, beside, typed),
         *_xml_files(inside, beside, typed),
     ]
     if not among:
-        above = look_at_tables(look(posixpath.dirname(here.path)).tables)
+        above = look_at_tables(tables_in(names_in(posixpath.dirname(here.path))))
         naming = [table.path for table in above if table.names_images_in(here.path)]
         among = [*_tables(here, naming, typed)]
     return [*among, *_text_files(inside, beside, typed)]
@@ -400,7 +375,7 @@ def _label_folders(root: str) -> Iterator[str]:
     """Folders named like labels beside the images: for `images/train/`, `labels/` beside `images/`, too."""
     parent = posixpath.dirname(root)
     for place in (root, parent) if _name(parent) in IMAGE_FOLDERS else (root,):
-        for folder in look(posixpath.dirname(place)).folders:
+        for folder in names_in(posixpath.dirname(place)).folders:
             is_usual = _name(folder) in LABEL_FOLDERS or _LABELS_IN_NAME.search(_name(folder))
             if is_usual and folder != place:
                 yield folder
@@ -567,7 +542,9 @@ def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
     folders = folders_with_images(here)
     images = [folder for folder in folders if _name(folder) in IMAGE_FOLDERS]
     labels = [folder for folder in folders if _name(folder) in LABEL_FOLDERS]
-    if len(images) == len(labels) == 1 and not any(below.files for below in tree(look(labels[0]))):
+    if len(images) == len(labels) == 1 and not any(
+        below.files for below in tree(names_in(labels[0]))
+    ):
         both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]
         yield question(
             "images_and_masks",

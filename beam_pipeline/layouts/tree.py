@@ -38,18 +38,25 @@ _WHOLE, _ASKED = object(), object()  # keys of what is remembered
 _HEAD_BYTES = 64 << 10
 
 
-class LocalNames(NamedTuple):
+class Folder(NamedTuple):
     """The names in a folder, without hidden ones.
 
     Attributes:
+      path: the folder, without a slash at its end.
       images: file names of images, sorted; only some if there are thousands.
       files: other file names, sorted.
       folders: URIs of folders, sorted.
     """
 
-    images: tuple[str, ...]
-    files: tuple[str, ...]
-    folders: tuple[str, ...]
+    path: str
+    images: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def of_kind(self, *extensions: str) -> list[str]:
+        """Returns the URIs of the other files with one of these extensions, given in lower case."""
+        folder = self.path.rstrip("/")
+        return [f"{folder}/{name}" for name in self.files if name.lower().endswith(extensions)]
 
 
 _remembered: ContextVar[dict[Hashable, Any] | None] = ContextVar("remembered", default=None)
@@ -76,7 +83,7 @@ def once(key: Hashable, read: Callable[[], _Value]) -> _Value:
     return value
 
 
-def names_in(folder: str) -> LocalNames:
+def names_in(folder: str) -> Folder:
     """Returns the names in a folder; none if it does not exist or cannot be read."""
     path = folder.rstrip("/") or "/"
     return once(path, functools.partial(_remote if is_remote(path) else _local, path))
@@ -87,14 +94,13 @@ def subfolders(folder: str) -> list[str]:
     return list(names_in(folder).folders)
 
 
-def walk(root: str, most: int) -> Iterator[tuple[str, LocalNames]]:
-    """Yields the first folders of a tree, each before those in it, with the names in it."""
+def walk(root: str, most: int) -> Iterator[Folder]:
+    """Yields the first folders of a tree, each before those in it."""
     waiting = [root.rstrip("/") or "/"]
     while waiting and (most := most - 1) >= 0:
-        folder = waiting.pop()
-        names = names_in(folder)
-        waiting += reversed(names.folders)
-        yield folder, names
+        folder = names_in(waiting.pop())
+        waiting += reversed(folder.folders)
+        yield folder
 
 
 def has_folder(uri: str) -> bool:
@@ -128,11 +134,7 @@ def files_of(folder: str, suffix: str) -> list[str]:
       folder: the folder; one that does not exist or cannot be read counts as empty.
       suffix: an extension in lower case that is not an image's.
     """
-    return [
-        f"{folder.rstrip('/')}/{name}"
-        for name in names_in(folder).files
-        if name.lower().endswith(suffix)
-    ]
+    return names_in(folder).of_kind(suffix)
 
 
 def stems_of(folder: str, suffix: str) -> list[str]:
@@ -173,7 +175,7 @@ def _is_image(name: str) -> bool:
     return dot > 0 and name[dot:].lower() in IMAGE_EXTENSIONS
 
 
-def _local(folder: str) -> LocalNames:
+def _local(folder: str) -> Folder:
     images: list[str] = []
     other_files: list[str] = []
     folders: list[str] = []
@@ -191,13 +193,13 @@ def _local(folder: str) -> LocalNames:
                     images.append(name)
     except OSError:
         pass  # reported by the listing of the images
-    return LocalNames(tuple(sorted(images)), tuple(sorted(other_files)), tuple(sorted(folders)))
+    return Folder(folder, tuple(sorted(images)), tuple(sorted(other_files)), tuple(sorted(folders)))
 
 
-def _remote(folder: str) -> LocalNames:
+def _remote(folder: str) -> Folder:
     state = _remembered.get()
     if _is_whole(folder) or not _may_ask():
-        return LocalNames((), (), ())
+        return Folder(folder)
     pages: list[Sequence[str]] = []
     whole = False
     with suppress(Exception):  # reported by the listing of the images
@@ -208,7 +210,7 @@ def _remote(folder: str) -> LocalNames:
     if whole and state is not None:
         state.update(names)
         state.setdefault(_WHOLE, []).append(folder)
-    return names.get(folder, LocalNames((), (), ()))
+    return names.get(folder, Folder(folder))
 
 
 def _is_whole(folder: str) -> bool:
@@ -245,7 +247,7 @@ def _pages(folder: str) -> Iterator[tuple[Sequence[str], bool]]:
         skipped = skipped or bool(slash)
 
 
-def _by_folder(root: str, names: Sequence[str]) -> dict[str, LocalNames]:
+def _by_folder(root: str, names: Sequence[str]) -> dict[str, Folder]:
     """Folder -> the names in it, for a folder and those below it."""
     files_in: dict[str, list[str]] = {root: []}
     folders_in: dict[str, dict[str, None]] = {}
@@ -257,7 +259,8 @@ def _by_folder(root: str, names: Sequence[str]) -> dict[str, LocalNames]:
             folder = f"{folder}/{part}"
         files_in.setdefault(folder, []).append(last)
     return {
-        folder: LocalNames(
+        folder: Folder(
+            folder,
             tuple(list(filter(_is_image, files_in.get(folder, ())))[:MOST_IMAGES]),
             tuple(name for name in files_in.get(folder, ()) if not _is_image(name)),
             tuple(folders_in.get(folder, ())),

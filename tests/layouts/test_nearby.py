@@ -9,16 +9,15 @@ import pytest
 
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.nearby import (
-    Folder,
     TableLook,
     certain_alternative,
     folders_with_images,
-    look,
     look_at_tables,
     only_folder,
     tree,
 )
 from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.layouts.tree import names_in
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import write_files, write_pictures
 
@@ -143,23 +142,14 @@ def root(tmp_path: Path) -> str:
     return f"{tmp_path}/p"
 
 
-def test_a_look_sorts_names_into_images_others_and_folders(root: str) -> None:
-    """By extension, in whatever case; hidden names do not count."""
-    folders = (f"{root}/deep", f"{root}/deeper", f"{root}/out")
-    found = Folder(root, ("a.png", "b.JPG"), ("notes", "x.CSV"), folders)
-    assert look(root) == look(f"{root}/") == found
-    assert look(root).of_kind(".csv") == [f"{root}/x.CSV"]
-    assert look(f"{root}/nowhere") == Folder(f"{root}/nowhere", (), (), ())
-
-
 def test_images_are_looked_for_three_levels_down(root: str) -> None:
     """Where there are none, a folder is no class."""
-    assert folders_with_images(look(root)) == [f"{root}/deep"]
+    assert folders_with_images(names_in(root)) == [f"{root}/deep"]
 
 
 def test_a_tree_leaves_out_what_a_conversion_wrote(root: str) -> None:
     """Two levels; the JSON files of a data set are no labels."""
-    assert [folder.path for folder in tree(look(root))] == [
+    assert [folder.path for folder in tree(names_in(root))] == [
         f"{root}{below}" for below in ("", "/deep", "/deeper", "/deep/er", "/deeper/still")
     ]
 
