@@ -15,6 +15,7 @@ import json
 import math
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,8 +27,10 @@ from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.terminal import say
 
-_TABLE_NAME = "labels.jsonl"
+_TABLE_NAME, _PREFIX = "labels.jsonl", "beam-tfrecord-"
 _IN_MEMORY = "<a table in memory>"
+_COMMAND = re.compile("(?<=^    )beam-tfrecord convert (.*)", re.MULTILINE)
+_TABLE = re.compile(rf"'?[^\s'\":,]*/{_PREFIX}[^/\s]+/{re.escape(_TABLE_NAME)}'?")
 _ARGUMENT = re.compile(r"--([a-z_]+)(?:[ =]([A-Z][A-Z_]*)\b)?")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -182,7 +185,7 @@ def _table_paths(
             "labels is a table in this process, which an engine's workers may not see; write it to a "
             "file that they can read, and give its path"
         )
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-tfrecord-"))
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
     path = os.path.join(folder, _TABLE_NAME)
     with open(path, "w", encoding="utf-8") as file:
         for row in rows:
@@ -251,10 +254,12 @@ def speaking_of_arguments() -> Iterator[None]:
 
 
 def as_arguments(message: str) -> str:
-    """A message with the options of the command as the arguments of `convert`.
+    """A message with commands as calls of `convert`, and options as its arguments.
 
     Example: "--resume or --label_column NAME" becomes "resume=True or label_column=NAME".
     """
+    message = _COMMAND.sub(lambda command: _call(command[1]), message)
+    message = _TABLE.sub("labels", message).replace("Correct the command", "Correct the call")
     declared = {option.name: option for option in ConvertOptions.options()}
 
     def argument(match: re.Match[str]) -> str:
@@ -266,3 +271,21 @@ def as_arguments(message: str) -> str:
         return f"{option.name}={match[2]}" if match[2] else option.name
 
     return _ARGUMENT.sub(argument, message)
+
+
+def _call(command: str) -> str:
+    """The call of `convert` with the options of a command line."""
+    parser = argparse.ArgumentParser()
+    ConvertOptions.add_arguments(parser)
+    options = ConvertOptions.from_arguments(parser.parse_args(shlex.split(command)))
+    arguments = []
+    for name, group in options.groups().items():
+        for option in group.options():
+            value = getattr(getattr(options, name), option.name)
+            if isinstance(value, tuple):
+                value = value[0] if len(value) == 1 else list(value)
+            elif not isinstance(value, str | int | float | Mapping):
+                value = "".join(option.typed(value)[-1:])
+            if value not in (option.default, "", []):
+                arguments.append(f"{option.name}={value!r}")
+    return f"beam_pipeline.convert({', '.join(arguments)})"

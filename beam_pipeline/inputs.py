@@ -12,11 +12,13 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plausibility import (
+    FOLDER_NAMES,
     LabelChecks,
 )
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.points import resize_questions
+from beam_pipeline.core.labels.roles import SPLIT
 from beam_pipeline.core.labels.sample_filters import (
     Classes,
     Exclusion,
@@ -50,6 +52,7 @@ from beam_pipeline.layouts.layout import (
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.paths import label_files
 from beam_pipeline.layouts.table import split_columns, split_files, with_splits_of_files
+from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.reuse import with_reuse
 from beam_pipeline.storage import files
@@ -193,6 +196,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     labels, checked = options.labels, LabelChecks(known_from=options.labels.classes)
     index = class_column(source.columns)
     objects = any(column.kind is ColumnKind.BOX for column in source.columns)
+    split_folders = _split_folders(source)
     checked = dataclasses.replace(
         checked,
         known_only=labels.classes_only,
@@ -202,7 +206,8 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         options=options,
         unseen=source.unseen,
         confirmed=options.inputs.layout == source.layout,
-        folder=_only_folder(source, options),
+        folder="" if split_folders else _only_folder(source, options),
+        split_folders=split_folders,
         split_files={} if options.splits.splits else split_files(source),
         split_columns={} if options.splits.splits else split_columns(source),
         split_roots=() if options.splits.splits else split_paths(options.inputs.images),
@@ -211,16 +216,24 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     if index is None or objects or source.numbering.known:
         return checked
     if isinstance(source.labels, FolderLabels):
-        where = "names of images" if source.labels.names else "folder names"
+        where = "names of images" if source.labels.names else FOLDER_NAMES
         return dataclasses.replace(checked, where=where)
     if source.class_by_folder:
-        return dataclasses.replace(checked, where="folder names", confirmed=False, listed=True)
+        return dataclasses.replace(checked, where=FOLDER_NAMES, confirmed=False, listed=True)
     if isinstance(source.labels, FileLabels):
         name = source.columns[index].name if source.tables else ""
         where = f"the column {name!r}" if name else "the label files"
         is_class = labels.class_ids == "keep" or name in labels.columns
         return dataclasses.replace(checked, where=where, column=name, confirmed=is_class)
     return checked
+
+
+def _split_folders(source: Source) -> tuple[str, ...]:
+    """The names of the folders in those of images that are splits, if class folders lie below them."""
+    if all(row.role != SPLIT for row in source.roles):
+        return ()
+    names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
+    return tuple(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
 
 
 def _folder_above(options: ConvertOptions) -> str:

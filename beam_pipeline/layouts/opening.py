@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.schema import POINT_KIND
-from beam_pipeline.core.questions import LABEL_FILES_IGNORED
+from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Question
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, expanded
@@ -57,6 +57,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
         )
     source = layout.open(options)
     doubts = class_doubts(options) if guessed and not alternative else []
+    doubts = [_with_working_command(question, options) for question in doubts]
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
     return dataclasses.replace(
@@ -66,6 +67,25 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
         unseen=guessed and not ignored and (archives or not only_folder(options)),
         roles=roles_of(source),
     ), why
+
+
+def _with_working_command(question: Question, options: SourceOptions) -> Question:
+    """A question, whose command is left out if it would be refused or lead to another question."""
+    if not question.answer:
+        return question
+    answer = {"layout": AUTO, **question.answer}
+    layout = str(answer.pop("layout"))
+    try:
+        reasons = [
+            q.reason for q in _open(layout, dataclasses.replace(options, **answer))[0].questions
+        ]
+    except ConversionError as error:
+        reasons = [str(error)]
+    if not reasons:
+        return question
+    named = " ".join(f"--{name} {' '.join(paths)}" for name, paths in answer.items())
+    advice = f"{question.advice} With {named}: {reasons[0]}".strip()
+    return question._replace(advice=advice, answer=None)
 
 
 def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:

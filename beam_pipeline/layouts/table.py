@@ -190,6 +190,8 @@ def _table_reader(source: Source) -> TableReader | None:
 def _split_of(uri: str, *, capitals: bool) -> str:
     """The split in a table's name; with `capitals`, a capital begins a word, as in TrainImages.txt."""
     stem = posixpath.splitext(posixpath.basename(uri))[0]
+    if "partition" in stem.lower():  # of all splits
+        return ""
     return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
 
 

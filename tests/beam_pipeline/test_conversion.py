@@ -16,7 +16,7 @@ import pytest
 
 import beam_pipeline
 from beam_pipeline.conversion import as_arguments, convert
-from beam_pipeline.core.errors import QuestionError, UsageError
+from beam_pipeline.core.errors import ConversionError, QuestionError, UsageError
 from tests.harness import REPOSITORY, digests
 from tests.harness import convert as command
 from tests.pictures import write_pictures
@@ -157,6 +157,30 @@ def test_options_in_messages_become_arguments() -> None:
     """Options of ours only, with their values."""
     text = "--resume or --label_column NAME; see --runner"
     assert as_arguments(text) == "resume=True or label_column=NAME; see --runner"
+
+
+def test_a_suggestion_is_a_call_that_works(photos: Path, tmp_path: Path) -> None:
+    """It names the table in memory as the caller's argument, not the file that stands for it."""
+    lists = ["cat;dog", "cat", "dog"]
+    labels = [{"filename": row["filename"], "label": lists[i % 3]} for i, row in enumerate(ROWS)]
+    arguments = {"output": str(tmp_path / "out"), "num_shards": 2, "splits": {"train": 1}}
+    with pytest.raises(QuestionError) as raised:
+        convert(str(photos / "photos"), labels=labels, **arguments, writers=0, progress=False)
+    call = str(raised.value).splitlines()[2].strip()
+    assert call == (
+        f"beam_pipeline.convert(images='{photos}/photos', labels=labels, list_column={{'label': ';'}}, "
+        f"splits='train=1.0', num_shards=2, output='{tmp_path}/out', writers=0)"
+    )
+    assert str(raised.value).endswith("\nCorrect the call, or go on as it is with yes=True.")
+    data_set = eval(call, {"beam_pipeline": beam_pipeline, "labels": labels})
+    assert data_set.classes == {0: "cat", 1: "dog"}
+
+
+def test_errors_speak_of_the_table_in_memory(photos: Path, tmp_path: Path) -> None:
+    """Not of the file that stands for it."""
+    with pytest.raises(ConversionError) as raised:
+        convert(photos, labels=[{"filename": "0.jpg", "a": "x", "b": "y"}], output=tmp_path / "out")
+    assert str(raised.value).startswith("labels: which of the columns a, b is the label? ")
 
 
 @pytest.mark.slow

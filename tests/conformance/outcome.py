@@ -83,6 +83,10 @@ class Row:
             outcome["commands"] = {
                 command: _short(self._converted(command)) for command in outcome["commands"]
             }
+            for command, suggested in outcome["commands"].items():
+                assert not {"questions", "error"} & suggested.keys(), (
+                    f"{command} leads to {suggested}"
+                )
         if self.every_file:
             outcome["files"] = _files()
         return outcome

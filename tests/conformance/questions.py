@@ -315,6 +315,13 @@ FURTHER = {
         },
     ),
     "wrapper": Row("--images kaggle", folders("kaggle/pets/{cat,dog}")),
+    "wrapper_twice": Row("--images a", folders("a/b/c/{cat,dog}")),
+    "wrapper_in_splits": Row("--images pets", folders("pets/{train,validation}/photos/{cat,dog}")),
+    "wrapper_below": Row("--images pets", folders("pets/{cat,dog}/raw")),
+    "wrapper_of_one": Row("--images kaggle", folders("kaggle/pets/cat")),
+    "wrapper_confirmed": Row(
+        "--images kaggle --layout class_folders", folders("kaggle/pets/{cat,dog}")
+    ),
     "table_of_folder_below": Row(
         "--images kaggle",
         {

@@ -409,7 +409,9 @@ def test_lists_say_the_split_and_folders_the_class(
         "b/5.jpg": ("test", [b"b"]),
     }
     assert reasons_of("out") == {"c/d/6.jpg": "unlabelled"}
-    assert "  label: classes, each image's folder\n" in capsys.readouterr().out
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    roles = [line[-5:] for line in printed if line[:2] == ["path", "segment"]]
+    assert roles == [["class,", "part", str(number), "of", "2"] for number in (1, 2)]
 
 
 def test_a_list_of_two_splits_refuses_what_both_name(

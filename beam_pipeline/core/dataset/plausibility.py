@@ -16,7 +16,7 @@ from beam_pipeline.core.labels.path_roles import (
     segments_of,
 )
 from beam_pipeline.core.labels.value_kinds import kind_of, spellings
-from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_splits
 from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
 from beam_pipeline.core.references import DEFAULT_SPLIT
@@ -42,7 +42,8 @@ class LabelChecks:
       known_only: whether any other class is an error.
       option: which names the label files, for messages.
       unseen: True if classes are taken from folders by default, and label files were not looked for.
-      folder: the only path of --images, if it is a folder; else empty.
+      folder: the only path of --images, if it is a folder, and none in it is a split; else empty.
+      split_folders: names of the folders in --images that are splits.
       split_files: label file -> the split that its name says, of those that say one; none with --splits.
       split_columns: column that seems to say splits -> its type, as it is a feature; none with --splits.
       confirmed: True if --layout says that folders are classes, or another option that a column holds classes.
@@ -61,6 +62,7 @@ class LabelChecks:
     option: str = "--labels"
     unseen: bool = False
     folder: str = ""
+    split_folders: tuple[str, ...] = ()
     split_files: Mapping[str, str] = field(default_factory=dict)
     split_columns: Mapping[str, str] = field(default_factory=dict)
     confirmed: bool = False
@@ -68,6 +70,9 @@ class LabelChecks:
     above_roots: str = ""
     listed: bool = False
 
+
+FOLDER_NAMES = "folder names"
+"""Where the classes of class folders come from."""
 
 NO_CHECKS = LabelChecks()
 """Asks nothing."""
@@ -84,7 +89,9 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         return
     guessed = not (checks.column or checks.confirmed)
     segments = segments_of(classes) if guessed or any("/" in name for name in classes) else []
-    roles = {segment.role for segment in segments} - {Role.CLASS, Role.WRAPPER}
+    roles = {segment.role for segment in segments} - {Role.CLASS}
+    if roles != {Role.WRAPPER} or checks.where != FOLDER_NAMES or checks.listed or _few(segments):
+        roles -= {Role.WRAPPER}
     if not guessed:
         roles = roles & {Role.SPLIT} if checks.column else set()
     if roles == {Role.DATE} and sum(classes.values()) < _FEW_IMAGES:
@@ -139,6 +146,7 @@ _NO_CLASSES = {
     ),
     Role.DATE: ("dates", "Name a file that says the labels with --labels."),
     Role.GROUP: ("of the same classes each", "Name one of these folders with --images."),
+    Role.WRAPPER: ("around all others", "Name the folder that holds class folders with --images."),
 }
 """Role of a part of classes' names -> what it holds, and what to do."""
 
@@ -147,6 +155,7 @@ def _folders_in_classes(
     segments: Sequence[Segment], classes: Mapping[str, int], checks: LabelChecks
 ) -> Question:
     odd = [segment for segment in segments if segment.role in _NO_CLASSES]
+    odd = [segment for segment in odd if segment.role is not Role.WRAPPER] or odd
     parts = [f"{_some(segment.names)} ({_NO_CLASSES[segment.role][0]})" for segment in odd]
     reason = (
         f"{counted(len(classes), 'class/classes')} by {checks.where}, such as {min(classes)!r}, would have parts "
@@ -159,7 +168,12 @@ def _folders_in_classes(
     if folder:
         advice = "Name the folder above the class folders:"
         return question._replace(advice=advice, answer={"images": (folder,)})
-    pattern = "" if checks.listed else label_pattern(segments)
+    may_say_class = (segment for segment in segments if segment.role in (Role.CLASS, Role.WRAPPER))
+    names = {name for segment in may_say_class for name in segment.names}
+    unclear = any(
+        odd_name.test(name) or named_splits(name) for odd_name in _FOLDER_NAMES for name in names
+    )
+    pattern = "" if checks.listed or unclear else label_pattern(segments, checks.split_folders)
     if not pattern:
         return question
     advice = "This takes each part as what it is:"
@@ -168,6 +182,11 @@ def _folders_in_classes(
             "Name a file that says the labels with --labels. This keeps the date, without a class:"
         )
     return question._replace(advice=advice, answer={"label_from": pattern})
+
+
+def _few(segments: Sequence[Segment]) -> bool:
+    """True if there is a single class, or none, which other questions are about."""
+    return all(len(s.names) < 2 for s in segments if s.role is Role.CLASS)
 
 
 def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:

@@ -34,7 +34,7 @@ _DATE = re.compile(
 )
 """A day, as 2021-05-03, 2021/5/3 or 20210503, or a month, as 2021-05."""
 
-_SPLIT_ABOVE = "(?:(?P<split>train|val|test)/)?"
+_USUAL_SPLITS = ("train", "val", "test")
 
 
 class Role(enum.Enum):
@@ -98,8 +98,12 @@ def _segments(paths: Sequence[Sequence[str]], *, from_below: bool) -> list[Segme
     return [*above, Segment(Role.CLASS, names, pattern), *below]
 
 
-def label_pattern(segments: Sequence[Segment]) -> str:
+def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> str:
     """The --label_from that takes each part by its role from an image's path; empty if no single one does.
+
+    Args:
+      segments: the levels of folders.
+      splits: names of folders of splits that may lie around them; if empty, usual ones.
 
     >>> label_pattern(segments_of(["images_train/cat", "images_val/cat"]))
     'images_(?P<split>train|val)/(?P<label>[^/]+)/[^/]+'
@@ -114,7 +118,7 @@ def label_pattern(segments: Sequence[Segment]) -> str:
             f"(?P<{name}>{segment.pattern})" if name and name not in named else segment.pattern
         )
         named.add(name)
-    above = "" if Role.SPLIT in roles else _SPLIT_ABOVE
+    above = "" if Role.SPLIT in roles else f"(?:(?P<split>{'|'.join(splits or _USUAL_SPLITS)})/)?"
     return above + "/".join([*parts, "[^/]+"])
 
 

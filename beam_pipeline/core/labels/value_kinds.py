@@ -100,8 +100,12 @@ def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
     return sorted(classes) if same and all(map(_FLAGS.issuperset, rows)) else ()
 
 
-def _bracketed(classes: Counts, _: str) -> Sequence[str]:
-    return sorted(classes) if are_bracketed(classes) else ()
+def _bracketed(classes: Counts, _: str, *, whole: bool) -> Sequence[str]:
+    """Lists in brackets, or if not `whole` their parts, cut at commas."""
+    all_whole = all(
+        name[:1] + name[-1:] in ("[]", name) for name in classes if "[" in name or "]" in name
+    )
+    return sorted(classes) if are_bracketed(classes) and all_whole == whole else ()
 
 
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
@@ -183,10 +187,18 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        _bracketed,
-        "look like lists in brackets or parts of them ({}), each of which would be a class of its own.",
+        partial(_bracketed, whole=True),
+        "look like lists in brackets ({}), each of which would be a class of its own.",
         "list_column",
         BRACKETS,
+        numbers=True,
+        only_columns=True,
+    ),
+    Kind(
+        "bracketed_lists",
+        partial(_bracketed, whole=False),
+        "look like parts of lists in brackets ({}), each of which would be a class of its own.",
+        advice="Write each list in one cell, in quotes if it has commas, and name the column with --list_column.",
         numbers=True,
         only_columns=True,
     ),
