@@ -139,7 +139,7 @@ def quoted(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def human_size(size: int) -> str:
+def human_size(size: float) -> str:
     """Bytes in the largest decimal unit that leaves a number above 1."""
     value = float(size)
     for unit in ("B", "kB", "MB", "GB"):

@@ -14,7 +14,8 @@ from beam_pipeline.core.records.number_histogram import (
     edge,
     readable,
 )
-from beam_pipeline.core.report.markup import number, rect, share, size, table
+from beam_pipeline.core.report.markup import number, rect, share, table
+from beam_pipeline.core.text import human_size
 
 MOST_BARS = 40
 _WIDTH, _HEIGHT, _TOP, _BOTTOM = 360, 150, 16, 20  # units of a chart, and its margins
@@ -31,12 +32,12 @@ class Bar(NamedTuple):
 
     Attributes:
       start: the text of the axis where it begins.
-      what: its values, for people.
+      values: what it counts, for people.
       amount: its height.
     """
 
     start: str
-    what: str
+    values: str
     amount: int
 
 
@@ -59,11 +60,11 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
         if bar.amount:
             height = max(1.0, room * bar.amount / most)
             place = (index * width, _TOP + room - height, max(1.0, width - 1), height)
-            drawn.append(rect("b", *place, f"{bar.what}: {number(bar.amount)}"))
+            drawn.append(rect("b", *place, f"{bar.values}: {number(bar.amount)}"))
     peak = max(bars, key=lambda bar: bar.amount)
     total = sum(bar.amount for bar in bars)
     spoken = (
-        f"Histogram of {number(total)} {of}. Most are at {peak.what}: {number(peak.amount)}, "
+        f"Histogram of {number(total)} {of}. Most are at {peak.values}: {number(peak.amount)}, "
         f"{share(peak.amount, total)}."
     )
     base = _HEIGHT - _BOTTOM
@@ -73,7 +74,9 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "", of: str = "ima
         f'<line class="a" x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}"/>'
         f"{''.join(drawn)}{_ticks(bars)}</svg>"
     )
-    rows = [[bar.what, number(bar.amount), share(bar.amount, total)] for bar in bars if bar.amount]
+    rows = [
+        [bar.values, number(bar.amount), share(bar.amount, total)] for bar in bars if bar.amount
+    ]
     return figure(title, picture, [title, of.capitalize(), "Share"], rows, note=note)
 
 
@@ -136,14 +139,16 @@ def _bins(counts: Mapping[int | str, int], last: int) -> range:
 
 
 def _length(value: float, unit: str) -> str:
-    return size(value) if unit == "bytes" else number(value)
+    return human_size(value) if unit == "bytes" else number(value)
 
 
 def _lengths(index: int, unit: str) -> str:
     """The lengths in a bin: `8` or `8 to 9`."""
     first, last = EDGES[index], EDGES[min(index + 1, len(EDGES) - 1)] - 1
     if unit == "bytes":
-        return f"{size(first)} to {size(last + 1)}" if last > first else size(first)
+        return (
+            f"{human_size(first)} to {human_size(last + 1)}" if last > first else human_size(first)
+        )
     of = f" {unit}" if unit else ""
     return f"{number(first)} to {number(last)}{of}" if last > first else f"{number(first)}{of}"
 
@@ -186,8 +191,9 @@ def number_chart(
     bars = []
     for index in range(min(counts), max(counts) + 1):
         start, end = _length(edge(index, level), unit), _length(edge(index + 1, level), unit)
-        what = start if whole else f"{start} to {end}"
-        bars.append(Bar(start, what if unit in ("", "bytes") else f"{what} {unit}", counts[index]))
+        values = start if whole else f"{start} to {end}"
+        values += "" if unit in ("", "bytes") else f" {unit}"
+        bars.append(Bar(start, values, counts[index]))
     return bar_chart(title, bars, of=of, note=note)
 
 

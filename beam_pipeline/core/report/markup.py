@@ -7,7 +7,6 @@ import html
 from beam_pipeline.core.text import terminal_line
 
 _MOST = 120  # characters
-_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18}
 _CONSIDERED = 4_000  # characters of a longer text; the rest is not looked at
 
 
@@ -32,18 +31,6 @@ def number(value: float) -> str:
     if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
         return f"{int(value):,}"
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.6g}"
-
-
-def size(count: float) -> str:
-    """Bytes for people: 1.5 MB.
-
-    >>> size(999), size(1500), size(200_000_000)
-    ('999 bytes', '1.5 kB', '200 MB')
-    """
-    if count < 999.5:
-        return f"{count:.0f} byte" + ("" if count == 1 else "s")
-    unit = next((unit for unit in _UNITS if count < 999.5 * _UNITS[unit]), "EB")
-    return f"{count / _UNITS[unit]:.3g} {unit}"
 
 
 def share(part: float, whole: float) -> str:

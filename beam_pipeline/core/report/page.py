@@ -32,10 +32,10 @@ from beam_pipeline.core.report.charts import (
     number_chart,
     share_bars,
 )
-from beam_pipeline.core.report.markup import number, share, size, table, text
+from beam_pipeline.core.report.markup import number, share, table, text
 from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
 from beam_pipeline.core.report.thumbnails import Thumbnail
-from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.text import counted, enumerated, human_size
 
 MOST_BYTES = 5_000_000
 """No report is larger."""
@@ -146,7 +146,7 @@ def _head(manifest: Manifest) -> str:
         Samples=number(counts.examples),
         Splits=number(len(manifest.splits)),
         Shards=number(len(manifest.shards)),
-        Size=size(manifest.bytes),
+        Size=human_size(manifest.bytes),
         Classes=number(len(manifest.classes)),
         Left_out=number(counts.dead_letters),
     )
@@ -185,10 +185,10 @@ def _splits(report: Report) -> Iterator[str]:
                 text(name),
                 number(split.examples),
                 share(split.examples, report.manifest.counts.examples),
-                size(split.bytes),
+                human_size(split.bytes),
                 number(len(split.shards)),
                 _range(min(held), max(held), number),
-                _range(min(sizes), max(sizes), size),
+                _range(min(sizes), max(sizes), human_size),
             ]
         )
         if len(held) > 1 and len(rows) <= _SPLIT_COLUMNS:
@@ -276,7 +276,7 @@ def _images(report: Report) -> Iterator[str]:
     yield _facts(
         Width=f"{_range(width.low, width.high, number)} px",
         Height=f"{_range(height.low, height.high, number)} px",
-        File_size=_range(sizes.low, sizes.high, size),
+        File_size=_range(sizes.low, sizes.high, human_size),
     )
     charts = [] if MORE_SIZES in counts["size"] else [_bars("Width x height", counts["size"])]
     if width.low < width.high or height.low < height.high:

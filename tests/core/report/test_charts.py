@@ -23,7 +23,7 @@ from beam_pipeline.core.report.charts import (
     number_chart,
     share_bars,
 )
-from beam_pipeline.core.report.markup import number, share, size, table, text
+from beam_pipeline.core.report.markup import number, share, table, text
 
 
 def parsed(chart: str) -> ElementTree.Element:
@@ -143,18 +143,6 @@ def test_how_texts_are_shown() -> None:
 def test_how_numbers_are_shown(value: float, shown: str) -> None:
     """With as many digits as one reads."""
     assert number(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        *((0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1500, "1.5 kB")),
-        *((999_900, "1 MB"), (200_000_000, "200 MB"), (5 * 10**21, "5e+03 EB")),
-    ],
-)
-def test_how_sizes_are_shown(value: float, shown: str) -> None:
-    """In the unit that fits."""
-    assert size(value) == shown
 
 
 def test_how_shares_are_shown() -> None:
