@@ -7,12 +7,14 @@ import json
 import os
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from beam_pipeline.cli import main
@@ -55,6 +57,25 @@ def convert_in_process_of_its_own(*argv: str, **options: Any) -> subprocess.Comp
     """Runs `beam-tfrecord convert` as a person would."""
     command = [sys.executable, "-m", "beam_pipeline", "convert", *on_runner(argv), "--yes"]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def made_once(folder: Path, make: Callable[[Path], object]) -> Callable[[], Path]:
+    """Makes files in a folder, such as a data set from its images.
+
+    Returns: a function that puts them there again as they were, times included, and returns their folder. A
+      module's tests may change them, and still there is one conversion.
+    """
+    here, kept = folder / "here", folder / "kept"
+    here.mkdir()
+    make(here)
+    shutil.copytree(here, kept, symlinks=True)
+
+    def again() -> Path:
+        shutil.rmtree(here)
+        shutil.copytree(kept, here, symlinks=True)
+        return here
+
+    return again
 
 
 PATIENCE_S = 120

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from tests.harness import (
     dead_letters_of,
     digests,
     job,
+    made_once,
     manifest_of,
     shard_names,
 )
@@ -35,14 +36,32 @@ SHARDS = 3
 FIRST = f"d-train.tfrecord-00000-of-0000{SHARDS}"
 
 
+def _argv(folder: Path) -> list[str]:
+    argv = ["--images", f"{folder}/photos", "--output", f"{folder}/out", "--name", "d"]
+    return [*argv, "--num_shards", str(SHARDS)]
+
+
+def _make(folder: Path) -> None:
+    write_pictures(f"{folder}/photos", [f"{'ab'[i % 2]}/{i:02d}.jpg" for i in range(12)])
+    assert convert(*_argv(folder)) == 0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Images, and their complete data set."""
+    return made_once(tmp_path_factory.mktemp("trust"), _make)
+
+
 @pytest.fixture
 def argv(tmp_path: Path) -> list[str]:
     """Arguments that have made a complete data set in tmp_path/out."""
-    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i:02d}.jpg" for i in range(12)])
-    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
-    argv += ["--num_shards", str(SHARDS)]
-    assert convert(*argv) == 0
-    return argv
+    return _argv(tmp_path)
+
+
+@pytest.fixture
+def tmp_path(made: Callable[[], Path]) -> Path:
+    """A folder with images and their complete data set."""
+    return made()
 
 
 @pytest.fixture
@@ -475,6 +494,7 @@ def test_a_note_cannot_have_files_elsewhere_deleted(
 @pytest.mark.promise("refused")
 def test_a_refused_run_can_be_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It wrote no shard, so the corrected command needs no `--overwrite`; dead letters are kept."""
+    tmp_path /= "own"
     write_pictures(f"{tmp_path}/photos", ["1.jpg", "2.jpg"])
     write_files(
         str(tmp_path),
@@ -496,6 +516,7 @@ def test_a_disk_too_small_is_found_before_a_shard_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files with holes claim more than any disk here has; none of them is opened."""
+    tmp_path /= "own"
     folder = tmp_path / "photos" / "a"
     folder.mkdir(parents=True)
     each = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize // 2

@@ -20,6 +20,7 @@ from tests.harness import (
     dead_letters_of,
     digests,
     job,
+    made_once,
     manifest_of,
     wait_until,
 )
@@ -93,15 +94,33 @@ def _has_receipt(folder: Path, shard: str) -> bool:
     return (folder / receipt_name(shard)).exists()
 
 
+def _make(folder: Path) -> None:
+    write_pictures(f"{folder}/photos", [f"{'ab'[i % 2]}/{i:02d}.jpg" for i in range(40)])
+    write_files(f"{folder}/photos", {"a/bad.jpg": "no image", "README.txt": "mine"})
+    assert convert(*_argv(folder)) == 0
+
+
+def _argv(folder: Path) -> list[str]:
+    argv = ["--images", f"{folder}/photos", "--output", f"{folder}/out", "--name", "d"]
+    return [*argv, "--num_shards", "4", ALL_BAD]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Images, one of them broken, and their complete data set."""
+    return made_once(tmp_path_factory.mktemp("resumed"), _make)
+
+
 @pytest.fixture
-def argv(tmp_path: Path) -> list[str]:
-    """Arguments that have made a complete data set with one dead letter in tmp_path/out."""
-    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i:02d}.jpg" for i in range(40)])
-    write_files(f"{tmp_path}/photos", {"a/bad.jpg": "no image", "README.txt": "mine"})
-    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
-    argv += ["--num_shards", "4", ALL_BAD]
-    assert convert(*argv) == 0
-    return argv
+def complete(made: Callable[[], Path]) -> Path:
+    """A folder with images and their complete data set, in `out`, that has one dead letter."""
+    return made()
+
+
+@pytest.fixture
+def argv(complete: Path) -> list[str]:
+    """The arguments that made it."""
+    return _argv(complete)
 
 
 def modified(folder: Path) -> dict[str, int]:
@@ -111,37 +130,37 @@ def modified(folder: Path) -> dict[str, int]:
 
 
 def test_a_complete_data_set_is_up_to_date_and_not_touched(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: list[str], complete: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0 and one line; no file is written again, and no image is opened."""
-    before = modified(tmp_path / "out")
+    before = modified(complete / "out")
     capsys.readouterr()
-    write_files(f"{tmp_path}/photos", {"notes.txt": "passed over, so nothing has changed"})
-    images = sorted((tmp_path / "photos").rglob("*.jpg"))
+    write_files(f"{complete}/photos", {"notes.txt": "passed over, so nothing has changed"})
+    images = sorted((complete / "photos").rglob("*.jpg"))
     for path in images:
         os.utime(path, ns=(0, path.stat().st_mtime_ns))
     assert convert(*argv, "--resume") == 0
     assert {path.stat().st_atime_ns for path in images} == {0}
     assert capsys.readouterr().out.splitlines()[-1] == (
-        f"{tmp_path}/out is up to date: all is as it was when it was written"
+        f"{complete}/out is up to date: all is as it was when it was written"
     )
-    assert modified(tmp_path / "out") == before
+    assert modified(complete / "out") == before
     images[0].read_bytes()
     if images[0].stat().st_atime_ns == 0:
         pytest.skip("this file system does not note when a file was read")
 
 
-def test_only_what_is_missing_is_written(argv: list[str], tmp_path: Path) -> None:
+def test_only_what_is_missing_is_written(argv: list[str], complete: Path) -> None:
     """A shard that is gone, one that is cut, and side files come back; the rest is not touched."""
-    output = tmp_path / "out"
-    shutil.copytree(output, tmp_path / "whole")
+    output = complete / "out"
+    shutil.copytree(output, complete / "whole")
     before = modified(output)
     gone, cut = "d-train.tfrecord-00001-of-00004", "d-train.tfrecord-00002-of-00004"
     os.unlink(output / gone)
     os.truncate(output / cut, 100)
     os.unlink(output / "labels.txt")
     assert convert(*argv, "--resume") == 0
-    assert digests(output) == digests(tmp_path / "whole")
+    assert digests(output) == digests(complete / "whole")
     after = modified(output)
     again = {name for name in before if after[name] != before[name]}
     assert again == {gone, cut, "labels.txt"} | {receipt_name(name) for name in (gone, cut)}
@@ -177,17 +196,17 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 @pytest.mark.promise("changed_between")
 @pytest.mark.parametrize("what", CHANGES)
 def test_changed_images_are_refused_and_named(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+    argv: list[str], complete: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     """Nothing of the complete data set is touched; the message says what changed and what to do."""
     change, message = CHANGES[what]
-    before = modified(tmp_path / "out")
-    change(tmp_path)
+    before = modified(complete / "out")
+    change(complete)
     assert convert(*argv, "--resume") == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.endswith("Restore them, or convert again with --overwrite\n")
-    assert modified(tmp_path / "out") == before
+    assert modified(complete / "out") == before
 
 
 @pytest.mark.promise("changed_between")
@@ -203,16 +222,16 @@ def test_changed_images_are_refused_and_named(
 )
 def test_changed_options_are_refused_and_named(
     argv: list[str],
-    tmp_path: Path,
+    complete: Path,
     capsys: pytest.CaptureFixture[str],
     option: list[str],
     message: str,
 ) -> None:
     """They are seen before anything is listed."""
-    before = modified(tmp_path / "out")
+    before = modified(complete / "out")
     assert convert(*argv, *option, "--resume") == 1
     assert message in capsys.readouterr().err
-    assert modified(tmp_path / "out") == before
+    assert modified(complete / "out") == before
 
 
 def test_images_that_make_other_shards_are_refused(
@@ -230,32 +249,32 @@ def test_images_that_make_other_shards_are_refused(
     assert modified(tmp_path / "out") == before
 
 
-def test_resume_into_an_empty_folder_is_a_first_run(argv: list[str], tmp_path: Path) -> None:
+def test_resume_into_an_empty_folder_is_a_first_run(argv: list[str], complete: Path) -> None:
     """So a schedule needs one command for the first night and all others."""
-    argv[argv.index(f"{tmp_path}/out")] = f"{tmp_path}/new"
+    argv[argv.index(f"{complete}/out")] = f"{complete}/new"
     assert convert(*argv, "--resume") == 0
-    assert digests(tmp_path / "new") == digests(tmp_path / "out")
+    assert digests(complete / "new") == digests(complete / "out")
 
 
-def test_dead_letters_of_kept_shards_are_kept(argv: list[str], tmp_path: Path) -> None:
+def test_dead_letters_of_kept_shards_are_kept(argv: list[str], complete: Path) -> None:
     """A run that goes on has the dead letters of the shards that it did not write."""
-    dead_letters = dead_letters_of(tmp_path / "out")
-    manifest = manifest_of(tmp_path / "out")
+    dead_letters = dead_letters_of(complete / "out")
+    manifest = manifest_of(complete / "out")
     for name in ("manifest.json", "dead_letters.jsonl"):  # as if it had been killed at its end
-        os.unlink(tmp_path / "out" / name)
-    note = tmp_path / "out" / ".incomplete" / "plan.json"
+        os.unlink(complete / "out" / name)
+    note = complete / "out" / ".incomplete" / "plan.json"
     note.parent.mkdir()
     run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
     note.write_text(
         json.dumps({"name": "d", "shards": [["train", 4]], "compression": "none", "run": run})
     )
     side_files = sorted(
-        name for name in os.listdir(tmp_path / "out") if name.endswith((".txt", "json", "html"))
+        name for name in os.listdir(complete / "out") if name.endswith((".txt", "json", "html"))
     )
     (note.parent / "writing.json").write_text(json.dumps({"files": side_files}))
     assert convert(*argv, "--resume") == 0
-    assert dead_letters_of(tmp_path / "out") == dead_letters != []
-    assert manifest_of(tmp_path / "out") == manifest
+    assert dead_letters_of(complete / "out") == dead_letters != []
+    assert manifest_of(complete / "out") == manifest
 
 
 @pytest.mark.parametrize(
@@ -274,14 +293,14 @@ def test_options_that_cannot_go_with_it(
 
 
 def test_a_damaged_receipt_is_an_error_of_one_line(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: list[str], complete: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It names the file, and the data set stays as it is."""
-    receipt = tmp_path / "out" / ".receipts" / "d-train-00002-of-00004.json.gz"
+    receipt = complete / "out" / ".receipts" / "d-train-00002-of-00004.json.gz"
     receipt.write_bytes(b"damaged")
-    before = modified(tmp_path / "out")
+    before = modified(complete / "out")
     capsys.readouterr()
     assert convert(*argv, "--resume") == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"beam-tfrecord: error: {receipt} is damaged ")
-    assert modified(tmp_path / "out") == before
+    assert modified(complete / "out") == before

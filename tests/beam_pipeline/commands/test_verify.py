@@ -11,18 +11,27 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY
-from tests.harness import convert
+from tests.harness import convert, made_once
 from tests.pictures import write_files, write_pictures
 
 
+def _make(folder: Path) -> None:
+    write_pictures(str(folder / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)])
+    write_files(str(folder / "photos"), {"a/bad.jpg": "x"})
+    argv = ("--images", f"{folder}/photos", "--num_shards", "2", "--name", "d")
+    assert convert(*argv, "--max_bad_fraction=0.2", "--output", f"{folder}/out") == 0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Images, one of them broken, and their complete data set."""
+    return made_once(tmp_path_factory.mktemp("verified"), _make)
+
+
 @pytest.fixture
-def dataset(tmp_path: Path) -> Path:
+def dataset(made: Callable[[], Path]) -> Path:
     """A small complete data set with one dead letter."""
-    write_pictures(str(tmp_path / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)])
-    write_files(str(tmp_path / "photos"), {"a/bad.jpg": "x"})
-    argv = ("--images", f"{tmp_path}/photos", "--num_shards", "2", "--name", "d")
-    assert convert(*argv, "--max_bad_fraction=0.2", "--output", f"{tmp_path}/out") == 0
-    return tmp_path / "out"
+    return made() / "out"
 
 
 def test_a_complete_data_set_is_well(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
