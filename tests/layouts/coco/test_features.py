@@ -1,0 +1,399 @@
+"""Masks, key points, fields of images, LVIS's lists and captions in COCO's files, up to examples."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.labels.schema import ColumnKind, further_column, group_column
+from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts.coco.file import CocoReader
+from beam_pipeline.layouts.coco.layout import image_fields
+from beam_pipeline.layouts.coco.tasks import Captions, Instances
+from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.layout import SourceOptions
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    convert,
+    dead_letters_of,
+    float32,
+    manifest_of,
+    read_all,
+    split_of_each,
+)
+from tests.layouts.coco.fixtures import entry, one, with_changes
+from tests.layouts.make_coco import TRAIN, VAL, make
+from tests.pictures import picture, write_files
+
+CATEGORIES = [
+    {"id": 1, "name": "person", "keypoints": ["nose", "left_eye"]},
+    {"id": 7, "name": "mug"},
+]
+SQUARE = [[1, 0, 3, 0, 3, 2, 1, 2]]
+RUNS = {"size": [4, 8], "counts": [4, 2, 26]}
+
+
+def small_image(name: str = "a.png", image_id: int = 5, **changes: Any) -> dict[str, Any]:
+    return {"id": image_id, "file_name": name, "width": 8, "height": 4, **changes}
+
+
+def outlined(object_id: int, **changes: Any) -> dict[str, Any]:
+    fields = {"image_id": 5, "category_id": 1, "bbox": [1, 0, 2, 2], "segmentation": SQUARE}
+    return {"id": object_id, **fields, **changes}
+
+
+def write(name: str, images: list[dict[str, Any]], annotations: list[dict[str, Any]]) -> None:
+    whole = {"images": images, "annotations": annotations, "categories": CATEGORIES}
+    write_files("coco", {f"annotations/{name}": json.dumps(whole)})
+    write_files("coco", {"a.png": picture(1, file_format="PNG", size=(8, 4))})
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def convert_coco(*argv: str, bad: str = NONE_BAD) -> dict[str, Any]:
+    assert convert("--images", "coco", *argv, "--output", "out", bad) == 0
+    return read_all("out")
+
+
+def test_polygons_and_run_lengths_become_masks() -> None:
+    """PNGs of the image's size, in the order of the objects; without the option there are none."""
+    write(
+        "instances_val.json",
+        [small_image()],
+        [outlined(1), outlined(2, segmentation=RUNS, iscrowd=1)],
+    )
+    assert "image/object/mask" not in convert_coco()["a.png"]
+    found = convert_coco("--object_features", "masks", "--overwrite")["a.png"]
+    masks = []
+    for png in found["image/object/mask"]:
+        with Image.open(io.BytesIO(png)) as mask:
+            assert (mask.format, mask.mode, mask.size) == ("PNG", "L", (8, 4))
+            masks.append(mask.tobytes())
+    square = b"\0\1\1\0\0\0\0\0"
+    runs = b"\0\1\0\0\0\0\0\0"
+    assert masks == [square * 2 + b"\0" * 16, runs * 2 + b"\0" * 16]
+    assert found["image/object/id"] == [1, 2]
+
+
+def test_masks_that_cannot_be_drawn() -> None:
+    """Each is a dead letter of its image, which says what is wrong."""
+    write(
+        "instances_val.json",
+        [small_image(), small_image("b.png", 6), small_image("c.png", 7)],
+        [
+            outlined(1, segmentation=None),
+            outlined(2, image_id=6, segmentation={"size": [2, 2], "counts": [4]}),
+            outlined(3, image_id=7, segmentation=[[float("nan")] * 6]),
+        ],
+    )
+    write_files(
+        "coco", {name: picture(1, file_format="PNG", size=(8, 4)) for name in ("b.png", "c.png")}
+    )
+    assert convert_coco("--object_features", "masks", bad=ALL_BAD) == {}
+    assert {x["key"]: (x["reason"], x["message"]) for x in dead_letters_of("out")} == {
+        "a.png": (
+            "bad_label_value",
+            "annotation 1: segmentation None is neither polygons nor run lengths",
+        ),
+        "b.png": (
+            "size_mismatch",
+            "a mask of 2 x 2 pixels, the image has 8 x 4; take the image that was labelled, or scale "
+            "the mask",
+        ),
+        "c.png": (
+            "bad_label_value",
+            "annotation 3: segmentation [[nan, nan, nan, nan, nan, nan]] is a polygon that is not a "
+            "list of numbers",
+        ),
+    }
+
+
+def test_key_points() -> None:
+    """Places as fractions, all points of all objects one behind another, and zeros where none are."""
+    points = [4, 1, 2, 0, 0, 0]
+    write("instances_val.json", [small_image()], [])
+    write(
+        "person_keypoints_val.json", [small_image()], [outlined(1, keypoints=points), outlined(2)]
+    )
+    found = convert_coco("--object_features", "keypoints")["a.png"]
+    assert found["image/object/keypoint/x"] == [0.5, 0, 0, 0]
+    assert found["image/object/keypoint/y"] == [0.25, 0, 0, 0]
+    assert found["image/object/keypoint/visibility"] == [2, 0, 0, 0]
+    assert found["image/object/keypoint/num"] == [1, 0]
+    assert found["image/object/keypoint/text"] == [b"nose", b"left_eye"] * 2
+    assert found["image/object/bbox/xmax"] == float32([3 / 8] * 2)
+    both = convert_coco("--object_features", "keypoints", "masks", "--overwrite")["a.png"]
+    assert len(both.pop("image/object/mask")) == 2
+    assert both == found
+
+
+@pytest.mark.slow
+def test_an_image_without_objects_has_empty_lists() -> None:
+    """Of every further feature."""
+    write("person_keypoints_val.json", [small_image()], [])
+    found = convert_coco("--object_features", "keypoints", "masks")["a.png"]
+    for key in ("mask", "keypoint/x", "keypoint/y", "keypoint/num", "keypoint/text"):
+        assert found[f"image/object/{key}"] == []
+
+
+@pytest.mark.parametrize(
+    ("points", "problem"),
+    [
+        ([1, 2, 2], "3 numbers of keypoints, expected x, y and visibility of 2"),
+        ([1, 2, 2, 1, 2, "x"], "keypoints [1, 2, 2, 1, 2, 'x'] are not a list of numbers"),
+        ("x", "keypoints 'x' are not a list of numbers"),
+    ],
+)
+def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
+    """What was found, and what was expected."""
+    with pytest.raises(BadLabelError) as caught:
+        Instances(keypoints=("a", "b")).parse(outlined(1, keypoints=points))
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ("--object_features", "keypoints", "--labels", "coco/annotations/mugs.json"),
+            "have key points in no category; name person_keypoints_*.json with --labels",
+        ),
+        (
+            ("--object_features", "keypoints"),
+            "--images coco: no annotations/person_keypoints_*.json below it",
+        ),
+        (("--object_features", "poses"), "--object_features is 'poses', expected one of (masks,"),
+    ],
+)
+def test_features_that_the_files_do_not_have(
+    argv: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Are an error, not an empty list."""
+    write("instances_val.json", [small_image()], [outlined(1)])
+    mugs = {"images": [small_image()], "annotations": [outlined(1)], "categories": CATEGORIES[1:]}
+    write_files("coco/annotations", {"mugs.json": json.dumps(mugs)})
+    layout = ("--layout", "coco")
+    assert convert("--images", "coco", *layout, *argv, "--output", "out") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_lvis() -> None:
+    """Images by coco_url, and the categories that were looked for and not found."""
+    image = small_image(
+        coco_url="http://images.cocodataset.org/val2017/a.png", neg_category_ids=[7, 3]
+    )
+    del image["file_name"]
+    write("lvis_v1_val.json", [{**image, "not_exhaustive_category_ids": []}], [outlined(1)])
+    found = convert_coco("--labels", "coco/annotations/lvis_v1_val.json")["a.png"]
+    assert found["image/neg_category_ids"] == [7, 3]
+    assert found["image/not_exhaustive_category_ids"] == []
+    assert found["image/object/class/label"] == [1]
+    assert manifest_of("out")["splits"].keys() == {"validation"}
+
+
+@pytest.mark.slow
+def test_an_image_of_another_size_than_its_entry_says() -> None:
+    """It is left out; one of an unknown size is taken."""
+    write(
+        "instances_val.json",
+        [
+            small_image(width=16, height=8),
+            small_image("b.png", 6, width=0),
+            small_image("c.png", 7, height="x"),
+        ],
+        [outlined(1)],
+    )
+    write_files(
+        "coco", {name: picture(1, file_format="PNG", size=(8, 4)) for name in ("b.png", "c.png")}
+    )
+    assert sorted(convert_coco(bad=ALL_BAD)) == ["b.png", "c.png"]
+    (dead_letter,) = dead_letters_of("out")
+    assert (dead_letter["key"], dead_letter["reason"]) == ("a.png", "size_mismatch")
+    assert dead_letter["message"].startswith(
+        "the label file is for an image of 16 x 8 pixels, this one"
+    )
+    assert dead_letter["file"].endswith("annotations/instances_val.json")
+
+
+# --- Fields of images' entries that become features or keep images together
+
+
+FIELDS = {"x.json": ("license", "file_name", "id", "location", "hour")}
+
+
+def fields(**options: Any) -> tuple[Any, ...]:
+    return image_fields(SourceOptions(("x",), **options), FIELDS, Instances().columns)
+
+
+def test_fields_that_options_name_become_columns() -> None:
+    """One that is written groups as it is; another one has a column for that alone."""
+    location = further_column("location", ColumnKind.BYTES)
+    hour = further_column("hour", ColumnKind.INT64)
+    assert fields() == ()
+    assert fields(columns={"location": "str", "hour": "int"}) == (location, hour)
+    assert fields(split_by="location") == (group_column("location"),)
+    assert fields(split_by="location", columns={"location": "str"}) == (location,)
+    assert fields(split_by="location", columns={"location": "skip"}) == (group_column("location"),)
+
+
+@pytest.mark.parametrize("name", ["folder", "image_id", "bbox"])
+def test_what_groups_without_a_field_stays(name: str) -> None:
+    """The folder, and columns that are there in any case."""
+    assert fields(split_by=name) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"split_by": "place"},
+            r"--split_by place: images in x\.json have no field 'place'; found license, file_name, id, "
+            r"location, hour",
+        ),
+        ({"columns": {"place": "int"}}, r"--columns place: images in .* have no field 'place'"),
+        (
+            {"columns": {"image_id": "int"}},
+            r"--columns image_id: the layout coco has a column of this name, whose kind is fixed; "
+            "leave it out",
+        ),
+    ],
+)
+def test_a_name_that_is_no_field_is_refused(options: dict[str, Any], message: str) -> None:
+    """With those that there are."""
+    with pytest.raises(UsageError, match=message):
+        fields(**options)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (" p1 ", ColumnKind.BYTES, "p1"),
+        (7, ColumnKind.BYTES, "7"),
+        (float("nan"), ColumnKind.FLOAT, None),
+        (float("nan"), ColumnKind.INT64, None),
+        (None, ColumnKind.INT64, None),
+        (True, ColumnKind.INT64, 1),
+        ("1.5", ColumnKind.FLOAT, 1.5),
+    ],
+)
+def test_values_are_read_as_cells_of_a_table(value: Any, kind: ColumnKind, expected: Any) -> None:
+    """NaN, which Python writes, is no value."""
+    assert Instances((further_column("x", kind),)).field_values({"x": value}) == (expected,)
+
+
+@pytest.mark.parametrize("value", ["p", 1.5, [1], {"a": 1}, 2**70])
+def test_a_value_of_another_kind_is_a_fault(value: Any) -> None:
+    """The message names the field."""
+    with pytest.raises(BadLabelError, match="field 'x': "):
+        Instances((further_column("x", ColumnKind.INT64),)).field_values({"x": value})
+
+
+def test_half_a_character_is_no_text() -> None:
+    """UTF-8 cannot encode it."""
+    with pytest.raises(BadLabelError, match="is not a text"):
+        Instances((group_column("x"),)).field_values({"x": "\ud800"})
+
+
+@pytest.mark.slow
+def test_images_with_boxes_are_kept_together_by_a_field(working_folder: Path) -> None:
+    """One without it could be on either side, so it is left out."""
+    make(".")
+    names = ("000000000034.jpg", "000000000071.jpg", "000000000508.jpg", "000000558840.jpg")
+    ids = (34, 71, 508, 558840)
+    places: tuple[Any, ...] = ("p1", "p1", "p2", None)
+    images = [
+        {**entry(f"train2017/{name}", i), "place": place}
+        for name, i, place in zip(names, ids, places, strict=True)
+    ]
+    Path("coco/x.json").write_text(with_changes(images=images, annotations=[one(image_id=34)]))
+    argv = ("--images", "coco", "--labels", "coco/x.json", "--output", "out", ALL_BAD)
+    assert (
+        convert(*argv, "--splits", "train=0.5,test=0.5", "--split_by", "place", "--seed", "3") == 0
+    )
+    split_of = {key[-10:]: split for key, split in split_of_each("out").items()}
+    assert split_of["000034.jpg"] == split_of["000071.jpg"] != split_of["000508.jpg"]
+    (letter,) = [x for x in dead_letters_of("out") if x["reason"] == "bad_label_value"]
+    assert letter["key"] == "train2017/000000558840.jpg"
+    assert letter["message"].startswith("field 'place': ")
+
+
+# --- COCO's captions
+
+
+IMAGES = [{"id": 5, "file_name": "a.jpg", "width": 9, "height": 7}, {"id": 6, "file_name": "b.jpg"}]
+
+
+def caption(image_id: Any, text: Any) -> dict[str, Any]:
+    return {"image_id": image_id, "id": 1, "caption": text}
+
+
+def read(annotations: list[Any], **lists: Any) -> list[Any]:
+    text = json.dumps({"images": IMAGES, "annotations": annotations, **lists})
+    return list(
+        CocoReader(Captions(), {"x.json": "test"}).read(io.BytesIO(text.encode()), "x.json")
+    )
+
+
+def test_captions_of_an_image_are_a_list() -> None:
+    """In the order of the file; an image without any has an empty one."""
+    assert read([caption(5, "One."), caption(5, "Two, grün.")]) == [
+        LabelRow("a.jpg", (("One.", "Two, grün."), "5"), "test", "x.json", 0, "", (9, 7)),
+        LabelRow("b.jpg", ((), "6"), "test", "x.json", 0),
+    ]
+
+
+def test_what_is_wrong_is_told_of_its_image() -> None:
+    """A caption that is no text leaves its image out; one of no image is a row of its own."""
+    first, second, third, fourth = read(
+        [caption(5, 3), caption(5, "One."), caption(True, "x"), caption(9, "x")]
+    )
+    assert (first.reason, first.key) == ("bad_row", "annotation 1")
+    assert second.problem == "annotation 1: caption 3 is not a text"
+    assert third == LabelRow("b.jpg", ((), "6"), "test", "x.json", 0)
+    assert (fourth.reason, fourth.message) == (
+        "missing_image",
+        "a caption: image_id 9 is not among the images of x.json",
+    )
+
+
+def test_a_file_without_annotations_is_refused() -> None:
+    """Like any other file of COCO's that lacks a list."""
+    with pytest.raises(LabelTableError, match=r"x\.json has no annotations"):
+        list(CocoReader(Captions()).read(io.BytesIO(b'{"images": []}'), "x.json"))
+
+
+def test_captions_become_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of texts each, in the split of their file; there are no classes."""
+    make(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    argv = ("--images", "coco", "--labels", "coco/annotations/captions_*.json")
+    assert convert(*argv, "--output", "out", NONE_BAD) == 0
+    examples = read_all("out")
+    assert sorted(examples) == sorted(
+        [f"train2017/{name}" for name in TRAIN] + [f"val2017/{name}" for name in VAL]
+    )
+    found = examples["val2017/000000000139.jpg"]
+    assert found["image/caption"] == [b"A dog sits beside a small table."]
+    assert found["label/image_id"] == [b"139"]
+    assert split_of_each("out")["val2017/000000000139.jpg"] == "validation"
+    assert manifest_of("out")["classes"] == []
+
+
+@pytest.mark.slow
+def test_a_folder_with_captions_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are found without --labels."""
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps({"images": IMAGES[:1], "annotations": [caption(5, "One.")]})
+    write_files("set", {"a.jpg": picture(1), "annotations/captions_val.json": text})
+    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
+    assert read_all("out")["a.jpg"]["image/caption"] == [b"One."]
