@@ -34,14 +34,14 @@ class NumberHistogram(NamedTuple):
       level: bins are 2**level wide.
       bins: (number of the bin, values in it), in order.
       low, high: the smallest and the largest value.
-      others: values that are not finite.
+      not_finite: values that are not finite.
     """
 
     level: int = 0
     bins: tuple[tuple[int, int], ...] = ()
     low: float = 0
     high: float = 0
-    others: int = 0
+    not_finite: int = 0
 
     @property
     def values(self) -> int:
@@ -74,7 +74,7 @@ def histogram_of(values: Iterable[float]) -> NumberHistogram:
     finite = {value: count for value, count in counts.items() if math.isfinite(value)}
     not_finite = counts.total() - sum(finite.values())
     if not finite:
-        return NumberHistogram(others=not_finite)
+        return NumberHistogram(not_finite=not_finite)
     low, high = min(finite) + 0, max(finite) + 0  # 0.0 for -0.0
     level = _level(low, high)
     bins: Counter[int] = Counter()
@@ -86,10 +86,10 @@ def histogram_of(values: Iterable[float]) -> NumberHistogram:
 def sum_of(histograms: Iterable[NumberHistogram]) -> NumberHistogram:
     """The histogram of the values of all histograms."""
     parts = list(histograms)
-    not_finite = sum(histogram.others for histogram in parts)
+    not_finite = sum(histogram.not_finite for histogram in parts)
     full = [histogram for histogram in parts if histogram.bins]
     if not full:
-        return NumberHistogram(others=not_finite)
+        return NumberHistogram(not_finite=not_finite)
     low = min(histogram.low for histogram in full)
     high = max(histogram.high for histogram in full)
     level = _level(low, high)

@@ -332,8 +332,8 @@ def _numbers(report: Report) -> Iterator[str]:
     for feature, histogram in sorted(report.statistics.numbers.items()):
         ends = f"{number(histogram.low)} to {number(histogram.high)}" if histogram.bins else ""
         note = f"{_counted(histogram.values, 'value')}, {ends}"
-        if histogram.others:
-            note += f"; not finite: {number(histogram.others)}"
+        if histogram.not_finite:
+            note += f"; not finite: {number(histogram.not_finite)}"
         charts.append(number_chart(text(feature), histogram, note=note))
     yield _charts(charts)
 

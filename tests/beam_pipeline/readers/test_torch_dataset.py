@@ -354,23 +354,6 @@ def test_a_flipped_bit_is_found(plain: Converted, tmp_path: Path) -> None:
     assert re.fullmatch(f"DamagedRecordError: {where}: {wrong}", part)
 
 
-def test_a_shard_of_another_size_is_found(
-    plain: Converted, compressed: Converted, tmp_path: Path
-) -> None:
-    """Records that are gone without a trace are missed, wherever a rank begins; a cut stream is named."""
-    for data_set, size in ((plain, 0), (compressed, 700)):
-        damaged = data_set.copy(tmp_path / str(size))
-        shard, _ = damaged.first_shard
-        recorded = shard.stat().st_size
-        shard.write_bytes(shard.read_bytes()[:size])
-        expected = (
-            f"DamagedRecordError: {shard} has {size} bytes, the manifest says {recorded}: it was damaged "
-            f"or replaced; run: beam-tfrecord verify {damaged.folder}"
-        )
-        passes = damaged.pass_over(), damaged.pass_over(rank=1, ranks=10)
-        assert _read(tmp_path, *passes) == [expected] * 2
-
-
 def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_path: Path) -> None:
     """A split, a rank or a data set that does not exist is named, beside those that do."""
     no_split, no_rank, no_manifest = _read(

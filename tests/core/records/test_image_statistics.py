@@ -213,7 +213,7 @@ def test_the_histograms_of_parts_add_up_to_that_of_all(parts: list[list[float]])
     backwards = sum_of([sum_of(map(histogram_of, parts[:1])), *map(histogram_of, parts[1:])])
     assert repr(whole) == repr(forwards) == repr(backwards)
     assert len(whole.bins) <= MOST_BINS
-    assert whole.values + whole.others == sum(map(len, parts))
+    assert whole.values + whole.not_finite == sum(map(len, parts))
 
 
 @given(PARTS)
@@ -232,8 +232,8 @@ def test_bins_are_as_wide_as_the_range_needs() -> None:
 
 def test_values_that_are_not_finite_are_counted_apart() -> None:
     """They have no bin."""
-    assert histogram_of([math.nan, math.inf, 1.0]).others == 2
-    assert histogram_of([math.nan]) == NOTHING._replace(others=1)
+    assert histogram_of([math.nan, math.inf, 1.0]).not_finite == 2
+    assert histogram_of([math.nan]) == NOTHING._replace(not_finite=1)
 
 
 @pytest.mark.parametrize(
