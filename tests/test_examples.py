@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from tests.harness import REPOSITORY, convert, documented
+from tests.harness import REPOSITORY, convert, documented, manifest_of
 from tests.notebook import NOTEBOOK, executed
 from tests.pictures import picture, write_files
 
@@ -59,6 +59,14 @@ def test_a_pipeline_of_ones_own(
     argv = (*arguments, "out", "--runner=FnApiRunner")
     assert set(run_python(tmp_path, f"{REPOSITORY}/examples/{script}", *argv).splitlines()) == lines
     assert main(["verify", f"{tmp_path}/out"]) == 0
+
+
+def test_the_pipeline_of_the_page_on_transforms_runs(tmp_path: Path) -> None:
+    """The shards that the page asks for, and a step after the commit."""
+    (code,) = documented("docs/transforms.md", "python")
+    assert run_python(tmp_path, "-", script=code) == "100 examples\n"
+    shards = manifest_of(tmp_path / "out/readings")["splits"]
+    assert {name: len(split["shards"]) for name, split in shards.items()} == {"test": 4, "train": 4}
 
 
 @pytest.mark.slow

@@ -1,0 +1,75 @@
+"""The public transforms in Beam YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import beam_pipeline
+from beam_pipeline.core.errors import ConversionError
+from tests.harness import documented, manifest_of, read_all_by
+from tests.pictures import picture, write_files
+
+yaml_main = pytest.importorskip(
+    "apache_beam.yaml.main", reason="needs apache-beam[yaml]", exc_type=ImportError
+)
+(PACKAGE,) = beam_pipeline.__path__
+PROVIDERS = f"{PACKAGE}/providers.yaml"
+
+ERRORS = """
+pipeline:
+  transforms:
+    - type: Create
+      name: Rows
+      config: {elements: [{id: a, x: 1}, {id: a, x: 2}, {id: b, x: 3}]}
+    - type: WriteToShuffledTFRecord
+      name: Write
+      input: Rows
+      config: {path: out/rows, key: id, num_shards: 2, error_handling: {output: bad}}
+    - type: LogForTesting
+      input: Write.bad
+    - type: ConvertImages
+      name: Convert
+      config: {images: photos, output: out/images, num_shards: 1, error_handling: {output: bad}}
+    - type: LogForTesting
+      name: LogImages
+      input: Convert.bad
+providers:
+  - include: providers.yaml
+"""
+
+
+def run(spec: str) -> None:
+    """Runs a pipeline as Beam's command does."""
+    spec = spec.replace("include: providers.yaml", f"include: {PROVIDERS}")
+    yaml_main.run(["--runner=FnApiRunner", f"--yaml_pipeline={spec}"])
+
+
+def test_the_page_s_pipeline_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows become records; a folder that holds them already fails the pipeline."""
+    monkeypatch.chdir(tmp_path)
+    (spec,) = documented("docs/transforms.md", "yaml")
+    run(spec)
+    assert {key: e["celsius"] for key, e in read_all_by("out/from_yaml", "id").items()} == {
+        "a": [20.5],
+        "b": [21.0],
+        "c": [19.5],
+    }
+    with pytest.raises(ConversionError, match="is not empty"):
+        run(spec)
+
+
+def test_bad_samples_have_an_output_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of records and of images; a conversion stands at the beginning of a pipeline."""
+    monkeypatch.chdir(tmp_path)
+    write_files("photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
+    with caplog.at_level("INFO"):
+        run(ERRORS)
+    assert manifest_of("out/rows")["dead_letters"] == {"duplicate_key": 2}
+    assert manifest_of("out/images")["dead_letters"] == {"not_an_image": 1}
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    assert "'duplicate_key'" in logged or '"duplicate_key"' in logged
+    assert "not_an_image" in logged
