@@ -151,7 +151,7 @@ def plan_samples(
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
     """Adds the stages from images and labels to samples and the plan of their shards.
 
-    They open no image, but for some hundreds where images are encoded anew.
+    They open no image, but for some hundreds where images are re-encoded.
 
     Args:
       pipeline: the job.

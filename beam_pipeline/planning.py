@@ -237,7 +237,7 @@ def _encoding_line(tally: Tally) -> str:
     """Says what images become, and how long that takes."""
     seconds = mean_seconds(tally.measured)
     return (
-        f"  images are encoded anew: {human_size(tally.sample_bytes.total())} of files, by "
+        f"  images are re-encoded: {human_size(tally.sample_bytes.total())} of files, by "
         f"{counted(len(tally.measured), 'sample')} that were measured; {1000 * seconds:.1f} ms of CPU "
         f"each, {_duration(seconds * tally.samples.total() / cores())} with a writer per core here"
     )

@@ -167,7 +167,7 @@ class ChangedFileError(OSError):
     @classmethod
     def of_sizes(cls, size: int, listed: int) -> ChangedFileError:
         """The error for a file of another size."""
-        return cls(f"{size} bytes, listed with {listed}; list it anew, when nothing writes to it")
+        return cls(f"{size} bytes, listed with {listed}; list it again, when nothing writes to it")
 
 
 class DamagedRecordError(ConversionError):

@@ -52,6 +52,6 @@ def question_error(questions: Sequence[Question], options: Commands | None) -> Q
         lines.append(f"- {question.reason} {question.advice}".rstrip())
         if question.answer and options:
             lines.append(f"    {options.command(**question.answer)}")
-    lines.append("Correct the command, or go on as it is with --yes.")
+    lines.append("Correct the command, or accept the guess with --yes.")
     ids = tuple(question.id for question in questions)
     return QuestionError("\n".join(map(terminal_line, lines)), ids)

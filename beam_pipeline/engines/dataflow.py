@@ -63,7 +63,7 @@ class DataflowEngine(Engine):
         if self._job is None:
             return "interrupted before Dataflow accepted the job"
         return (
-            f"interrupted; job {self._job.id} goes on at Dataflow. See {self._job.url} or end it: "
+            f"interrupted; job {self._job.id} continues on Dataflow. See {self._job.url} or end it: "
             f"{self._job.cancel_command}"
         )
 
@@ -102,7 +102,7 @@ class DataflowEngine(Engine):
             google.job_name += f"-{self._runs}"
         if note := private_addresses_note(self.options):
             say(note)
-        say(f"Submitting the job to Dataflow, by way of {google.staging_location}")
+        say(f"Submitting the job to Dataflow (staging in {google.staging_location})")
         self._job = None
         with applied((*self.patches, silent_submission)), staged_package(options):
             pipeline = beam.Pipeline(runner=self.runner, options=options)
@@ -343,14 +343,14 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
         except DataflowRuntimeException as error:
             raise JobError(_end(result, runner, job)) from error
         except Exception as error:  # what Google's and Beam's clients raise has no common base
-            message = f"job {job.id} could not be followed to its end, and may go on: {error}. See {job.url}"
+            message = f"job {job.id} could not be followed to its end, and may still run: {error}. See {job.url}"
             raise JobError(message, (OUTAGE,)) from error
 
 
 def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> str:
     state: str = result.state
     if state == PipelineState.CANCELLED:
-        return f"job {job.id} was cancelled; run it again with --resume to go on with it"
+        return f"job {job.id} was cancelled; run it again with --resume to continue it"
     with contextlib.suppress(Exception):  # then there is no message from the service
         if not runner.last_error_msg:  # it may arrive half a minute after the end
             DataflowRunner.poll_for_job_completion(runner, result, None)

@@ -87,7 +87,7 @@ class FlinkEngine(Engine):
         for job in self._jobs():
             raise AnotherJobError(
                 f"job {job.id} is still running at {job.url}, and writes to {config.output}. Wait for its "
-                f"end, or cancel it: {job.cancel_command}. Then --resume goes on from its shards"
+                f"end, or cancel it: {job.cancel_command}. Then --resume continues from its shards"
             )
 
     def _jobs(self) -> list[FlinkJob]:

@@ -134,7 +134,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
         found = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
         raise OutputNotEmptyError(
             f"--output {folder} is not empty: it holds {found} ({first}). Choose another folder, or "
-            f"say {'--resume to go on with it, or ' if unfinished else ''}--overwrite to replace the "
+            f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
     try:

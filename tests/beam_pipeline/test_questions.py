@@ -40,7 +40,7 @@ def asked_of(stderr: str) -> tuple[str, str]:
         "beam-tfrecord: error: stopped before any image was read, as a guess about the labels is not "
         "safe:"
     )
-    assert lines[-1] == "Correct the command, or go on as it is with --yes."
+    assert lines[-1] == "Correct the command, or accept the guess with --yes."
     question, *commands = lines[:-1]
     assert len(commands) <= 1
     return question.removeprefix("- "), "".join(commands).strip()

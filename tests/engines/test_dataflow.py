@@ -544,7 +544,7 @@ def test_ctrl_c_leaves_the_job_to_the_service(
     assert running.returncode == 130
     assert out.splitlines()[-1] == URL
     assert err.splitlines()[-1] == (
-        f"beam-tfrecord: interrupted; job {FIRST_ID} goes on at Dataflow. See {URL} or end it: "
+        f"beam-tfrecord: interrupted; job {FIRST_ID} continues on Dataflow. See {URL} or end it: "
         f"gcloud dataflow jobs cancel {FIRST_ID} --region={REGION} --project={PROJECT}"
     )
 

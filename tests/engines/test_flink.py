@@ -271,7 +271,7 @@ def test_a_launcher_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     assert done.returncode == 1
     found = re.fullmatch(
         r"beam-tfrecord: error: job (\w+) is still running at (http\S+), and writes to (\S+)\. Wait for "
-        r"its end, or cancel it: (curl .*)\. Then --resume goes on from its shards",
+        r"its end, or cancel it: (curl .*)\. Then --resume continues from its shards",
         done.stderr.splitlines()[-1],
     )
     assert found

@@ -47,4 +47,4 @@ def test_the_shard_size_is_that_of_the_output(
     total = manifest_of("out")["splits"]["train"]["bytes"]
     assert len(shards) == -(-total // 20_000)
     assert f"train: 60 samples in {len(shards)} shards" in planned
-    assert "images are encoded anew: 16.2 MB of files, by 16 samples" in planned
+    assert "images are re-encoded: 16.2 MB of files, by 16 samples" in planned

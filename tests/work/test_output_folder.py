@@ -114,12 +114,12 @@ def test_an_empty_or_missing_folder_may_be_written_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        (("a", "b"), "2 files (a, b). Choose another folder, or say --overwrite"),
-        (("a", "b", "c", "d"), "4 files (a, b, c, ...). Choose another folder, or say --overwrite"),
+        (("a", "b"), "2 files (a, b). Choose another folder, or use --overwrite"),
+        (("a", "b", "c", "d"), "4 files (a, b, c, ...). Choose another folder, or use --overwrite"),
         (
             (".incomplete/plan.json", "a"),
-            "an earlier run that did not finish (.incomplete, a). Choose another folder, or say "
-            "--resume to go on with it, or --overwrite",
+            "an earlier run that did not finish (.incomplete, a). Choose another folder, or use "
+            "--resume to continue it, or --overwrite",
         ),
     ],
 )

@@ -181,7 +181,7 @@ def open_image(data: bytes) -> Opened:
                 )
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
-                "Pillow cannot open it, to encode it anew: it is broken, of a rare kind, or of none of "
+                "Pillow cannot open it, to re-encode it: it is broken, of a rare kind, or of none of "
                 f"the formats {', '.join((*_OWN_FORMATS, *_foreign_formats()))}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )

@@ -51,7 +51,7 @@ class Event(str, Enum):
 
 EVENT_PHRASES = {
     "unchanged": "written as they were",
-    "encoded": "encoded anew",
+    "encoded": "re-encoded",
     "resized": "resized",
     "turned": "turned upright",
     "left_turned": "not upright, and not turned",
@@ -152,7 +152,7 @@ class Alteration:
                 raise BadImageError(
                     Reason.UNSUPPORTED_FORMAT,
                     "an animation; --animated first_frame takes the first frame of those that are "
-                    "encoded anew",
+                    "re-encoded",
                 )
             unreadable = opened.unreadable or opened.image.size != size  # of a GIF, the screen
             needed = needed or (unreadable and changes.reencode == "auto")

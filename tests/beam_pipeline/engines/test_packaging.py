@@ -38,7 +38,12 @@ def modules_of(repository: Path) -> dict[str, bytes]:
         for path in folder.rglob("*"):
             inside = path.relative_to(repository)
             link = inside.parts[:2] == ("beam_pipeline", "transforms")
-            if path.is_file() and not link and "__pycache__" not in inside.parts:
+            if (
+                path.is_file()
+                and not link
+                and path.suffix != ".md"
+                and "__pycache__" not in path.parts
+            ):
                 found[Path(target, inside).as_posix()] = path.read_bytes()
     return found
 

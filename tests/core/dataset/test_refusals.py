@@ -395,7 +395,7 @@ def test_the_error_lists_questions_and_commands() -> None:
         "- One. Do this.",
         "- Two.",
         "    beam-tfrecord convert --images p --columns a:int,b:str",
-        "Correct the command, or go on as it is with --yes.",
+        "Correct the command, or accept the guess with --yes.",
     ]
 
 

@@ -320,7 +320,7 @@ def test_a_file_that_changed_since_it_was_listed_is_left_out(tmp_path: Path) -> 
     assert (dead_letter.stage, dead_letter.reason, dead_letter.message) == (
         "read",
         "changed_since_listing",
-        f"{size} bytes, listed with {size - 1}; list it anew, when nothing writes to it",
+        f"{size} bytes, listed with {size - 1}; list it again, when nothing writes to it",
     )
 
 
