@@ -71,7 +71,7 @@ class ConvertConfig:
       known: the only classes that there are, as --classes names them; None for any.
       exclusion: samples that are left out by their keys; None if none are.
       checks: what the plan checks of the labels.
-      earlier: the data set whose shards are reused; None if there is none.
+      earlier: the data set whose shards are reused, or None.
       made_by: the call that the report shows; empty to show the command.
       shown_inputs: fields of `InputOptions` that the report shows otherwise than they were typed.
     """
@@ -253,7 +253,7 @@ class ConvertConfig:
             return ReadOptions(engine.read_ahead, engine.read_ahead_size)
         if self.source.roots:
             return usual_reading((root.uri for root in self.source.roots), engine.read_ahead_size)
-        # Images lie in a few large files, or are unpacked to the output folder.
+        # Images are in a few large files, or are unpacked to the output folder.
         anywhere_remote = any(map(is_remote, self.uris))
         return ReadOptions(REMOTE_READS, engine.read_ahead_size) if anywhere_remote else ONE_BY_ONE
 
@@ -297,7 +297,7 @@ class ConvertConfig:
 
     @property
     def open_options(self) -> tuple[str, ...]:
-        """Recorded options that the plan settles, as they depend on the classes and earlier shards."""
+        """Recorded options that the plan settles, because they depend on the classes and earlier shards."""
         if self.earlier:
             return SETTLED_BY_REUSE
         return ("label_order",) if self.source.numbering.order == AUTO_ORDER else ()

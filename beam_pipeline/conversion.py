@@ -1,6 +1,6 @@
 """`beam_pipeline.convert`: the command `beam-tfrecord convert` as a function.
 
-Images lie in folders as for the command. Labels may also be a table in memory: a pandas or Polars data
+Images are in folders as for the command. Labels may also be a table in memory: a pandas or Polars data
 frame, a pyarrow table, or a list of dicts. The table is written to a JSON Lines file for the job, so its
 rows mean what the same rows mean in a file.
 """
@@ -56,7 +56,7 @@ def convert(
     Args:
       images: folder, glob or file, or several of them.
       labels: path or paths of label files; or a table in memory: a pandas or Polars data frame, a pyarrow
-        table, or a sequence of dicts, a row each. By default labels come from the images' layout.
+        table, or a sequence of dicts, one row each. By default labels come from the images' layout.
       output: output folder, made if missing.
       progress: whether to show how the input was understood, and a progress bar.
       beam_options: options of Apache Beam, such as `["--runner=FlinkRunner"]`.
@@ -67,7 +67,7 @@ def convert(
     Raises:
       UsageError: an argument cannot be used, or a guess about the labels is not safe (`yes=True` accepts
         it).
-      ConversionError: there is no complete data set; the message says why.
+      ConversionError: there is no complete data set; the message tells why.
     """
     with speaking_of_arguments(), contextlib.ExitStack() as stack:
         typed = {**options, "images": paths("images", images), "output": os.fspath(output)}
@@ -110,7 +110,7 @@ def convert_options(typed: Mapping[str, Any]) -> ConvertOptions:
     """The groups of options, of keyword arguments.
 
     Raises:
-      UsageError: there is no such argument, or its value is not allowed.
+      UsageError: the argument does not exist, or its value is not allowed.
     """
     declared = {option.name: option for option in ConvertOptions.options()}
     for name in typed:
@@ -127,7 +127,7 @@ def convert_options(typed: Mapping[str, Any]) -> ConvertOptions:
 
 
 def _value(option: Option, value: Any) -> Any:
-    """An argument as its option holds it.
+    """An argument in the form of its option.
 
     Raises:
       UsageError: it cannot be read.
@@ -210,10 +210,10 @@ def _rows(labels: Any) -> Iterable[Mapping[str, Any]] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A cell as JSON holds it; a missing value of pandas is null.
+    """A cell in JSON's form; a missing value of pandas is null.
 
     Raises:
-      UsageError: JSON cannot hold it.
+      UsageError: JSON cannot contain it.
     """
     if hasattr(value, "item") and not getattr(value, "shape", ()):  # of NumPy
         value = value.item()

@@ -27,7 +27,7 @@ _FAILURES = FailurePolicy(reword=as_arguments)
 class ConvertImages(beam.PTransform):
     """Converts images and labels to shuffled, sharded TFRecords: `beam-tfrecord convert` as a step.
 
-    It stands at the beginning of a pipeline, on any runner, and gives the bytes that the command gives.
+    It is at the beginning of a pipeline, on any runner, and gives the bytes that the command gives.
     The layout is detected, and the beginnings of label files are read, when it is applied to a pipeline;
     the output folder is prepared, and images are listed and read, when that runs.
     """
@@ -45,7 +45,7 @@ class ConvertImages(beam.PTransform):
           images: folder, glob or file, or several of them.
           output: output folder, made if missing. All workers must see it.
           labels: path or paths of label files; by default labels come from the images' layout.
-          **options: options of the command, but for those of its launcher (`no_wait`, `shuffle`, `writers`).
+          **options: options of the command, except for those of its launcher (`no_wait`, `shuffle`, `writers`).
 
         Returns (of `expand`): a `WriteResult`.
 

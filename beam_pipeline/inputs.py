@@ -107,7 +107,7 @@ def _exclusion(path: str) -> Exclusion | None:
     """The keys that a file, or standard input, lists.
 
     Raises:
-      UsageError: there is no such file, or it cannot be used.
+      UsageError: the file does not exist, or it cannot be used.
     """
     if not path:
         return None
@@ -120,7 +120,7 @@ def _exclusion(path: str) -> Exclusion | None:
 
 
 def _with_unlabelled(source: Source, choice: str) -> Source:
-    """The source with what images without a label row stand for.
+    """The source with what images without a label row represent.
 
     Raises:
       UsageError: they are to have no objects, but labels are none of objects.
@@ -175,7 +175,7 @@ def check_questions(config: ConvertConfig) -> None:
     """Stops a run whose layout makes an assumption that is not safe, unless --yes accepts it.
 
     Raises:
-      QuestionError: says what was found, and the command to run instead.
+      QuestionError: tells what was found, and the command to run instead.
     """
     questions = _questions(config.source, config.options)
     if questions and not config.options.inputs.yes:
@@ -229,7 +229,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
 
 
 def _split_folders(source: Source) -> tuple[str, ...]:
-    """The names of the folders in those of images that are splits, if class folders lie below them."""
+    """The names of the folders in those of images that are splits, if class folders are below them."""
     if all(row.role != SPLIT for row in source.roles):
         return ()
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
@@ -237,7 +237,7 @@ def _split_folders(source: Source) -> tuple[str, ...]:
 
 
 def _folder_above(options: ConvertOptions) -> str:
-    """The folder that holds all paths of --images, if these are called as splits; else empty."""
+    """The folder that contains all paths of --images, if these are called as splits; else empty."""
     typed = options.inputs.images
     above = {posixpath.dirname(path.rstrip("/")) for path in typed}
     exact = all(posixpath.basename(path.rstrip("/")).lower() in SPLIT_NAMES for path in typed)
@@ -247,7 +247,7 @@ def _folder_above(options: ConvertOptions) -> str:
 
 
 def _only_folder(source: Source, options: ConvertOptions) -> str:
-    """The only path of --images, as typed; empty if there are several, or it is no folder."""
+    """The only path of --images, as typed; empty if there are several, or it is not a folder."""
     typed, roots = options.inputs.images, source.roots
     single = len(typed) == len(roots) == 1 and not (roots[0].archive or roots[0].patterns)
     return typed[0] if single else ""
@@ -284,7 +284,7 @@ def read_classes(
 ) -> tuple[Classes, str]:
     """Reads the classes that --classes names.
 
-    A `labels.txt` beside the manifest of its data set is read from that manifest, which says whether
+    A `labels.txt` beside the manifest of its data set is read from that manifest, which tells whether
     ids begin at 0 or 1.
 
     Args:
@@ -292,10 +292,10 @@ def read_classes(
       columns: the label columns. A list counts from 1 if there are objects.
       base: the id of a list's first line, if the user gave one.
 
-    Returns: the classes, and a sentence that says where they come from.
+    Returns: the classes, and a sentence that tells where they come from.
 
     Raises:
-      UsageError: there is no such file, or it cannot be used.
+      UsageError: the file does not exist, or it cannot be used.
     """
     uri = files.canonical(path)
     folder, name = posixpath.split(uri)
@@ -348,7 +348,7 @@ def _label_bytes(labels: Labels) -> int | None:
 
 
 def _inventory_groups(inventory: Sequence[str]) -> int:
-    """The number of groups for inventories; of many, some stand for all, as each size is a request."""
+    """The number of groups for inventories; of many, some represent all, as each size is a request."""
     asked = inventory[:: -(-len(inventory) // _INVENTORIES_ASKED) or 1]
     try:
         sizes = {uri: max(0, files.size_of(uri)) for uri in asked}
@@ -397,7 +397,7 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
       columns: the label columns.
 
     Raises:
-      UsageError: there is no such feature, or nothing would hold the image or the label.
+      UsageError: the feature does not exist, or nothing would contain the image or the label.
     """
     standard = feature_kinds(columns)
     by_name = {column.name: column.feature_keys[0] for column in columns if column.feature}

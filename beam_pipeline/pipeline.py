@@ -78,7 +78,7 @@ def build_pipeline(
       pipeline: a pipeline, or the beginning of a composite.
       config: what to convert, and how.
       shard_plan: the shards, if they are known; required for `--shuffle=records`.
-      failures: how the job reports that it cannot go on.
+      failures: how the job reports that it cannot continue.
       prepared: as `PlanShards` has it.
     """
     samples, plan, dead_letters = plan_samples(
@@ -151,13 +151,13 @@ def plan_samples(
 ) -> tuple[beam.PCollection[SampleBatch], beam.PCollection[Plan], list[beam.PCollection]]:
     """Adds the stages from images and labels to samples and the plan of their shards.
 
-    They open no image, but for some hundreds where images are re-encoded.
+    They open no image, except for some hundreds where images are re-encoded.
 
     Args:
       pipeline: the job.
       config: the conversion.
       writes: whether shards will be written, so that the plan has to fit on the disk.
-      failures: how the job reports that it cannot go on.
+      failures: how the job reports that it cannot continue.
       prepared: as `PlanShards` has it.
     """
     options, splits = config.options, config.split_assigner
@@ -226,7 +226,7 @@ def label_samples(
     Args:
       pipeline: the job.
       config: the conversion.
-      list_digests: whether buckets list the digests of images, too.
+      list_digests: whether buckets list the digests of images as well.
       reads: whether images will be read, so that containers have to be unpacked.
       prepared: as `PlanShards` has it.
     """

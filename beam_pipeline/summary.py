@@ -47,9 +47,9 @@ def print_summary(
 
     Args:
       folder: the data set.
-      exclusion: the keys that were to be left out, to name those of no image.
+      exclusion: the keys to leave out, to report the ones without an image.
       seconds: the time that the job took; None to leave it out.
-      wrote_all: the job wrote every shard, so that its rate is that of the whole data set.
+      wrote_all: the job wrote every shard, so its rate applies to the whole data set.
     """
     manifest = read_manifest(folder)
     time_line = [] if seconds is None else [_time_line(manifest, seconds, wrote_all)]
@@ -69,7 +69,7 @@ def say_what_was_kept(folder: str) -> None:
 
 
 def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion) -> None:
-    """Warns of keys that were to be left out and are those of no image: perhaps misspelt."""
+    """Warns of keys to leave out that match no image: perhaps misspelt."""
     not_met = exclusion.not_met(letter["key"] for letter in read_dead_letters(folder, manifest))
     if not_met:
         complain(
@@ -148,7 +148,7 @@ def size_line(images: ImageEntries) -> str:
 
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
-    """Says what happened to images; labels may say places in them, such as boxes."""
+    """Says what happened to images; labels may contain places in them, such as boxes."""
     noted = (Event.LEFT_TURNED.value, Event.OBJECTS_OUTSIDE.value)
     handled = [
         f"{events[event]} {phrase}"

@@ -1,6 +1,6 @@
 """Beam transforms for shuffled, sharded data sets; `beam-tfrecord convert` is made of them.
 
-Their constructors read and write nothing, and change no state of the process: one pipeline may hold
+Their constructors read and write nothing, and change no state of the process: one pipeline may contain
 several, and several threads may run them. All other modules of this package are private.
 """
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`ConvertImages`, which is made of all of these and of the command's options, so lies above them."""
+    """`ConvertImages`, which is made of all of these and of the command's options, so is above them."""
     if name != "ConvertImages":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -175,7 +175,7 @@ class FinishDataset(beam.PTransform):
             DEAD_LETTERS: AsIter(divided[_FEW]),
             "totals": totals,
         }
-        # The plan goes on with the names: FnApiRunner would wait for ever for a second reader of it.
+        # The plan continues with the names: FnApiRunner would wait for ever for a second reader of it.
         chosen = plan | "ChooseParts" >> beam.Map(
             _with_parts,
             self.finisher,

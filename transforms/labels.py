@@ -54,7 +54,7 @@ _Outputs = dict[str, beam.PCollection]
 
 @dataclass(kw_only=True)
 class ReadLabels(beam.PTransform):
-    """Reads every row of the label files; files that are labels themselves are a row each, and not opened.
+    """Reads every row of the label files; files that are labels themselves are one row each, and not opened.
 
     Attributes:
       labels: the files, and what reads them.
@@ -142,7 +142,7 @@ def _read_rows(parts: Sequence[FilePart], labels: FileLabels) -> Iterator[Step]:
 
 
 def _rows_of(files: ImageBatch, labels: ListedLabels) -> LabelBatch:
-    """The rows that listed files stand for."""
+    """The rows that listed files represent."""
     return LabelBatch(map(labels.reader.row, files))
 
 
@@ -163,7 +163,7 @@ class LabelByFolder(beam.PTransform):
     """Takes each image's class from its folder, or its labels from its name.
 
     Attributes:
-      labelling: what becomes of the samples.
+      labelling: what happens to the samples.
       may_repeat: whether two images may have the same key.
       names: how names give labels; None if folders give the class.
       buckets: in how many parts keys that may repeat are compared.
@@ -208,7 +208,7 @@ class JoinLabels(beam.PTransform):
     """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
 
     Attributes:
-      labelling: what becomes of the samples.
+      labelling: what happens to the samples.
       merger: makes one row of all that name the same image.
       buckets: in how many parts they are joined.
 
@@ -258,7 +258,7 @@ class ReadContainers(beam.PTransform):
       labels: the containers, and what reads them.
       unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
         be read.
-      labelling: what becomes of the samples.
+      labelling: what happens to the samples.
       raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
       prepared: as `PlanShards` has it.
 

@@ -22,13 +22,13 @@ from beam_pipeline.work.output_folder import prepare_output, prepare_resume, rea
 
 @dataclass(kw_only=True)
 class PrepareFolder(beam.PTransform):
-    """Prepares an output folder when the pipeline runs, as a launcher does before.
+    """Prepares an output folder when the pipeline runs, like a launcher before.
 
     Attributes:
       folder: the folder.
       run: the values that a run must share with an earlier one to keep its shards; features of None are
         compared shard by shard, once they are known.
-      resume: go on with an earlier run.
+      resume: continue with an earlier run.
       overwrite: replace the data set of an earlier run.
       open_options: options that the plan settles later.
       failures: how an error is worded.

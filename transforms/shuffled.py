@@ -120,7 +120,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
 
         Args:
           path: folder for the data set, local or in a bucket; made if missing. All workers must see it.
-          key: what identifies a record, no two records the same: the feature that holds a text or an
+          key: what identifies a record, no two records the same: the feature that contains a text or an
             integer, or a function of the record. By default a hash of the record, and then equal
             records are all written.
           split: the split of all records, or a function that returns a record's.
@@ -132,11 +132,11 @@ class WriteToShuffledTFRecord(beam.PTransform):
           features: key -> "bytes", "float" or "int64", or an entry as in the manifest ({"kind": "float",
             "shape": [3], "optional": False}), of every feature that a record may have; others are errors.
             `{}` writes any bytes as they are. By default they are learned from all records.
-          class_names: names of the classes 0, 1, 2, ... that `image/class/label` holds.
+          class_names: names of the classes 0, 1, 2, ... that `image/class/label` contains.
           compression: "none" or "gzip".
           format: "tfrecord", "array_record" or "webdataset".
           name: prefix of file names; by default the folder's name.
-          if_exists: where the folder holds files: "fail"; "resume", which keeps the shards of a run with
+          if_exists: where the folder contains files: "fail"; "resume", which keeps the shards of a run with
             the same records and arguments; "overwrite", which replaces an earlier run's data set.
           on_error: "raise" fails the pipeline if a record cannot be written; "collect" leaves it out.
 
@@ -289,7 +289,7 @@ class _ReadRecords(beam.DoFn):
         self._begin()
 
     def _begin(self) -> None:
-        """Begins a file, which has a name of its own, as a bundle may run twice at once."""
+        """Begins a file, which has a separate name, because a bundle may run twice at once."""
         self._uri = files.join(self._spool, f"{os.urandom(16).hex()}.records")
         self._chunks, self._written = [], 0
         self._tally = Tally(features=FeatureSchema())

@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
 
     @classmethod
     def from_error(cls, error: ConversionError, cause: Exception | None = None) -> Refusal:
-        """The refusal that stands for an error, or for the nearest class above it in `errors`.
+        """The refusal that represents an error, or for the nearest class above it in `errors`.
 
         Args:
           error: the error.
@@ -57,7 +57,7 @@ def refusal_order(
 
 @dataclass(frozen=True)
 class FailurePolicy:
-    """The way in which a job reports that it cannot go on, which depends on its engine.
+    """The way in which a job reports that it cannot continue, which depends on its engine.
 
     Attributes:
       retries: the engine runs failed work again. Then a shard that cannot be written fails its bundle,

@@ -272,7 +272,7 @@ class Captions:
         return any(len(uris) >= _NEARLY_ALL * self.images > 0 for uris in self.uris.values())
 
     def are_texts(self) -> bool:
-        """True if captions hold words, not the numbers of objects' labels; some of them are read."""
+        """True if captions contain words, not the numbers of objects' labels; some of them are read."""
         uris = self.uris.get(self.ending, [])
         most = _TEXTS_REMOTE if uris and is_remote(uris[0]) else _TEXTS
         read = [_are_numbers(uri) for uri in uris[:: len(uris) // most + 1]]
@@ -286,7 +286,7 @@ def look_for_captions(
 
     Args:
       images: URIs of folders with images.
-      labels: URIs of folders with their captions; by default, captions lie beside the images.
+      labels: URIs of folders with their captions; by default, captions are beside the images.
       enough: after so many images without a single caption beside them, looks no further; 0 for never.
     """
     captions = Captions()
@@ -352,7 +352,7 @@ class CaptionFormat(LabelFormat):
       table: the samples' columns, like a table's.
       schema: their kinds.
       encoding: encoding of the captions; empty for UTF-8, or UTF-16 with a byte order mark.
-      has_fields: True if JSON objects lie beside captions.
+      has_fields: True if JSON objects are beside captions.
     """
 
     table: LabelTable
@@ -386,7 +386,7 @@ class CaptionFormat(LabelFormat):
 
 
 def is_no_caption(name: str) -> bool:
-    """True for names of files that lie in many folders and describe no image, such as README.txt."""
+    """True for names of files that are in many folders and describe no image, such as README.txt."""
     stem = posixpath.splitext(name)[0].lower()
     return stem.startswith(_NO_CAPTIONS) or stem in _LISTS
 

@@ -2,7 +2,7 @@
 
 Users often name the folder above or below the one that a layout expects, and label files among the images or
 beside them would be ignored. So names, and the first bytes of a few files, are checked: an `Alternative` that
-certainly holds the same images is taken; anything less certain becomes a question. The search is bounded:
+certainly contains the same images is taken; anything less certain becomes a question. The search is bounded:
 thousands of names per folder, tens of folders, no images.
 """
 
@@ -48,7 +48,7 @@ _LABELS_IN_NAME = re.compile("annot|label|xml")
 
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
-"""Names of tables that are no labels: answers to fill in, as on Kaggle, and reports of a conversion."""
+"""Names of tables that are not labels: answers to fill in, as on Kaggle, and reports of a conversion."""
 
 _LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
 _COCO = re.compile(
@@ -82,7 +82,7 @@ def only_folder(options: SourceOptions) -> str:
 
 
 def tables_in(folder: Folder) -> list[str]:
-    """The paths of tables that may hold labels: no submission, no dead letters."""
+    """The paths of tables that may contain labels: no submission, no dead letters."""
     paths = folder.of_kind(*_TABLES)
     return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
 
@@ -99,7 +99,7 @@ def tree(here: Folder) -> list[Folder]:
 
 
 def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
-    """Returns the paths of the folders that hold images, up to some levels below a folder."""
+    """Returns the paths of the folders that contain images, up to some levels below a folder."""
     below = map(names_in, here.folders[:_MOST_FOLDERS])
     return [
         folder.path
@@ -211,7 +211,7 @@ class Alternative(NamedTuple):
 def certain_alternative(options: SourceOptions) -> Alternative | None:
     """Returns the data set that certainly includes the folder in --images, or None.
 
-    For `kitti/training/image_2` that is `kitti/training`. A layout recognises it, and it holds exactly
+    For `kitti/training/image_2` that is `kitti/training`. A layout recognises it, and it contains exactly
     the images in the folder given.
     """
     root = only_folder(options)
@@ -257,7 +257,7 @@ def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternat
 
 
 def _lists_only(alternative: Alternative, root: str) -> bool:
-    """True if an alternative holds only images of a folder."""
+    """True if an alternative contains only images of a folder."""
     try:
         roots = alternative.layout.open(alternative.options).roots
     except ConversionError:
@@ -294,7 +294,7 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
 
 
 def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
-    """Finds a folder that holds only splits with class folders."""
+    """Finds a folder that contains only splits with class folders."""
     here = names_in(folder)
     splits = list(map(names_in, here.folders))
     flat = [split for split in splits if split.images or not folders_with_images(split)]

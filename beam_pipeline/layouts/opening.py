@@ -26,7 +26,7 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
     Returns: the source, and why this layout was taken; empty if the user named it.
 
     Raises:
-      UsageError: there is no such layout, or a path or option cannot be used.
+      UsageError: the layout does not exist, or a path or option cannot be used.
     """
     with remembered():
         return _open(name, options)

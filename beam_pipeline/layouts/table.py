@@ -131,10 +131,10 @@ class Table:
 
 
 def with_splits_of_files(source: Source) -> Source:
-    """The source, with the rows of each table in the split that the table's name says.
+    """The source, with the rows of each table in the split that the table's name states.
 
     Raises:
-      UsageError: a name says none, rows say it themselves, or the labels are no tables.
+      UsageError: a name states none, rows say it themselves, or the labels are no tables.
     """
     reader = _table_reader(source)
     if reader is None:
@@ -162,7 +162,7 @@ def with_splits_of_files(source: Source) -> Source:
 
 
 def split_files(source: Source) -> Mapping[str, str]:
-    """Table -> the split in its name, of those with one, if rows do not say their split themselves."""
+    """Table -> the split in its name, of those with one, if rows do not tell their split themselves."""
     reader = _table_reader(source)
     if reader is None or reader.schema.split_column:
         return {}
@@ -172,7 +172,7 @@ def split_files(source: Source) -> Mapping[str, str]:
 
 
 def split_columns(source: Source) -> Mapping[str, str]:
-    """Column -> its type, of those that seem to say splits, but are features; see `LabelSchema`."""
+    """Column -> its type, of those that seem to tell splits, but are features; see `LabelSchema`."""
     reader = _table_reader(source)
     names = reader.schema.split_like if reader else ()
     return {

@@ -214,7 +214,7 @@ def _remote(folder: str) -> Folder:
 
 
 def _is_whole(folder: str) -> bool:
-    """True if all names in a folder of a bucket are known, as a folder around it was listed whole."""
+    """True if all names in a folder of a bucket are known, because a folder around it was listed whole."""
     state = _remembered.get() or {}
     return any(f"{folder}/".startswith(f"{root}/") for root in state.get(_WHOLE, ()))
 

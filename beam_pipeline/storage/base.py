@@ -249,7 +249,7 @@ class FileSystem(ABC):
         return
 
     def delete(self, uris: Sequence[str]) -> None:
-        """Deletes files; missing ones are no error."""
+        """Deletes files; missing ones are ignored."""
         for uri in uris:
             raise _unsupported(uri)
 

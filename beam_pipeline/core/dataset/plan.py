@@ -147,7 +147,7 @@ class Plan:
       settled: options that depend on the classes and the earlier data set.
       questions: reasons of the questions that --yes answered, for the manifest.
       notes: sentences for people on what the earlier data set changed of it.
-      features: every feature of an example, as the manifest has it, where the samples settled that.
+      features: every feature of an example as in the manifest, where the samples settled that.
     """
 
     shard_plan: ShardPlan

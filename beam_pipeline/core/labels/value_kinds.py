@@ -41,11 +41,11 @@ class Kind(NamedTuple):
     Attributes:
       id: of its question.
       examples: (classes, their column or empty) -> those of the kind; none if they are not enough to ask.
-      text: what they look like, after "3 of 4 classes by the column 'label'"; {} stands for examples.
+      text: what they look like, after "3 of 4 classes by the column 'label'"; {} represents examples.
       option: which reads such a column; empty if none does.
       value: of the option, for the column.
       advice: what to do without the option.
-      numbers: True if an option that says that the column holds classes settles it.
+      numbers: True if an option that states that the column contains classes settles it.
       only_columns: True if names of folders are never of this kind.
     """
 
@@ -65,7 +65,7 @@ def kind_of(classes: Counts, column: str, *, confirmed: bool) -> tuple[Kind, Seq
     Args:
       classes: class -> number of images that have it.
       column: the label column of a table, or empty.
-      confirmed: whether an option says that the column holds classes.
+      confirmed: whether an option states that the column contains classes.
     """
     for kind in KINDS:
         if (kind.only_columns and not column) or (kind.numbers and column and confirmed):
@@ -264,4 +264,4 @@ KINDS = (
         "Name a folder whose folders are classes with --images, or a file that says the labels with --labels.",
     ),
 )
-"""In the order in which they are asked about: the first that fits says most."""
+"""In the order in which they are asked about: the first that fits is the most specific."""

@@ -67,7 +67,7 @@ class Altered(NamedTuple):
     Attributes:
       image: its bytes.
       header: their header.
-      geometry: what became of its pixels.
+      geometry: how its pixels changed.
       events: what happened.
     """
 
@@ -192,7 +192,7 @@ class Alteration:
           labels: of the sample.
           stored: the header of the stored image.
           measured: the header of the picture that they were measured on.
-          geometry: what became of the pixels.
+          geometry: how the pixels changed.
 
         Returns: the labels, and the number of objects that are outside now.
 
