@@ -28,7 +28,7 @@ _QUALITY = 70
 _SMALL = 64  # pixels; smaller images are shown as they are
 _GREY = (128, 128, 128)  # behind transparent pixels
 _MASK_SHARE = 0.55
-_UNDECODABLE = (*PARSER_ERRORS, BadImageError)
+_UNDECODABLE = (*PARSER_ERRORS, BadImageError, Image.DecompressionBombError)
 _PLUGINS = (
     (b"\xff\xd8", JpegImagePlugin.JpegImageFile),
     (b"\x89PNG", PngImagePlugin.PngImageFile),
