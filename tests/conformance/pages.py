@@ -26,7 +26,8 @@ _OUTPUT = ("--output", "--name")
 _MAKERS = {
     "captions": ("captions", "caption_files"),
     "hugging_face": ("imagefolder", "parquet"),
-    "tables": ("regression", "multi_label", "table_boxes", "automl"),
+    "python": (),
+    "tables": ("tables", "table_boxes", "automl"),
 }
 """Page -> modules `tests.layouts.make_*` of its data; otherwise the one that is called as the page."""
 

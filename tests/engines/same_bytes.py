@@ -39,7 +39,7 @@ PAGES = {
 """Page -> arguments of its command; a page without one is about Python."""
 
 LAYOUT_SETS = {
-    "file_names": ("multi_label", r"--images photos --label_from 'IMG_\d+(?P<label>\d)\.jpg'"),
+    "file_names": ("tables", r"--images photos --label_from 'IMG_\d+(?P<label>\d)\.jpg'"),
     "cifar10": ("cifar10", "--images cifar-10-python.tar.gz"),
     "cifar100": ("cifar10", "--images cifar-100-python"),
     "webdataset": ("archives", "--images pets-train-{000..001}.tar pets-val-000.tar"),

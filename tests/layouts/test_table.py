@@ -38,8 +38,8 @@ from tests.harness import (
     reasons_of,
     split_of_each,
 )
-from tests.layouts.make_multi_label import make
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
+from tests.layouts.make_tables import make
 from tests.pictures import picture, write_files, write_pictures
 
 
