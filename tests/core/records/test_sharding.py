@@ -265,6 +265,19 @@ def test_a_split_gets_the_shards_that_were_asked_for(
     assert config.count_for("train", total_bytes) == count
 
 
+def test_shares_and_numbers_are_told_as_they_were_given() -> None:
+    """A share that is no decimal is a fraction; a number of shards counts for its split alone."""
+    thirds = SplitFractions((("a", Fraction(1, 3)), ("b", Fraction(2, 3))))
+    assert [str(thirds), str(EIGHTY_TEN_TEN)] == [
+        "a=1/3,b=2/3",
+        "train=0.8,validation=0.1,test=0.1",
+    ]
+    assert ShardConfig(5).is_counted("test")
+    assert ShardConfig({"test": 1}).is_counted("test")
+    assert not ShardConfig({"test": 1}).is_counted("train")
+    assert not ShardConfig().is_counted("train")
+
+
 def test_shards_are_numbered_through_the_splits() -> None:
     """The index of a spec in the list is the number that its samples are grouped by."""
     layout = ShardPlan("birds", (("test", 1), ("train", 2)), TFRecordFormat("gzip"))
