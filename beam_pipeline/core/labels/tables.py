@@ -102,6 +102,7 @@ SPLIT_COLUMN = "split"
 INDEX_COLUMN = "Unnamed: 0"
 """A first column without a name that names the images; as pandas calls it."""
 
+_OF_CLASSES = re.compile("cls|class|categor|label|species|type")
 _SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "partition"])
 _MOST_SPLITS = 20  # folds of a cross-validation
 
@@ -327,17 +328,16 @@ class _Inspection:
         )
         if not boxes or boxes.question or label or choices.label:
             return boxes
-        texts = [
-            column.name
-            for column in boxes.columns[2:]
-            if column.kind is ColumnKind.BYTES and self._are_few(column.name)
-        ]
-        return replace(boxes, question=only_class_question(texts) if texts else None)
+        candidates = [column.name for column in boxes.columns[2:] if self._may_be_classes(column)]
+        return replace(boxes, question=only_class_question(candidates) if candidates else None)
 
-    def _are_few(self, name: str) -> bool:
-        """True if the texts of an undeclared column repeat like classes."""
-        texts = [text_of(cell) for cell in self._values[name] if not is_empty(cell)]
-        return name not in self._chosen and len(set(texts)) <= MOST * len(texts)
+    def _may_be_classes(self, column: Column) -> bool:
+        """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
+        texts = [text_of(cell) for cell in self._values[column.name] if not is_empty(cell)]
+        called = _OF_CLASSES.search(column.name.lower())
+        kinds = (ColumnKind.BYTES, ColumnKind.INT64) if called else (ColumnKind.BYTES,)
+        undeclared = column.kind in kinds and column.name not in self._chosen
+        return undeclared and len(set(texts)) <= MOST * len(texts)
 
     def _one_hot(self, names: Sequence[str]) -> LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""

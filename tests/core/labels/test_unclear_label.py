@@ -140,6 +140,9 @@ BOX_ROWS = "filename,xmin,ymin,xmax,ymax,species,note\n" + "".join(
 
 def test_texts_that_repeat_beside_boxes_without_classes_are_asked_about() -> None:
     """They may be the classes; those that differ everywhere are notes."""
+    numbers = BOX_ROWS.replace("cat", "3").replace("dog", "4")
+    assert inspect(numbers)[0].questions == inspect(BOX_ROWS)[0].questions
+    assert inspect(numbers.replace("species", "difficult"))[0].questions == ()
     (question,) = inspect(BOX_ROWS)[0].questions
     assert (question.id, question.answer) == ("only_class", {"label_column": "species"})
     assert question.reason == "all boxes would be of one class, although species may hold classes."
