@@ -317,8 +317,21 @@ FURTHER = {
     "wrapper": Row("--images kaggle", folders("kaggle/pets/{cat,dog}")),
     "wrapper_twice": Row("--images a", folders("a/b/c/{cat,dog}")),
     "wrapper_in_splits": Row("--images pets", folders("pets/{train,validation}/photos/{cat,dog}")),
+    "paths": Row("--images pets", folders("pets/dog/{pug,poodle}", "pets/cat/siamese")),
+    "paths_of_one": Row("--images kaggle", folders("kaggle/pets/cat")),
+    "paths_beside_a_copy": Row("--images cells", folders("cells/{,cells/}{ill,well}")),
+    "paths_with_splits": Row(
+        "--images x",
+        folders("x/chest/{train,test}/{ill,well}", "x/chest/chest/{train,test}/{ill,well}"),
+    ),
+    "paths_of_masks": Row(
+        "--images screw", folders("screw/train/good", "screw/{test,ground_truth}/{cut,bent}")
+    ),
+    "splits_twice": Row(
+        "--images intel", folders("intel/seg_{train,test}/seg_{train,test}/{sea,ice}")
+    ),
+    "crossed": Row("--images cells", folders("cells/{adi,tum,nor}/{40X,100X}")),
     "wrapper_below": Row("--images pets", folders("pets/{cat,dog}/raw")),
-    "wrapper_of_one": Row("--images kaggle", folders("kaggle/pets/cat")),
     "wrapper_confirmed": Row(
         "--images kaggle --layout class_folders", folders("kaggle/pets/{cat,dog}")
     ),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from beam_pipeline.core.labels.path_roles import (
     IMAGES,
+    MASKS,
     Role,
     Segment,
+    crossed_pattern,
     label_pattern,
+    last_folder_pattern,
     segments_of,
 )
 from beam_pipeline.core.labels.value_kinds import kind_of, spellings
@@ -111,6 +115,8 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
             yield Question(kind.id, reason, kind.advice)
     elif len(classes) == 1 and sum(classes.values()) >= _FEW_IMAGES:
         yield _single_class(classes, checks)
+    elif guessed and checks.where == FOLDER_NAMES and not checks.listed:
+        yield from _paths_as_classes(classes, checks)
     if not roles & {Role.SPLIT, Role.IMAGES, Role.MASKS}:
         yield from _odd_names(classes, checks, guessed=guessed)
     same = spellings(classes)
@@ -177,6 +183,9 @@ def _folders_in_classes(
     if not pattern:
         return question
     advice = "This takes each part as what it is:"
+    other = crossed_pattern(segments, len(classes))
+    if other:
+        advice = f"If the upper folders are the classes: --label_from {shlex.quote(other)}. If the lower are:"
     if all(segment.role is not Role.CLASS for segment in segments):
         advice = (
             "Name a file that says the labels with --labels. This keeps the date, without a class:"
@@ -184,9 +193,35 @@ def _folders_in_classes(
     return question._replace(advice=advice, answer={"label_from": pattern})
 
 
+def _paths_as_classes(classes: Mapping[str, int], checks: LabelChecks) -> Iterator[Question]:
+    """Asks which level of folders is the class, if classes are paths of several."""
+    paths = [name.split("/") for name in sorted(classes) if "/" in name]
+    if not paths:
+        return
+    levels = itertools.zip_longest(*paths)
+    names = [list(dict.fromkeys(filter(None, level))) for level in levels]
+    described = "; ".join(f"level {i} has {_some(level)}" for i, level in enumerate(names, 1))
+    words = {name for level in names for name in level}
+    pattern = last_folder_pattern([*checks.split_folders, *sorted(words)])
+    masks = any(name.lower() in MASKS for name in words)
+    yield Question(
+        "paths_as_classes",
+        f"{len(paths)} of {counted(len(classes), 'class/classes')} by {checks.where} are paths of several "
+        f"folders: {described}.",
+        "If whole paths are the classes, --layout class_folders says so. "
+        + (
+            "Name a folder without masks with --images."
+            if masks
+            else "If the last folder is the class:"
+        ),
+        None if masks else {"label_from": pattern},
+    )
+
+
 def _few(segments: Sequence[Segment]) -> bool:
-    """True if there is a single class, or none, which other questions are about."""
-    return all(len(s.names) < 2 for s in segments if s.role is Role.CLASS)
+    """True if there is a single class, or none, or classes are paths, which other questions are about."""
+    names = [s.names for s in segments if s.role is Role.CLASS]
+    return all(len(level) < 2 or any("/" in name for name in level) for level in names)
 
 
 def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
@@ -202,6 +237,8 @@ def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
     ):
         below = below[1:]
     if not (above and checks.folder) or [segment.role for segment in below] != [Role.CLASS]:
+        return ""
+    if any("/" in name for name in below[0].names):
         return ""
     return posixpath.join(checks.folder, *(segment.names[0] for segment in above))
 

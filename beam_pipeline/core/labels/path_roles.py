@@ -22,7 +22,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
 """Usual names of folders of images, which are not classes; `img1` is that of tracking challenges."""
 
-MASKS = frozenset(["masks", "mask"])
+MASKS = frozenset(["masks", "mask", "ground_truth", "groundtruth", "gt"])
 """Usual names of folders of masks."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
@@ -113,13 +113,41 @@ def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> st
         return ""
     parts, named = [], set()
     for segment in segments:
-        name = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group"}.get(segment.role, "")
-        parts.append(
-            f"(?P<{name}>{segment.pattern})" if name and name not in named else segment.pattern
-        )
-        named.add(name)
+        name = _GROUPS.get(segment.role, "")
+        pattern = segment.pattern
+        if segment.role is Role.SPLIT:
+            pattern = pattern.replace("(?P<split>", "(?:") if "split" in named else pattern
+        parts.append(f"(?P<{name}>{pattern})" if name and name not in named else pattern)
+        named.add("split" if segment.role is Role.SPLIT else name)
     above = "" if Role.SPLIT in roles else f"(?:(?P<split>{'|'.join(splits or _USUAL_SPLITS)})/)?"
     return above + "/".join([*parts, "[^/]+"])
+
+
+_GROUPS = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group"}
+
+
+def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
+    """The --label_from with group and class exchanged, if each group has all classes; else empty."""
+    groups = [segment for segment in segments if segment.role in (Role.GROUP, Role.CLASS)]
+    sizes = [len(segment.names) for segment in groups]
+    if [g.role for g in groups] != [Role.GROUP, Role.CLASS] or sizes[0] * sizes[1] != classes:
+        return ""
+    exchanged = {Role.GROUP: Role.CLASS, Role.CLASS: Role.GROUP}
+    return label_pattern([s._replace(role=exchanged.get(s.role, s.role)) for s in segments])
+
+
+def last_folder_pattern(names: Sequence[str]) -> str:
+    """The --label_from whose label is the last folder, and whose split is the one above it.
+
+    >>> last_folder_pattern(["set", "train"])
+    '(?:.*?/)??(?:(?P<split>train)/)?(?P<label>[^/]+)/[^/]+'
+
+    Args:
+      names: of folders, of which those that are called as splits count.
+    """
+    splits = "|".join(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
+    above = f"(?:(?P<split>{splits})/)?" if splits else ""
+    return f"(?:.*?/)??{above}(?P<label>[^/]+)/[^/]+"
 
 
 def _split(path: str) -> list[str]:

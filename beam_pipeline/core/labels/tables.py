@@ -44,7 +44,15 @@ from beam_pipeline.core.labels.object_lists import (
     list_names,
 )
 from beam_pipeline.core.labels.points import Pairs, paired_columns, point_of_columns
-from beam_pipeline.core.labels.roles import CLASS, KEY, SPLIT, RoleRow, column_rows, role_of
+from beam_pipeline.core.labels.roles import (
+    CLASS,
+    IGNORED,
+    KEY,
+    SPLIT,
+    RoleRow,
+    column_rows,
+    role_of,
+)
 from beam_pipeline.core.labels.schema import (
     KIND_NAMES,
     NO_LABEL_COLUMN,
@@ -270,7 +278,7 @@ class _Inspection:
             role = "objects" if isinstance(leading, ObjectLists) else CLASS
             roles |= dict.fromkeys(leading.used, role)
         roles |= {schema.split_column: SPLIT, leading.class_name: CLASS}
-        roles |= dict.fromkeys(self._keys, KEY)
+        roles |= {"": IGNORED, **dict.fromkeys(self._keys, KEY)}
         return column_rows(self._values, roles, partial=not whole)
 
     def _objects(self) -> ObjectLists | None:
