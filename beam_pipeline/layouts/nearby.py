@@ -59,6 +59,42 @@ _YOLO = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
 _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as DOTA's corners
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_PAIRED = frozenset(
+    [
+        "a",
+        "b",
+        "rgb",
+        "color",
+        "colour",
+        "gray",
+        "depth",
+        "thermal",
+        "infrared",
+        "ir",
+        "left",
+        "right",
+        "input",
+        "target",
+        "output",
+        "photo",
+        "sketch",
+        "edges",
+        "image",
+        "images",
+        "hr",
+        "lr",
+        "high",
+        "low",
+        "before",
+        "after",
+        "clean",
+        "noisy",
+        "real",
+        "synthetic",
+        "source",
+    ]
+)
+"""Names of folders with the parts of pairs, in lower case."""
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 _MOST_FOLDERS = 50  # subfolders searched in one folder
@@ -320,6 +356,7 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         or [*_sets_below(here, typed, _recognised(here.folders, options))]
         or [*ignored_label_files(here, typed), *_masks_among(tree(here), typed)]
         or [*_images_and_masks(here, typed)]
+        or [*_pairs_of_folders(here, typed)]
     )
 
 
@@ -552,4 +589,25 @@ def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
             "are usual for images and a mask for each.",
             images=(typed_path(images[0], typed),),
             masks=(typed_path(labels[0], typed),),
+        )
+
+
+def _pairs_of_folders(here: Folder, typed: str) -> Iterator[Question]:
+    """A question about folders whose images have the same names, unless these are mere numbers from 0 or 1 on."""
+    folders = [names_in(path) for path in here.folders[:_MOST_FOLDERS]]
+    stems = [frozenset(os.path.splitext(name)[0] for name in folder.images) for folder in folders]
+    if here.images or not 1 < len(folders) <= _EXAMPLES or len(set(stems)) > 1:
+        return
+    names = [posixpath.basename(folder.path) for folder in folders]
+    numbers = sorted(int(digits) for stem in stems[0] if (digits := re.sub(r"\D", "", stem)))
+    counted_up = numbers == [*range(numbers[0], numbers[0] + len(stems[0]))] if numbers else False
+    if len(stems[0]) >= _ENOUGH_NAMES and not (
+        counted_up and not _PAIRED.issuperset(map(str.lower, names))
+    ):
+        yield question(
+            "same_names_in_folders",
+            f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(here.path, typed)} would become "
+            "classes, but contain images of the same names, as pairs or masks do.",
+            "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
+            "of labels with --labels. If they are classes, --layout class_folders says so.",
         )

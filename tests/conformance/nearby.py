@@ -156,6 +156,9 @@ ROWS = {
         images("set/{train,val}/images/{1..4}.png"),
         masks("set/{train,val}/masks/{1..4}.png"),
     ),
+    "pairs": row("set", images("set/{A,B}/{1..4}.jpg")),
+    "pairs_of_any_name": row("set", images("set/{day,night}/{17,23,58}.jpg")),
+    "same_numbers_of_classes": row("set", images("set/{cat,dog}/{1..4}.jpg")),
     "two_wrappers": row("a", images("a/b/{cat,dog}/{1..3}.jpg")),
     "two_data_sets": row(
         "sets",
