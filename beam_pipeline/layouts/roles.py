@@ -131,6 +131,8 @@ def _segment_rows(tree: _Tree, source: Source) -> Iterator[RoleRow]:
     for level in range(max(map(len, tree.paths), default=0)):
         names = list(dict.fromkeys(path[level] for path in tree.paths if len(path) > level))
         role = _role_of_level(level, names, tree, source)
+        if role == SPLIT:  # beside which there may be others
+            names.sort(key=lambda name: name.lower() not in SPLIT_NAMES)
         row = role_row(f"path segment {level + 1}", "folders", names, role)
         yield replace(row, partial=tree.partial and level > 0)
 

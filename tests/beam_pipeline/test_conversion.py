@@ -171,7 +171,7 @@ def test_a_suggestion_is_a_call_that_works(photos: Path, tmp_path: Path) -> None
         f"beam_pipeline.convert(images='{photos}/photos', labels=labels, list_column={{'label': ';'}}, "
         f"splits='train=1.0', num_shards=2, output='{tmp_path}/out', writers=0)"
     )
-    assert str(raised.value).endswith("\nCorrect the call, or go on as it is with yes=True.")
+    assert str(raised.value).endswith("\nCorrect the call, or accept the guess with yes=True.")
     data_set = eval(call, {"beam_pipeline": beam_pipeline, "labels": labels})
     assert data_set.classes == {0: "cat", 1: "dog"}
 
