@@ -33,7 +33,7 @@ class InputOptions(OptionGroup):
         repeated=True,
         required=True,
         help="image folders (with everything below them), globs, files, archives such as photos.zip "
-        "and pets-{000..099}.tar, or Parquet files that hold images",
+        "and pets-{000..099}.tar, or Parquet files with images in them",
     )
     labels: tuple[str, ...] = option(
         (),
@@ -106,7 +106,7 @@ class LabelOptions(OptionGroup):
         "",
         common=True,
         metavar="NAME",
-        help="column that holds the label, or none if no column does (default: detected by name)",
+        help="column with the label, or none to keep all columns as features (default: detected by name)",
     )
     columns: Mapping[str, str] = option(
         {},
@@ -127,7 +127,7 @@ class LabelOptions(OptionGroup):
         (),
         metavar="a,b,c",
         parse=parse_names,
-        help="one-hot columns, one per class, by name or as prefix_*; the column that holds 1 is the "
+        help="one-hot columns, one per class, by name or as prefix_*; the column with 1 is the "
         "image's class",
     )
     labels_encoding: str = option(
