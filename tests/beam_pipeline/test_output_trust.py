@@ -291,6 +291,7 @@ def test_of_two_jobs_with_other_inputs_one_wins(
     tmp_path: Path, options: Sequence[str], pause_s: float
 ) -> None:
     """The data set is the winner's to the last byte, and the other says why it is not its own."""
+    tmp_path /= "own"
     import time
 
     whole = []
