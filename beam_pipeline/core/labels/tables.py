@@ -87,7 +87,7 @@ from beam_pipeline.core.labels.unclear_label import (
     whole_number_questions,
     width_questions,
 )
-from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES
+from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES, named_split
 from beam_pipeline.core.questions import Question
 
 _PATH_NAMES = (
@@ -410,9 +410,9 @@ class _Inspection:
         """True for an undeclared column of names of splits, at least two, or of few values under such a name."""
         if name in self._choices.kinds:
             return False
-        texts = {text.lower() for text in set(by_text(self._values[name], text_of))} - {""}
-        splits = {SPLIT_NAMES.get(text, "") for text in texts}
-        if len(splits) > 1 and "" not in splits:
+        texts = set(by_text(self._values[name], text_of)) - {""}
+        splits = {named_split(re.sub("(?<=[a-z])(?=[A-Z])", "_", text)) for text in texts}
+        if len(splits) > 1 and "" not in splits and len(texts) <= _MOST_SPLITS:
             return True
         words = re.findall(r"[a-z]+", name.lower().removesuffix("id"))
         says_split = words and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)

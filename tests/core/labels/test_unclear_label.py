@@ -161,6 +161,9 @@ def test_boxes_of_one_class_on_purpose_are_not_asked_about(choices: dict[str, An
     [
         ("set", ["train", "val"], True),
         ("is_valid", ["True", "False"], True),
+        ("usage", ["Training", "PublicTest", "PrivateTest"], True),
+        ("usage", ["Training", "Public", "Private"], False),
+        ("note", [f"a {word} {i}" for i in range(20) for word in ("train", "test")], False),
         ("fold", [0, 1, 2], True),
         ("IS_TRAIN", [1, 0], True),
         ("fold", range(21), False),  # more are no folds
@@ -175,3 +178,13 @@ def test_columns_that_seem_to_say_splits(name: str, values: Sequence[Any], is_sp
     rows = "".join(f"{i}.jpg,cat,{value}\n" for i, value in enumerate(values))
     schema, _ = inspect(f"filename,label,{name}\n{rows}")
     assert schema.split_like == ((name,) if is_split else ())
+
+
+def test_a_column_without_a_name_has_no_role() -> None:
+    """Beside a key it counts the rows, whatever the label is."""
+    rows = inspect(",image,label\n0,a.jpg,cat\n1,b.jpg,dog\n")[0].roles
+    assert {row.subject: row.role for row in rows} == {
+        "column without a name": "ignored",
+        "column image": "key",
+        "column label": "class",
+    }
