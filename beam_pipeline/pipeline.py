@@ -117,23 +117,28 @@ def build_pipeline(
         shards=written["shards"],
         dead_letters=dead,
         refusals=written[REFUSALS],
-        finisher=DatasetFinisher(
-            output_folder=config.output,
-            encoding=encoding,
-            max_bad_fraction=options.images.max_bad_fraction,
-            recorded_options=config.recorded,
-            failures=failures,
-            reuse=config.earlier,
-            card=not options.output.no_card,
-            report_of=None if options.output.no_report else config.command,
-            roles=config.source.roles,
-            pointer=config.pointer,
-        ),
+        finisher=_finisher(config, failures),
         images=written[IMAGES] if options.engine.shuffle == "records" else None,
         changes=written[CHANGES] if config.earlier else None,
         duplicates=written[COMPARED] | "FindDuplicates" >> FindDuplicates(),
     )
     return Conversion(written["shards"], dead, committed)
+
+
+def _finisher(config: ConvertConfig, failures: FailurePolicy) -> DatasetFinisher:
+    output = config.options.output
+    return DatasetFinisher(
+        output_folder=config.output,
+        encoding=config.encoding,
+        max_bad_fraction=config.options.images.max_bad_fraction,
+        recorded_options=config.recorded,
+        failures=failures,
+        reuse=config.earlier,
+        card=not output.no_card,
+        report_of=None if output.no_report else config.command,
+        roles=config.source.roles,
+        pointer=config.pointer,
+    )
 
 
 def build_planning_pipeline(pipeline: beam.Pipeline, config: ConvertConfig) -> None:

@@ -191,35 +191,20 @@ class WriteToShuffledTFRecord(beam.PTransform):
             .with_output_types(SampleBatch)
             .with_outputs(TALLY, DEAD_LETTERS, main="samples")
         )
-        planning = RecordPlanning(
-            request=self._plan_request,
-            output_folder=folder,
-            run=self._run,
-            resume=self._if_exists == "resume",
-            failures=_FAILURES,
-            raises=False,
-        )
         plan = (
             (read[TALLY], prepared | "NoRecords" >> beam.Map(_empty).with_output_types(Tally))
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> PlanShards(planning)
+            | "PlanShards" >> PlanShards(self._planning)
         )
         assign: beam.PTransform = (
             _AssignEqualShards(plan=plan, encoding=self._encoding)
             if self._exact
             else AssignShards(plan=plan, seed=seed)
         )
-        request = WriteRequest(
-            folder=folder,
-            encoding=self._encoding,
-            resume=self._if_exists == "resume",
-            reading=ReadOptions(REMOTE_READS) if is_remote(folder) else ONE_BY_ONE,
-            failures=_FAILURES,
-        )
         written = (
             read["samples"]
             | "AssignShards" >> assign
-            | "WriteShards" >> WriteShards(plan=plan, request=request, raises=False)
+            | "WriteShards" >> WriteShards(plan=plan, request=self._request, raises=False)
         )
         dead = (read[DEAD_LETTERS], written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
         manifest = plan | "FinishDataset" >> FinishDataset(
@@ -237,16 +222,32 @@ class WriteToShuffledTFRecord(beam.PTransform):
         return WriteResult.of(folder, written["shards"], dead, manifest)
 
     @property
-    def _plan_request(self) -> PlanRequest:
+    def _planning(self) -> RecordPlanning:
         fractions = self._reader.fractions
-        splits = [name for name, _ in fractions.fractions] if fractions else ()
-        return PlanRequest(
-            name=self._name,
-            shards=self._shards,
-            splits=splits,
-            record_format=self._format,
-            max_bad_fraction=self._most_bad,
-            numbering=self._numbering,
+        return RecordPlanning(
+            request=PlanRequest(
+                name=self._name,
+                shards=self._shards,
+                splits=[name for name, _ in fractions.fractions] if fractions else (),
+                record_format=self._format,
+                max_bad_fraction=self._most_bad,
+                numbering=self._numbering,
+            ),
+            output_folder=self._folder,
+            run=self._run,
+            resume=self._if_exists == "resume",
+            failures=_FAILURES,
+            raises=False,
+        )
+
+    @property
+    def _request(self) -> WriteRequest:
+        return WriteRequest(
+            folder=self._folder,
+            encoding=self._encoding,
+            resume=self._if_exists == "resume",
+            reading=ReadOptions(REMOTE_READS) if is_remote(self._folder) else ONE_BY_ONE,
+            failures=_FAILURES,
         )
 
     @property

@@ -72,7 +72,7 @@ def test_a_folder_that_holds_a_data_set(photos: Path) -> None:
     """It stays, is gone on with, or is replaced; messages name arguments."""
     run(ConvertImages("photos", "out", **OPTIONS))
     before = digests("out")
-    message = r"out is not empty.*or say overwrite=True to replace"
+    message = r"out is not empty.*or use overwrite=True to replace"
     with pytest.raises(OutputNotEmptyError, match=message):
         run(ConvertImages("photos", "out", **OPTIONS))
     (name, *_) = shard_names("out")

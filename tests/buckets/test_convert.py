@@ -7,10 +7,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_pipeline.cli import EXIT_OUTAGE
 from beam_pipeline.storage import buckets
+from beam_pipeline.transforms import WriteToShuffledTFRecord
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Run, Store
 from tests.harness import (
@@ -266,3 +269,17 @@ def test_records_are_not_written_by_beam(cloud: Store, tmp_path: Path, run: Run)
     argv = ("--images", str(tmp_path), "--output", f"{cloud.uri}/out", "--shuffle=records")
     code, _, stderr = run("convert", *argv)
     assert (code, f"which cannot write to {cloud.scheme}://" in stderr) == (2, True)
+
+
+def test_records_of_a_pipeline(cloud: Store, tmp_path: Path) -> None:
+    """Of any size, they have the bytes that they have on disk; the job's own files are deleted."""
+    records = [{"id": f"k{i}", "x": bytes([i]) * (3 if i % 4 else 20_000)} for i in range(20)]
+    for folder in (f"{cloud.uri}/out", f"{tmp_path}/out"):
+        with beam.Pipeline(FnApiRunner()) as pipeline:
+            _ = (
+                pipeline
+                | beam.Create(records)
+                | WriteToShuffledTFRecord(folder, key="id", num_shards=2)
+            )
+    assert digests(cloud.get_folder("out", tmp_path / "fetched")) == digests(tmp_path / "out")
+    assert not [name for name in cloud.names() if ".incomplete" in name]

@@ -264,7 +264,7 @@ def test_what_a_folder_that_is_not_empty_means(tmp_path: Path) -> None:
     arguments: dict[str, Any] = {"key": "id", "num_shards": 3}
     write(out, rows(), **arguments)
     before = digests(out)
-    with pytest.raises(Exception, match=r'is not empty.*or say if_exists="overwrite" to replace'):
+    with pytest.raises(Exception, match=r'is not empty.*or use if_exists="overwrite" to replace'):
         write(out, rows(), **arguments)
     shards = [out / name for name in shard_names(out)]
     (out / "manifest.json").unlink()  # as of a job that was killed
