@@ -94,7 +94,7 @@ _PAIRED = frozenset(
         "source",
     ]
 )
-"""Names of folders with the parts of pairs, in lower case."""
+"""Names of folders with the parts of pairs; but for single letters, in lower case."""
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 _MOST_FOLDERS = 50  # subfolders searched in one folder
@@ -602,7 +602,7 @@ def _pairs_of_folders(here: Folder, typed: str) -> Iterator[Question]:
     numbers = sorted(int(digits) for stem in stems[0] if (digits := re.sub(r"\D", "", stem)))
     counted_up = numbers == [*range(numbers[0], numbers[0] + len(stems[0]))] if numbers else False
     if len(stems[0]) >= _ENOUGH_NAMES and not (
-        counted_up and not _PAIRED.issuperset(map(str.lower, names))
+        counted_up and not all({name, name.lower()} & _PAIRED for name in names)
     ):
         yield question(
             "same_names_in_folders",
