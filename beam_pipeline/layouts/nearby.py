@@ -61,8 +61,8 @@ _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _PAIRED = frozenset(
     [
-        "a",
-        "b",
+        "A",
+        "B",
         "rgb",
         "color",
         "colour",
