@@ -17,7 +17,7 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.images.preparation import check_codec
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.text import counted, shown
+from beam_pipeline.core.text import counted, excerpt
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
@@ -157,7 +157,7 @@ def _result(work: Future[None], uri: str) -> None:
         raise ConversionError(f"{uri} cannot be written: {error.strerror or error}") from error
     except Exception as error:
         raise ConversionError(
-            f"{uri} cannot be rewritten: its receipt does not describe it ({shown(error)}). "
+            f"{uri} cannot be rewritten: its receipt does not describe it ({excerpt(error)}). "
             "Convert again with --overwrite"
         ) from error
 

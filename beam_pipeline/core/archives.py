@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import ChangedFileError, UsageError
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:
     import zipfile
@@ -304,7 +304,9 @@ def tar_entries(file: BinaryIO) -> Iterator[Entry]:
     except (tarfile.TarError, RecursionError, ValueError, OverflowError, EOFError) as error:
         if isinstance(error, ArchiveError):
             raise
-        raise ArchiveError(f"it is no tar, or is damaged or cut short ({shown(error)})") from error
+        raise ArchiveError(
+            f"it is no tar, or is damaged or cut short ({excerpt(error)})"
+        ) from error
 
 
 def _entries(file: BinaryIO) -> Iterator[Entry]:
@@ -341,7 +343,7 @@ def _kind_problem(info: tarfile.TarInfo) -> str:
     if info.issym() or info.islnk():
         kind, option = ("symbolic", "") if info.issym() else ("hard", "hard-")
         return (
-            f"a {kind} link to {shown(info.linkname)}; pack the files that links lead to "
+            f"a {kind} link to {excerpt(info.linkname)}; pack the files that links lead to "
             f"(tar --{option}dereference)"
         )
     if info.sparse is not None:
@@ -425,7 +427,9 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
         OverflowError,
         EOFError,
     ) as error:
-        raise ArchiveError(f"it is no zip, or is damaged or cut short ({shown(error)})") from error
+        raise ArchiveError(
+            f"it is no zip, or is damaged or cut short ({excerpt(error)})"
+        ) from error
 
 
 def _check_beginning(file: BinaryIO, first: int) -> None:

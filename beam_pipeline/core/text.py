@@ -105,7 +105,7 @@ def enumerated(items: Sequence[str], most: int) -> str:
     return ", ".join([*items[:most], *more])
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Returns a value for a message, shortened to a readable length."""
     try:
         text = repr(_beginning(value, count()))

@@ -22,14 +22,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.text import excerpt, is_utf8
 
 
 class UnexpectedError(ValueError):
     """An entry that is not what is expected."""
 
     def __init__(self, value: Any, path: str, expected: str) -> None:
-        super().__init__(f"{path or 'it'} is {shown(value)}, expected {expected}")
+        super().__init__(f"{path or 'it'} is {excerpt(value)}, expected {expected}")
 
 
 @dataclasses.dataclass(frozen=True)

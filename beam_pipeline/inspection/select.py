@@ -30,7 +30,7 @@ from beam_pipeline.core.dataset.changes import written_samples
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.records.example_view import Features
 from beam_pipeline.core.records.sharding import KeyHasher, shard_of
-from beam_pipeline.core.text import counted, is_utf8, shown
+from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.inspection.sources import RecordFile, Source, parsed
 from beam_pipeline.inspection.statistics import Figures
 from beam_pipeline.readers.shards import open_shard
@@ -109,13 +109,13 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     try:
         tokens = list(lexer)
     except ValueError as error:
-        raise UsageError(f"--where {shown(text)} cannot be read: {str(error).lower()}") from error
+        raise UsageError(f"--where {excerpt(text)} cannot be read: {str(error).lower()}") from error
     parts = [tokens[start : start + 4] for start in range(0, len(tokens), 4)] or [[]]
     ends = [["and"]] * (len(parts) - 1) + [[]]
     for part, end in zip(parts, ends, strict=True):
         if len(part) < 3 or {*part} & {*_OPERATORS} != {part[1]} or part[3:] != end:
             raise UsageError(
-                f"--where {shown(text)}: found {shown(' '.join(part))}, expected FEATURE OPERATOR VALUE, "
+                f"--where {excerpt(text)}: found {excerpt(' '.join(part))}, expected FEATURE OPERATOR VALUE, "
                 "such as 'image/width<200 and image/format=png'"
             )
     return tuple(Condition(*part[:3]) for part in parts)

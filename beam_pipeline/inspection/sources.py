@@ -24,7 +24,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
-from beam_pipeline.core.text import counted, quoted, shown
+from beam_pipeline.core.text import counted, excerpt, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inspection.statistics import CLASS_IDS, CLASS_TEXTS, KEYS, Naming
 from beam_pipeline.readers.shards import open_shard
@@ -255,7 +255,7 @@ def read_examples(
     compression = compression_of(head)
     if not compression:
         raise DamagedRecordError(
-            f"{path} is no TFRecord file, or its first record is damaged: it begins with {shown(head)}"
+            f"{path} is no TFRecord file, or its first record is damaged: it begins with {excerpt(head)}"
         )
     stream: Any = {"none": lambda: file, "gzip": lambda: gzip.GzipFile(fileobj=file)}.get(
         compression, lambda: io.BufferedReader(_Inflated(file), _PIECE_BYTES)

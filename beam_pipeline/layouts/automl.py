@@ -27,7 +27,7 @@ from beam_pipeline.core.labels.table_files import TableHead, csv_records, encodi
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head
 from beam_pipeline.layouts.label_files import BadLabelError
@@ -230,7 +230,7 @@ def _row(cells: Sequence[str], problem: str) -> _Row:
     word, name = (*cells, "", "")[:2]
     known = word.upper() in SETS
     if not name or not (known or _is_image(name)):
-        raise BadLabelError(f"names no image: {shown(','.join(cells))}")
+        raise BadLabelError(f"names no image: {excerpt(','.join(cells))}")
     return _Row(SETS[word.upper()] if known else word, name, cells[2:])
 
 
@@ -274,7 +274,7 @@ def _vertices(cells: Sequence[str]) -> list[tuple[float, float]]:
     pairs = [(x, y) for x, y in zip(padded[::2], padded[1::2], strict=True) if x or y]
     vertices = [(_coordinate(x), _coordinate(y)) for x, y in pairs]
     if len(vertices) not in (0, 2, 4):
-        raise BadLabelError(f"{len(vertices)} vertices of a box, expected 2 or 4: {shown(cells)}")
+        raise BadLabelError(f"{len(vertices)} vertices of a box, expected 2 or 4: {excerpt(cells)}")
     return vertices
 
 

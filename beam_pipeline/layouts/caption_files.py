@@ -26,7 +26,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import is_utf8, shown, some
+from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
@@ -441,7 +441,7 @@ def json_fields(text: str) -> dict[str, Any]:
     """The columns of a JSON object. Raises ValueError, RecursionError."""
     fields: Any = json.loads(text, parse_float=json_float)
     if not isinstance(fields, dict):
-        raise ValueError(f"expected a JSON object, found {shown(fields)}")
+        raise ValueError(f"expected a JSON object, found {excerpt(fields)}")
     if "\\u" in text and not is_utf8(json.dumps(fields, ensure_ascii=False)):
         raise ValueError("it escapes half a character")
     return fields

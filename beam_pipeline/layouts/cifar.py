@@ -31,7 +31,7 @@ from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelValue, SampleRef
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, NoSink, Source, SourceOptions
 from beam_pipeline.layouts.pickles import CifarError, PickledArray, as_text, unpickle
@@ -369,13 +369,11 @@ class CifarReader:
         values: list[LabelValue] = []
         for field, meanings, label in zip(self.fmt.fields, self.meanings, labels, strict=True):
             if type(label) is not int or not 0 <= label < field.count:
-                return (
-                    f"{field.name} {shown(label)}, expected an integer from 0 to {field.count - 1}"
-                )
+                return f"{field.name} {excerpt(label)}, expected an integer from 0 to {field.count - 1}"
             values += label, meanings[label]
         name = as_text(filename)
         if name is None:
-            return f"file name {shown(filename)}, expected text in UTF-8"
+            return f"file name {excerpt(filename)}, expected text in UTF-8"
         return values[-1], name, *values[:-2]
 
 
@@ -500,7 +498,7 @@ def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> Meanings:
 def _list_of(length: int, content: Mapping[str | None, object], key: str) -> list[object]:
     values = content.get(key)
     if not isinstance(values, list) or len(values) != length:
-        raise CifarError(f"{key!r} is {shown(values)}, expected a list of {length}")
+        raise CifarError(f"{key!r} is {excerpt(values)}, expected a list of {length}")
     return values
 
 
@@ -511,6 +509,6 @@ def _pixels_of(array: object) -> bytes:
         if images and not rest and (array.shape, array.type) == ((images, PIXELS.size), "u1"):
             return bytes(array.data)
     raise CifarError(
-        f"'data' is {shown(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
+        f"'data' is {excerpt(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
         "u1, with all of its pixels"
     )

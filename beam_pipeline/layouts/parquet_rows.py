@@ -49,7 +49,7 @@ from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
-from beam_pipeline.core.text import enumerated, shown
+from beam_pipeline.core.text import enumerated, excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import PARQUET_ENDING
 from beam_pipeline.layouts.layout import NoSink
@@ -251,7 +251,7 @@ def _named(value: Any, names: tuple[str, ...], may_lack: bool) -> tuple[Any, str
     if value == _NO_CLASS and may_lack:
         return None, ""
     meaning = ", which stands for no class" if value == _NO_CLASS else ""
-    return None, f"{shown(value)}{meaning}; expected 0 to {len(names) - 1}"
+    return None, f"{excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ def _no_image(data: bytes | None, path: str | None, column: str) -> tuple[Reason
         return Reason.EMPTY_FILE, f"the image in column {column!r} has no bytes"
     if path:
         return Reason.MISSING_IMAGE, (
-            f"column {column!r} holds no bytes, only the path {shown(path)}; write the file again "
+            f"column {column!r} holds no bytes, only the path {excerpt(path)}; write the file again "
             "with the images in it"
         )
     return Reason.MISSING_IMAGE, f"column {column!r} is empty"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any
 
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 _MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
 _MAX_TUPLES = 64  # CIFAR's files have 7 at most
@@ -51,7 +51,7 @@ class PickledArray:
         self.type = f"{name} in Fortran order" if is_fortran else name
 
     def __repr__(self) -> str:
-        return f"a NumPy array of shape {shown(self.shape)} and type {shown(self.type)}"
+        return f"a NumPy array of shape {excerpt(self.shape)} and type {excerpt(self.type)}"
 
 
 _ADMITTED: Mapping[str, type] = {
@@ -102,7 +102,7 @@ def unpickle(file: IO[bytes]) -> dict[str | None, object]:
             f"not a pickle, or one that is cut short ({problem}); download it again"
         ) from error
     if not isinstance(content, dict):
-        raise CifarError(f"holds {shown(content)}, expected a dict")
+        raise CifarError(f"holds {excerpt(content)}, expected a dict")
     return {as_text(key): value for key, value in content.items()}
 
 

@@ -32,7 +32,7 @@ from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
-from beam_pipeline.core.text import counted, enumerated, printable, shown
+from beam_pipeline.core.text import counted, enumerated, excerpt, printable
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.caption_files import (
     CAPTION_COLUMN,
@@ -328,6 +328,6 @@ def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
     if lines and all(map(_YOLO.fullmatch, lines)):
         yield Question(
             "boxes_as_captions",
-            f"The .txt files hold lines such as {shown(lines[0])} in {counted(len(texts), 'sample')}, "
+            f"The .txt files hold lines such as {excerpt(lines[0])} in {counted(len(texts), 'sample')}, "
             "which look like YOLO's boxes, not captions; unpack the archives, and name the folder.",
         )

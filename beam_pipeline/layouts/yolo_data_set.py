@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.text import is_utf8, shown, some
+from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import (
@@ -400,7 +400,7 @@ def read_description(uri: str) -> Description | None:
         entries = value if isinstance(value, list) else [value]
         if not all(isinstance(entry, str) for entry in entries):
             raise UsageError(
-                f"{uri}: {key} is {shown(value)}; expected a folder or a list file of images"
+                f"{uri}: {key} is {excerpt(value)}; expected a folder or a list file of images"
             )
         entries = [entry for entry in entries if entry.strip()]
         if entries:
@@ -449,10 +449,12 @@ def _names(value: Any, uri: str) -> dict[int, str] | None:
         return None
     names = dict(enumerate(value)) if isinstance(value, list) else value
     if not isinstance(names, dict):
-        raise UsageError(f"{uri}: names is {shown(value)}; expected the classes, as in [cat, dog]")
+        raise UsageError(
+            f"{uri}: names is {excerpt(value)}; expected the classes, as in [cat, dog]"
+        )
     for key in names:
         if not (isinstance(key, int) or (key.isdecimal() and len(key) <= _MOST_DIGITS)):
-            raise UsageError(f"{uri}: names has the key {shown(key)}; expected class numbers")
+            raise UsageError(f"{uri}: names has the key {excerpt(key)}; expected class numbers")
     return _checked({int(key): name for key, name in names.items()}, uri)
 
 
@@ -460,11 +462,11 @@ def _checked(names: dict[int, Any], uri: str) -> dict[int, str]:
     ids: dict[str, int] = {}
     for i, name in sorted(names.items()):
         if not isinstance(name, str) or not name.strip() or not is_utf8(name):
-            raise UsageError(f"{uri}: class {i} has the name {shown(name)}; expected a text")
+            raise UsageError(f"{uri}: class {i} has the name {excerpt(name)}; expected a text")
         first = ids.setdefault(name, i)
         if first != i:
             raise UsageError(
-                f"{uri}: classes {first} and {i} are both called {shown(name)}; rename one of them"
+                f"{uri}: classes {first} and {i} are both called {excerpt(name)}; rename one of them"
             )
     return {i: name for name, i in ids.items()}
 
@@ -478,6 +480,6 @@ def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:
         count = dimensions = 0
     if count < 1 or dimensions not in (2, 3):
         raise UsageError(
-            f"{uri}: kpt_shape is {shown(value)}; expected [number of key points, 2 or 3]"
+            f"{uri}: kpt_shape is {excerpt(value)}; expected [number of key points, 2 or 3]"
         )
     return count, dimensions

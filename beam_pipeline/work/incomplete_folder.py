@@ -36,7 +36,7 @@ from beam_pipeline.core.records.formats import (
     recorded_format,
 )
 from beam_pipeline.core.records.sharding import ShardPlan
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files
 
@@ -148,7 +148,7 @@ def read_noted_run(folder: str) -> EarlierRun | None:
     try:
         shard_plan = ShardPlan(note.name, note.shards, recorded_format(vars(note)))
         if any(not is_ours(spec.file_name) for spec in shard_plan.specs):
-            raise ValueError(f"its name is {shown(shard_plan.name)}")
+            raise ValueError(f"its name is {excerpt(shard_plan.name)}")
     except (ValueError, UsageError) as error:  # or a format that this version does not know
         raise ConversionError(f"{uri} is damaged ({error}); remove it by hand") from error
     return EarlierRun(shard_plan, note.run, complete=False)

@@ -24,7 +24,7 @@ from beam_pipeline.core.records.feature_values import FeatureSchema, FeatureValu
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.text import excerpt, is_utf8
 from beam_pipeline.work.planning import Planning
 
 CLASS_ID = "image/class/label"
@@ -37,7 +37,7 @@ def class_numbering(names: Sequence[str]) -> ClassNumbering:
     """The ids of classes that were named. Raises UsageError."""
     for text in names:
         if not isinstance(text, str) or not text or not is_utf8(text):
-            raise UsageError(f"class_names holds {shown(text)}; expected texts of UTF-8")
+            raise UsageError(f"class_names holds {excerpt(text)}; expected texts of UTF-8")
     if len(set(names)) < len(names):
         raise UsageError("class_names holds a name twice; each class needs a name of its own")
     known = tuple((text, i) for i, text in enumerate(names))
@@ -55,7 +55,7 @@ def checked_key(value: Any, key: object) -> str:
         value = value.decode(errors="replace")
     if not isinstance(value, (str, int)) or value == "" or not is_utf8(str(value)):
         source = key if isinstance(key, str) else "by the function"
-        raise SampleError(f"its key ({source}) is {shown(value)}, expected a text or an integer")
+        raise SampleError(f"its key ({source}) is {excerpt(value)}, expected a text or an integer")
     return str(value)
 
 
@@ -95,7 +95,7 @@ def feature_entries(features: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         entry = {"kind": given} if isinstance(given, str) else dict(given)
         if entry.get("kind") not in ("bytes", "float", "int64"):
             raise UsageError(
-                f"features[{key!r}] is {shown(given)}, expected 'bytes', 'float' or 'int64', or a dict "
+                f"features[{key!r}] is {excerpt(given)}, expected 'bytes', 'float' or 'int64', or a dict "
                 "with that as its 'kind'"
             )
         entries[key] = {"optional": True, "shape": [None], **entry}
@@ -194,7 +194,7 @@ class RecordReader:
             element = element._asdict()
         if not isinstance(element, Mapping):
             raise SampleError(
-                f"{shown(element)} is no record, expected a dict, a row, a tf.train.Example or bytes"
+                f"{excerpt(element)} is no record, expected a dict, a row, a tf.train.Example or bytes"
             )
         features = dict(feature_values(element))
         if self.features is not None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.text import (
     decoded,
+    excerpt,
     is_utf8,
     printable,
     quoted,
-    shown,
     terminal_line,
 )
 
@@ -79,7 +79,7 @@ VALUES = st.recursive(
 def test_a_value_is_shown_by_its_beginning(value: object) -> None:
     """As much of it as 80 characters hold."""
     whole = repr(value)
-    assert shown(value) == (whole if len(whole) <= 80 else whole[:77] + "...")
+    assert excerpt(value) == (whole if len(whole) <= 80 else whole[:77] + "...")
 
 
 @pytest.mark.timeout(10)
@@ -89,8 +89,8 @@ def test_a_value_of_billions_of_items_is_shown() -> None:
     objects: dict[int, object] = {0: "x"}
     for _ in range(50):
         lists, objects = [lists] * 9, dict.fromkeys(range(9), objects)
-    assert shown(lists) == "[" * 51 + "'x'], ['x'], ['x'], ['x'],"[: 77 - 51] + "..."
-    assert shown(objects) == ("{0: " * 20)[:77] + "..."
+    assert excerpt(lists) == "[" * 51 + "'x'], ['x'], ['x'], ['x'],"[: 77 - 51] + "..."
+    assert excerpt(objects) == ("{0: " * 20)[:77] + "..."
 
 
 def test_a_name_of_megabytes_is_shortened() -> None:

@@ -24,7 +24,7 @@ from beam_pipeline.core.records.formats import format_of
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, parse_statistics
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.typed_json import Expect, decode
 
 _VERSION = 1
@@ -174,7 +174,7 @@ def _receipt(inputs: ShardInputs, outcome: _Outcome, data: bytes = b"") -> Recei
     """A receipt of its inputs and the rest of its content, which must be of the shard that it is for."""
     info, spec = outcome.info, inputs.spec
     if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
-        raise ValueError(f"its figures are of {shown(info.file_name)}")
+        raise ValueError(f"its figures are of {excerpt(info.file_name)}")
     if info.statistics is not NOTHING_COUNTED:
         raise ValueError(f"info has more than {_FIGURES} figures")
     if outcome.statistics is not None:
@@ -200,7 +200,7 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
         return _receipt(ShardInputs(content.spec, refs, content.classes, content.options), content)
     except _DAMAGE as error:
         raise ConversionError(
-            f"{uri} is damaged ({error or shown(error)}); remove it by hand"
+            f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
         ) from error
 
 
@@ -215,7 +215,7 @@ def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
         return _whole_numbers(decode(_Sizes, content).record_sizes)
     except (EOFError, zlib.error, ValueError, TypeError, RecursionError) as error:
         raise ConversionError(
-            f"{uri} is damaged ({error or shown(error)}); remove it by hand"
+            f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
         ) from error
 
 
@@ -249,7 +249,7 @@ def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
         raise ValueError(f"samples has {len(columns)} columns, expected {len(kinds)}")
     for size in columns[len(kinds)] if len(columns) > len(kinds) else ():
         if size is not None and [*map(type, size)] != [int, int]:
-            raise TypeError(f"SampleRef.claimed_size is {shown(size)}")
+            raise TypeError(f"SampleRef.claimed_size is {excerpt(size)}")
     if columns and min(columns[SampleRef._fields.index("size")], default=0) < 0:
         raise ValueError("SampleRef.size is negative")
     if not columns:

@@ -33,7 +33,7 @@ from beam_pipeline.core.images.gif_bmp_jxl import (
     jxl_header,
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 DIGEST_BYTES = 16
 NO_DIGEST = bytes(DIGEST_BYTES)
@@ -318,7 +318,7 @@ class Codec(NamedTuple):
         except ImportError as error:
             raise UsageError(
                 f"--image_codec {name} needs the package {self.package}, which cannot be imported here "
-                f"({shown(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
+                f"({excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
             ) from error
 
 

@@ -45,7 +45,7 @@ from beam_pipeline.core.numbers import is_integer
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Size
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", "name")
 """Names of the class column besides the usual label names, the likelier ones first."""
@@ -171,7 +171,7 @@ class BoxColumns(LeadingColumns):
             raise BadCellError(f"column {self.class_name!r}: a box without a class")
         if self.integer_classes and not _is_class_id(name):
             raise BadCellError(
-                f"column {self.class_name!r}: {shown(name)} is not an integer, as the others are"
+                f"column {self.class_name!r}: {excerpt(name)} is not an integer, as the others are"
             )
         return name
 
@@ -452,7 +452,7 @@ def _number(cell: Any, name: str) -> float:
     """Returns the side of a box. Raises BadCellError."""
     number = _float_of(cell)
     if number is None:
-        reason = f"{shown(cell)} is not a number, the side of a box"
+        reason = f"{excerpt(cell)} is not a number, the side of a box"
         if is_empty(cell):
             reason = "is empty, where the other sides are not"
         raise BadCellError(f"column {name!r}: {reason}")
@@ -472,7 +472,7 @@ def _four_items(cell: Any, name: str) -> Sequence[Any]:
     """Returns the items of a list of four, none of an empty cell. Raises BadCellError."""
     items = () if is_empty(cell) else _items_or_none(cell)
     if items is None:
-        raise BadCellError(f"column {name!r}: {shown(cell)} is not a list of four numbers")
+        raise BadCellError(f"column {name!r}: {excerpt(cell)} is not a list of four numbers")
     return items
 
 

@@ -25,7 +25,7 @@ from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.text import excerpt, is_utf8
 
 MOST, NEARLY_ALL = 0.5, 0.9
 """Shares that decide about the values of a column, or its classes; the rest are faults."""
@@ -208,7 +208,7 @@ def list_items(value: Any, separator: str = "") -> Sequence[Any]:
         try:
             return bracketed_items(value)
         except ValueError as error:
-            raise BadCellError(f"{shown(value)} is {error}, such as ['a', 'b']") from error
+            raise BadCellError(f"{excerpt(value)} is {error}, such as ['a', 'b']") from error
     if isinstance(value, str) and separator:
         items = [item.strip() for item in value.split(separator)]
         return items if items[-1] else items[:-1]
@@ -346,7 +346,7 @@ def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellEr
         hint = " that a float32 holds"
     if is_nested(value) and column.feature.startswith(_FURTHER):
         hint = f"; --columns {column.name}:skip leaves the column out"
-    return BadCellError(f"{item}{shown(value)} is not {_EXPECTED[column.kind]}{hint}")
+    return BadCellError(f"{item}{excerpt(value)} is not {_EXPECTED[column.kind]}{hint}")
 
 
 # --- lists in brackets --------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
-from beam_pipeline.core.text import enumerated, shown
+from beam_pipeline.core.text import enumerated, excerpt
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
@@ -117,7 +117,7 @@ class OneHot(LeadingColumns):
                     classes[row].append(text)
                 elif mark is None:
                     cell = text_of(rows.cells(name)[row])
-                    message = f"column {name!r}: {shown(cell)} is neither {absent} nor 1"
+                    message = f"column {name!r}: {excerpt(cell)} is neither {absent} nor 1"
                     problems.setdefault(row, message)
         if self.several:
             values: list[Any] = [

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.masks import MAX_ID
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 _MOST_DIGITS = 18  # Python refuses to parse more than 4,300, and no id has as many
 _CVAT = re.compile(r"([^:]+):\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*(?::.*)?")
@@ -60,7 +60,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
         parsed = _line(text, order)
         if parsed is None or max(parsed[1:4]) > _MOST_OF_A_CHANNEL:
             raise UsageError(
-                f"--mask_colors {uri}, line {number}: found {shown(text)}, expected a class and its "
+                f"--mask_colors {uri}, line {number}: found {excerpt(text)}, expected a class and its "
                 "colour: name,r,g,b with numbers from 0 to 255"
             )
         name, red, green, blue, own_id = parsed

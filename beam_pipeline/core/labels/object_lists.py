@@ -30,7 +30,7 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import Box, LabelValue
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 OBJECTS_COLUMN = "objects"
 BOXES = "bbox"
@@ -131,7 +131,7 @@ def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[LabelVal
     """
     lists = _lists_of(value)
     if lists is None:
-        raise BadCellError(f"{shown(value)} is not an object with the lists {BOXES}, ...")
+        raise BadCellError(f"{excerpt(value)} is not an object with the lists {BOXES}, ...")
     boxes = _list_named(BOXES, lists)
     parsed: list[tuple[Any, ...]] = [tuple(_boxes(boxes, line)), tuple(_classes(objects, lists))]
     names = [BOXES, objects.categories]
@@ -163,7 +163,7 @@ def _list_named(name: str, lists: Mapping[str, Any]) -> list[Any]:
     if items is None:
         return []
     if not isinstance(items, list):
-        raise BadCellError(f"{name}: {shown(items)} is not a list")
+        raise BadCellError(f"{name}: {excerpt(items)} is not a list")
     return items
 
 
@@ -171,7 +171,7 @@ def _boxes(items: Sequence[Any], line: int) -> Iterator[Box]:
     for number, item in enumerate(items, 1):
         if not isinstance(item, list) or len(item) != 4 or not all(map(is_finite, item)):
             raise BadCellError(
-                f"{BOXES}: item {number}: {shown(item)} is not [x, y, width, height] in pixels"
+                f"{BOXES}: item {number}: {excerpt(item)} is not [x, y, width, height] in pixels"
             )
         x, y, width, height = map(float, item)
         yield x, y, x + width, y + height, line
@@ -182,7 +182,7 @@ def _classes(objects: ObjectLists, lists: Mapping[str, Any]) -> Iterator[str]:
     for number, item in enumerate(_list_named(objects.categories, lists), 1):
         if objects.integer_classes and not is_integer(item):
             raise BadCellError(
-                f"{objects.categories}: item {number}: {shown(item)} is not an integer, "
+                f"{objects.categories}: item {number}: {excerpt(item)} is not an integer, "
                 "as most others are"
             )
         yield _single(item, class_column, objects.categories, number)

@@ -33,7 +33,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_number
 from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
-from beam_pipeline.core.text import is_utf8, printable, shown
+from beam_pipeline.core.text import excerpt, is_utf8, printable
 
 UTF_8 = "utf-8-sig"
 _WINDOWS = "cp1252"
@@ -294,7 +294,7 @@ def encoding_problem(text: str, encoding: str) -> str:
         return ""
     name = _ENCODING_NAMES.get(encoding, encoding)
     return (
-        f"not {name}: {shown(printable(text))}; save the file as UTF-8 (iconv -f ... -t utf-8), or "
+        f"not {name}: {excerpt(printable(text))}; save the file as UTF-8 (iconv -f ... -t utf-8), or "
         "say --labels_encoding NAME"
     )
 

@@ -35,7 +35,7 @@ from beam_pipeline.core.listing.cuts import RowGroupRange
 from beam_pipeline.core.listing.line_blocks import columns_of_lines, is_regular, sub_blocks
 from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import Same
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
 _ROWS_AT_ONCE = 4096
@@ -278,7 +278,7 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
         elif count and len(cells) != count:
             problem = (
                 f"{len(cells)} fields where the header has {count} ({', '.join(table.header)}): "
-                f"{shown(table.delimiter.join(cells))}"
+                f"{excerpt(table.delimiter.join(cells))}"
             )
             faults.append((line, problem))
         else:
@@ -317,7 +317,7 @@ def _listed(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) -
         problem = encoding_problem(record, encoding)
         cells = split_line(record, table)
         if len(cells) != count and not problem:
-            problem = f"names no image and its label: {shown(record.strip())}"
+            problem = f"names no image and its label: {excerpt(record.strip())}"
         yield line, cells, problem
     text.detach()
 
@@ -366,7 +366,7 @@ def _json_problem(fields: Any, record: str, encoding: str) -> str:
         problem = encoding_problem(json.dumps(fields, ensure_ascii=False), encoding)
         if problem:
             return problem
-    return "" if isinstance(fields, dict) else f"expected a JSON object, found {shown(fields)}"
+    return "" if isinstance(fields, dict) else f"expected a JSON object, found {excerpt(fields)}"
 
 
 def json_float(text: str) -> float | str:

@@ -29,7 +29,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.packing import Columns, Same, items_of
 from beam_pipeline.core.references import LabelRow, LabelValue
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 
 
@@ -168,7 +168,7 @@ def _check_not_padded(cell: Any, separator: str, column: str) -> None:
         for item in list_items(cell, separator):
             if is_padded(item):
                 raise BadCellError(
-                    f"{shown(item)} begins with a zero, so it may be a name; --columns "
+                    f"{excerpt(item)} begins with a zero, so it may be a name; --columns "
                     f"{column}:str makes the column a text, {column}:int reads it as a number"
                 )
 
@@ -196,7 +196,7 @@ def _until_broken_name(
     before = rows.chosen(range(row))
     before.faults = [(number, message) for number, message in rows.faults if number < line]
     return LabelTableError(
-        f"{table.uri}, line {line}: {shown(text)} in column {column!r} has {len(text.splitlines())} "
+        f"{table.uri}, line {line}: {excerpt(text)} in column {column!r} has {len(text.splitlines())} "
         "lines, where a name has one; look for a quote that opens there and is closed too late"
     ), before
 

@@ -13,7 +13,7 @@ from beam_pipeline.core.labels.cells import is_empty, text_of
 from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, POINT_KIND, ColumnChoices
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
-from beam_pipeline.core.text import enumerated, shown
+from beam_pipeline.core.text import enumerated, excerpt
 
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
@@ -106,7 +106,7 @@ def unclear_label(
         hint = _no_objects(objects) + (remaining if len(objects) < len(names) else "")
     elif boxes:
         hint = (
-            f"The cells of {shown(boxes[0])} seem to be boxes, which are read from four columns or from texts "
+            f"The cells of {excerpt(boxes[0])} seem to be boxes, which are read from four columns or from texts "
             "in brackets in one column whose name says so (docs/datasets/tables.md). To keep all columns "
             "as features label/<column>: --label_column none"
         )
@@ -122,7 +122,7 @@ def unclear_label(
 
 def single_column(where: str, keys: Sequence[str]) -> LabelTableError:
     """The error for a table with nothing besides the column that names the images."""
-    only = f": the only one is {shown(keys[0])}" if keys else ""
+    only = f": the only one is {excerpt(keys[0])}" if keys else ""
     spaced = (
         ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
         "has commands that write tables of such files"

@@ -24,7 +24,7 @@ from beam_pipeline.core.listing.cuts import RowGroupRange
 from beam_pipeline.core.listing.line_blocks import columns_of_lines, is_regular, sub_blocks
 from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import Same
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.text import excerpt, is_utf8
 
 _URI, _SIZE, _BUCKET, _NAME = "uri", "size", "bucket", "name"
 _GENERATION, _DELETED = "generation", "timeDeleted"
@@ -175,10 +175,10 @@ def _whole_number(value: Any, column: str) -> int:
     elif text.isascii() and text.isdecimal():
         value = _BEYOND
     if type(value) is not int or value < 0:
-        raise ValueError(f"the column {column} holds {shown(value)}, expected a whole number")
+        raise ValueError(f"the column {column} holds {excerpt(value)}, expected a whole number")
     if value >= _BEYOND:
         raise ValueError(
-            f"the column {column} holds {shown(text or value)}, expected less than 2^63"
+            f"the column {column} holds {excerpt(text or value)}, expected less than 2^63"
         )
     return value
 
@@ -189,11 +189,11 @@ def _texts(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Seque
         return cells
     for row, cell in enumerate(cells):
         if not isinstance(cell, str) or not cell:
-            problem = f"the column {column} holds {shown(cell)}, expected text"
+            problem = f"the column {column} holds {excerpt(cell)}, expected text"
             problems.setdefault(row, problem)
         elif not is_utf8(cell):
             text = cell.encode("utf-8", "backslashreplace").decode()
-            problem = f"the column {column} holds {shown(text)}, which is not UTF-8"
+            problem = f"the column {column} holds {excerpt(text)}, which is not UTF-8"
             problems.setdefault(row, problem)
     return cells
 
@@ -207,7 +207,7 @@ def _columns(header: Sequence[str], uri: str) -> list[str]:
     wanted = next((names for names in _COLUMN_SETS if all(n in header for n in names)), None)
     if wanted is None:
         raise InventoryError(
-            f"--inventory {uri}: the columns are {', '.join(map(shown, header)) or 'none'}; "
+            f"--inventory {uri}: the columns are {', '.join(map(excerpt, header)) or 'none'}; "
             f"expected {' or '.join(' and '.join(names) for names in _COLUMN_SETS)}; name them so "
             "in the header"
         )

@@ -21,7 +21,7 @@ from beam_pipeline.core.records.record_format import (
     RecordWriter,
     Sink,
 )
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 _OPTIONS = "group_size:1,uncompressed"
 _CHUNK_BYTES = 1 << 20  # 1 MiB
@@ -94,7 +94,7 @@ class ArrayRecordFormat(RecordFormat):
                 reader.close()
             except (RuntimeError, ValueError, IndexError) as error:
                 raise DamagedRecordError(
-                    f"{path}: among the records from {number} on: {shown(error)}"
+                    f"{path}: among the records from {number} on: {excerpt(error)}"
                 ) from error
 
 
@@ -104,7 +104,7 @@ def _library() -> Any:
         from array_record.python import array_record_module
     except ImportError as error:
         raise UsageError(
-            f"ArrayRecord needs the package array_record, which is not installed here ({shown(error)}): "
+            f"ArrayRecord needs the package array_record, which is not installed here ({excerpt(error)}): "
             "pip install 'beam-tfrecord[array_record]', with Python 3.11 or newer; or choose another --format"
         ) from error
     return array_record_module

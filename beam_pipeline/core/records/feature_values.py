@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.errors import SampleError
 from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.records.wire import FeatureList, encode_example
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.text import excerpt, is_utf8
 
 _EXPECTED = "expected bytes, str, bool, int, float, a NumPy array or a list of these, or None for no feature"
 _ARRAY_KINDS = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "S": "bytes", "U": "bytes"}
@@ -55,7 +55,7 @@ def feature_values(sample: Mapping[str, Any]) -> Iterator[tuple[str, FeatureValu
     for key, value in sample.items():
         if not isinstance(key, str) or not key or not is_utf8(key):
             raise SampleError(
-                f"{shown(key)} cannot name a feature; expected a text of UTF-8 that is not empty"
+                f"{excerpt(key)} cannot name a feature; expected a text of UTF-8 that is not empty"
             )
         try:
             feature = feature_value(value)

@@ -38,7 +38,7 @@ from beam_pipeline.core.records.record_format import (
     Sink,
 )
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES, TAG_1, encode_example, varint
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 
 _BLOCK = 512
 _NAME_BYTES = 100
@@ -216,7 +216,7 @@ class _Tar:
             try:
                 header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             except tarfile.HeaderError as error:
-                raise self._damaged(start, f"the header is damaged ({shown(error)})") from error
+                raise self._damaged(start, f"the header is damaged ({excerpt(error)})") from error
             if not 0 <= header.size <= MAX_EXAMPLE_BYTES:
                 raise self._damaged(start, f"a file of {header.size} bytes")
             end = self._at + header.size + -header.size % _BLOCK
@@ -226,7 +226,7 @@ class _Tar:
                 yield _Member(name or header.name, header.size, start)
                 name = ""
             else:
-                raise self._damaged(start, f"{shown(header.name)} is not a regular file")
+                raise self._damaged(start, f"{excerpt(header.name)} is not a regular file")
             self._skip(end - self._at)
 
     def content(self, member: _Member) -> bytes:
@@ -347,7 +347,7 @@ def example_of(files: Mapping[str, bytes], where: str) -> bytes:
         empty = values.pop(_EMPTY, {})
         return encode_example({key: _feature(key, values[key], empty, files) for key in values})
     except (ValueError, OverflowError, RecursionError) as error:
-        raise DamagedRecordError(f"{where}: {shown(error)}") from error
+        raise DamagedRecordError(f"{where}: {excerpt(error)}") from error
 
 
 def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tuple[str, Any]:

@@ -26,7 +26,7 @@ from beam_pipeline.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.numbers import INT64, is_finite, is_integer
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
-from beam_pipeline.core.text import is_utf8, shown
+from beam_pipeline.core.text import excerpt, is_utf8
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
 
@@ -128,7 +128,7 @@ class Task:
                 values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
                 continue
             if isinstance(value, str) and not is_utf8(value):
-                raise BadLabelError(f"field {column.name!r}: {shown(value)} is not a text")
+                raise BadLabelError(f"field {column.name!r}: {excerpt(value)} is not a text")
             try:
                 values.append(parse_cell(value, column))
             except BadCellError as error:
@@ -264,7 +264,7 @@ def _read_annotations(
         is_of_task = is_of_task or task.key in fields
         if not is_id(image_id):
             name = _name(fields, number)
-            problem = f"is {shown(entry)}, expected an object with an image_id"
+            problem = f"is {excerpt(entry)}, expected an object with an image_id"
             images.dead_letters.append(bad_row(name, problem, images.uri))
             continue
         try:
@@ -305,12 +305,12 @@ class _Images:
             if name is None and is_text(fields.get("coco_url")):
                 name = posixpath.basename(fields["coco_url"])
             if not is_id(image_id):
-                problem = f"is {shown(entry)}, expected an object with an id and a file_name"
+                problem = f"is {excerpt(entry)}, expected an object with an id and a file_name"
                 letter = bad_row(f"image number {number} of the list", problem, self.uri)
                 self.dead_letters.append(letter)
                 continue
             if not is_text(name):
-                problem = f"has the file_name {shown(name)}, expected a text"
+                problem = f"has the file_name {excerpt(name)}, expected a text"
                 self.dead_letters.append(bad_row(f"image_id {image_id!r}", problem, self.uri))
                 self._nameless.add(image_id)
                 continue
@@ -370,7 +370,7 @@ def read_lists(
                 raise LabelTableError(f"{uri} has two lists of {name}, expected one")
             if not isinstance(value, Iterator):
                 raise LabelTableError(
-                    f"{uri}: {name} is {shown(value)}, expected a list; {EXPECTED}"
+                    f"{uri}: {name} is {excerpt(value)}, expected a list; {EXPECTED}"
                 )
             seen.add(name)
             yield name, _located(value, uri)
@@ -401,7 +401,7 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
         category, name = fields.get("id"), fields.get("name")
         if not is_int64(category) or not is_text(name):
             raise LabelTableError(
-                f"{uri}: category number {number} is {shown(entry)}; expected an object with an "
+                f"{uri}: category number {number} is {excerpt(entry)}; expected an object with an "
                 "integer id and a name"
             )
         if category in names:
@@ -431,7 +431,7 @@ def _name(fields: Mapping[str, Any], number: int) -> str:
     """The name of an annotation in messages: its id, or else its number in the file."""
     own = fields.get("id")
     if is_text(own) or is_int64(own):
-        return f"annotation {shown(own)}"
+        return f"annotation {excerpt(own)}"
     return f"annotation number {number} of the list"
 
 

@@ -33,7 +33,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import LabelValue
-from beam_pipeline.core.text import shown
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts.coco.file import (
     ANNOTATIONS,
     CATEGORIES,
@@ -99,7 +99,7 @@ class Instances(Task):
             try:
                 check_shape(shape)
             except BadShapeError as error:
-                raise BadLabelError(f"segmentation {shown(shape)} is {error}") from error
+                raise BadLabelError(f"segmentation {excerpt(shape)} is {error}") from error
             values.append(json.dumps(shape))
         if self.keypoints:
             values += self._points(annotation.get("keypoints"))
@@ -110,7 +110,7 @@ class Instances(Task):
         if points is None:  # as crowds, and categories that have none
             points = [0] * (3 * len(self.keypoints))
         if not isinstance(points, list) or not all(map(is_finite, points)):
-            raise BadLabelError(f"keypoints {shown(points)} are not a list of numbers")
+            raise BadLabelError(f"keypoints {excerpt(points)} are not a list of numbers")
         if len(points) != 3 * len(self.keypoints):
             raise BadLabelError(
                 f"{len(points)} numbers of keypoints, expected x, y and visibility of "
@@ -137,7 +137,7 @@ class Instances(Task):
 
     def described(self, parsed: Sequence[Any]) -> str:
         more = f" (and {len(parsed) - 1} more)" if len(parsed) > 1 else ""
-        return f"annotation {shown(parsed[0][_OBJECT - 1])}{more}"
+        return f"annotation {excerpt(parsed[0][_OBJECT - 1])}{more}"
 
 
 _OBJECT = 8
@@ -150,23 +150,23 @@ def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tu
     i, category, box = (annotation.get(key) for key in ("id", "category_id", "bbox"))
     if not is_int64(i) and not (text_id and is_text(i)):
         raise BadLabelError(
-            f"id {shown(i)} is {'neither a text nor' if text_id else 'not'} an integer"
+            f"id {excerpt(i)} is {'neither a text nor' if text_id else 'not'} an integer"
         )
     if not is_int64(category):
-        raise BadLabelError(f"category_id {shown(category)} is not an integer")
+        raise BadLabelError(f"category_id {excerpt(category)} is not an integer")
     if not isinstance(box, list) or len(box) != 4 or not all(map(is_finite, box)):
         raise BadLabelError(
-            f"bbox {shown(box)} is not [x, y, width, height], four numbers of pixels"
+            f"bbox {excerpt(box)} is not [x, y, width, height], four numbers of pixels"
         )
     x, y, width, height = map(float, box)
     area = annotation.get("area")
     if area is None:
         area = width * height
     elif not is_finite(area):
-        raise BadLabelError(f"area {shown(area)} is not a number")
+        raise BadLabelError(f"area {excerpt(area)} is not a number")
     crowd = annotation.get("iscrowd")
     if crowd is not None and crowd not in (0, 1):
-        raise BadLabelError(f"iscrowd {shown(crowd)} is neither 0 nor 1")
+        raise BadLabelError(f"iscrowd {excerpt(crowd)} is neither 0 nor 1")
     own_id = str(i) if text_id else i
     return x, y, x + width, y + height, category, float(area), int(crowd or 0), own_id
 
@@ -183,7 +183,7 @@ def _values_of(
     for i, category in zip(ids, category_ids, strict=True):
         if category not in categories:
             raise BadLabelError(
-                f"{kind} {shown(i)}: category_id {category} is not among the {CATEGORIES}"
+                f"{kind} {excerpt(i)}: category_id {category} is not among the {CATEGORIES}"
             )
     boxes = tuple(zip(*corners, (0,) * len(ids), strict=True))
     return boxes, tuple([categories[category] for category in category_ids]), areas, crowds, ids
@@ -218,7 +218,7 @@ class Classes(Task):
     def parse(self, annotation: Mapping[str, Any]) -> int:
         category = annotation.get("category_id")
         if not is_integer(category):
-            raise BadLabelError(f"category_id {shown(category)} is not an integer")
+            raise BadLabelError(f"category_id {excerpt(category)} is not an integer")
         return category
 
     def values(
@@ -256,7 +256,7 @@ class Captions(Task):
     def parse(self, annotation: Mapping[str, Any]) -> str:
         caption = annotation.get("caption")
         if not is_text(caption):
-            raise BadLabelError(f"caption {shown(caption)} is not a text")
+            raise BadLabelError(f"caption {excerpt(caption)} is not a text")
         return caption
 
     def values(
@@ -312,7 +312,7 @@ class Panoptic(Task):
     def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
         name, infos = annotation.get("file_name"), annotation.get("segments_info")
         if not is_text(name):
-            raise BadLabelError(f"file_name {shown(name)} is no text")
+            raise BadLabelError(f"file_name {excerpt(name)} is no text")
         if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
             raise BadLabelError("segments_info is no list of objects")
         try:
