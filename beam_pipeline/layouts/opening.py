@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.schema import POINT_KIND
@@ -15,6 +17,7 @@ from beam_pipeline.layouts.roles import roles_of
 from beam_pipeline.layouts.tree import remembered
 
 _DEFAULT_LAYOUT = "class_folders"
+_MOST_ANSWERS = 3  # that one command gives
 _DEFAULTS = SourceOptions(images=())
 _ANY_LAYOUT = ("images", "labels", "unlabelled", "split_by")
 """Fields that mean something for every layout; the others do where it names them."""
@@ -70,22 +73,38 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
 
 
 def _with_working_command(question: Question, options: SourceOptions) -> Question:
-    """A question, whose command is left out if it would be refused or lead to another question."""
+    """A question whose command also answers what would be asked next; without one that would be refused."""
     if not question.answer:
         return question
-    answer = {"layout": AUTO, **question.answer}
-    layout = str(answer.pop("layout"))
-    try:
-        reasons = [
-            q.reason for q in _open(layout, dataclasses.replace(options, **answer))[0].questions
-        ]
-    except ConversionError as error:
-        reasons = [str(error)]
-    if not reasons:
-        return question
-    named = " ".join(f"--{name} {' '.join(paths)}" for name, paths in answer.items())
-    advice = f"{question.advice} With {named}: {reasons[0]}".strip()
-    return question._replace(advice=advice, answer=None)
+    answer, further = dict(question.answer), ""
+    paths = {name: value for name, value in answer.items() if name != "layout"}
+    given = " ".join(f"--{name} {' '.join(value)}" for name, value in paths.items())
+    for _ in range(_MOST_ANSWERS):
+        try:
+            questions = _open_with(options, answer).questions
+        except ConversionError as error:
+            further = f"With {given}: {error}"
+            break
+        if not questions:
+            advice = f"{question.advice} {further}".strip()
+            return question._replace(advice=advice, answer=answer)
+        following = questions[0]
+        further = f"With {given}: {following.reason}"
+        if not following.answer:
+            break
+        further += f" {following.advice}"
+        answer |= following.answer
+    return question._replace(advice=f"{question.advice} {further}".strip(), answer=None)
+
+
+def _open_with(options: SourceOptions, answer: Mapping[str, Any]) -> Source:
+    """Opens the input with the options of an answer; of mappings, with further items."""
+    changes: dict[str, Any] = {
+        name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value
+        for name, value in answer.items()
+        if name != "layout"
+    }
+    return _open(str(answer.get("layout", AUTO)), dataclasses.replace(options, **changes))[0]
 
 
 def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:

@@ -74,6 +74,14 @@ ROWS = {
             "set/sample_submission.csv": rows_of("test_images", "id_code,diagnosis", ",0"),
         },
     ),
+    "one_hot_in_roboflows_folder": row(
+        "photos",
+        images("photos/train/{0..3}.jpg"),
+        {
+            "photos/train/_classes.csv": "filename, Cat, Dog\n"
+            + "".join(f"{i}.jpg, {i % 2}, {1 - i % 2}\n" for i in range(4))
+        },
+    ),
     "ham10000": row(
         "ham",
         images("ham/part_1/ISIC_{0,2,4}.jpg", "ham/part_2/ISIC_{1,3,5}.jpg"),
