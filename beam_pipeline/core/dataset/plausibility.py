@@ -251,8 +251,9 @@ def _single_class(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     advice = "Another column may hold the label: --label_column NAME."
     if not checks.column:
         advice = (
-            "Name the folder above the class folders with --images, or a file that says the labels "
-            "with --labels."
+            "Name the folder above the class folders with --images, or a file of labels with --labels; "
+            "classes in the images' names, such as cat.1.jpg, are taken with "
+            "--label_from '(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'."
         )
     return Question(
         "single_class",
