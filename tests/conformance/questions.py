@@ -90,6 +90,13 @@ DOCUMENTED = {
             "labels.csv": csv(NAMES, xmin=[1], ymin=[1], xmax=[5], ymax=[6], species=PETS),
         },
     ),
+    "turned_boxes": Row(
+        LABELLED,
+        {
+            **PHOTOS,
+            "labels.csv": csv(NAMES, cx=[4], cy=[3], w=[2], h=[2], angle=[0, 30], label=PETS),
+        },
+    ),
     "moved_points": Row(
         f"{LABELLED} --resize 8",
         {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, nose_x=[1, 2, 3], nose_y=[4, 5, 6])},
@@ -331,6 +338,17 @@ FURTHER = {
         "--images intel", folders("intel/seg_{train,test}/seg_{train,test}/{sea,ice}")
     ),
     "crossed": Row("--images cells", folders("cells/{adi,tum,nor}/{40X,100X}")),
+    "images_below_some_classes": Row(
+        "--images tiny", folders("tiny/train/{n01,n02}/images", "tiny/val/images")
+    ),
+    "numbered_points": Row(
+        f"{LABELLED} --label_column none",
+        {
+            **PHOTOS,
+            "labels.csv": csv(NAMES, x1=[1], y1=[2], x2=[3], y2=[4], x3=[5], y3=[6]),
+        },
+        stable=False,
+    ),
     "wrapper_below": Row("--images pets", folders("pets/{cat,dog}/raw")),
     "wrapper_confirmed": Row(
         "--images kaggle --layout class_folders", folders("kaggle/pets/{cat,dog}")

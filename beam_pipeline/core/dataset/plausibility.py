@@ -204,6 +204,7 @@ def _paths_as_classes(classes: Mapping[str, int], checks: LabelChecks) -> Iterat
     words = {name for level in names for name in level}
     pattern = last_folder_pattern([*checks.split_folders, *sorted(words)])
     masks = any(name.lower() in MASKS for name in words)
+    images = any(path[-1].lower() in IMAGES for path in paths)
     yield Question(
         "paths_as_classes",
         f"{len(paths)} of {counted(len(classes), 'class/classes')} by {checks.where} are paths of several "
@@ -212,9 +213,11 @@ def _paths_as_classes(classes: Mapping[str, int], checks: LabelChecks) -> Iterat
         + (
             "Name a folder without masks with --images."
             if masks
+            else "Name one folder of class folders with --images."
+            if images
             else "If the last folder is the class:"
         ),
-        None if masks else {"label_from": pattern},
+        None if masks or images else {"label_from": pattern},
     )
 
 

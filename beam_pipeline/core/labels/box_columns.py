@@ -84,6 +84,8 @@ _IMAGE_SIZES = (
     *(("imagew", "imageh"), ("imgw", "imgh")),
 )
 
+_ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
+
 _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
 _ROUNDED = 1.0  # pixel by which the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
@@ -193,12 +195,18 @@ def find_boxes(
     ):
         known = _by_plain_name(columns)
         for form, plain in forms:
-            if all(name in known for name in plain):
+            if all(name in known for name in plain) and not _are_points(plain, known):
                 return form, tuple(known[name] for name in plain)
     lists = [
         name for name in names if values and "box" in _bare(name) and _hold_boxes(values[name])
     ]
     return (CORNER_AND_SIZE, (lists[0],)) if len(lists) == 1 else ("", ())
+
+
+def _are_points(plain: Sequence[str], known: Mapping[str, str]) -> bool:
+    """True if columns such as x1, y1, x2, y2 are followed by x3: points or an outline, not a box."""
+    last = plain[2]
+    return last[-1].isdigit() and f"{last[:-1]}{int(last[-1]) + 1}" in known
 
 
 def class_name_column(names: Sequence[str]) -> str:
@@ -283,7 +291,7 @@ def inspect_boxes(
         size=size,
         several_rows=True,
         note=_note(names, form, label, size, pixels=pixels),
-        question=_question(names, form, mixed=mixed),
+        question=_question(names, form, mixed=mixed) or _turned(values, kinds),
         names=names,
         form=form,
     )
@@ -315,6 +323,26 @@ def _question(names: Sequence[str], form: str, *, mixed: bool) -> Question | Non
             "called x,y,w,h",
         )
     return None
+
+
+def _turned(
+    values: Mapping[str, Sequence[Any]], kinds: Mapping[str, ColumnKind | None]
+) -> Question | None:
+    """Asks about angles, beside which a box is hardly upright."""
+    angles = [
+        name
+        for name, cells in values.items()
+        if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells))
+    ]
+    if not angles:
+        return None
+    return Question(
+        "turned_boxes",
+        f"boxes are read as upright, although the column {angles[0]!r} seems to say how far each is turned.",
+        "Write xmin, ymin, xmax, ymax of the upright box around each. To read them as upright, with the "
+        "angle as a feature:",
+        {"columns": {angles[0]: "float"}},
+    )
 
 
 def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, str]:
