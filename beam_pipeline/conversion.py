@@ -100,7 +100,10 @@ def _convert(
     if unknown:
         raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
     Run(config, beam_argv).in_program(progress=progress)
-    return dataclasses.replace(Dataset.open(config.output), notes=config.source.notes)
+    source = config.source
+    return dataclasses.replace(
+        Dataset.open(config.output), notes=source.notes, input_roles=source.roles
+    )
 
 
 # --- arguments ------------------------------------------------------------------------------------

@@ -154,11 +154,13 @@ class Dataset:
       path: its folder, absolute, or its URI.
       manifest: what `manifest.json` contains.
       notes: sentences on how the input was understood, of a data set that `convert` returned.
+      input_roles: the table of roles of such a data set.
     """
 
     path: str
     manifest: Manifest
     notes: Sequence[str] = ()
+    input_roles: Sequence[RoleRow] = ()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Dataset:
@@ -185,8 +187,8 @@ class Dataset:
 
     @property
     def roles(self) -> Sequence[RoleRow]:
-        """What each folder level, column and kind of file of the input was used for; empty if not recorded."""
-        return self.manifest.roles
+        """What each part of the input was used for; of a data set that was opened, columns alone."""
+        return self.input_roles or self.manifest.roles
 
     @cached_property
     def features(self) -> Mapping[str, FeatureEntry]:

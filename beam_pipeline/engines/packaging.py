@@ -21,7 +21,7 @@ from beam_pipeline.core.errors import ConversionError
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets
 _BEAM = "apache-beam"
-_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js")
+_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 

@@ -236,10 +236,10 @@ def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_pa
     done = convert_in_process_of_its_own("--images", photos, "--output", f"{tmp_path}/out")
     assert done.returncode == 0
     assert done.stderr == "10 images listed\n10 samples, 6.3 kB to write\n"
-    layout, label, wrote = done.stdout.splitlines()[:3]
-    assert label == "  label: classes, each image's folder"
+    layout, segment, pictures, wrote = done.stdout.splitlines()[:4]
     assert layout == "Layout class_folders: no --labels and no other layout's files"
-    assert label == "  label: classes, each image's folder"
+    assert segment == "  path segment 1  2 folders, such as 'a'     class"
+    assert pictures == "  .jpg files      10 files, such as '0.jpg'  images"
     assert wrote.startswith("Wrote 10 examples, ")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.cli import EXIT_OUTAGE
 from beam_pipeline.core.records.tfrecord import read_records
 from tests.harness import PATIENCE_S, convert, convert_killed_before, digests, job, wait_until
 from tests.pictures import picture, write_files
@@ -125,7 +126,7 @@ def test_a_writer_process_that_dies_costs_the_shard_that_it_was_writing(
         if running.returncode:
             break
     argv = [*argv, "--image_check", "full", "--output", str(output)]
-    assert running.returncode == 1
+    assert running.returncode == EXIT_OUTAGE
     (line,) = [line for line in error.splitlines() if not PROGRESS.search(line)]
     assert line.startswith(f"beam-tfrecord: error: the process that was writing {output}/d-train")
     assert "died (SIGKILL); the system may have run out of memory" in line

@@ -357,8 +357,8 @@ def test_a_cancelled_job(
     service.script = (Step("RUNNING"), Step("CANCELLING", COUNTED), Step("CANCELLED"))
     assert convert(*argv, *IN_REGION) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to go on "
-        "with it"
+        f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to "
+        "continue it"
     )
 
 

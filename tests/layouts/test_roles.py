@@ -237,11 +237,11 @@ def test_manifest_and_data_set_have_the_table(capsys: pytest.CaptureFixture[str]
         ".", images("p/{cat,dog}/1.jpg") | {"p/metadata.csv": "file_name,n,m\ncat/1.jpg,2,x\n"}
     )
     data_set = beam_pipeline.convert("p", output="out", max_bad_fraction=1.0)
-    assert manifest_of("out")["roles"][1] == {
+    assert manifest_of("out")["roles"][0] == {
         "subject": "column file_name",
         "kind": "texts",
-        "distinct": 1,
-        "example": "cat/1.jpg",
+        "distinct": 0,
+        "example": "",
         "role": "key",
         "partial": False,
     }
@@ -250,8 +250,10 @@ def test_manifest_and_data_set_have_the_table(capsys: pytest.CaptureFixture[str]
         "key",
         "feature",
         "feature",
+        "labels",
         "images",
     ]
+    assert beam_pipeline.Dataset.open("out").roles == data_set.manifest.roles
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in printed[1:6]] == [
         ["path", "segment"],

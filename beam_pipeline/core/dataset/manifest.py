@@ -361,7 +361,7 @@ def build_manifest(
         **_images_entry(images.statistics, examples),
         "dead_letters": dict(sorted(tally.dead.items())),
         **({"dead_letter_parts": dead_letter_files.parts} if dead_letter_files.parts else {}),
-        **({ROLES_ENTRY: recorded_roles(recorded.roles)} if recorded.roles else {}),
+        **({ROLES_ENTRY: roles} if (roles := recorded_roles(recorded.roles)) else {}),
         **({"questions": list(plan.questions)} if plan.questions else {}),
         **({"codec": images.codecs[0]} if images.codecs else {}),
         LINES_ENTRY: crc32c_text(dead_letter_files.crc % (1 << 32)),

@@ -22,6 +22,8 @@ from beam_pipeline.core.text import printable
 KEY, CLASS, SPLIT, FEATURE, IGNORED = "key", "class", "split", "feature", "ignored"
 LABELS = "labels"
 
+_RECORDED = ("column ", "label ", "group ")
+
 _MOST_LINES = 12
 _MOST_ROWS = 100  # in a manifest
 _LONGEST = 40  # characters of an example
@@ -139,5 +141,12 @@ def table_of_roles(rows: Sequence[RoleRow]) -> Iterator[str]:
 
 
 def recorded_roles(rows: Sequence[RoleRow]) -> list[dict[str, Any]]:
-    """The table as a manifest contains it, which does not depend on the format of label files."""
-    return [asdict(row) for row in rows if row.role != LABELS][:_MOST_ROWS]
+    """The rows of a manifest: columns without their values.
+
+    Values of the first rows, and folders and files before they are listed, may be others where the same input
+    is stored in another way; manifests may not.
+    """
+    columns = [row for row in rows if row.subject.startswith(_RECORDED)]
+    return [
+        asdict(replace(row, distinct=0, example="", partial=False)) for row in columns[:_MOST_ROWS]
+    ]

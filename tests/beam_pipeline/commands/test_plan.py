@@ -148,7 +148,7 @@ def test_what_would_stop_a_conversion_stops_the_plan(
     error = capsys.readouterr().err.splitlines()[-1]
     assert planned.err.splitlines()[-1] == error
     assert "1 bad sample among 20 listed images" in error
-    assert planned.out.splitlines()[3].startswith("19 samples, ")
+    assert planned.out.splitlines()[6].startswith("19 samples, ")
 
 
 @pytest.mark.parametrize(

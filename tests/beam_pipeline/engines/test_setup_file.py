@@ -72,6 +72,6 @@ def test_workers_get_every_module(
     found = {
         path.relative_to(package.parent).as_posix(): path.read_bytes()
         for path in package.rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.is_file() and "__pycache__" not in path.parts
     }
     assert found == expected
