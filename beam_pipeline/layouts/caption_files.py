@@ -42,11 +42,10 @@ from beam_pipeline.layouts.nearby import (
     TEXTS,
     ignored_label_files,
     is_of_numbers,
-    tables_in,
-    tree,
 )
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import column_choices, table_numbering
+from beam_pipeline.layouts.table_looks import tables_in, tree
 from beam_pipeline.layouts.tree import Folder, beginning, has_folder, names_in, walk
 from beam_pipeline.storage import files
 

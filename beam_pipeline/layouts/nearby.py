@@ -18,10 +18,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.labels.cells import text_of
-from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_rows import head_rows
-from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
@@ -30,6 +26,13 @@ from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
 from beam_pipeline.layouts.registry import all_layouts, layout_named
+from beam_pipeline.layouts.table_looks import (
+    ENOUGH_NAMES,
+    MOST_FOLDERS,
+    look_at_tables,
+    tables_in,
+    tree,
+)
 from beam_pipeline.layouts.tree import IMAGE_FOLDERS, Folder, names_in
 from beam_pipeline.storage import files
 
@@ -46,10 +49,6 @@ LABEL_FOLDERS = frozenset(
 
 _LABELS_IN_NAME = re.compile("annot|label|xml")
 
-_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-_NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
-"""Names of tables that are not labels: answers to fill in, as on Kaggle, and reports of a conversion."""
-
 _LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
 _COCO = re.compile(
     rb'[\xef\xbb\xbf\s]*\{(?s:.*)"(?:images|annotations|categories)"\s*:\s*\[', re.ASCII
@@ -61,47 +60,16 @@ _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _PAIRED = frozenset(
     [
-        "A",
-        "B",
-        "rgb",
-        "color",
-        "colour",
-        "gray",
-        "depth",
-        "thermal",
-        "infrared",
-        "ir",
-        "left",
-        "right",
-        "input",
-        "target",
-        "output",
-        "photo",
-        "sketch",
-        "edges",
-        "image",
-        "images",
-        "hr",
-        "lr",
-        "high",
-        "low",
-        "before",
-        "after",
-        "clean",
-        "noisy",
-        "real",
-        "synthetic",
-        "source",
+        *("A", "B", "rgb", "color", "colour", "gray", "depth", "thermal", "infrared", "ir"),
+        *("left", "right", "input", "target", "output", "photo", "sketch", "edges"),
+        *("image", "images", "hr", "lr", "high", "low", "before", "after", "clean", "noisy"),
+        *("real", "synthetic", "source"),
     ]
 )
 """Names of folders with the parts of pairs; but for single letters, in lower case."""
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
-_MOST_FOLDERS = 50  # subfolders searched in one folder
-_FEW_FOLDERS = _LOOKED_AT = 10  # folders in a folder; text files, for one that is not empty
-_ROWS = 20  # rows of a table whose images are looked up
-_ENOUGH_NAMES = 3  # names without extension, such as numbers, that are also names of images
-_USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
+_LOOKED_AT = 10  # text files, for one that is not empty
 _EXAMPLES = 3
 _MOST_COLUMNS = 6
 
@@ -117,26 +85,9 @@ def only_folder(options: SourceOptions) -> str:
     return root if not is_remote(root) and os.path.isdir(root) else ""
 
 
-def tables_in(folder: Folder) -> list[str]:
-    """The paths of tables that may contain labels: no submission, no dead letters."""
-    paths = folder.of_kind(*_TABLES)
-    return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
-
-
-def tree(here: Folder) -> list[Folder]:
-    """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
-    below = [names_in(folder) for folder in here.folders[:_MOST_FOLDERS]]
-    lowest = [names_in(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
-    return [
-        folder
-        for folder in (here, *below, *lowest[:_MOST_FOLDERS])
-        if not any(".tfrecord" in name for name in folder.files)
-    ]
-
-
 def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
     """Returns the paths of the folders that contain images, up to some levels below a folder."""
-    below = map(names_in, here.folders[:_MOST_FOLDERS])
+    below = map(names_in, here.folders[:MOST_FOLDERS])
     return [
         folder.path
         for folder in below
@@ -161,70 +112,6 @@ def is_of_numbers(line: str) -> bool:
     """
     words = line.replace(",", " ").split()
     return 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) > len(words)
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-class TableLook(NamedTuple):
-    """The beginning of a table.
-
-    Attributes:
-      path: the file.
-      columns: its header; empty if it cannot be read as a table.
-      images: the names of images in its first rows.
-    """
-
-    path: str
-    columns: Sequence[str]
-    images: Sequence[str]
-
-    @property
-    def is_of_colours(self) -> bool:
-        """True for classes and their colours in masks, such as CamVid's `class_dict.csv`."""
-        names = {name.lower() for name in self.columns}
-        return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
-
-    def names_images_in(self, folder: str, *, by_file_name: bool = False) -> bool:
-        """True if most of the first rows name files in a folder.
-
-        Names without extension count only if there are several: a single row that begins with 1 may
-        match `1.jpg` by chance.
-
-        Args:
-          folder: the folder; names may be relative to it or to the table's.
-          by_file_name: True if names may be file names in any folder below, such as paths from another machine.
-        """
-        anywhere = [below.path for below in tree(names_in(folder))] if by_file_name else []
-        exact = without_extension = 0
-        for name in self.images:
-            base = posixpath.basename(name.replace("\\", "/"))
-            paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
-            paths += [f"{place}/{base}" for place in anywhere if base]
-            paths = [path for path in paths if path.startswith(f"{folder}/")]
-            if any(map(os.path.isfile, paths)):
-                exact += 1
-            elif any(os.path.isfile(path + ending) for path in paths for ending in _USUAL_ENDINGS):
-                without_extension += 1
-        if without_extension < _ENOUGH_NAMES:
-            without_extension = 0
-        return 2 * (exact + without_extension) > len(self.images)
-
-
-def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
-    """Reads the headers and first rows of some tables; mere lists of images come only if all are."""
-    looks = []
-    for path in paths[:_MOST_FOLDERS]:
-        looks.append(TableLook(path, (), ()))
-        head = first_line(path)
-        try:
-            if head:
-                _, (table,) = inspect_tables([head], ColumnChoices(label_needed=False))
-                names = head_rows(head, table).cells(table.key_column)[:_ROWS]
-                looks[-1] = TableLook(path, table.header, [text_of(name) for name in names])
-        except ConversionError:
-            continue
-    return [table for table in looks if len(table.columns) != 1] or looks
 
 
 # --- data sets above and below --------------------------------------------------------------------
@@ -285,7 +172,7 @@ def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternat
     """Those folders that any layout recognises but captions, tables and class folders."""
     layouts = [layout for layout in all_layouts() if layout.name not in _LAST_RESORTS]
     alternatives = []
-    for folder in folders[:_MOST_FOLDERS]:
+    for folder in folders[:MOST_FOLDERS]:
         there = replace(options, images=(typed_path(folder, options.images[0]),))
         reasons = ((layout, layout.recognise(there)) for layout in layouts)
         alternatives += [Alternative(there, layout, why) for layout, why in reasons if why][:1]
@@ -451,7 +338,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
         return
     columns = (naming or tables)[0].columns
     described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
-    meant = [table.path for table in naming] if len(paths) <= _MOST_FOLDERS and naming else paths
+    meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
     yield question(
         "tables_ignored",
         _ignored(meant, typed, f"labels{described}"),
@@ -594,14 +481,14 @@ def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
 
 def _pairs_of_folders(here: Folder, typed: str) -> Iterator[Question]:
     """A question about folders whose images have the same names, unless these are mere numbers from 0 or 1 on."""
-    folders = [names_in(path) for path in here.folders[:_MOST_FOLDERS]]
+    folders = [names_in(path) for path in here.folders[:MOST_FOLDERS]]
     stems = [frozenset(os.path.splitext(name)[0] for name in folder.images) for folder in folders]
     if here.images or not 1 < len(folders) <= _EXAMPLES or len(set(stems)) > 1:
         return
     names = [posixpath.basename(folder.path) for folder in folders]
     numbers = sorted(int(digits) for stem in stems[0] if (digits := re.sub(r"\D", "", stem)))
     counted_up = numbers == [*range(numbers[0], numbers[0] + len(stems[0]))] if numbers else False
-    if len(stems[0]) >= _ENOUGH_NAMES and not (
+    if len(stems[0]) >= ENOUGH_NAMES and not (
         counted_up and not all({name, name.lower()} & _PAIRED for name in names)
     ):
         yield question(
