@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from operator import itemgetter
@@ -160,7 +160,7 @@ class Dataset:
     path: str
     manifest: Manifest
     notes: Sequence[str] = ()
-    input_roles: Sequence[RoleRow] = ()
+    input_roles: Sequence[RoleRow] = field(default=(), compare=False)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Dataset:

@@ -131,7 +131,7 @@ def _files() -> dict[str, str]:
             if path.name == MANIFEST_NAME:
                 manifest = json.loads(data)
                 for entry in ("images", ROLES_ENTRY, CHECKSUM_ENTRY, LINES_ENTRY):
-                    del manifest[entry]
+                    manifest.pop(entry, None)
                 data = dump_json(manifest)
             digests[path.name] = hashlib.sha256(data).hexdigest()
     return digests
