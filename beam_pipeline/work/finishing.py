@@ -339,7 +339,9 @@ class DatasetFinisher:
         ]
         if named and files.exists(manifests[0]):
             versions = [files.version_of(uri) for uri in manifests]
-            if versions[0] >= versions[1]:
+            if (
+                versions[0] > versions[1]
+            ):  # in S3, times are whole seconds, and the same one is no reason
                 return
         files.write_bytes(self.pointer, f"{own}\n".encode())
         files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
