@@ -61,7 +61,7 @@ def latest_in(folder: str, *, other_than: str = "") -> str:
         uri = files.join(folder, name.removesuffix(f"/{MANIFEST_NAME}"))
         manifest = files.join(uri, MANIFEST_NAME)
         if uri != other_than and (is_remote(folder) or files.exists(manifest)):
-            versions.append((files.version_of(manifest), uri))
+            versions.append((files.changed_at(manifest), uri))
     return max(versions, default=(0, ""))[1]
 
 

@@ -140,6 +140,10 @@ class FileSystem(ABC):
         """Returns the file's `FoundFile.version`."""
         return 0
 
+    def changed_at(self, uri: str) -> int:
+        """Returns the time of the file's last change: a number that is larger for later ones. Raises OSError."""
+        return self.version_of(uri)
+
     # List.
 
     @abstractmethod

@@ -192,6 +192,13 @@ class ObstoreFiles(BucketFiles):
         with self.naming(uri, self.permissions.get, missing=False):
             return self.retried(request, uri)
 
+    def changed_at(self, uri: str) -> int:
+        """As the protocol describes; versions here are no times. In S3, times are whole seconds."""
+        store, name = self._named(uri)
+        with self.naming(uri, self.permissions.get, missing=False):
+            written = self.retried(lambda: obstore.head(store, name)["last_modified"], uri)
+        return int(written.timestamp() * 1e6)
+
     # Listing.
 
     def list_range(

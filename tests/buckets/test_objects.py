@@ -8,6 +8,7 @@ import io
 import itertools
 import os
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -237,6 +238,15 @@ def test_a_version_changes_with_the_object(cloud: Store) -> None:
     )
     cloud.touch("photos/a")
     assert files.version_of(f"{cloud.uri}/photos/a") != listed.version
+
+
+def test_the_time_of_a_change_tells_which_object_is_newer(cloud: Store) -> None:
+    """Versions do not: in S3 they are hashes."""
+    for name in "acb":
+        cloud.put(name, name.encode())
+        time.sleep(1.1)  # in S3, times are whole seconds
+    times = [files.changed_at(f"{cloud.uri}/{name}") for name in "acb"]
+    assert times == sorted(set(times))
 
 
 def test_checksums(cloud: Store) -> None:
