@@ -338,10 +338,8 @@ class DatasetFinisher:
             files.join(above, name, MANIFEST_NAME) for name in (posixpath.basename(named), own)
         ]
         if named and files.exists(manifests[0]):
-            versions = [files.version_of(uri) for uri in manifests]
-            if (
-                versions[0] > versions[1]
-            ):  # in S3, times are whole seconds, and the same one is no reason
+            times = [files.changed_at(uri) for uri in manifests]
+            if times[0] > times[1]:
                 return
         files.write_bytes(self.pointer, f"{own}\n".encode())
         files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
