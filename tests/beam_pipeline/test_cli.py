@@ -238,8 +238,8 @@ def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_pa
     assert done.stderr == "10 images listed\n10 samples, 6.3 kB to write\n"
     layout, segment, pictures, wrote = done.stdout.splitlines()[:4]
     assert layout == "Layout class_folders: no --labels and no other layout's files"
-    assert segment == "  path segment 1  2 folders, such as 'a'     class"
-    assert pictures == "  .jpg files      10 files, such as '0.jpg'  images"
+    assert segment == "  path segment 1  class   2 folders, such as 'a'"
+    assert pictures == "  .jpg files      images  10 files, such as '0.jpg'"
     assert wrote.startswith("Wrote 10 examples, ")
 
 

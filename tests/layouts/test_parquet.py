@@ -314,7 +314,7 @@ def test_images_alone(working_folder: Path) -> None:
     source, why = open_source("auto", SourceOptions(("x.parquet",)))
     assert [*understanding(source, why)][:2] == [
         "Layout parquet: x.parquet holds images in its column image",
-        "  .parquet files  1 file, such as 'x.parquet'  images and labels",
+        "  .parquet files  images and labels  1 file, such as 'x.parquet'",
     ]
     assert source.columns == ()
     assert "there is no column besides the images, so there is no label" in source.notes

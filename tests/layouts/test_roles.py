@@ -46,8 +46,8 @@ def test_the_layout_comes_first_then_the_table_then_notes() -> None:
     source, why = open_source("auto", SourceOptions(("p",)))
     assert [*understanding(source, why)] == [
         "Layout class_folders: no --labels and no other layout's files",
-        "  path segment 1  1 folder, such as 'cat'  class",
-        "  .jpg files      1 file, such as '1.jpg'  images",
+        "  path segment 1  class   1 folder, such as 'cat'",
+        "  .jpg files      images  1 file, such as '1.jpg'",
     ]
     assert next(understanding(source, "")) == "Layout class_folders: as --layout says"
 
@@ -282,8 +282,8 @@ def test_show_roles_prints_the_table_and_stops(command: str) -> None:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
         "Layout class_folders: no --labels and no other layout's files",
-        "  path segment 1  2 folders, such as 'cat'  class",
-        "  .jpg files      4 files, such as '1.jpg'  images",
+        "  path segment 1  class   2 folders, such as 'cat'",
+        "  .jpg files      images  4 files, such as '1.jpg'",
     ]
     assert [*Path().iterdir()] == [Path("p")]
     assert main([command, "--images", "nowhere", "--show_roles"]) == 2

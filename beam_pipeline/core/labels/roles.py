@@ -130,10 +130,10 @@ def table_of_roles(rows: Sequence[RoleRow]) -> Iterator[str]:
     listed, rest = by_weight[:_MOST_LINES], by_weight[_MOST_LINES:]
     if rest:
         listed, rest = by_weight[: _MOST_LINES - 1], by_weight[_MOST_LINES - 1 :]
-    cells = [(row.subject, row.values, row.role) for row in rows if row in listed]
+    cells = [(row.subject, row.role, row.values) for row in rows if row in listed]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for subject, values, role in cells:
-        yield f"  {subject:{widths[0]}}  {values:{widths[1]}}  {role}"
+    for subject, role, values in cells:  # the longest last, which may continue in another line
+        yield f"  {subject:{widths[0]}}  {role:{widths[1]}}  {values}".rstrip()
     if rest:
         roles = Counter(row.role for row in rest)
         counts = ", ".join(f"{count} {role}" for role, count in roles.items())

@@ -40,8 +40,8 @@ def test_it_says_what_convert_then_writes(
     lines = printed.splitlines()
     assert lines[:3] == [
         "Layout table: as --layout says",
-        "  column filename  20 texts, such as '0.jpg'                                       key",
-        "  column label     2 texts, such as 'cat'                                          class",
+        "  column filename  key      20 texts, such as '0.jpg'",
+        "  column label     class    2 texts, such as 'cat'",
     ]
     lines = lines[6:]
     assert lines[0].startswith("19 samples, ")
