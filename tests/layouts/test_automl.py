@@ -83,7 +83,7 @@ def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture
         f"Layout automl: no header in {automl}/flowers.csv, its first line is a set and an image, as "
         "AutoML has it"
     )
-    assert " ".join(lines[2].split()) == "label label texts class"
+    assert " ".join(lines[2].split()) == "label label class texts"
     assert (
         f"Note: rows name images in {BUCKET}/flowers/; taken are their copies of the same path in "
         "--images"

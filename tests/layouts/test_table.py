@@ -410,7 +410,7 @@ def test_lists_say_the_split_and_folders_the_class(
     }
     assert reasons_of("out") == {"c/d/6.jpg": "unlabelled"}
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    roles = [line[-5:] for line in printed if line[:2] == ["path", "segment"]]
+    roles = [line[3:8] for line in printed if line[:2] == ["path", "segment"]]
     assert roles == [["class,", "part", str(number), "of", "2"] for number in (1, 2)]
 
 
