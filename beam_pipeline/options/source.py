@@ -112,8 +112,8 @@ class LabelOptions(OptionGroup):
         {},
         metavar="name:int,score:float",
         parse=parse_columns,
-        help="types of label columns: int, float, str, point for columns such as nose_x and nose_y, or skip "
-        "to leave a column out (default: inferred from the values)",
+        help="types of label columns: int, float, str, point for columns such as nose_x and nose_y, json to "
+        "keep JSON as text, or skip to leave a column out (default: inferred from the values)",
     )
     list_column: Mapping[str, str] = option(
         {},

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.conformance import classes, golden, nearby, pages, questions
+from tests.conformance import classes, golden, nearby, pages, questions, samples
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -25,6 +25,7 @@ GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "nearby": nearby.ROWS,
     "pages": pages.ROWS,
     "questions": questions.ROWS,
+    "samples": samples.ROWS,
 }
 
 

@@ -35,6 +35,7 @@ from beam_pipeline.core.images.masks import (
     segmentation_png,
 )
 from beam_pipeline.core.images.preparation import decode_fully, read_header
+from beam_pipeline.core.labels.cells import BadCellError, json_text
 from beam_pipeline.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.core.labels.name_pattern import name_pattern
 from beam_pipeline.core.labels.sample_filters import parse_class_list, parse_class_manifest
@@ -258,6 +259,12 @@ def _index(data: bytes) -> None:
 
 _CSV = 'filename,label,score,xmin\n"a ""b"".jpg",cat,0.5,1\nb.jpg,\u732b,"1,5",2\n\nc.jpg,dog,-3,\n'
 _JSONL = '{"file_name": "a.jpg", "label": 1, "boxes": [[1, 2, 3, 4]]}\n{"file_name": "\\ud83d"}\n'
+
+
+def _json_cell(data: bytes) -> None:
+    """Its text is JSON in UTF-8, which stays as it is when it is read again."""
+    text = json_text(data.decode("utf-8", "surrogateescape"))
+    assert text is None or json_text(text.encode().decode()) == text
 
 
 def _table(name: str) -> Callable[[bytes], None]:
@@ -600,6 +607,12 @@ TARGETS: dict[str, Target] = {
     ),
     "JSON Lines": Target(
         _table("t.jsonl"), [_JSONL.encode()], words=(b"[" * 3000, b"null", b"\\u")
+    ),
+    "JSON in a cell": Target(
+        _json_cell,
+        [b' [{"from": "human", "value": "<image> \xc3\xa9"}, 1.5e3]', b"{}", b"NaN"],
+        (BadCellError,),
+        words=(b"[" * 3000, b"null", b"\\ud83d", b"e999"),
     ),
     "array of JSON": Target(
         _table("t.json"),

@@ -58,6 +58,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("\\'\"abfnrtvxuUN01234567\n")
 _NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
 _MISSING = frozenset(["None", "null"])
+_MAYBE_INFINITE = re.compile(r'"-?\d[-+.\deE]{2,}"')
 
 
 _Value = TypeVar("_Value")
@@ -185,6 +186,9 @@ def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
     Raises:
       BadCellError: it is not a value of the column.
     """
+    if column.kind is ColumnKind.JSON:
+        text = json_text(value)
+        return text if not column.repeated else () if text is None else (text,)
     if column.repeated:
         return _parse_list(value, column, separator)
     try:
@@ -280,6 +284,15 @@ def is_nested(value: Any) -> bool:
     return isinstance(value, (list, dict))
 
 
+def are_nested(cells: Sequence[Any]) -> bool:
+    """True if most cells are objects of JSON, or lists of lists or objects, which no list feature can hold."""
+    nested = sum(
+        isinstance(cell, dict) or (isinstance(cell, list) and any(map(is_nested, cell)))
+        for cell in cells
+    )
+    return nested > 0 and nested > MOST * sum(cell != [] and not is_empty(cell) for cell in cells)
+
+
 def _parse_scalar(value: Any, column: Column) -> LabelValue:
     if isinstance(value, str) and column.kind in _TEXTS:  # as most cells are
         text = value.strip()
@@ -293,6 +306,52 @@ def _parse_scalar(value: Any, column: Column) -> LabelValue:
     if not text or (column.kind is not ColumnKind.BYTES and text.lower() in _NO_VALUE):
         return None
     return parse_value(value, column.kind)
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+class InfiniteNumber(str):
+    """A number of JSON that no float can hold, as written."""
+
+
+def json_float(text: str) -> float | str:
+    """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
+    number = float(text)
+    return InfiniteNumber(text) if math.isinf(number) else number
+
+
+def json_text(value: Any) -> str | None:
+    """Returns a cell as JSON: without spaces, in UTF-8, keys in their order; None for an empty one.
+
+    Args:
+      value: a value of JSON, or its text.
+
+    Raises:
+      BadCellError: it is not JSON, or contains what JSON cannot.
+    """
+    parsed = value
+    try:
+        if isinstance(value, str):
+            parsed = None if is_empty(value) else json.loads(value, parse_float=json_float)
+        if parsed is None:
+            return None
+        text = json.dumps(parsed, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        if not is_utf8(text):
+            raise ValueError("it escapes half a character")
+        if _MAYBE_INFINITE.search(text) and _has_infinite(parsed):
+            raise ValueError("a number is too large")
+    except (ValueError, RecursionError) as error:
+        raise BadCellError(f"{excerpt(value)} is not JSON: {error}") from error
+    return text
+
+
+def _has_infinite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_infinite, value.values()))
+    return isinstance(value, InfiniteNumber) or (
+        isinstance(value, list) and any(map(_has_infinite, value))
+    )
 
 
 def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
@@ -345,7 +404,7 @@ def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellEr
     ):
         hint = " that a float32 holds"
     if is_nested(value) and column.feature.startswith(_FURTHER):
-        hint = f"; --columns {column.name}:skip leaves the column out"
+        hint = f"; --columns {column.name}:json keeps such values as text, {column.name}:skip leaves them out"
     return BadCellError(f"{item}{excerpt(value)} is not {_EXPECTED[column.kind]}{hint}")
 
 

@@ -33,6 +33,7 @@ _KINDS = {
     ColumnKind.INT64: "integers",
     ColumnKind.FLOAT: "numbers",
     ColumnKind.BYTES: "texts",
+    ColumnKind.JSON: "texts of JSON",
     ColumnKind.BOX: "boxes",
     ColumnKind.POINT: "points",
     ColumnKind.MASK: "masks",

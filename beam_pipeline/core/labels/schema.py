@@ -15,6 +15,7 @@ class ColumnKind(str, enum.Enum):
     INT64 = "int64"
     FLOAT = "float"
     BYTES = "bytes"
+    JSON = "json"
     BOX = "box"
     POINT = "point"
     MASK = "mask"
@@ -90,6 +91,7 @@ _WRITTEN = {
     ColumnKind.INT64: (WrittenAs("", "int64"),),
     ColumnKind.FLOAT: (WrittenAs("", "float"),),
     ColumnKind.BYTES: (WrittenAs("", "bytes"),),
+    ColumnKind.JSON: (WrittenAs("", "bytes"),),
     ColumnKind.BOX: tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES),
     ColumnKind.POINT: (WrittenAs("/x", "float"), WrittenAs("/y", "float")),
     ColumnKind.MASK: (WrittenAs("", "bytes"),),
@@ -117,12 +119,14 @@ KIND_NAMES = {
     "str": ColumnKind.BYTES,
     "string": ColumnKind.BYTES,
     "bytes": ColumnKind.BYTES,
+    "json": ColumnKind.JSON,
     "point": ColumnKind.POINT,
 }
 """Type names of --columns; a point describes two columns, see `points`."""
 
 SKIP_KIND = "skip"
 POINT_KIND = "point"
+JSON_KIND = "json"
 
 
 NO_LABEL_COLUMN = "none"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
-from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty, is_number
+from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty, is_number, json_float
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import (
     LISTS,
@@ -367,12 +366,6 @@ def _json_problem(fields: Any, record: str, encoding: str) -> str:
         if problem:
             return problem
     return "" if isinstance(fields, dict) else f"expected a JSON object, found {excerpt(fields)}"
-
-
-def json_float(text: str) -> float | str:
-    """Parses a number of JSON; one that would be infinite stays a text, a fault of its cell."""
-    number = float(text)
-    return text if math.isinf(number) else number
 
 
 # --- Parquet ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from beam_pipeline.core.labels.box_columns import (
 from beam_pipeline.core.labels.cells import (
     MOST,
     NEARLY_ALL,
+    are_nested,
     by_text,
     infer_kind,
     is_empty,
@@ -54,6 +55,7 @@ from beam_pipeline.core.labels.roles import (
     role_of,
 )
 from beam_pipeline.core.labels.schema import (
+    JSON_KIND,
     KIND_NAMES,
     NO_LABEL_COLUMN,
     POINT_KIND,
@@ -80,6 +82,7 @@ from beam_pipeline.core.labels.table_rows import (
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
     choice_problems,
+    nested_question,
     only_class_question,
     partition_questions,
     single_column,
@@ -201,7 +204,9 @@ class _Inspection:
         self._rows = TableRows.together(files) if len(files) > 1 else files[0]
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
-        self._choices = choices
+        self._nested = self._undeclared_objects(choices)
+        kinds = {**dict.fromkeys(self._nested, JSON_KIND), **choices.kinds}
+        self._choices = choices = replace(choices, kinds=kinds)
         self._chosen = {**choices.kinds, **choices.separators}
         self._key_of_file = [table.key_column for table in tables]
         self._keys = set(self._key_of_file)
@@ -260,6 +265,7 @@ class _Inspection:
             notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
             questions=(
                 *filter(None, [leading.question]),
+                *self._nested_questions(label),
                 *self._label_questions(label),
                 *width_questions(len(further), self._where),
             ),
@@ -288,6 +294,24 @@ class _Inspection:
             return None
         return inspect_objects(OBJECTS_COLUMN, cells, self._choices.kinds_by_name)
 
+    def _undeclared_objects(self, choices: ColumnChoices) -> tuple[str, ...]:
+        """The columns of nested values that the user said nothing of."""
+        declared = {*choices.kinds, *choices.separators, choices.label, choices.group}
+        return tuple(
+            name
+            for name, cells in self._values.items()
+            if name not in declared
+            and are_nested(cells)
+            and not (name == OBJECTS_COLUMN and has_objects(cells))
+        )
+
+    def _nested_questions(self, label: str) -> Iterator[Question]:
+        """Asks about columns of nested values, and with them about the label if there is none."""
+        if self._nested:
+            label = label or self._choices.label
+            unlabelled = self._choices.label_needed and not label
+            yield nested_question(self._nested, self._where, needs_label=unlabelled)
+
     def _further(self, names: Sequence[str], label: str, listed: Sequence[str]) -> list[Column]:
         """The columns besides the leading ones, the label first and points last."""
         columns = [
@@ -310,10 +334,10 @@ class _Inspection:
         """A column of the kind that the user gave, or else that its values look like."""
         values = self._values[name]
         separator = self._choices.separators.get(name, "")
-        repeated = bool(separator) or list in set(map(type, values))
+        chosen = self._choices.kinds.get(name)
+        repeated = bool(separator) or (chosen != JSON_KIND and list in set(map(type, values)))
         if repeated:
             values = list(sample_items(values, separator))
-        chosen = self._choices.kinds.get(name)
         share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
         kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
         column = further_column(name, kind)
@@ -367,7 +391,11 @@ class _Inspection:
         if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
             return ""
         skipped = {name for name, kind in choices.kinds.items() if kind == SKIP_KIND}
-        label = choices.label or _usual_label(names)
+        structured = {name for name, kind in choices.kinds.items() if kind == JSON_KIND}
+        plain = [name for name in names if name not in structured]
+        label = choices.label or _usual_label(plain)
+        if not label and (self._nested or (structured and not plain)):
+            return ""
         if label in skipped:
             raise LabelTableError(
                 f"{where}: the label column {label!r} cannot be skipped (--columns); say "

@@ -10,7 +10,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_empty, text_of
-from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, POINT_KIND, ColumnChoices
+from beam_pipeline.core.labels.schema import JSON_KIND, NO_LABEL_COLUMN, POINT_KIND, ColumnChoices
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated, excerpt
@@ -71,6 +71,12 @@ def choice_problems(
             f"--list_column {in_rows[0]} says that an image has several rows, with a value each, so the cells "
             f"of {in_cells[0]!r} cannot hold several"
         )
+    for name in [name for name, kind in choices.kinds.items() if kind == JSON_KIND]:
+        if name in choices.separators:
+            yield f"the column {name!r} is text of JSON (--columns), so it is not split (--list_column)"
+        if name in (choices.label, *keys):
+            role = "names the image" if name in keys else "is the label"
+            yield f"the column {name!r} {role}, so it cannot be JSON (--columns)"
     for name in choices.separators.keys() & keys:
         yield f"the column {name!r} names the image, so it holds no list (--list_column)"
 
@@ -154,9 +160,23 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
         )
 
 
+def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Question:
+    """Asks whether columns of objects are kept as text; `needs_label` if no column is the label."""
+    label = {"label_column": NO_LABEL_COLUMN} if needs_label else {}
+    other = "If another column is the label: --label_column NAME. " if needs_label else ""
+    return Question(
+        "nested",
+        f"{where}: cells of {enumerated(names, _SHOWN_NAMES)} hold objects or lists of lists, which become no "
+        "features of their own.",
+        f"{other}--columns {shlex.quote(f'{names[0]}:skip')} leaves a column out. To keep them as text of JSON:",
+        {"columns": dict.fromkeys(names, JSON_KIND), **label},
+    )
+
+
 def _no_objects(names: Sequence[str]) -> str:
     return (
-        f"Cells of {enumerated(names, _SHOWN_NAMES)} hold objects, which are not looked into. Write a "
+        f"Cells of {enumerated(names, _SHOWN_NAMES)} hold objects, which are not looked into. To keep them as "
+        f"text: --columns {shlex.quote(f'{names[0]}:json')} --label_column none. Otherwise write a "
         "table with a row for each image, such as filename,label, or for each object, such as "
         "filename,label,xmin,ymin,xmax,ymax"
     )

@@ -123,6 +123,7 @@ _PLAIN = {
     ColumnKind.INT64: "",
     ColumnKind.FLOAT: "",
     ColumnKind.BYTES: "",
+    ColumnKind.JSON: "",
 }
 """Kinds of columns that are shown as text -> the end of the feature's key."""
 

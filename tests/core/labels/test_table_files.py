@@ -436,25 +436,26 @@ def test_json_lines_are_rows() -> None:
 def test_a_nested_value_is_a_bad_value() -> None:
     """A list of lists and an object are no feature; the row says so, and how to leave it out."""
     content = json_lines(
-        {"file_name": "a.jpg", "label": "cat", "boxes": None, "camera": "x"},
+        {"file_name": "a.jpg", "label": "cat", "boxes": ["v"], "camera": "x"},
         {"file_name": "b.jpg", "label": "cat", "boxes": [[1, 2, 3, 4]], "camera": "y"},
-        {"file_name": "c.jpg", "label": {"name": "cat"}, "boxes": [], "camera": "z"},
+        {"file_name": "c.jpg", "label": {"name": "cat"}, "boxes": ["w"], "camera": "z"},
         {"file_name": "d.jpg", "label": "cat", "boxes": {}, "camera": {"iso": 100}},
     )
     rows = [row for row in read(content, "l.jsonl") if isinstance(row, LabelRow)]
     assert [(row.name, row.values, row.problem) for row in rows] == [
-        ("a.jpg", ("cat", (), "x"), ""),
+        ("a.jpg", ("cat", ("v",), "x"), ""),
         (
             "b.jpg",
             ("cat", None, "y"),
-            "column 'boxes': the item [1, 2, 3, 4] is not one text; --columns boxes:skip leaves the "
-            "column out",
+            "column 'boxes': the item [1, 2, 3, 4] is not one text; --columns boxes:json keeps such values "
+            "as text, boxes:skip leaves them out",
         ),
-        ("c.jpg", (None, (), "z"), "column 'label': {'name': 'cat'} is not a class name"),
+        ("c.jpg", (None, ("w",), "z"), "column 'label': {'name': 'cat'} is not a class name"),
         (
             "d.jpg",
             ("cat", None, None),
-            "column 'boxes': the item {} is not one text; --columns boxes:skip leaves the column out",
+            "column 'boxes': the item {} is not one text; --columns boxes:json keeps such values as text, "
+            "boxes:skip leaves them out",
         ),
     ]
 

@@ -65,15 +65,15 @@ BOXES = (
         ({"a": ["0", "1", "-1"], "b": ["", ""]}, f"a, b is the label? {SAY}"),
         (
             {"size": ["1"], "shape": ['{"name": "rect"}']},
-            "size, shape is the label? Cells of shape hold objects, which are not looked into. Write a "
-            "table with a row for each image, such as filename,label, or for each object, such as "
+            "size, shape is the label? Cells of shape hold objects, which are not looked into. To keep "
+            "them as text: --columns shape:json --label_column none. Otherwise write a table with a row for each image, such as filename,label, or for each object, such as "
             "filename,label,xmin,ymin,xmax,ymax. To take the label from another: --label_column NAME "
             "--columns shape:skip",
         ),
         (
             {"boxes": [{"x": 1}], "more": [[{"x": 1}]]},
-            "boxes, more is the label? Cells of boxes, more hold objects, which are not looked into. Write "
-            "a table with a row for each image, such as filename,label, or for each object, such as "
+            "boxes, more is the label? Cells of boxes, more hold objects, which are not looked into. To "
+            "keep them as text: --columns boxes:json --label_column none. Otherwise write a table with a row for each image, such as filename,label, or for each object, such as "
             "filename,label,xmin,ymin,xmax,ymax",
         ),
     ],
@@ -106,15 +106,6 @@ def test_a_single_column_is_shown() -> None:
     ("name", "content", "message"),
     [
         (
-            "bdd.jsonl",
-            '{"name": "a.jpg", "labels": [{"category": "car", "box2d": {"x1": 1}}]}\n'
-            '{"name": "b.jpg", "labels": []}\n',
-            "the column 'labels' cannot be the label. Cells of labels hold objects, which are not looked "
-            "into. Write a table with a row for each image, such as filename,label, or for each object, "
-            "such as filename,label,xmin,ymin,xmax,ymax. To take the label from another column: "
-            "--label_column NAME",
-        ),
-        (
             "ships.csv",
             "ImageId,EncodedPixels\na.jpg,\nb.jpg,264661 17 265429 33\n",
             "the column 'EncodedPixels' cannot be the label. It seems to hold masks as run lengths, which "
@@ -123,7 +114,7 @@ def test_a_single_column_is_shown() -> None:
         ),
     ],
 )
-def test_objects_and_run_lengths_are_no_labels(name: str, content: str, message: str) -> None:
+def test_run_lengths_are_no_labels(name: str, content: str, message: str) -> None:
     """Unless --label_column says that they are."""
     with pytest.raises(LabelTableError) as caught:
         inspect(content, name)
