@@ -190,7 +190,7 @@ def as_in_a_script() -> _Undo:
     """Lets Beam take a notebook for a script.
 
     In IPython, Beam imports its interactive runner for every transform that is applied, to label it with
-    the cell. The import fails without pandas and with pandas 3, and a conversion has no use for it.
+    the cell. The import fails without pandas and with pandas 3, and a conversion does not use it.
     """
     modules = [importlib.import_module(name) for name in _ASK_FOR_IPYTHON]
     return _all(*(_set(module, is_in_ipython=bool) for module in modules))

@@ -97,7 +97,7 @@ class ConvertConfig:
         """The rule that gives samples their splits.
 
         Raises:
-          UsageError: the samples have no such groups, or no classes to divide.
+          UsageError: the samples lack such groups, or classes to divide.
         """
         splits, columns = self.options.splits, self.source.columns
         if splits.stratify:
@@ -116,7 +116,7 @@ class ConvertConfig:
             raise UsageError("--images names nothing to convert")
         if self.inventory and not self.source.roots:
             raise UsageError(
-                f"--inventory means nothing for the layout {self.source.layout}: its images lie in "
+                f"--inventory means nothing for the layout {self.source.layout}: its images are in "
                 "a few files, which are not listed; leave it out"
             )
         if self.inventory and any(root.archive for root in self.source.roots):
@@ -167,7 +167,7 @@ class ConvertConfig:
             raise UsageError(
                 f"{culprit} is too long for names of files such as {shards[0]}, of which a disk takes "
                 f"{_MOST_OF_A_NAME} bytes, {TEMPORARY_SUFFIX_BYTES} for the time of writing included; "
-                f"say --name with {counted(fits, 'byte')} or fewer"
+                f"give --name with {counted(fits, 'byte')} or fewer"
             )
 
     @property
@@ -260,7 +260,7 @@ class ConvertConfig:
     def digest_source(self, *, writes: bool) -> DigestSource | None:
         """Where digests come from before shards are planned; None if no duplicates are looked for.
 
-        They are if an option says so, and by a plan where the listing tells.
+        They are if an option asks for it, and by a plan where the listing tells.
 
         Args:
           writes: whether shards will be written.

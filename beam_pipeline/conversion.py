@@ -67,7 +67,7 @@ def convert(
     Raises:
       UsageError: an argument cannot be used, or a guess about the labels is not safe (`yes=True` accepts
         it).
-      ConversionError: there is no complete data set; the message tells why.
+      ConversionError: the data set is incomplete; the message has the reason.
     """
     with speaking_of_arguments(), contextlib.ExitStack() as stack:
         typed = {**options, "images": paths("images", images), "output": os.fspath(output)}
@@ -237,7 +237,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "isoformat"):
         return value.isoformat()
     raise UsageError(
-        f"labels holds {_described(value)}, expected texts, numbers, booleans, dates or lists of them"
+        f"labels contains {_described(value)}, expected texts, numbers, booleans, dates or lists of them"
     )
 
 

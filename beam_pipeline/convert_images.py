@@ -57,9 +57,7 @@ class ConvertImages(beam.PTransform):
         super().__init__()
         launcher = next((name for name in _OF_A_LAUNCHER if name in options), None)
         if launcher:
-            raise UsageError(
-                f"ConvertImages has no argument {launcher!r}: it is of the command alone"
-            )
+            raise UsageError(f"ConvertImages has no argument {launcher!r}: only the command has it")
         given = {**options, "images": paths("images", images), "output": os.fspath(output)}
         if labels is not None:
             given["labels"] = paths("labels", labels)

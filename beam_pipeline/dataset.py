@@ -36,7 +36,7 @@ Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def class_names(folder: Folders) -> dict[int, str]:
-    """The name of each class by its id, in order of id; empty if the data set has no classes.
+    """The name of each class by its id, in order of id; empty if the data set lacks classes.
 
     Args:
       folder: the output folder of a conversion, or its URI; or several.
@@ -57,7 +57,7 @@ def open_to_read(folder: Folders, weights: Sequence[int] | None = None) -> Datas
 
     Raises:
       ConversionError: a folder does not contain a complete data set.
-      UsageError: there is no folder, several differ in features, classes or format, or weights do not fit.
+      UsageError: the folder is missing, several differ in features, classes or format, or weights do not fit.
     """
     if isinstance(folder, str | os.PathLike):
         if weights is not None:
@@ -182,7 +182,7 @@ class Dataset:
 
     @property
     def classes(self) -> dict[int, str]:
-        """Id -> name of each class, in order of id; empty if there are no classes."""
+        """Id -> name of each class, in order of id; empty without classes."""
         return {entry.id: entry.name for entry in self.manifest.classes}
 
     @property
@@ -215,7 +215,7 @@ class Dataset:
         return self.manifest.bare_pixels
 
     def key_of(self, standard: str) -> str | None:
-        """The key that a standard feature was written under; None if there is no such feature."""
+        """The key that a standard feature was written under; None without such a feature."""
         key = written_key(standard, self.manifest.renames)
         return key if key in self.features else None
 

@@ -123,7 +123,7 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
     """The source with what images without a label row represent.
 
     Raises:
-      UsageError: they are to have no objects, but labels are none of objects.
+      UsageError: they are to be without objects, but labels are not of objects.
     """
     labels, columns = source.labels, source.columns
     if choice == "auto":
@@ -159,7 +159,7 @@ def _unlabelled(source: Source) -> KeepUnlabelled:
     """
     if isinstance(source.labels, ContainerLabels):
         raise UsageError(
-            f"--unlabelled keep means nothing for the layout {source.layout}: its images lie in the "
+            f"--unlabelled keep means nothing for the layout {source.layout}: its images are in the "
             "same files as their labels; leave it out"
         )
     return KeepUnlabelled.of(source.columns)
@@ -259,7 +259,7 @@ def _with_known_classes(
     """The source with the ids that --classes gives its classes.
 
     Raises:
-      UsageError: the file cannot be used, or there are no classes.
+      UsageError: the file cannot be used, or lacks classes.
     """
     typed = options.labels.classes
     if not typed:
@@ -311,7 +311,7 @@ def read_classes(
     if data is not None:
         if base is not None:
             raise UsageError(
-                f"--label_base means nothing with --classes {path}: {manifest} says the ids"
+                f"--label_base means nothing with --classes {path}: {manifest} has the ids"
             )
         classes = parse_class_manifest(data, manifest)
         return classes, _classes_note(manifest, classes)
@@ -344,7 +344,9 @@ def _label_bytes(labels: Labels) -> int | None:
     try:
         return sum(max(0, files.size_of(uri)) for uri in labels.files)
     except (OSError, ConversionError):
-        return None  # metadata may be forbidden where reading is allowed; if not, the job says so
+        return (
+            None  # metadata may be forbidden where reading is allowed; if not, the job reports it
+        )
 
 
 def _inventory_groups(inventory: Sequence[str]) -> int:
@@ -417,7 +419,7 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
         if key in renames and key not in renames.values():
             content = "image" if key == ENCODED_KEY else "label"
             raise UsageError(
-                f"--features {key}={wanted[key]}: the {content} would have no place left; "
+                f"--features {key}={wanted[key]}: the {content} would be left out; "
                 f"give it another key as well, such as my/{content}={key}"
             )
     twice = [key for key in renames.values() if list(renames.values()).count(key) > 1]

@@ -87,7 +87,7 @@ class Run:
         """Converts as a separate program: shows progress, ends on Ctrl-C, prints a summary.
 
         Raises:
-          ConversionError: there is no complete data set, and why.
+          ConversionError: the data set is incomplete; the message has the reason.
         """
         started = time.monotonic()
         self.engine.prepare(self.config)
@@ -108,7 +108,7 @@ class Run:
           progress: whether progress is shown.
 
         Raises:
-          ConversionError: there is no complete data set, and why.
+          ConversionError: the data set is incomplete; the message has the reason.
         """
         self.engine.prepare(self.config)
         with claimed(self.config.output, make=True):
@@ -120,7 +120,7 @@ class Run:
         """Converts into an output folder that is claimed and prepared.
 
         Raises:
-          ConversionError: there is no complete data set, and why.
+          ConversionError: the data set is incomplete; the message has the reason.
         """
         config, shard_plan = self.config, None
         job = new_job()
@@ -182,7 +182,9 @@ class Run:
         """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
         manifest = files.join(self.config.output, MANIFEST_NAME)
         if self.engine.ends_on_interrupt and not is_remote(manifest) and files.exists(manifest):
-            return f"interrupted at the very end: {self.config.output} holds the complete data set"
+            return (
+                f"interrupted at the very end: {self.config.output} contains the complete data set"
+            )
         resumable = not self._records and self.engine.ends_on_interrupt
         return self.engine.interrupt() + (
             ". The same command with --resume continues" if resumable else ""
@@ -231,7 +233,7 @@ class Run:
             raise
         except OSError as error:
             raise OutputError(
-                f"{folder} holds a complete data set, which cannot be read to sum it up: "
+                f"{folder} contains a complete data set, which cannot be read to sum it up: "
                 f"{error.strerror or error}; `beam-tfrecord verify` checks it"
             ) from error
 

@@ -154,7 +154,7 @@ def _temp_location(engine: Engine) -> str:
     """The folder that Beam's options name for temporary files; empty if they name none.
 
     Raises:
-      UsageError: the engine's workers have no folder in common with this machine.
+      UsageError: the engine's workers lack a folder in common with this machine.
     """
     folder: str = engine.options.view_as(GoogleCloudOptions).temp_location or ""
     if engine.name == "DataflowRunner" and not folder:
@@ -282,7 +282,7 @@ def _estimate_lines(estimated: Estimate, machines: Machines) -> Iterator[str]:
     yield f"  cost: {estimated.dollars:.2f} USD; {estimated.records_dollars:.2f} with --shuffle=records"
     if estimated.idle_workers:
         yield (
-            f"  note: {estimated.idle_workers} of the workers would have no shard to write; "
+            f"  note: {estimated.idle_workers} of the workers would be without a shard to write; "
             "--num_shards makes more"
         )
 

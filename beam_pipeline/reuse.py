@@ -36,7 +36,10 @@ def with_reuse(config: ConvertConfig) -> tuple[ConvertConfig, str]:
         except OSError as error:
             raise ConversionError(f"--reuse {typed}: {error.strerror or error}") from error
         if not folder:
-            return config, f"{above} holds no complete data set yet, so every shard is written"
+            return (
+                config,
+                f"{above} does not contain a complete data set yet, so every shard is written",
+            )
     else:
         folder = files.canonical(typed)
     if folder == config.output:
@@ -72,7 +75,7 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
         raise UsageError(f"--reuse {folder}: {error}") from error
     if run is None or not run.complete:
         raise UsageError(
-            f"--reuse {folder}: there is no {MANIFEST_NAME}, so the folder holds no complete data set"
+            f"--reuse {folder}: there is no {MANIFEST_NAME}, so the folder does not contain a complete data set"
         )
     _check_options(folder, run, config)
     _check_receipts(folder, run)
@@ -86,7 +89,7 @@ def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
         for recorded in (run.run, config.run)
     )
     changed = [text.removeprefix("options.") for text in option_differences(then, now)]
-    # Another layout, say, has other columns and so other features: the layout is enough to say.
+    # Another layout has other columns and so other features: naming the layout is enough.
     changed = [text for text in changed if not text.startswith(_OF_OTHERS)] or changed
     if changed:
         raise UsageError(
@@ -106,6 +109,6 @@ def _check_receipts(folder: str, run: EarlierRun) -> None:
     missing = [name for name in names if name not in there]
     if missing:
         raise UsageError(
-            f"--reuse {folder}: {len(missing)} of {len(names)} shards have no receipt (the first is "
+            f"--reuse {folder}: {len(missing)} of {len(names)} shards lack a receipt (the first is "
             f"{missing[0]}), so it cannot be told what they were made of; leave --reuse out"
         )

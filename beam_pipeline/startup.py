@@ -278,7 +278,7 @@ def _without_clients() -> Iterator[None]:
     if "apache_beam" in sys.modules or _WHOLE_IMPORT in os.environ:
         yield
         return
-    hidden: dict[str, Any] = dict.fromkeys(_NOT_NEEDED)  # None: there is no such module
+    hidden: dict[str, Any] = dict.fromkeys(_NOT_NEEDED)  # None: the module does not exist
     hidden.update((name, _CalledLater(name)) for name in _CALLED_LATER)
     hidden = {name: module for name, module in hidden.items() if name not in sys.modules}
     sys.modules.update(hidden)

@@ -165,7 +165,7 @@ def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
         if has_places:
             yield (
                 "  warning: boxes, points and masks on such images are in the wrong place if they were "
-                "drawn on the images as viewers show them, unless the size in the labels says so; "
+                "drawn on the images as viewers show them, unless the size in the labels tells; "
                 "--orientation apply takes them as drawn there"
             )
     if outside := events.get(Event.OBJECTS_OUTSIDE.value):

@@ -51,7 +51,7 @@ def _sizes(samples: SampleBatch) -> Sizes:
 
 @dataclass(frozen=True)
 class _TakingDigests:
-    """Samples that have no copy; tagged, the others with their digests."""
+    """Samples without copies; tagged, the others with their digests."""
 
     source: DigestSource
 

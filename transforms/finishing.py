@@ -160,7 +160,7 @@ class FinishDataset(beam.PTransform):
     def _in_parts(
         self, plan: beam.PCollection[Plan], given: Mapping[str, beam.PCollection]
     ) -> tuple[beam.PCollection[Plan], dict[str, Any]]:
-        """The plan, and the reports of which no worker has to hold more than some parts."""
+        """The plan, and the reports; a worker needs memory for a few parts only."""
         summed = sum_totals({k: given[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in given})
         totals = AsSingleton(summed, default_value=Totals())
         shards = self.shards | "WithoutTotals" >> beam.Map(without_totals).with_output_types(

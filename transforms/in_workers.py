@@ -133,7 +133,7 @@ def count(name: str, amount: int) -> None:
 class InWorkers(beam.DoFn):
     """Runs the tasks that the work on each element makes, and yields the results.
 
-    Where there are no writer processes, tasks run here, one by one.
+    Without writer processes, tasks run here, one by one.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ _WORDS = {
     "--output ": "",
     "--resume": 'if_exists="resume"',
     "--overwrite": 'if_exists="overwrite"',
-    "raise --max_bad_fraction": 'say on_error="collect"',
+    "raise --max_bad_fraction": 'give on_error="collect"',
     "--shard_size": "shard_size",
     "--num_shards": "num_shards",
     "listed image": "record",
@@ -174,7 +174,9 @@ class WriteToShuffledTFRecord(beam.PTransform):
 
     def expand(self, records: beam.PCollection) -> WriteResult:
         if not records.is_bounded:
-            raise ValueError(f"{self.label}: an unbounded PCollection has no end to shuffle it at")
+            raise ValueError(
+                f"{self.label}: an unbounded PCollection never ends, so it cannot be shuffled"
+            )
         folder, seed = self._folder, self._encoding.seed
         prepared = records.pipeline | "PrepareFolder" >> PrepareFolder(
             folder=folder,
@@ -277,7 +279,7 @@ def _empty(_: str) -> Tally:
 
 
 class _ReadRecords(beam.DoFn):
-    """Makes references of records: small ones carry the record, others say where a file has it."""
+    """Makes references of records: small ones carry the record, others point into a file."""
 
     def __init__(self, reader: RecordReader, folder: str) -> None:
         self._reader = reader

@@ -299,7 +299,7 @@ class WriteRecords(beam.PTransform):
 
     def _sink(self, split: str, num_shards: int) -> beam.PTransform:
         written = self.shard_plan.record_format
-        assert isinstance(written, TFRecordFormat), f"Beam has no sink for {written}"
+        assert isinstance(written, TFRecordFormat), f"Beam lacks a sink for {written}"
         return beam.io.WriteToTFRecord(
             file_path_prefix=files.join(
                 self.output_folder, written.shard_prefix(self.shard_plan.name, split)

@@ -52,7 +52,7 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
     )
     there = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if os.path.isfile(folder) or there - {"images", "labels.csv", "tfrecords"}:
-        raise UsageError(f"{folder} holds other files; name an empty or a new folder")
+        raise UsageError(f"{folder} contains other files; name an empty or a new folder")
     os.makedirs(demo.images, exist_ok=True)
     rng = random.Random(0)  # noqa: S311 -- drawings, not secrets
     with open(demo.labels, "w", newline="", encoding="utf-8") as file:

@@ -52,7 +52,7 @@ def _samples(folder: str, manifest: Manifest) -> Iterator[SampleRef]:
                 if receipt is None:
                     raise ConversionError(
                         f"{files.join(folder, name)} has no receipt ({receipt_name(name)}), so it "
-                        "cannot be told which samples it holds"
+                        "cannot be told which samples it contains"
                     )
                 yield from written_samples(receipt)
 

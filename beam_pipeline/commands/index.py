@@ -25,8 +25,8 @@ def write_index(folder: str) -> bool:
       folder: a complete data set.
 
     Raises:
-      UsageError: the shards are compressed, so records have no fixed offset, or are not TFRecords.
-      ConversionError: there is no manifest, a shard is damaged or differs from the manifest, or a
+      UsageError: the shards are compressed, so the offsets of records vary, or are not TFRecords.
+      ConversionError: the manifest is missing, a shard is damaged or differs from the manifest, or a
         job is writing to the folder.
     """
     folder = files.canonical(folder)
@@ -41,7 +41,7 @@ def _write_index(folder: str, manifest: Manifest) -> None:
     record_format = manifest.record_format
     if record_format.name != DEFAULT_FORMAT:
         raise UsageError(
-            f"{folder} holds shards in the format {record_format.name}, and only TFRecords have an "
+            f"{folder} contains shards in the format {record_format.name}, and only TFRecords have an "
             "index beside them; convert with --format tfrecord"
         )
     if not record_format.indexable:
@@ -68,7 +68,7 @@ def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) ->
         raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
     if len(spans) != entry.examples:
         raise ConversionError(
-            f"{uri}: holds {counted(len(spans), 'record')}, the manifest says {entry.examples}; "
+            f"{uri}: contains {counted(len(spans), 'record')}, the manifest lists {entry.examples}; "
             "run `beam-tfrecord verify` to find all faults"
         )
     index = files.join(folder, record_format.index_name(entry.path))

@@ -81,7 +81,7 @@ class RepairTask:
             return
         raise ChangedInputsError(
             f"{self.uri} cannot be rewritten: its images have changed. It would now have "
-            f"{info.examples} examples and {info.bytes} bytes, the manifest says "
+            f"{info.examples} examples and {info.bytes} bytes, the manifest lists "
             f"{self.entry.examples} and {self.entry.bytes}{_first_dead_letter(receipt)}. Restore the "
             "images, or convert again with --overwrite"
         )

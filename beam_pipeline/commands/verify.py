@@ -37,9 +37,9 @@ from beam_pipeline.work.receipts import read_receipt, receipts_there
 
 
 def verify(folder: str) -> bool:
-    """Prints each fault to stderr, or one line with the counts if there is no fault.
+    """Prints each fault to stderr, or one line with the counts without faults.
 
-    Returns: True if there is no fault.
+    Returns: True without faults.
 
     Raises:
       ConversionError: the folder does not contain a manifest to compare with.
@@ -182,7 +182,7 @@ def dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
         yield f"{uri}: cannot be read: {error}"
         return
     if reasons != manifest.dead_letters:
-        yield f"{uri}: holds {dict(reasons)}, the manifest says {manifest.dead_letters}"
+        yield f"{uri}: contains {dict(reasons)}, the manifest lists {manifest.dead_letters}"
     elif manifest.dead_letters_crc32c != crc32c_text(crc % (1 << 32)):
         yield f"{uri}: its lines do not have the checksum of the manifest: damaged or edited"
 

@@ -1,4 +1,4 @@
-"""Members of archives: where each lies, how a URI says so, and how its bytes become the content.
+"""Members of archives: where each is, how a URI names it, and how its bytes become the content.
 
 A member is read with one read of a range of its archive:
 
@@ -9,7 +9,7 @@ The range of a tar's member is its header and its content; `head` is the CRC-32 
 an archive which has changed is noticed. The range of a zip's member ends where the next one begins; the
 content has the CRC-32 that the zip's directory names.
 
-The members of a tar are found from header to header, those of a zip by its directory, which lies at the
+The members of a tar are found from header to header, those of a zip by its directory, which is at the
 end; no content is read. Each member of a zip claims a separate range. Where ranges overlap, as in zip
 bombs that inflate the same bytes again and again, the members are left out.
 """
@@ -132,7 +132,7 @@ def parse_member_uri(uri: str) -> tuple[str, Member]:
     """Returns the archive and the member that a URI names.
 
     Raises:
-      OSError: it is no such URI.
+      OSError: it is not such a URI.
     """
     kind, _, rest = uri.partition("://")
     archive, _, location = rest.rpartition("#")
@@ -150,7 +150,7 @@ def content(member: Member, data: bytes, size: int) -> bytes:
     """Returns a member's content; never more than the archive claims.
 
     Args:
-      member: where it lies.
+      member: its place.
       data: what was read there.
       size: bytes of the content, as the archive claimed when it was listed.
 
@@ -174,7 +174,7 @@ def _unzipped(member: Member, data: bytes, size: int) -> bytes:
         )
     _, _, flags, method, _, _, _, _, _, name, extra = ZIP_HEADER.unpack_from(data)
     if method != (DEFLATED if member.deflated else STORED) or flags & ENCRYPTED:
-        raise _damaged("its own header says another compression than the archive's directory")
+        raise _damaged("its own header has another compression than the archive's directory")
     start = ZIP_HEADER.size + name + extra
     packed = data[start : start + member.packed]
     if len(packed) != member.packed:
@@ -215,7 +215,7 @@ def plain_name(name: str) -> tuple[str, str]:
     """
     parts = name.split("/")
     if "\0" in name:
-        return name.replace("\0", "\\0"), "its name holds a null character"
+        return name.replace("\0", "\\0"), "its name contains a null character"
     if name.startswith("/") or re.match(r"[A-Za-z]:[\\/]", name):
         return name, "its name is an absolute path, expected one in the archive"
     if ".." in parts or "..\\" in name:
@@ -296,7 +296,7 @@ def tar_entries(file: BinaryIO) -> Iterator[Entry]:
       file: the archive; contents are passed over by seeking.
 
     Raises:
-      ArchiveError: it is no tar, or is damaged or cut short.
+      ArchiveError: it is not a tar, or is damaged or cut short.
       OSError: it cannot be read.
     """
     try:
@@ -305,7 +305,7 @@ def tar_entries(file: BinaryIO) -> Iterator[Entry]:
         if isinstance(error, ArchiveError):
             raise
         raise ArchiveError(
-            f"it is no tar, or is damaged or cut short ({excerpt(error)})"
+            f"it is not a tar, or is damaged or cut short ({excerpt(error)})"
         ) from error
 
 
@@ -339,7 +339,7 @@ def _tar_entry(info: tarfile.TarInfo) -> Entry:
 
 
 def _kind_problem(info: tarfile.TarInfo) -> str:
-    """Says why a member is no plain file; empty if it is one."""
+    """Returns why a member is not a plain file; empty if it is."""
     if info.issym() or info.islnk():
         kind, option = ("symbolic", "") if info.issym() else ("hard", "hard-")
         return (
@@ -395,7 +395,7 @@ def zip_entries(file: BinaryIO) -> Iterator[Entry]:
       file: the archive; only its directory is read.
 
     Raises:
-      ArchiveError: it is no zip, or is damaged or cut short.
+      ArchiveError: it is not a zip, or is damaged or cut short.
       OSError: it cannot be read.
     """
     archive = _opened(file)
@@ -415,7 +415,7 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(bounded)
         if any(info.header_offset < 0 for info in archive.filelist):
-            raise zipfile.BadZipFile("a member lies before the beginning")
+            raise zipfile.BadZipFile("a member starts before the beginning")
         return archive
     except ArchiveError:
         raise
@@ -428,12 +428,12 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
         EOFError,
     ) as error:
         raise ArchiveError(
-            f"it is no zip, or is damaged or cut short ({excerpt(error)})"
+            f"it is not a zip, or is damaged or cut short ({excerpt(error)})"
         ) from error
 
 
 def _check_beginning(file: BinaryIO, first: int) -> None:
-    """Raises ArchiveError if a zip ends before the first member; a program that unpacks it is no zip."""
+    """Raises ArchiveError if a zip ends before the first member; a program that unpacks it is not a zip."""
     begin = max(0, first - _MOST_OF_AN_END)
     file.seek(begin)
     before = file.read(first - begin)
@@ -479,7 +479,7 @@ def _zip_entry(name: str, info: zipfile.ZipInfo, starts: array[int], end: int) -
     length = min(until - at, _MOST_OF_A_HEADER + info.compress_size)
     if overlaps or length < ZIP_HEADER.size + info.compress_size:
         problem = (
-            problem or "the bytes that it claims lie in another member, or outside of the archive"
+            problem or "the bytes that it claims are in another member, or outside of the archive"
         )
     problem = problem or _content_problem(info)
     if problem:

@@ -60,32 +60,32 @@ class Reason(str, enum.Enum):
 
 
 EXPLANATIONS: dict[Reason, str] = {
-    Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8, so no feature can hold it",
+    Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8, so no feature can contain it",
     Reason.NOT_A_FILE: "the name belongs to a socket, pipe or device, not to a file",
     Reason.UNUSABLE_MEMBER: "a link, a device, encrypted, compressed in another way than by deflate, or with a "
     "name or bytes outside of its archive",
     Reason.BAD_ROW: "the row cannot be split into the columns of its header",
     Reason.BAD_LABEL_VALUE: "a value is empty where one is needed or is not of its column's type",
     Reason.UNKNOWN_CLASS: "the class, or that of an object, is not among those of --classes",
-    Reason.UNLABELLED: "the image has no label row (or, without --labels, no class folder)",
+    Reason.UNLABELLED: "the image lacks a label row (or, without --labels, a class folder)",
     Reason.MISSING_IMAGE: "the row names an image that was not listed",
     Reason.AMBIGUOUS_KEY: "the row could mean two or more images",
     Reason.CONFLICTING_LABELS: "two rows name this image and disagree",
-    Reason.DUPLICATE_KEY: "two roots, or an archive twice, hold an image of this relative path",
+    Reason.DUPLICATE_KEY: "two roots, or an archive twice, contain an image of this relative path",
     Reason.EXCLUDED: "--exclude names the image",
     Reason.DUPLICATE: "another image has the same bytes, and --duplicates is first",
     Reason.UNREADABLE: "the file is gone or cannot be opened or read",
-    Reason.EMPTY_FILE: "the file has no bytes",
+    Reason.EMPTY_FILE: "the file is empty",
     Reason.CHANGED_SINCE_LISTING: "the file is not of the size that was listed, or no longer a file",
     Reason.TOO_LARGE: "the example would not fit a protocol buffer (2 GiB)",
     Reason.NOT_AN_IMAGE: "the bytes are of no image format",
     Reason.UNSUPPORTED_FORMAT: "an image, but not a JPEG, JPEG XL, PNG, GIF, BMP or WebP that TensorFlow decodes",
     Reason.CORRUPT_IMAGE: "the header is broken, the end is missing, or (--image_check=full) decoding fails",
     Reason.DECOMPRESSION_BOMB: "more pixels, frames or scans than is believable, for a decoder to choke on",
-    Reason.SIZE_MISMATCH: "the image is not of the size that its label file says",
-    Reason.NOT_UPRIGHT: "EXIF says that the image is shown turned, and --orientation is refuse",
+    Reason.SIZE_MISMATCH: "the image is not of the size in its label file",
+    Reason.NOT_UPRIGHT: "EXIF turns the image, and --orientation is refuse",
     Reason.BAD_BOX: "a bounding box is inverted, has no area or lies outside its image",
-    Reason.BAD_MASK: "the mask does not say ids: it is lossy, in colours without --mask_colors, or has others",
+    Reason.BAD_MASK: "the mask does not contain ids: it is lossy, in colours without --mask_colors, or has others",
     Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",
     Reason.FILTERED_MAX_ASPECT: "the longer side is more than --max_aspect times the shorter",
     Reason.FILTERED_MAX_PIXELS: "the image has more pixels than --max_pixels",
@@ -103,7 +103,7 @@ class DeadLetter(NamedTuple):
       reason: a `Reason` value.
       message: what was found, what was expected and what to do.
       file: the label file that tells what is wrong; empty for an image.
-      line: the line in that file, from 1; 0 for an image, or a file that has no lines.
+      line: the line in that file, from 1; 0 for an image, or a file without lines.
     """
 
     stage: str

@@ -26,7 +26,7 @@ ConversionError
 └── DamagedRecordError       a TFRecord file is damaged
 
 OSError
-└── ChangedFileError         a file is no longer as it was listed; its sample becomes a dead letter
+└── ChangedFileError         a file has changed since it was listed; its sample becomes a dead letter
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class QuestionError(UsageError):
 
 
 class CredentialsError(UsageError):
-    """There are no credentials for a bucket, or they are not accepted."""
+    """Credentials for a bucket are missing, or are not accepted."""
 
 
 class LabelTableError(UsageError):
@@ -162,7 +162,7 @@ class CodecError(ConversionError):
 
 
 class ChangedFileError(OSError):
-    """A file is no longer as it was listed, or the listing was wrong."""
+    """A file has changed since it was listed, or the listing was wrong."""
 
     @classmethod
     def of_sizes(cls, size: int, listed: int) -> ChangedFileError:

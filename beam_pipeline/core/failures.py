@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
         return cls(name, str(error), (*error.ids, OUTAGE) if outage else error.given_ids)
 
     def to_error(self) -> ConversionError:
-        """The error; a plain `ConversionError` if this version has no class of that name."""
+        """The error; a plain `ConversionError` if this version lacks a class of that name."""
         return _BY_NAME.get(self.error, ConversionError)(self.message, tuple(self.ids))
 
 

@@ -72,7 +72,7 @@ class Batch(Sequence[_Item], Generic[_Item]):
         return self.of_packed(self.packed(), len(self))
 
     def columns(self) -> Columns:
-        """The columns of the items; none if there are no items."""
+        """The columns of the items; none without items."""
         if self._items is None:
             return unpack_columns(self._packed)
         return tuple(zip(*self._items, strict=True))

@@ -63,7 +63,7 @@ def items_of(item: type[_Item], columns: Columns) -> Iterator[_Item]:
 
 
 def pack_columns(columns: Columns) -> bytes:
-    """Packs the columns of items; none, or empty ones, if there are no items."""
+    """Packs the columns of items; none, or empty ones, without items."""
     count = len(columns[0]) if columns else 0
     forms: list[_Form] = []
     if count:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 Box = tuple[float, float, float, float, int]
-"""xmin, ymin, xmax, ymax, and its line in the label file, or 0 if the file has no lines."""
+"""xmin, ymin, xmax, ymax, and its line in the label file, or 0 without lines."""
 
 Size = tuple[int, int]
 """Width and height of an image in pixels, as given in its label file."""

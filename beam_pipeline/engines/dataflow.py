@@ -109,7 +109,7 @@ class DataflowEngine(Engine):
             build(pipeline)
             try:
                 result = pipeline.run()
-            except Exception as error:  # what Google's and Beam's clients raise has no common base
+            except Exception as error:  # what Google's and Beam's clients raise lacks a common base
                 reason = f"the job could not be submitted to Dataflow: {error}{_advice(error)}"
                 ids = (OUTAGE,) if _status(error) in TRANSIENT_STATUS else ()
                 raise JobError(reason, ids) from error
@@ -144,7 +144,7 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     """Sets options that were not given.
 
     Raises:
-      UsageError: there is no good default; the message names the option to give.
+      UsageError: a good default is missing; the message names the option to give.
     """
     google = options.view_as(GoogleCloudOptions)
     google.project = google.project or _project(authorized=not google.no_auth)
@@ -157,7 +157,7 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     ):
         if f"{folder}/".startswith(f"{config.output.rstrip('/')}/"):
             raise UsageError(
-                f"{option} {folder} is inside --output {config.output}, which holds the data set and "
+                f"{option} {folder} is inside --output {config.output}, which contains the data set and "
                 "nothing else; choose another folder"
             )
     google.job_name = google.job_name or job_name(config)
@@ -197,7 +197,7 @@ def private_addresses_note(options: PipelineOptions) -> str:
         return ""
     return (
         "Note: workers without public addresses cannot fetch packages, unless the network has Cloud "
-        "NAT. Build an image that holds them (deploy/dataflow/build.sh), and give "
+        "NAT. Build an image that contains them (deploy/dataflow/build.sh), and give "
         "--sdk_container_image=IMAGE --sdk_location=container"
     )
 
@@ -342,7 +342,7 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
                 counts.update(_query(result))
         except DataflowRuntimeException as error:
             raise JobError(_end(result, runner, job)) from error
-        except Exception as error:  # what Google's and Beam's clients raise has no common base
+        except Exception as error:  # what Google's and Beam's clients raise lacks a common base
             message = f"job {job.id} could not be followed to its end, and may still run: {error}. See {job.url}"
             raise JobError(message, (OUTAGE,)) from error
 
@@ -351,11 +351,11 @@ def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> st
     state: str = result.state
     if state == PipelineState.CANCELLED:
         return f"job {job.id} was cancelled; run it again with --resume to continue it"
-    with contextlib.suppress(Exception):  # then there is no message from the service
+    with contextlib.suppress(Exception):  # then a message from the service is missing
         if not runner.last_error_msg:  # it may arrive half a minute after the end
             DataflowRunner.poll_for_job_completion(runner, result, None)
     message = runner.last_error_msg or "nothing"
-    return f"job {job.id} ended as {state}, and says:\n{message.strip()}\nAll that it logged: {job.url}"
+    return f"job {job.id} ended as {state}, with the message:\n{message.strip()}\nAll that it logged: {job.url}"
 
 
 @contextlib.contextmanager

@@ -180,7 +180,7 @@ def _output_of(master: str, job_id: str) -> str:
     try:
         config = _rest(master, f"jobs/{job_id}/config")["execution-config"]
         return str(config["user-config"].get(_OUTPUT_KEY, ""))
-    except (OSError, LookupError, AttributeError):  # Flink has forgotten it, or it has no options
+    except (OSError, LookupError, AttributeError):  # Flink has forgotten it, or it lacks options
         return ""
 
 
@@ -253,7 +253,7 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
         cluster = ask_cluster(master)
         if not cluster.restarts:
             say(
-                "Note: this cluster has no restart strategy, so a TaskManager that is lost ends the job "
+                "Note: this cluster lacks a restart strategy, so a TaskManager that is lost ends the job "
                 "(run it again with --resume); set restart-strategy.type in its configuration"
             )
         defaults = {**_cluster_defaults(cluster, named), **of_job}
@@ -272,7 +272,7 @@ def _cluster_defaults(cluster: Cluster, named: set[str]) -> dict[str, Any]:
         published = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
         if "--flink_version" not in named and cluster.version not in published:
             raise UsageError(
-                f"the cluster runs Flink {cluster.version}, for which this version of Beam has no job "
+                f"the cluster runs Flink {cluster.version}, and this version of Beam lacks a job "
                 f"server; it has them for {', '.join(published)}. Name one by --flink_job_server_jar"
             )
     if "--environment_type" not in named:

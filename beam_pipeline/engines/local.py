@@ -76,7 +76,7 @@ class PrismEngine(LocalEngine):
             return
         if not os.path.isfile(path):
             raise UsageError(
-                f"--prism_location={path}: there is no such file; {_how_to_build()}, and without the "
+                f"--prism_location={path}: the file does not exist; {_how_to_build()}, and without the "
                 "option Beam downloads it"
             )
 

@@ -68,7 +68,7 @@ def _picture_of(features: Features) -> Image.Image | None:
 
 
 def beside(features: Features, lines: list[str], colour: Colour) -> list[str]:
-    """Lines with the picture of an example at their left; the same lines if there is no image."""
+    """Lines with the picture of an example at their left; the same lines without an image."""
     image = _picture_of(features)
     if image is None:
         return lines

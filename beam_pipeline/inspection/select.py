@@ -92,7 +92,7 @@ class Condition:
             except ValueError:
                 continue
         raise UsageError(
-            f"--where: {self.feature} holds {kind} values; {self.value!r} is not a number"
+            f"--where: {self.feature} has {kind} values; {self.value!r} is not a number"
         )
 
 

@@ -86,7 +86,7 @@ class Source:
         of_split = [file for file in self.files if file.split == split]
         if not of_split:
             known = [name for name in self.splits if name]
-            has = f"it has {quoted(known)}" if known else "no file's name says a split"
+            has = f"it has {quoted(known)}" if known else "no file's name contains a split"
             raise UsageError(f"{self.name} has no split {split!r}; {has}")
         return replace(self, files=of_split)
 

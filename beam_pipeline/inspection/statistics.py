@@ -193,7 +193,7 @@ class Naming:
         return [text for feature in naming if len(feature.values) == 1 for text in feature.texts]
 
     def classes_of(self, features: Features) -> list[str]:
-        """The names of the classes of an example, or their ids where there are no names, each once."""
+        """The names of the classes of an example, or their ids without names, each once."""
         for key in self.class_texts:
             feature = features.get(key)
             if feature and feature.kind == "bytes":

@@ -256,7 +256,7 @@ def _object(rest: Sequence[str], line: int) -> tuple[LabelValue, ...]:
     vertices = _vertices(coordinates)
     if not vertices:
         raise BadLabelError(
-            f"the label {label!r} has no box, where other rows of the file have one"
+            f"the label {label!r} lacks a box, where other rows of the file have one"
         )
     if not label:
         raise BadLabelError("a box without a label")

@@ -106,7 +106,7 @@ class CaptionFiles:
         """Looks at names of the images, and at some of the JSON files beside them.
 
         Raises:
-          UsageError: there are no captions, or a path cannot be used.
+          UsageError: captions are missing, or a path cannot be used.
         """
         roots = _folders(options.images, "--images")
         typed = _folders(options.labels, "--labels") if options.labels else ()

@@ -259,7 +259,9 @@ class Cifar:
         except CifarError as error:
             raise CifarError(f"{where}: {error}") from error
         expected = " or ".join(fmt.name_files)
-        note = f"{where} holds no {expected}; classes have the names that {fmt.title}'s have"
+        note = (
+            f"{where} does not contain {expected}; classes have the names that {fmt.title}'s have"
+        )
         return Source(
             layout=self.name,
             roots=(),
@@ -329,7 +331,7 @@ class CifarReader:
                         place = f"{uri}: {name}" if self.archived else uri
                         yield from self._read_batch(content, name, uri, unpack_to)
                     elif batch in self.fmt.splits:
-                        raise ContainerError(f"{uri} holds {batch} twice, expected it once")
+                        raise ContainerError(f"{uri} contains {batch} twice, expected it once")
         except CifarError as error:
             raise ContainerError(f"{place}: {error}") from error
         except OSError as error:

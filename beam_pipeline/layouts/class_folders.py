@@ -85,7 +85,7 @@ class FileNames:
             )
         if not pattern.columns:
             raise UsageError(
-                f"--label_from {options.label_from} has no group but {SPLIT_GROUP}; expected one "
+                f"--label_from {options.label_from} has only the group {SPLIT_GROUP}; expected one "
                 "called label, as in (?P<label>.+)"
             )
         return Source(

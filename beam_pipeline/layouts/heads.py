@@ -69,14 +69,14 @@ def _no_rows(uri: str) -> str:
         if columns.hold_images:
             column = (*columns.images, *columns.image_lists)[0]
             return (
-                f"{uri} holds the images themselves, in its column {column!r}, not only labels; "
+                f"{uri} contains the images themselves, in its column {column!r}, not only labels; "
                 f"convert it with --images {uri}, without --labels"
             )
         file.seek(0)
         _, faults = _first_rows(file, uri)
     for number, problem in faults:
         return f"{uri}: no row can be used; row {number} has {problem}"
-    return f"{uri}: the file has no rows; expected a row for each image or object"
+    return f"{uri}: the file is without rows; expected a row for each image or object"
 
 
 def _first_rows(file: BinaryIO, uri: str) -> tuple[list[Mapping[str, Any]], list[tuple[int, str]]]:

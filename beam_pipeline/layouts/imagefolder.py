@@ -55,7 +55,7 @@ class ImageFolder:
         """
         if options.labels:
             raise UsageError(
-                "--layout imagefolder finds its labels among the images; leave out --labels, or say "
+                "--layout imagefolder finds its labels among the images; leave out --labels, or give "
                 "--layout table"
             )
         folder_of = {uri: folder for path in options.images for uri, folder in find_metadata(path)}

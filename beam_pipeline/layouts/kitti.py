@@ -71,7 +71,7 @@ class Kitti:
         """Finds the folders of the images and of their labels.
 
         Raises:
-          UsageError: one of the two is missing, or there are no label files.
+          UsageError: one of the two is missing, or label files are.
         """
         images = [_image_folder(path, required=not options.labels) for path in options.images]
         if options.labels:
@@ -116,7 +116,7 @@ def _training_folder(path: str) -> str:
 
 
 def _image_folder(path: str, *, required: bool) -> str:
-    """Returns the folder of images for a path of --images; the path itself if it has no image_2/.
+    """Returns the folder of images for a path of --images; the path itself without image_2/.
 
     Raises:
       UsageError: it has none, although one is required.
@@ -135,7 +135,7 @@ def _image_folder(path: str, *, required: bool) -> str:
 def _list_folder(images: str) -> str:
     """Returns the folder of lists beside training/ for a folder image_2/; empty for any other folder.
 
-    Its test.txt is of testing/, whose images have no labels and share their names with those in training/.
+    Its test.txt is of testing/, whose images lack labels and share their names with those in training/.
     """
     uri = files.canonical(images)
     if posixpath.basename(uri) != _IMAGES:

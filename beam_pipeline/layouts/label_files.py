@@ -34,7 +34,7 @@ class BadLabelError(ValueError):
     """The labels of an image are wrong.
 
     Attributes:
-      line: the line of its label file, from 1; 0 if unknown, or if the file has no lines.
+      line: the line of its label file, from 1; 0 if unknown, or without lines.
     """
 
     def __init__(self, message: str, line: int = 0) -> None:
@@ -125,7 +125,7 @@ class Splits:
 
 @dataclass(frozen=True)
 class LabelFileReader:
-    """Reads label files. As `UnnamedImages`, makes rows for images without one: they have no objects.
+    """Reads label files. As `UnnamedImages`, makes rows for images without one: they are without objects.
 
     Attributes:
       format: parses a file.

@@ -100,7 +100,7 @@ class SourceOptions:
 
 
 class LabelReader(Protocol):
-    """Reads label files on any worker; it is pickled and has no state."""
+    """Reads label files on any worker; it is pickled and stateless."""
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
         """Yields a row for each image that a file names, with values in the order of the columns; or batches.
@@ -138,7 +138,7 @@ class PartReader(LabelReader, Protocol):
 
 
 class ContainerReader(Protocol):
-    """Reads files that contain images and labels, on any worker; it is pickled and has no state."""
+    """Reads files that contain images and labels, on any worker; it is pickled and stateless."""
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample of a file.

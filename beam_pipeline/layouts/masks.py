@@ -38,7 +38,7 @@ from beam_pipeline.storage import files
 
 _LOOKED_AT = 3  # masks whose first bytes are read
 _HEAD_BYTES = 64
-_BOTH = "--labels and --masks both say labels; name one of them"
+_BOTH = "--labels and --masks are both labels; name one of them"
 MOST_NAMES = 4000  # looked at on either side
 _CERTAIN = 0.9  # of the masks found that match an image, for folders to be taken without --masks
 _MASKS = (
@@ -99,7 +99,7 @@ class Masks:
         """Finds images and masks, and looks at the first few masks' headers.
 
         Raises:
-          UsageError: there are no masks, they are of several kinds, or do not contain ids.
+          UsageError: masks are missing, are of several kinds, or do not contain ids.
         """
         if options.labels:
             raise UsageError(_BOTH)
@@ -198,7 +198,7 @@ def _found_pairs(options: SourceOptions) -> Pairs:
     if pairs is None:
         raise UsageError(
             f"--images {' '.join(options.images)}: no masks found there; expected images/ beside masks/ "
-            "with names that meet, or name the folder of masks with --masks"
+            "with matching names, or name the folder of masks with --masks"
         )
     return pairs
 
@@ -280,8 +280,8 @@ def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
         )
     if heads and all(map(is_coloured, heads)):
         raise UsageError(
-            f"the masks are in colours, such as {uris[0]}, and colours are no class ids. Say which "
-            f"class each stands for with --mask_colors FILE, lines of name,r,g,b, or "
+            f"the masks are in colours, such as {uris[0]}, and colours are not class ids. Give the "
+            f"class of each with --mask_colors FILE, lines of name,r,g,b, or "
             "save masks with one channel"
         )
     return 16 if (16, 0) in map(png_kind, heads) else 8
@@ -304,7 +304,7 @@ def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
     if values != {0, 255}:
         return []
     return [
-        "the first masks hold 0 and 255 alone, and 255 usually means void. A table with the lines "
+        "the first masks contain only 0 and 255, and 255 usually means void. A table with the lines "
         "background,0,0,0 and object,255,255,255 for --mask_colors would make these 0 and 1"
     ]
 

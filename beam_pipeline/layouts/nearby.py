@@ -267,7 +267,7 @@ def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Itera
     images = [path for set_ in below if set_.layout.name == layout for path in set_.options.images]
     yield question(
         "data_sets_below",
-        f"{typed_path(here.path, typed)} holds {counted(len(images), 'data set')} of the layout {layout}, which "
+        f"{typed_path(here.path, typed)} contains {counted(len(images), 'data set')} of the layout {layout}, which "
         f"would become classes: {why}.",
         images=tuple(images),
         layout=layout,
@@ -404,7 +404,7 @@ def _text_files(
     folder = posixpath.dirname(paths[0])
     ignored = (
         f"{counted(len(paths), 'text file')} with names of images, such as {typed_path(paths[0], typed)}, "
-        f"would be ignored; the first says {text[:40]!r}."
+        f"would be ignored; the first is {text[:40]!r}."
     )
     labels: tuple[str, ...] = (typed_path(folder, typed),)
     name, layout = "captions_ignored", "caption_files"
@@ -496,5 +496,5 @@ def _pairs_of_folders(here: Folder, typed: str) -> Iterator[Question]:
             f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(here.path, typed)} would become "
             "classes, but contain images of the same names, as pairs or masks do.",
             "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
-            "of labels with --labels. If they are classes, --layout class_folders says so.",
+            "of labels with --labels. If they are classes, give --layout class_folders.",
         )

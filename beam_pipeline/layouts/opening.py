@@ -123,4 +123,4 @@ def _recognise(options: SourceOptions) -> tuple[Layout, str]:
         why = layout.recognise(options)
         if why:
             return layout, why
-    raise UsageError("no layout fits what --images and --labels name; say which with --layout")
+    raise UsageError("no layout fits what --images and --labels name; give --layout")

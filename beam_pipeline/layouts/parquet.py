@@ -65,7 +65,7 @@ class Parquet:
         if not columns.hold_images:
             return ""
         column, *_ = (*columns.images, *columns.image_lists)
-        return f"{first.name} holds images in its column {column}"
+        return f"{first.name} contains images in its column {column}"
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the schemas and the first rows of the first file and of the last.
@@ -92,7 +92,7 @@ class Parquet:
             if name.partition(".")[0] in labels and options.columns.get(name) not in _INTEGERS
         }
         if not rows:
-            raise UsageError(f"{uris[0]}: the file has no rows; expected one for each image")
+            raise UsageError(f"{uris[0]}: the file is without rows; expected one for each image")
         for number, fields in enumerate(rows):
             name_classes(fields, classes, "")
             fields[ROW] = f"{uris[0]}/{number}"
@@ -146,16 +146,16 @@ def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) ->
         return (usual or images)[0]
     if images:
         raise UsageError(
-            f"{uri}: which of the columns {', '.join(images)} holds the images? Leave out the "
+            f"{uri}: which of the columns {', '.join(images)} contains the images? Leave out the "
             f"others, as in --columns {','.join(f'{name}:skip' for name in images[1:])}"
         )
     if columns.image_lists:
         raise UsageError(
-            f"{uri}: the column {columns.image_lists[0]!r} holds a list of images in each row; "
+            f"{uri}: the column {columns.image_lists[0]!r} contains a list of images in each row; "
             "expected one image a row. Write a file with a row for each image"
         )
     raise UsageError(
-        f"{uri} holds no images; its columns are "
+        f"{uri} does not contain images; its columns are "
         f"{', '.join((*columns.labels, *columns.unused)) or 'none'}. If it is a table of "
         "labels, name it with --labels, and the images' folder with --images"
     )

@@ -1,6 +1,6 @@
 """Reads images and labels from Parquet files.
 
-The pages of a Parquet file are compressed, so an image in one has no address. Images are unpacked,
+The pages of a Parquet file are compressed, so an image in one cannot be addressed. Images are unpacked,
 one after another, to a file in a folder that every worker sees, and are referred to by their
 positions there.
 
@@ -191,7 +191,7 @@ def split_notes(parquet: Sequence[ParquetFile]) -> Iterator[str]:
     by_split.pop("", None)
     splits = (f"{split} ({enumerated(by_split[split], _SHOWN)})" for split in sorted(by_split))
     if by_split:
-        yield f"the names of the files say their splits: {', '.join(splits)}; --splits overrides them"
+        yield f"the names of the files contain their splits: {', '.join(splits)}; --splits overrides them"
 
 
 def split_questions(parquet: Sequence[ParquetFile]) -> Iterator[Question]:
@@ -202,7 +202,7 @@ def split_questions(parquet: Sequence[ParquetFile]) -> Iterator[Question]:
         yield Question(
             "splits_of_files",
             f"{enumerated(named, _SHOWN)} name a split, and {enumerated(unnamed, _SHOWN)} none, so "
-            "these would be in train. Rename the files, or name those of one split and say --splits "
+            "these would be in train. Rename the files, or name the files of one split and give --splits "
             "train=1.",
         )
 
@@ -250,7 +250,7 @@ def _named(value: Any, names: tuple[str, ...], may_lack: bool) -> tuple[Any, str
         return names[value], ""
     if value == _NO_CLASS and may_lack:
         return None, ""
-    meaning = ", which stands for no class" if value == _NO_CLASS else ""
+    meaning = ", which is not a class" if value == _NO_CLASS else ""
     return None, f"{excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
 
 
@@ -402,10 +402,10 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 def _no_image(data: bytes | None, path: str | None, column: str) -> tuple[Reason, str]:
     """The reason why a row contains no image, and a message."""
     if data is not None:
-        return Reason.EMPTY_FILE, f"the image in column {column!r} has no bytes"
+        return Reason.EMPTY_FILE, f"the image in column {column!r} is without bytes"
     if path:
         return Reason.MISSING_IMAGE, (
-            f"column {column!r} holds no bytes, only the path {excerpt(path)}; write the file again "
+            f"column {column!r} does not contain bytes, only the path {excerpt(path)}; write the file again "
             "with the images in it"
         )
     return Reason.MISSING_IMAGE, f"column {column!r} is empty"

@@ -217,10 +217,10 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
         each = (
             f"{split} ({enumerated(names, _EXAMPLES)})" for split, names in sorted(splits.items())
         )
-        yield f"the names of the archives say their splits: {', '.join(each)}; --splits overrides them"
+        yield f"the names of the archives contain their splits: {', '.join(each)}; --splits overrides them"
     top = next((archive.top for archive in archives if archive.top), "")
     if top:
-        yield f"everything lies in {top}, which is part of no class"
+        yield f"everything is in {top}, which is part of no class"
 
 
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
@@ -236,7 +236,7 @@ def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     yield Question(
         "splits_of_archives",
         f"{named} a split, and {enumerated(unclear, _EXAMPLES)} no single one, so none is taken from the "
-        "archives' names. Rename the archives, or name those of one split and say --splits train=1.",
+        "archives' names. Rename the archives, or name the archives of one split and give --splits train=1.",
     )
 
 
@@ -293,7 +293,7 @@ def opened_for_folders(
 def _different_tops(uri: str, top: str) -> Question:
     return Question(
         "different_tops",
-        f"Everything in {uri} lies in {top}, but not everything in the other archives, so its classes "
+        f"Everything in {uri} is in {top}, but not everything in the other archives, so its classes "
         f"would begin with {top} and be others than theirs.",
         "If the last folder is the class:",
         {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},

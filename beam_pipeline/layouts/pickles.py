@@ -102,7 +102,7 @@ def unpickle(file: IO[bytes]) -> dict[str | None, object]:
             f"not a pickle, or one that is cut short ({problem}); download it again"
         ) from error
     if not isinstance(content, dict):
-        raise CifarError(f"holds {excerpt(content)}, expected a dict")
+        raise CifarError(f"contains {excerpt(content)}, expected a dict")
     return {as_text(key): value for key, value in content.items()}
 
 
@@ -120,7 +120,7 @@ def _check_opcodes(data: bytes) -> None:
         tuples += opcode.name.startswith("TUPLE")
         if tuples > _MAX_TUPLES:
             raise CifarError(
-                f"holds more than {_MAX_TUPLES} tuples, expected a dict of lists and one array"
+                f"contains more than {_MAX_TUPLES} tuples, expected a dict of lists and one array"
             )
         if opcode.name.endswith("PUT") and not 0 <= (argument or 0) <= count:
             raise CifarError(

@@ -113,7 +113,7 @@ def understanding(source: Source, why: str) -> Iterator[str]:
       source: the images and labels.
       why: the reason for the layout; empty if the user named it.
     """
-    yield f"Layout {source.layout}: {why or 'as --layout says'}"
+    yield f"Layout {source.layout}: {why or 'given by --layout'}"
     yield from table_of_roles(source.roles)
     yield from (f"Note: {note}" for note in source.notes)
 

@@ -84,7 +84,7 @@ class TableReader:
 
 
 class Table:
-    """Rows name their images and hold their labels."""
+    """Rows name their images and contain their labels."""
 
     name = "table"
     option_names = TABLE_OPTIONS
@@ -134,7 +134,7 @@ def with_splits_of_files(source: Source) -> Source:
     """The source, with the rows of each table in the split that the table's name states.
 
     Raises:
-      UsageError: a name states none, rows say it themselves, or the labels are no tables.
+      UsageError: a name lacks it, rows have it themselves, or the labels are not tables.
     """
     reader = _table_reader(source)
     if reader is None:
@@ -144,7 +144,7 @@ def with_splits_of_files(source: Source) -> Source:
         )
     if reader.schema.split_column:
         raise UsageError(
-            f"--splits label_files: the column {reader.schema.split_column!r} says the split of each "
+            f"--splits label_files: the column {reader.schema.split_column!r} contains the split of each "
             "row; leave the option out"
         )
     tables = tuple(
@@ -153,7 +153,7 @@ def with_splits_of_files(source: Source) -> Source:
     unclear = next((table.uri for table in tables if not table.split), "")
     if unclear:
         raise UsageError(
-            f"--splits label_files: the name of {unclear} says no split, or several; expected names such "
+            f"--splits label_files: the name of {unclear} contains no split, or several; expected names such "
             "as train.csv, labels_val.csv and test.csv"
         )
     assert isinstance(source.labels, FileLabels)

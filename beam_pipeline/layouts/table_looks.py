@@ -1,4 +1,4 @@
-"""The beginnings of tables that lie near images, and whether their rows name these."""
+"""The beginnings of tables near images, and whether their rows name these."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Names in folders, on this machine or in a bucket, in which layouts search for the shapes they know.
 
 Several layouts search the same folders, some of which contain a million images. Within `remembered`, each
-folder is read only once. A bucket has no folders: names are listed, and where one subfolder has many,
+folder is read only once. In a bucket, names are listed, and where one subfolder has many,
 the listing continues after it.
 """
 

@@ -249,9 +249,9 @@ def _check_names_differ(folders: Sequence[str]) -> None:
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise UsageError(
-            f"{' and '.join(folders)} hold annotations of the same names, {len(twice)} in all, such "
-            f"as {twice[0]}{_XML}, so they cannot be one data set. VOC2012 holds all that VOC2008 to "
-            "VOC2011 hold; name only one of these, or convert each folder on its own"
+            f"{' and '.join(folders)} contain annotations of the same names, {len(twice)} in all, such "
+            f"as {twice[0]}{_XML}, so they cannot be one data set. VOC2012 contains all that VOC2008 to "
+            "VOC2011 contain; name only one of these, or convert each folder on its own"
         )
 
 
@@ -402,7 +402,7 @@ def _values(number: int, element: _Object) -> tuple[Any, ...]:
     if _BOX not in element.texts:
         children = [f"<{child}>" for child in element.texts if "/" not in child]
         raise BadLabelError(
-            f"{where} has no <{_BOX}>; it holds {', '.join(children[:_SHOWN])}, and boxes are all that "
+            f"{where} has no <{_BOX}>; it contains {', '.join(children[:_SHOWN])}, and boxes are all that "
             "is read of places",
             element.line,
         )

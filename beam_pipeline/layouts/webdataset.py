@@ -217,7 +217,10 @@ def _one_image(key: str, sample: _Sample, uri: str) -> tuple[ImageRef | None, Se
         image = candidates[0][1]
         return (image, ()) if isinstance(image, ImageRef) else (None, [image])
     extensions = sorted({extension for extension, _ in candidates})
-    reason, message = Reason.DUPLICATE_KEY, f"its archive holds this path {len(candidates)} times"
+    reason, message = (
+        Reason.DUPLICATE_KEY,
+        f"its archive contains this path {len(candidates)} times",
+    )
     if len(extensions) > 1:
         reason = Reason.AMBIGUOUS_KEY
         message = (
@@ -283,7 +286,7 @@ class WebDataset:
         if not rows:
             raise UsageError(
                 f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
-                "folders in archives say --layout class_folders"
+                "folders in archives give --layout class_folders"
             )
         schema, table, left_out = inspect_sidecars(archives[0].uri, rows, options)
         notes = [*schema.notes, *left_out]
@@ -328,6 +331,6 @@ def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
     if lines and all(map(_YOLO.fullmatch, lines)):
         yield Question(
             "boxes_as_captions",
-            f"The .txt files hold lines such as {excerpt(lines[0])} in {counted(len(texts), 'sample')}, "
+            f"The .txt files contain lines such as {excerpt(lines[0])} in {counted(len(texts), 'sample')}, "
             "which look like YOLO's boxes, not captions; unpack the archives, and name the folder.",
         )

@@ -213,13 +213,13 @@ def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, lis
     if " or " in task:
         reason = (
             f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
-            f"four points ({SEGMENT}); say which with --yolo_task {OBB} or --yolo_task {SEGMENT}"
+            f"four points ({SEGMENT}); give --yolo_task {OBB} or --yolo_task {SEGMENT}"
         )
         questions, task = [Question("turned_boxes_or_outlines", reason)], SEGMENT
     masks = _MASKS in options.object_features
     if masks and task != SEGMENT:
         raise UsageError(
-            f"--object_features {_MASKS}: the label files have no outlines (--yolo_task is {task})"
+            f"--object_features {_MASKS}: the label files lack outlines (--yolo_task is {task})"
         )
     if task == POSE and not data.keypoints:
         raise UsageError(
@@ -269,7 +269,7 @@ def _missing_labels(
             unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
     if missing and are_empty:
         notes.append(
-            f"{missing} of {images} images have no label file and count as images without objects, "
+            f"{missing} of {images} images lack a label file and count as images without objects, "
             "as in Ultralytics; --unlabelled drop leaves them out"
         )
     if unlisted:
@@ -328,7 +328,7 @@ class LineFormat(LabelFormat):
         return name.lower().startswith(README)
 
     def parse(self, data: bytes, uri: str) -> ImageLabels:
-        """Parses a label file; without lines, there are no objects. Points of all are concatenated."""
+        """Parses a label file; without lines, the image is without objects. Points of all are concatenated."""
         rows = []
         for number, fields in fields_of_lines(data):
             try:
@@ -375,7 +375,7 @@ class LineFormat(LabelFormat):
             return
         hint = ""
         if length == _BOX + 1:
-            hint = "; a label has no column for the confidence of a model's results"
+            hint = "; a label lacks a column for the confidence of a model's results"
         elif self.task == DETECT and is_outline:
             tasks = f"{SEGMENT} or {OBB}" if length == _CORNERS else SEGMENT
             hint = f"; --yolo_task {tasks} reads such lines"

@@ -38,7 +38,7 @@ class Option:
       help: one line for `--help`; `%(default)s` is replaced by the default.
       metavar: placeholder for the value in `--help`; the choices if empty.
       parse: turns the text into the value, or raises `argparse.ArgumentTypeError`.
-      choices: the allowed values; empty if there is no such list.
+      choices: the allowed values; empty without such a list.
       choices_checked: False if later code checks the value against its own list.
       between: the least and the greatest allowed value.
       repeated: True if it may be given several times: a list of values, or pairs that are merged.

@@ -146,7 +146,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     """Returns names without repetitions: `cat,dog,bird` or `class_*`."""
     names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} has no names; expected names such as a,b,c")
+        raise argparse.ArgumentTypeError(f"{text!r} lacks names; expected names such as a,b,c")
     return names
 
 
@@ -185,7 +185,7 @@ def parse_label_from(text: str) -> str:
         ) from warning
     if not groups:
         raise argparse.ArgumentTypeError(
-            rf"{text!r} has no named group; expected one such as (?P<label>.+)_\d+\.jpg"
+            rf"{text!r} lacks a named group; expected one such as (?P<label>.+)_\d+\.jpg"
         )
     return text
 

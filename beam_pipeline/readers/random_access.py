@@ -70,7 +70,7 @@ class RandomAccess:
         record_format = dataset.record_format
         if record_format.name != DEFAULT_FORMAT:
             raise UsageError(
-                f"{dataset.path} holds shards in the format {record_format.name}, and this reads records "
+                f"{dataset.path} contains shards in the format {record_format.name}, and this reads records "
                 "of TFRecords only; convert with --format tfrecord, or see docs/grain.md"
             )
         if not record_format.indexable:

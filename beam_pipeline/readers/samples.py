@@ -74,7 +74,7 @@ def _value(view: ExampleView, key: str, feature: FeatureEntry, name: str) -> Any
         return None
     if len(values) != 1:
         raise DamagedRecordError(
-            f"{name}: feature {key} has {len(values)} values of kind {kind}, the manifest says 1"
+            f"{name}: feature {key} has {len(values)} values of kind {kind}, the manifest lists 1"
         )
     return _several(values, kind)[0] if kind == "float" else values[0]
 
@@ -158,7 +158,7 @@ def plan_pixels(
     bare = dataset.keys_of((*_SIDES, _CHANNELS)) or ()
     if encoded and dataset.bare_pixels and not bare:
         raise UsageError(
-            f"{dataset.path} holds bare pixels without {', '.join((*_SIDES, _CHANNELS))}, so they cannot "
+            f"{dataset.path} contains bare pixels without {', '.join((*_SIDES, _CHANNELS))}, so they cannot "
             "be decoded; feature_spec() reads them as bytes"
         )
     keys = list(dataset.features)

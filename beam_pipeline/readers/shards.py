@@ -62,7 +62,7 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
             if size != shard.bytes:
                 difference = f"has {size} bytes" if size >= 0 else "is missing"
                 raise DamagedRecordError(
-                    f"{shard.uri} {difference}, the manifest says {shard.bytes}: it was damaged or "
+                    f"{shard.uri} {difference}, the manifest lists {shard.bytes}: it was damaged or "
                     f"replaced; run: beam-tfrecord verify {dataset.path}"
                 )
         if lengths:
@@ -75,7 +75,7 @@ def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
         records = sum(1 for _ in walk(file, shard.uri))
     if records != shard.examples:
         raise DamagedRecordError(
-            f"{shard.uri} has {counted(records, 'record')}, the manifest says {shard.examples}"
+            f"{shard.uri} has {counted(records, 'record')}, the manifest lists {shard.examples}"
         )
 
 
@@ -109,7 +109,7 @@ def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[byte
             count += 1
         if count < len(wanted):
             raise DamagedRecordError(
-                f"{uri}: ends before record {wanted.start + count}, the manifest says there are more"
+                f"{uri}: ends before record {wanted.start + count}, the manifest lists more"
             )
         if not measured:
             return
@@ -209,7 +209,7 @@ class Records:
             self._warned = True
             folder = uri.rpartition("/")[0]
             _log.warning(
-                "%s has no receipts that say where records begin, so whole shards are searched for "
+                "%s lacks receipts, which list where records begin, so whole shards are searched for "
                 "them; once only, after: beam-tfrecord index %s",
                 folder,
                 folder,

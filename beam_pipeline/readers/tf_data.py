@@ -155,12 +155,12 @@ def load(
         `seed` gives the same ones in every run. Not for data sets with boxes or masks.
       filter: called as filter(features) on each example before its image is decoded; returns a
         boolean tensor, False to leave the example out. The features are the ones of `feature_spec`
-        without image and mask. The data set has no length then.
+        without image and mask. The data set then lacks a length.
       cache: True to keep the decoded, resized samples of the first pass in memory, or the path of
         local files to keep them in; later passes read no shards and decode nothing.
 
     Returns: a data set of known length, unless there is a `filter`. Its iterator can be saved by
-      `tf.train.Checkpoint`, except where tf.data has no reader for the format of the shards.
+      `tf.train.Checkpoint`, except where tf.data lacks a reader for the format of the shards.
 
     Raises:
       DamagedRecordError: a local shard does not have the length in the manifest.
@@ -332,7 +332,7 @@ def pair_reader(dataset: Dataset, image: Reader | None, mask: MaskReader | None)
     """(image, label); the label is a mask, or what `_label_reader` finds.
 
     Raises:
-      UsageError: the data set has no images, or no labels of that kind.
+      UsageError: the data set lacks images, or labels of that kind.
     """
     if image and mask:
         read_mask = mask.read
@@ -353,7 +353,7 @@ def pair_reader(dataset: Dataset, image: Reader | None, mask: MaskReader | None)
             )
         )
         raise UsageError(
-            f"{dataset.path} has no {missing}, so it has no pairs of image and label; "
+            f"{dataset.path} has no {missing}, so it cannot give pairs of image and label; "
             f"as_dict=True gives what it has: {', '.join(dataset.features)}"
         )
     read_image, read_label = image.read, label.read
@@ -408,7 +408,7 @@ def _box_reader(dataset: Dataset, keys: Sequence[str]) -> Reader:
 def _classes_reader(dataset: Dataset, key: str) -> Reader:
     """Returns a reader of a vector with one number per class: 1 if in the example's list, else 0.
 
-    If the example was not labelled, and so has no list, all numbers are -1.
+    If the example was not labelled, and so lacks a list, all numbers are -1.
     """
     labelled = dataset.key_of(_LABELLED)
     ids = list(dataset.classes)

@@ -66,7 +66,7 @@ def image_reader(
     antialias: bool,
     crop: CropDecoder | None = None,
 ) -> Reader | None:
-    """Returns a reader that decodes, crops and resizes the image; None if the examples have no image."""
+    """Returns a reader that decodes, crops and resizes the image; None if the examples lack images."""
     encoded, image_size, channels = plan.encoded, plan.size, plan.options.channels
     if antialias and not image_size:
         raise UsageError("antialias is for images that are resized: give image_size, too")

@@ -42,7 +42,7 @@ def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
     pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *MASK_KEYS)}
     spec = spec_of(dataset, *(key for key in dataset.features if key not in pixels))
     if not spec:
-        raise UsageError(f"{dataset.path} has no features besides its pixels to filter by")
+        raise UsageError(f"{dataset.path} lacks features besides its pixels to filter by")
     examples = mapped(records, lambda record: (tf.io.parse_single_example(record, spec), record))
     wanted = examples.filter(lambda features, _: keep(features))
     return mapped(wanted, lambda _, record: record)

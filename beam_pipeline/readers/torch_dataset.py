@@ -72,7 +72,7 @@ class TFRecordDataset(IterableDataset[Any]):
 
     Raises:
       UsageError: the split does not exist or rank, or an option does not fit the data set.
-      ConversionError: there is no manifest, or it cannot be read.
+      ConversionError: the manifest is missing, or it cannot be read.
       DamagedRecordError: a local shard does not have the length in the manifest; while iterating: a
         shard is damaged or was replaced.
     """

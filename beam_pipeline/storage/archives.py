@@ -52,8 +52,8 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
             continue
         if not entry.name.startswith(archive.top):
             raise ListingError(
-                f"{root.uri}: {printable(entry.name)} lies outside of {archive.top}, in which everything "
-                "at the beginning lay, so the classes are unclear; say them by --labels, or by "
+                f"{root.uri}: {printable(entry.name)} is outside of {archive.top}, in which everything "
+                "at the beginning lay, so the classes are unclear; give them by --labels, or by "
                 "--label_from with a regular expression for paths in the archive"
             )
         images.append(image)

@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 class TakenError(Exception):
-    """An object that should be new exists, or one is no longer the version that was asked for."""
+    """An object that should be new exists, or one has another version than was asked for."""
 
 
 class Place(NamedTuple):

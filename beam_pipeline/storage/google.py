@@ -333,7 +333,7 @@ def session() -> Session:
     """Returns the session of this process, made on first use.
 
     Raises:
-      CredentialsError: there are no credentials, or they cannot be used.
+      CredentialsError: credentials are missing, or they cannot be used.
     """
     global _session
     current = _session
@@ -367,7 +367,7 @@ def sender_of(client: Any, credentials: Any) -> Any:
     """Returns the sender of downloads, and lets the client keep as many connections open.
 
     With its default of 10, some requests would pay for a new connection and a TLS handshake. The
-    client has no public option for this: neither its constructor nor `client_options` takes a
+    client lacks a public option for this: neither its constructor nor `client_options` takes a
     session or a pool size, except by `_http`, which only this function touches.
     """
     if getattr(client._http, "is_mtls", False):  # its own adapter contains the certificate
@@ -398,7 +398,7 @@ def default_project() -> str | None:
     """Returns the project that the credentials or the environment name.
 
     Raises:
-      CredentialsError: there are no credentials, or they cannot be used.
+      CredentialsError: credentials are missing, or they cannot be used.
     """
     return _credentials()[1]
 
@@ -457,7 +457,7 @@ def download(place: Place, span: tuple[int, int] | None, generation: str) -> tup
       CredentialsError: as `session`.
       DamagedError: the bytes have another checksum than the object.
       GoogleAPICallError: another answer than the object.
-      GoogleAuthError: there is no access token.
+      GoogleAuthError: the access token is missing.
       urllib3.exceptions.HTTPError: no answer, or not all of it.
     """
     client, sender = session()

@@ -110,7 +110,7 @@ def find_key_ranges(
       within: the range to cut.
       map_probes: calls `first` for the probes of one round, which are independent of each other.
 
-    Returns: the ranges, none if there are no names, and the number of probes: at most
+    Returns: the ranges, none without names, and the number of probes: at most
       `PROBES_PER_RANGE * wanted` plus the number of characters of the first name.
     """
     name = first(*within)

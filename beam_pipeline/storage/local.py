@@ -52,7 +52,7 @@ def read_and_close(file: int, path: str, size: int) -> bytes:
       size: its bytes as listed; no more are read.
 
     Raises:
-      ChangedFileError: it has another size now, or is no longer a file.
+      ChangedFileError: it has another size now, or is not a file any more.
       OSError: it cannot be read.
     """
     try:

@@ -1,6 +1,6 @@
 """The driver of services that the library obstore reads and writes, such as S3 and Azure.
 
-This module is imported when the first URI of a service is used. The library has no names with an empty part
+This module is imported when the first URI of a service is used. The library does not support names with an empty part
 (`a//b`), a part `.` or `..`, or control characters: an object of such a name is an error, also where
 it is listed. It raises one of a few classes of errors, with a text such as
 
@@ -90,7 +90,7 @@ class ObstoreFiles(BucketFiles):
     """A service, through stores of the library: one for each bucket, with connections and credentials.
 
     Attributes:
-      credentials_help: what to do if there are no credentials.
+      credentials_help: what to do without credentials.
     """
 
     credentials_help: ClassVar[str]
@@ -108,7 +108,7 @@ class ObstoreFiles(BucketFiles):
           options: keyword arguments for the store: `client_options`, `retry_config`.
 
         Raises:
-          CredentialsError: there are no credentials.
+          CredentialsError: credentials are missing.
           UsageError: a setting is missing.
           Exception: the library's, for a setting that it cannot use.
         """
@@ -121,7 +121,7 @@ class ObstoreFiles(BucketFiles):
           patient: for requests that send much, whose answer may take an hour.
 
         Raises:
-          CredentialsError: there are no credentials.
+          CredentialsError: credentials are missing.
           UsageError: no bucket can have this name, a setting is missing or cannot be used, or this
             process was forked after the library was used.
         """
@@ -156,7 +156,7 @@ class ObstoreFiles(BucketFiles):
             raise UsageError(f"{uri}: settings of {self.title} cannot be used: {reason}") from error
 
     def _named(self, uri: str, *, patient: bool = False) -> tuple[Any, str]:
-        """Returns store and name of an object. Raises OSError if the library has no such name."""
+        """Returns store and name of an object. Raises OSError if the library does not support the name."""
         name = place_of(uri).name
         if not name or name[0] == "/" or name[-1] == "/":  # the library would drop the slash
             reason = (
@@ -193,7 +193,7 @@ class ObstoreFiles(BucketFiles):
             return self.retried(request, uri)
 
     def changed_at(self, uri: str) -> int:
-        """As the protocol describes; versions here are no times. In S3, times are whole seconds."""
+        """As the protocol describes; versions here are not times. In S3, times are whole seconds."""
         store, name = self._named(uri)
         with self.naming(uri, self.permissions.get, missing=False):
             written = self.retried(lambda: obstore.head(store, name)["last_modified"], uri)

@@ -80,7 +80,7 @@ class ReadAhead:
     Attributes:
       read: an `ImageReader` that must be called with exactly the requests, in their order. It
         raises the error of a read when that read's turn comes. With `max_reads` of 1 it is the
-        plain function, and there is no thread.
+        plain function, without a thread.
     """
 
     def __init__(

@@ -161,7 +161,7 @@ class _Run:
         codecs = self.totals.images.codecs
         if len(codecs) > 1:
             raise CodecError(
-                f"some shards hold images encoded by {codecs[0]}, others by {codecs[1]}; give "
+                f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
                 "all workers the same versions, and convert again with --overwrite"
             )
 
@@ -175,7 +175,7 @@ class DatasetFinisher:
       encoding: what shaped the examples.
       max_bad_fraction: bad samples allowed, of all listed images.
       recorded_options: the options that the manifest records.
-      failures: tells whether the job itself fails when there is no complete data set.
+      failures: tells whether the job itself fails when the data set is incomplete.
       reuse: the data set whose shards were reused, or None.
       card: whether the data set gets a data card.
       most_dead_letters: the most that one file lists; more are written in parts.
@@ -380,7 +380,7 @@ class DatasetFinisher:
         strangers = sorted(in_the_way - noted_names(folder))
         if strangers:
             raise OutputNotEmptyError(
-                f"{folder} holds {strangers[0]}, which this run did not write and will not "
+                f"{folder} contains {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
         note_names(folder, WRITING_NAME, [*side_files, *parts])

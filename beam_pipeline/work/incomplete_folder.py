@@ -159,7 +159,7 @@ def _damaged(uri: str) -> tuple[str, str]:
 
 
 def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
-    """Notes the reason why there is no complete data set.
+    """Notes the reason why the data set is incomplete.
 
     A full disk has no room for the note either. A launcher in the same process still hears of it.
 

@@ -71,7 +71,7 @@ def read_manifest(folder: str) -> Manifest:
         return parse_manifest(files.read_bytes(uri), uri)
     except OSError as error:
         raise ConversionError(
-            f"{uri} cannot be read ({error.strerror or error}): the folder holds no complete data set"
+            f"{uri} cannot be read ({error.strerror or error}): the folder does not contain a complete data set"
         ) from error
 
 
@@ -133,7 +133,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
         unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
         found = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
         raise OutputNotEmptyError(
-            f"--output {folder} is not empty: it holds {found} ({first}). Choose another folder, or "
+            f"--output {folder} is not empty: it contains {found} ({first}). Choose another folder, or "
             f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
@@ -144,7 +144,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     strangers = sorted(_strangers(names, earlier) | (_receipts_like_ours(folder) - earlier))
     if strangers:
         raise OutputNotEmptyError(
-            f"--output {folder} holds {strangers[0]}, which no manifest there lists, so "
+            f"--output {folder} contains {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
     files.prepare_folder(folder)
@@ -178,7 +178,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
         if strangers:
             known = "neither a manifest nor the note of a run that began here"
             raise OutputNotEmptyError(
-                f"--resume: --output {folder} holds {strangers[0]}, but "
+                f"--resume: --output {folder} contains {strangers[0]}, but "
                 f"{known if earlier is None else 'the run that began here did not write it'}. "
                 "Move it away or choose another folder"
             )
@@ -231,7 +231,7 @@ def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> Non
     in_the_way = names & {MANIFEST_NAME, *noted} or _strangers(names, own)
     if in_the_way:
         raise OutputNotEmptyError(
-            f"{folder} holds {min(in_the_way)} of another run, and nothing was written. Choose another "
+            f"{folder} contains {min(in_the_way)} of another run, and nothing was written. Choose another "
             "folder, or remove that data set"
         )
 
@@ -285,7 +285,7 @@ def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
 def shard_versions(folder: str) -> dict[str, int]:
     """The version of each shard of a complete data set, to see later which were written again.
 
-    Empty if there is no complete data set: no manifest, or a shard is missing or of another length.
+    Empty if the data set is incomplete: no manifest, or a shard is missing or of another length.
     """
     manifest = earlier_manifest(folder)
     if manifest is None:
@@ -414,11 +414,11 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
         elif data is None:
             yield name, "is missing; `beam-tfrecord repair` writes it again"
         elif data != content:
-            yield name, "is not what the manifest says; `beam-tfrecord repair` writes it again"
+            yield name, "is not as in the manifest; `beam-tfrecord repair` writes it again"
 
 
 def write_side_file(folder: str, name: str, manifest: Manifest) -> bool:
-    """Writes a file that the manifest determines and that has no seal; returns False for any other."""
+    """Writes a file that the manifest determines, without a seal; returns False for any other."""
     content = None if gives_way(name) else dict(files_from_manifest(manifest, card=False)).get(name)
     if content is not None:
         files.write_bytes(files.join(folder, name), content)

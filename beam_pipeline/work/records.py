@@ -37,9 +37,9 @@ def class_numbering(names: Sequence[str]) -> ClassNumbering:
     """The ids of classes that were named. Raises UsageError."""
     for text in names:
         if not isinstance(text, str) or not text or not is_utf8(text):
-            raise UsageError(f"class_names holds {excerpt(text)}; expected texts of UTF-8")
+            raise UsageError(f"class_names contains {excerpt(text)}; expected texts of UTF-8")
     if len(set(names)) < len(names):
-        raise UsageError("class_names holds a name twice; each class needs a name of its own")
+        raise UsageError("class_names contains a name twice; each class needs its own")
     known = tuple((text, i) for i, text in enumerate(names))
     return ClassNumbering(known=known, from_name=not known)
 
@@ -188,13 +188,15 @@ class RecordReader:
             looks = self.features != {}
             features = _features_of(data) if looks else {}
             if self.features and self._checked(features) != features:
-                raise SampleError("a serialized record holds int64 where `features` say float")
+                raise SampleError(
+                    "a serialized record contains int64 where `features` declare float"
+                )
             return data, features
         if hasattr(element, "_asdict"):  # a NamedTuple or a beam.Row
             element = element._asdict()
         if not isinstance(element, Mapping):
             raise SampleError(
-                f"{excerpt(element)} is no record, expected a dict, a row, a tf.train.Example or bytes"
+                f"{excerpt(element)} is not a record, expected a dict, a row, a tf.train.Example or bytes"
             )
         features = dict(feature_values(element))
         if self.features is not None:

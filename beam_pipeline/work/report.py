@@ -52,7 +52,7 @@ def make_report(
 ) -> bytes:
     """The content of `report.html`.
 
-    An image that cannot be decoded, or that was left out and cannot be read, has no picture.
+    An image that cannot be decoded, or that was left out and cannot be read, is left blank.
 
     Args:
       folder: contains the shards.

@@ -7,7 +7,7 @@ looks into packed references, so what it moves may as well be their place:
 
 No packed references begin like that, and no encoded batch, which begins with the number of its items.
 The first 16 MiB of a job stay in memory, so most jobs write no file; so does the rest if the file
-cannot be written or its disk is nearly full. The file has no name: it is gone when the process ends,
+cannot be written or its disk is nearly full. The file is nameless: it is gone when the process ends,
 however it ends.
 """
 

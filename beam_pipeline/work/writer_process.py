@@ -142,7 +142,7 @@ class _WriterPool:
             self._start_if_possible()
 
     def start(self) -> None:
-        """Starts the processes. Raises OSError or RuntimeError if the system has no room for them."""
+        """Starts the processes. Raises OSError or RuntimeError if the system lacks room for them."""
         self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="writer")
         all_started = threading.Event()
         try:  # now, as Beam would log a traceback if a thread could not be started within the job

@@ -97,7 +97,7 @@ class EncodingOptions:
 
     @property
     def class_key(self) -> str:
-        """The key under which class ids are written; empty where there are no classes."""
+        """The key under which class ids are written; empty without classes."""
         return class_label_key(self.columns, self.options.renames)
 
     def class_names(self, refs: Iterable[SampleRef]) -> list[str]:

@@ -182,7 +182,7 @@ def test_another_class_is_an_error_if_none_is_allowed(capsys: pytest.CaptureFixt
     assert convert(*argv, "--classes_only") == 1
     assert (
         "error: 1 labelled images have a class that --classes set does not name (such as "
-        "'cow/9.jpg'); dead_letters.jsonl says which"
+        "'cow/9.jpg'); dead_letters.jsonl tells which"
     ) in capsys.readouterr().err
     assert reasons_of("out") == {"cow/9.jpg": "unknown_class"}
     assert not Path("out/manifest.json").exists()

@@ -54,8 +54,8 @@ def photos(tmp_path: Path) -> str:
         (["--num_shards", "0"], "'0' is not a number of shards"),
         (["--shard_size", "big"], "'big' is not a size"),
         (["--name", "a" * 200], "--name is too long for names of files such as aaa"),
-        (["--name", "a" * 200], "say --name with 184 bytes or fewer"),
-        (["--name", "ä" * 100], "say --name with 184 bytes or fewer"),
+        (["--name", "a" * 200], "give --name with 184 bytes or fewer"),
+        (["--name", "ä" * 100], "give --name with 184 bytes or fewer"),
         (
             ["--output", "b" * 200],
             "the output folder's name is too long for names of files such as",
@@ -160,7 +160,7 @@ def test_too_many_bad_samples_fail_the_job_and_keep_the_dead_letters(
     assert convert("--images", photos, "--output", f"{tmp_path}/out") == 1
     error = capsys.readouterr().err
     assert "2 bad samples among 12 listed images, 0.01 of them allowed" in error
-    assert "1 empty_file (such as 'b/empty.jpg'; of the first: the file has no bytes), " in error
+    assert "1 empty_file (such as 'b/empty.jpg'; of the first: the file is empty), " in error
     assert (
         "1 not_an_image (such as 'a/bad.jpg'; of the first: 1 bytes that start with b'x': " in error
     )

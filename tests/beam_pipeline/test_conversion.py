@@ -120,7 +120,7 @@ def test_the_data_set_knows_what_it_holds(photos: Path, tmp_path: Path) -> None:
         ({"resume": True, "overwrite": True}, "resume=True keeps what overwrite=True removes"),
         ({"beam_options": ["--rnner=X"]}, "Apache Beam does not know --rnner=X"),
         ({"labels": 5}, "labels is a int, expected a path or several"),
-        ({"labels": [{"filename": object()}]}, "labels holds a object, expected texts"),
+        ({"labels": [{"filename": object()}]}, "labels contains a object, expected texts"),
         ({"labels": ROWS, "beam_options": ["--runner=FlinkRunner"]}, "labels is a table in this"),
     ],
 )

@@ -96,7 +96,7 @@ def test_nothing_is_read_or_written_before_it_is_applied(photos: Path) -> None:
     ("options", "message"),
     [
         ({"num_shard": 2}, "has no argument 'num_shard'; did you mean num_shards?"),
-        ({"writers": 2}, "ConvertImages has no argument 'writers': it is of the command alone"),
+        ({"writers": 2}, "ConvertImages has no argument 'writers': only the command has it"),
         ({"shuffle": "records"}, "ConvertImages has no argument 'shuffle'"),
     ],
 )

@@ -118,7 +118,7 @@ def test_kept_images_keep_their_bytes_and_have_their_boxes(
     assert convert(*CONVERT, "--orientation", "keep") == 0
     assert (
         "  warning: boxes, points and masks on such images are in the wrong place if they were drawn on the "
-        "images as viewers show them, unless the size in the labels says so; --orientation apply takes "
+        "images as viewers show them, unless the size in the labels tells; --orientation apply takes "
         "them as drawn there\n" in capsys.readouterr().out
     )
     for name, example in read_all("out").items():

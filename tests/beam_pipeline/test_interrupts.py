@@ -107,7 +107,7 @@ def test_after_the_manifest_it_says_that_the_data_set_is_complete(tmp_path: Path
     exit_code, errors = interrupted([sys.executable, "-c", code], until_held)
     assert (exit_code, errors.splitlines()[-1]) == (
         130,
-        f"beam-tfrecord: interrupted at the very end: {tmp_path}/out holds the complete data set",
+        f"beam-tfrecord: interrupted at the very end: {tmp_path}/out contains the complete data set",
     )
 
 

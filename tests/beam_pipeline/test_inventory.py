@@ -131,7 +131,7 @@ def test_large_parquet_files_give_the_bytes_that_small_ones_give(
     assert manifest_of("a")["splits"]["train"]["examples"] == len(PICTURES)
     assert failing(capfd, "--images", "photos", "--inventory", "bad.parquet") == (
         f"beam-tfrecord: error: --inventory {photos.parent}/bad.parquet, row 6: the column size "
-        "holds None, expected a whole number"
+        "contains None, expected a whole number"
     )
 
 
@@ -263,7 +263,7 @@ def test_an_inventory_that_says_no_files_is_an_error(
         f"{start}/s3.csv: the columns are 'Bucket', 'Key', 'Size'; expected uri and size or bucket"
     )
     assert failing(capfd, "--images", "photos", "--inventory", "bad.csv") == (
-        f"{start}/bad.csv, line 2: the column size holds 'x', expected a whole number"
+        f"{start}/bad.csv, line 2: the column size contains 'x', expected a whole number"
     )
     write_csv("none.csv", [("gs://b/a.jpg", 1)])
     assert failing(capfd, "--images", "photos", "--inventory", "none.csv", code=1) == (
@@ -282,6 +282,6 @@ def test_a_layout_that_lists_nothing_takes_no_inventory(
     write_files("cifar", cifar10_python(2))
     write_csv("i.csv", [("a.jpg", 1)])
     assert failing(capfd, "--images", "cifar", "--inventory", "i.csv") == (
-        "beam-tfrecord: error: --inventory means nothing for the layout cifar10: its images lie in "
+        "beam-tfrecord: error: --inventory means nothing for the layout cifar10: its images are in "
         "a few files, which are not listed; leave it out"
     )

@@ -394,7 +394,7 @@ def test_overwrite_refuses_a_file_that_no_run_wrote(
     (out / name).write_text("my own words\n")
     before = (out / "manifest.json").read_bytes()
     assert convert(*argv, "--overwrite") == 2
-    assert f"holds {name}, which no manifest there lists, so --overwrite" in error_of(capsys)
+    assert f"contains {name}, which no manifest there lists, so --overwrite" in error_of(capsys)
     assert (out / name).read_text() == "my own words\n"
     assert (out / "manifest.json").read_bytes() == before
 
@@ -408,7 +408,7 @@ def test_resume_refuses_a_file_that_no_run_wrote(
     _make_unfinished(out)
     (out / name).write_text("my own words\n")
     assert convert(*argv, "--resume") == 2
-    assert f"holds {name}, but the run that began here did not write it" in error_of(capsys)
+    assert f"contains {name}, but the run that began here did not write it" in error_of(capsys)
     assert (out / name).read_text() == "my own words\n"
     os.unlink(out / name)
     assert convert(*argv, "--resume") == 0

@@ -443,7 +443,10 @@ def test_the_newest_complete_data_set_is_found(
     latest = ["--num_shards", str(SHARDS), "--reuse", f"latest:{sets}"]
     argv = [*photos.save(), *latest]
     assert convert(*argv, "--output", f"{sets}/1") == 0
-    assert "holds no complete data set yet, so every shard is written" in capsys.readouterr().out
+    assert (
+        "does not contain a complete data set yet, so every shard is written"
+        in capsys.readouterr().out
+    )
     assert not (sets / "1" / "changes.json").exists()
     assert convert(*argv, "--output", f"{sets}/2") == 0
     os.makedirs(sets / "3")

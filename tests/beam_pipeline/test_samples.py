@@ -205,7 +205,7 @@ def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [["a", "\ud800"], ["a", ""], ["a", 1]])
 def test_class_names_are_texts(tmp_path: Path, names: list[Any]) -> None:
     """Which files can hold; nothing is left behind."""
-    with pytest.raises(UsageError, match=r"class_names holds .*; expected texts of UTF-8"):
+    with pytest.raises(UsageError, match=r"class_names contains .*; expected texts of UTF-8"):
         convert_samples(cars(), output=str(tmp_path / "out"), class_names=names)
     assert os.listdir(tmp_path) == []
 

@@ -122,7 +122,7 @@ def test_folders_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ),
         (
             ["--labels", "labels.csv", "--label_column", "none", *SHARES, "--stratify"],
-            "--stratify divides each class, and there is no column with classes",
+            "--stratify divides each class, and a column of classes is missing",
         ),
         (
             ["--labels", "labels.csv", *SHARES, "--split_by", "patient", "--unlabelled", "keep"],

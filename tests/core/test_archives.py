@@ -73,7 +73,7 @@ def test_other_uris_are_refused(uri: str) -> None:
         ("..\\1.jpg", "..\\1.jpg", "its name leads out of the archive"),
         ("/etc/1.jpg", "/etc/1.jpg", "its name is an absolute path, expected one in the archive"),
         ("C:\\1.jpg", "C:\\1.jpg", "its name is an absolute path, expected one in the archive"),
-        ("a\0.jpg", "a\\0.jpg", "its name holds a null character"),
+        ("a\0.jpg", "a\\0.jpg", "its name contains a null character"),
     ],
 )
 def test_names_are_paths_in_the_archive(name: str, plain: str, problem: str) -> None:
@@ -119,8 +119,8 @@ PACKED = _deflated(b"content")
     [
         (Member("zip", 0, 9, CRC, 7), _local(0, b"Content"), "its CRC-32 is not the one in"),
         (Member("zip", 0, 9, CRC, 7), _local(0, b"conten"), "6 bytes of it are there, expected 7"),
-        (Member("zip", 0, 9, CRC, 7), _local(8, b"content"), "its own header says another"),
-        (Member("zip", 0, 9, CRC, 7), _local(0, b"content", 1), "its own header says another"),
+        (Member("zip", 0, 9, CRC, 7), _local(8, b"content"), "its own header has another"),
+        (Member("zip", 0, 9, CRC, 7), _local(0, b"content", 1), "its own header has another"),
         (
             Member("zip", 0, 9, CRC, len(PACKED) - 1, deflated=True),
             _local(8, PACKED),
@@ -402,7 +402,7 @@ def _set(**fields: int) -> Callable[[zipfile.ZipInfo], None]:
         (_set(compress_size=999, file_size=999), "the bytes that it claims lie in another member"),
         (_set(header_offset=1 << 40), "the bytes that it claims lie in another member"),
         (_set(CRC=0), "damaged, or the archive has changed: its CRC-32 is not the one"),
-        (_set(compress_type=8), "damaged, or the archive has changed: its own header says another"),
+        (_set(compress_type=8), "damaged, or the archive has changed: its own header has another"),
     ],
 )
 def test_what_cannot_be_read_has_a_reason(
@@ -421,7 +421,7 @@ def test_members_that_overlap_are_left_out() -> None:
         for name, data in (("a.jpg", b"content"), ("b.jpg", b"content"), ("c.jpg", b"other")):
             archive.writestr(name, data)
         archive.filelist[1].header_offset = archive.filelist[0].header_offset
-    message = "the bytes that it claims lie in another member, or outside of the archive"
+    message = "the bytes that it claims are in another member, or outside of the archive"
     members = {"a.jpg": message, "b.jpg": message, "c.jpg": b"other"}
     assert read_zip(out.getvalue()) == members
     assert read_zip(zip_bytes({"": b"1"})) == {"": "it has no name"}

@@ -206,7 +206,7 @@ def test_a_job_that_fails(
     service.script = (Step("RUNNING"), Step("FAILED", {}, (("ERROR", "no quota"),)))
     done = _prove(*argv, "--images", f"{cloud.uri}/mine")
     assert done.returncode == 1
-    assert "ended as FAILED, and says:\nno quota\n" in done.stderr
+    assert "ended as FAILED, with the message:\nno quota\n" in done.stderr
     assert _left(cloud) == {"mine/a/1.jpg", "mine/b/2.jpg"}
 
 

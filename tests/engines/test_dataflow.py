@@ -322,7 +322,10 @@ def test_words_that_come_behind_the_end(
     looks = [Step("FAILED")] * 8
     service.script = (*looks, Step("FAILED", {}, (("ERROR", "Workflow failed: no quota"),)))
     assert convert(*argv, *IN_REGION) == 1
-    assert "ended as FAILED, and says:\nWorkflow failed: no quota\nAll" in capsys.readouterr().err
+    assert (
+        "ended as FAILED, with the message:\nWorkflow failed: no quota\nAll"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.promise("dataflow_fails")

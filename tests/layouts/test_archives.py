@@ -215,8 +215,8 @@ def test_paths_with_braces_and_globs(working_folder: Path) -> None:
         (["gz.tar.gz"], "gz.tar.gz is compressed as a whole"),
         (["zip:///a.zip#at=1"], "name the archive itself, not a member of it"),
         (["s-0.tar", "d/s-0.tar"], "s-0.tar have the same name, which begins the keys"),
-        (["{0..999999}.tar"], "{0..999999}.tar stands for more than 100000 names"),
-        (["broken.zip"], "broken.zip: it is no zip, or is damaged or cut short"),
+        (["{0..999999}.tar"], "{0..999999}.tar matches more than 100000 names"),
+        (["broken.zip"], "broken.zip: it is not a zip, or is damaged or cut short"),
     ],
 )
 def test_what_cannot_be_used_is_an_error(

@@ -237,7 +237,7 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
             "5.jpg",
             "bad_label_value",
             7,
-            "the label 'car' has no box, where other rows of the file have one",
+            "the label 'car' lacks a box, where other rows of the file have one",
         ),
         (
             "6.jpg",
@@ -264,7 +264,7 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
             "8.jpg",
             "bad_box",
             13,
-            f"box 1 (xmin 2, ymin 2, xmax 3, ymax 3 {in_fractions} lies outside the image",
+            f"box 1 (xmin 2, ymin 2, xmax 3, ymax 3 {in_fractions} is outside the image",
         ),
         (
             "",
@@ -309,7 +309,7 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
         ),
         (
             ["--labels", "names.csv"],
-            "{here}/names.csv: the first line holds an image's name ('a.jpg') where column names are",
+            "{here}/names.csv: the first line contains an image's name ('a.jpg') where column names are",
         ),
     ],
 )
@@ -567,7 +567,7 @@ def test_an_image_may_have_no_objects(row: str) -> None:
 @pytest.mark.parametrize(
     ("cells", "problem"),
     [
-        ("car", "the label 'car' has no box, where other rows of the file have one"),
+        ("car", "the label 'car' lacks a box, where other rows of the file have one"),
         (",0.1,0.2,,,0.5,0.6,,", "a box without a label"),
         ("car,0.1,x,,,0.5,0.6,,", "'x' is not a coordinate, a fraction of the image"),
         ("car,0.1,,,,0.5,0.6,,", "'' is not a coordinate, a fraction of the image"),

@@ -367,7 +367,7 @@ def test_without_their_file_the_classes_have_the_names_that_everyone_knows(
     assert convert("--images", f"data/{BIN}", "--output", "out") == 0
     assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
     assert (
-        f"Note: {data}/data/{BIN} holds no batches.meta or batches.meta.txt; classes have the names "
+        f"Note: {data}/data/{BIN} does not contain batches.meta or batches.meta.txt; classes have the names "
         "that CIFAR-10's have\n"
     ) in capsys.readouterr().out
 
@@ -481,7 +481,7 @@ EXPECTED = "expected a NumPy array of shape (images, 3072) and type u1, with all
 BROKEN_PICKLES = {
     "empty": (b"", CUT),
     "a text": (b"<html>Not found</html>", CUT),
-    "no dict": (python2_pickle([1]), "holds [1], expected a dict"),
+    "no dict": (python2_pickle([1]), "contains [1], expected a dict"),
     "cut in the labels": (batch_10()[:70], CUT),
     "cut in the pixels": (batch_10()[:4000], CUT),
     "cut at the end": (batch_10()[:-1], CUT),
@@ -642,7 +642,7 @@ def test_an_archive_without_one_of_the_batches_is_refused(tmp_path: Path) -> Non
 def test_an_archive_with_a_batch_twice_is_refused(tmp_path: Path) -> None:
     """As with both versions in one."""
     contents = {**cifar10_python(), "test_batch.bin": cifar10_binary()["test_batch.bin"]}
-    with pytest.raises(ContainerError, match="holds test_batch twice"):
+    with pytest.raises(ContainerError, match="contains test_batch twice"):
         read_archive(tar_gz(PY, contents), tmp_path)
 
 

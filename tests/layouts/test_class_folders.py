@@ -175,7 +175,7 @@ def test_an_image_in_no_class_folder_is_a_dead_letter(folders: Path) -> None:
             "key": "stray.jpg",
             "uri": f"{folders}/pets/stray.jpg",
             "reason": "unlabelled",
-            "message": "lies in no class folder; move it into one, or give --labels",
+            "message": "is in no class folder; move it into one, or give --labels",
         }
     ]
 
@@ -212,7 +212,7 @@ def test_the_class_id_can_take_the_place_of_the_source_id(folders: Path) -> None
         ("a=label,b=label", "--features writes image/class/label twice; give it one key"),
         (
             "image/encoded=label",
-            "--features image/encoded=label: the image would have no place left",
+            "--features image/encoded=label: the image would be left out",
         ),
         ("label", "--features: 'label' in 'label': expected KEY=WHAT"),
     ],

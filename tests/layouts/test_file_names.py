@@ -63,13 +63,13 @@ def test_two_folders_may_not_have_an_image_of_the_same_name(named: Path) -> None
     ("argv", "message"),
     [
         (["--label_from", "(?P<label>"], "is not a regular expression: "),
-        (["--label_from", r".*\.jpg"], r"'.*\\.jpg' has no named group; expected one such as"),
+        (["--label_from", r".*\.jpg"], r"'.*\\.jpg' lacks a named group; expected one such as"),
         (
             ["--label_from", "(?P<label>[[a-z]+)"],
             "'(?P<label>[[a-z]+)' may mean something else in a later Python: Possible nested set at "
             "position 11; write \\[ for a bracket",
         ),
-        (["--label_from", "(?P<split>.+)"], "has no group but split; expected one called label"),
+        (["--label_from", "(?P<split>.+)"], "has only the group split; expected one called label"),
         (
             ["--label_from", PATTERN, "--columns", "size:int"],
             f"--columns: no group 'size' in --label_from {PATTERN}; its groups are label, shot",

@@ -266,7 +266,7 @@ def test_lists_that_fit_no_feature_are_said(
         (
             {"train/metadata.jsonl": "[1]\n"},
             [],
-            "{here}/new/train/metadata.jsonl: no line holds a JSON object such as "
+            "{here}/new/train/metadata.jsonl: no line contains a JSON object such as "
             '{{"file_name": "a.jpg", "label": "cat"}}',
         ),
         (
@@ -284,7 +284,7 @@ def test_lists_that_fit_no_feature_are_said(
         (
             {"metadata.csv": "file_name,label\n1.png,a\n"},
             ["--layout", "imagefolder", "--labels", "new/metadata.csv"],
-            "--layout imagefolder finds its labels among the images; leave out --labels, or say "
+            "--layout imagefolder finds its labels among the images; leave out --labels, or give "
             "--layout table",
         ),
     ],

@@ -236,7 +236,7 @@ def test_masks_in_black_and_white_are_noted(working_folder: Path) -> None:
     write_files("masks", {f"{n}.png": grey([[0, 255]]) for n in range(3)})
     write_files("images", {f"{n}.jpg": picture(n, size=(2, 1)) for n in range(3)})
     (note,) = Masks().open(SourceOptions(("images",), masks=("masks",))).notes
-    assert note.startswith("the first masks hold 0 and 255 alone")
+    assert note.startswith("the first masks contain only 0 and 255")
     write_files(".", {"table.csv": "background,0,0,0\nobject,255,255,255\n"})
     argv = ("--images", "images", "--masks", "masks", "--mask_colors", "table.csv")
     assert convert(*argv, "--output", "out") == 0

@@ -47,7 +47,8 @@ def test_images_classes_and_captions(
     assert convert("--images", "hf/", "--output", "out", NONE_BAD) == 0
     out = capsys.readouterr().out
     assert (
-        "Layout parquet: data/test-00000-of-00001.parquet holds images in its column image" in out
+        "Layout parquet: data/test-00000-of-00001.parquet contains images in its column image"
+        in out
     )
     expected, splits = {}, {}
     files = [(f"train-0000{i}-of-00002", range(8 * i, 8 * i + 8)) for i in range(2)]
@@ -313,7 +314,7 @@ def test_images_alone(working_folder: Path) -> None:
     write_parquet("x.parquet", [{"image": picture(i)} for i in range(3)])
     source, why = open_source("auto", SourceOptions(("x.parquet",)))
     assert [*understanding(source, why)][:2] == [
-        "Layout parquet: x.parquet holds images in its column image",
+        "Layout parquet: x.parquet contains images in its column image",
         "  .parquet files  images and labels  1 file, such as 'x.parquet'",
     ]
     assert source.columns == ()
@@ -352,15 +353,15 @@ LISTS = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
         (
             rows_of_masks("left", "right"),
             {},
-            "which of the columns left, right holds the images? Leave out the others, as in --columns "
+            "which of the columns left, right contains the images? Leave out the others, as in --columns "
             "right:skip",
         ),
         (
             [{"images": [image_of(picture(1))]}],
             {"types": {"images": LISTS}},
-            "the column 'images' holds a list of images in each row; expected one image a row",
+            "the column 'images' contains a list of images in each row; expected one image a row",
         ),
-        ([], {"features": FEATURES}, "the file has no rows; expected one for each image"),
+        ([], {"features": FEATURES}, "the file is without rows; expected one for each image"),
     ],
 )
 def test_files_that_are_not_usable(
@@ -382,7 +383,7 @@ def test_a_broken_file_is_named(working_folder: Path) -> None:
     with pytest.raises(UsageError, match=r"a\.parquet is not a Parquet file, or is damaged"):
         source_of("hf")
     write_parquet("t/a.parquet", [{"path": "a.jpg", "label": "x"}])
-    with pytest.raises(UsageError, match="holds no images; its columns are path, label"):
+    with pytest.raises(UsageError, match="does not contain images; its columns are path, label"):
         open_source("parquet", SourceOptions(images=("t",)))
     with pytest.raises(UsageError, match="leave out --labels"):
         open_source("parquet", SourceOptions(images=("t",), labels=("t/a.parquet",)))

@@ -81,15 +81,15 @@ def test_no_room_to_unpack(working_folder: Path, monkeypatch: pytest.MonkeyPatch
         (
             {"image": image_of(None, "a.jpg")},
             "missing_image",
-            "column 'image' holds no bytes, only the path 'a.jpg'; write the file again with the "
+            "column 'image' does not contain bytes, only the path 'a.jpg'; write the file again with the "
             "images in it",
         ),
-        ({"image": image_of(b"")}, "empty_file", "the image in column 'image' has no bytes"),
+        ({"image": image_of(b"")}, "empty_file", "the image in column 'image' is without bytes"),
         ({"label": None}, "bad_label_value", "column 'label': is empty"),
         (
             {"label": -1},
             "bad_label_value",
-            "column 'label': -1, which stands for no class; expected 0 to 1",
+            "column 'label': -1, which is not a class; expected 0 to 1",
         ),
         ({"label": 2}, "bad_label_value", "column 'label': 2; expected 0 to 1"),
     ],

@@ -104,7 +104,7 @@ def test_lists_of_other_columns_and_kinds(tmp_path: Path) -> None:
         ),
         (
             ["--labels", "labels.csv", "--list_column", "filename=;"],
-            "{here}/labels.csv: the column 'filename' names the image, so it holds no list "
+            "{here}/labels.csv: the column 'filename' names the image, so it contains no list "
             "(--list_column)",
         ),
         (
@@ -357,9 +357,15 @@ def test_tables_named_like_splits_are_asked_about(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--labels", "a.csv"], "the name of .*/a.csv says no split, or several; expected names"),
-        (["--labels", "train_test.csv"], "the name of .*/train_test.csv says no split, or several"),
-        (["--labels", "train.csv"], "the column 'split' says the split of each row; leave"),
+        (
+            ["--labels", "a.csv"],
+            "the name of .*/a.csv contains no split, or several; expected names",
+        ),
+        (
+            ["--labels", "train_test.csv"],
+            "the name of .*/train_test.csv contains no split, or several",
+        ),
+        (["--labels", "train.csv"], "the column 'split' contains the split of each row; leave"),
         ([], "means nothing for the layout class_folders; it is for tables named with --labels"),
         (["--labels", "train.csv", "--stratify"], "--stratify needs --splits with the split sizes"),
     ],
@@ -436,7 +442,7 @@ def test_listed_images_in_no_class_folder_are_an_error(
     assert convert("--images", "flat", "--labels", "train.txt", "--output", "out") == 1
     said = capsys.readouterr().err
     assert "none of 2 images has labels that can be used, in 2 label rows (2 unlabelled)" in said
-    assert "is in a list without labels, and lies in no class folder" in said
+    assert "is in a list without labels, and is in no class folder" in said
 
 
 @pytest.mark.slow
@@ -692,13 +698,13 @@ NO_IMAGE = b"\x00\xff"
         (
             pets(range(2)),
             FEATURES,
-            "{uri} holds the images themselves, in its column 'image', not only labels; convert it "
+            "{uri} contains the images themselves, in its column 'image', not only labels; convert it "
             "with --images {uri}, without --labels",
         ),
         (
             [{"name": "a", "jpg": picture(1)}],
             None,
-            "{uri} holds the images themselves, in its column 'jpg', not only labels; convert it with "
+            "{uri} contains the images themselves, in its column 'jpg', not only labels; convert it with "
             "--images {uri}, without --labels",
         ),
         (
@@ -706,7 +712,11 @@ NO_IMAGE = b"\x00\xff"
             None,
             "{uri}: no row can be used; row 1 has bytes that are not UTF-8 text in raw",
         ),
-        ([], {"name": {}}, "{uri}: the file has no rows; expected a row for each image or object"),
+        (
+            [],
+            {"name": {}},
+            "{uri}: the file is without rows; expected a row for each image or object",
+        ),
     ],
 )
 def test_a_parquet_file_without_rows_of_labels(

@@ -249,7 +249,7 @@ def test_all_twenty_classes_have_vocs_own_ids(voc: Path) -> None:
         (
             {"../other/JPEGImages/a.jpg": b"", "../other/Annotations/a.XML": CAT},
             ["--images", "."],
-            "{here}/other/Annotations and {here}/set/Annotations hold annotations of the same "
+            "{here}/other/Annotations and {here}/set/Annotations contain annotations of the same "
             "names, 1 in all, such as a.xml, so they cannot be one data set.",
         ),
         (
@@ -457,7 +457,7 @@ BAD_FILES: dict[str, tuple[str | bytes, int, str]] = {
     "polygon": (
         CAT.replace("bndbox>", "polygon>"),
         14,
-        "object 1 ('cat') has no <bndbox>; it holds <name>, <pose>, <truncated>, <difficult>, "
+        "object 1 ('cat') has no <bndbox>; it contains <name>, <pose>, <truncated>, <difficult>, "
         "<polygon>, and boxes are all that is read of places",
     ),
     "boxes": (

@@ -88,7 +88,7 @@ def test_a_data_set_becomes_examples(
     out = capsys.readouterr().out
     assert "Layout yolo: data.yaml" in out
     assert (
-        "Note: 1 of 6 images have no label file and count as images without objects, as in "
+        "Note: 1 of 6 images lack a label file and count as images without objects, as in "
         "Ultralytics; --unlabelled drop leaves them out\n"
     ) in out
 
@@ -258,7 +258,7 @@ def test_four_points_are_a_question(folder: Path) -> None:
     (question,) = source_of("set").questions
     assert question.reason == (
         "all lines looked at have 9 columns: boxes that are turned (obb) or outlines of four points "
-        "(segment); say which with --yolo_task obb or --yolo_task segment"
+        "(segment); give --yolo_task obb or --yolo_task segment"
     )
     assert source_of("set", yolo_task="segment").questions == ()
     assert convert("--images", "set", "--yolo_task", "obb", "--output", "out", NONE_BAD) == 0
@@ -293,7 +293,7 @@ def test_key_points(folder: Path) -> None:
         (
             {"labels/a.txt": LINE},
             ("--object_features", "masks"),
-            "--object_features masks: the label files have no outlines (--yolo_task is detect)",
+            "--object_features masks: the label files lack outlines (--yolo_task is detect)",
         ),
         (
             {"labels/a.txt": LINE},
@@ -417,7 +417,7 @@ def test_boxes_that_are_turned() -> None:
     [
         (LineFormat(), b"0 0.1 0.2 0.3", "4 columns, expected the 5 of a class and its box"),
         (LineFormat(), b"0 0.1 0.2 0.3 0.4 0.9", "6 columns, expected the 5 of a class and its box; "
-         "a label has no column for the confidence of a model's results"),
+         "a label lacks a column for the confidence of a model's results"),
         (LineFormat(), b"0 0.1 0.2 0.3 0.4 0.1 0.2", "7 columns, expected the 5 of a class and its "
          "box; --yolo_task segment reads such lines"),
         (LineFormat(), b"0 0 0 1 0 1 1 0 1", "9 columns, expected the 5 of a class and its box; "

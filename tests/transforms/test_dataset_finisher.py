@@ -31,7 +31,7 @@ from beam_pipeline.work.output_folder import clean_up_refused, prepare_output
 from beam_pipeline.work.writing import EncodingOptions
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
-EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file has no bytes")
+EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file is empty")
 UNLABELLED = DeadLetter("join", "a.jpg", "/photos/a.jpg", "unlabelled", "no row")
 PLAN = Plan(
     ShardPlan("pets", (("train", 2),), TFRecordFormat()),
@@ -125,7 +125,10 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"classes": (("cat", 0), ("dog", 1 << 63))}, "expected a whole number of 64 bits"),
-        ({"questions": ("half a surrogate pair: \ud800",)}, "cannot hold a text that is not UTF-8"),
+        (
+            {"questions": ("half a surrogate pair: \ud800",)},
+            "cannot contain text that is not UTF-8",
+        ),
     ],
 )
 def test_what_a_manifest_cannot_hold_is_not_written(

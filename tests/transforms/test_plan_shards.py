@@ -79,7 +79,7 @@ def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -
     plan = planning(tmp_path, **wishes).plan(JOINED)
     assert plan.refusal == Refusal(
         "UsageError",
-        "a manifest cannot hold this data set: classes[1].id is 99999999999999999999, expected a whole "
+        "a manifest cannot describe this data set: classes[1].id is 99999999999999999999, expected a whole "
         "number of 64 bits",
     )
     assert list(tmp_path.iterdir()) == []
@@ -165,7 +165,9 @@ def test_a_folder_of_another_run_is_refused_before_the_first_shard(
     else:
         (tmp_path / there).touch()
     before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(OutputNotEmptyError, match=f"^{tmp_path} holds {there} of another run, and"):
+    with pytest.raises(
+        OutputNotEmptyError, match=f"^{tmp_path} contains {there} of another run, and"
+    ):
         in_pipeline(tmp_path, total(LISTED, JOINED))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -191,5 +193,5 @@ def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
     for _ in range(2):
         in_pipeline(tmp_path, whole)
         (tmp_path / "pets-train.tfrecord-00000-of-00003").touch()
-    with pytest.raises(OutputNotEmptyError, match="holds pets-train"):
+    with pytest.raises(OutputNotEmptyError, match="contains pets-train"):
         in_pipeline(tmp_path, replace(whole, sample_bytes=Counter({"train": 300, "test": 31})))

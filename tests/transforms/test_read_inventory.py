@@ -149,6 +149,6 @@ def test_an_inventory_that_cannot_be_read_refuses_the_run(tmp_path: Path) -> Non
         assert_items(found["images"], [], "images")
         said = (
             f"--inventory {tmp_path}/0.csv cannot be read: Is a directory",
-            f"--inventory {broken}, line 2: the column size holds 'many', expected a whole number",
+            f"--inventory {broken}, line 2: the column size contains 'many', expected a whole number",
         )
         assert_total(found[TALLY], Tally(refusals=[Refusal("InventoryError", s) for s in said]))

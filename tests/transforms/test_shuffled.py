@@ -180,7 +180,7 @@ def test_a_key_of_two_records(tmp_path: Path, exact: bool) -> None:
     [
         ({"id": "k", "x": object()}, "feature 'x': a object is no feature"),
         ({"x": 1}, "its key (id) is None, expected a text or an integer"),
-        (3, "3 is no record, expected a dict, a row, a tf.train.Example or bytes"),
+        (3, "3 is not a record, expected a dict, a row, a tf.train.Example or bytes"),
         (b"\xff\xff", "the record is not a tf.train.Example"),
         ({"id": "k", "image/class/label": 5}, "feature 'image/class/label' is 5, expected 0 to 1"),
     ],
@@ -323,7 +323,9 @@ def test_windows_end_at_the_write(tmp_path: Path) -> None:
 def test_an_unbounded_collection_is_refused(tmp_path: Path) -> None:
     """There is no end to shuffle it at."""
     impulses = beam.Pipeline() | PeriodicImpulse()
-    with pytest.raises(ValueError, match="an unbounded PCollection has no end to shuffle it at"):
+    with pytest.raises(
+        ValueError, match="an unbounded PCollection never ends, so it cannot be shuffled"
+    ):
         _ = impulses | WriteToShuffledTFRecord(f"{tmp_path}/out")
 
 
@@ -355,7 +357,7 @@ def test_two_in_one_pipeline_and_in_threads(tmp_path: Path) -> None:
         ({"on_error": "ignore"}, "on_error is 'ignore', expected one of raise, collect"),
         ({"splits": {"train": 0.5}}, "the shares add up to 0.5, not to 1"),
         ({"features": {"x": "int32"}}, r"features\['x'\] is 'int32', expected 'bytes', 'float' or"),
-        ({"class_names": ["a", "a"]}, "class_names holds a name twice"),
+        ({"class_names": ["a", "a"]}, "class_names contains a name twice"),
         ({"compression": "zip"}, "zip"),
     ],
 )

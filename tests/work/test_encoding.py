@@ -178,5 +178,5 @@ def test_a_sample_too_large_for_an_example_is_not_read(tmp_path: Path) -> None:
         sample = made(maker, ref)
     assert (getattr(sample, "reason", ""), getattr(sample, "message", "")) == (
         "too_large",
-        "2500000000 bytes; an example holds 2 GiB",
+        "2500000000 bytes; an example is limited to 2 GiB",
     )

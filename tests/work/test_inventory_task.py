@@ -97,7 +97,7 @@ def test_the_line_of_a_fault_is_that_of_the_file(tmp_path: Path) -> None:
     assert len(parts) > 5
     _, total = listed(parts, (PETS,))
     (refusal,) = total.refusals
-    assert f"{path}, line 62: the column size holds 'x'" in str(refusal.to_error())
+    assert f"{path}, line 62: the column size contains 'x'" in str(refusal.to_error())
 
 
 def test_a_file_that_two_parts_list_with_other_sizes_is_refused(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_row_of_a_fault_is_that_of_the_parquet_file(tmp_path: Path) -> None:
     write_parquet(path, {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": sizes}, 7)
     parts = cut_file(str(path), cut_of, 200)
     assert len(parts) > 5
-    message = f"--inventory {path}, row 9: the column size holds None, expected a whole number"
+    message = f"--inventory {path}, row 9: the column size contains None, expected a whole number"
     for found in (parts, [FilePart(str(path))]):
         assert listed(found, (PETS,))[1].refusals[0].message == message
 

@@ -97,7 +97,7 @@ def test_a_manifest_says_what_a_complete_run_wrote(complete: Path) -> None:
 def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
     """The message says so."""
     said = (
-        f"{tmp_path}/manifest.json cannot be read (No such file or directory): the folder holds no"
+        f"{tmp_path}/manifest.json cannot be read (No such file or directory): the folder does not"
     )
     with pytest.raises(ConversionError, match=f"^{re.escape(said)} complete data set$"):
         read_manifest(str(tmp_path))
@@ -128,7 +128,7 @@ def test_a_folder_with_files_is_not_written_to(
 ) -> None:
     """Whatever they are; the message names some and the ways out."""
     write_files(str(tmp_path), dict.fromkeys(names, "x"))
-    said = f"--output {tmp_path} is not empty: it holds {found} to replace the data set that an"
+    said = f"--output {tmp_path} is not empty: it contains {found} to replace the data set that an"
     with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)} earlier run wrote there$"):
         prepare_output(str(tmp_path), overwrite=False)
     assert names_in(tmp_path) == sorted(names)
@@ -150,7 +150,7 @@ def test_overwrite_removes_a_report_that_nobody_has_edited(complete: Path, edite
     report = sealed(f"<html></html><!-- {PLACEHOLDER} -->".encode()) + (b"mine" if edited else b"")
     write_files(str(complete), {"report.html": report})
     if edited:
-        with pytest.raises(OutputNotEmptyError, match=r"holds report\.html, which no manifest"):
+        with pytest.raises(OutputNotEmptyError, match=r"contains report\.html, which no manifest"):
             prepare_output(str(complete), overwrite=True)
     else:
         prepare_output(str(complete), overwrite=True)
@@ -170,9 +170,7 @@ def test_overwrite_removes_what_an_unfinished_run_left(unfinished: Path) -> None
 def test_overwrite_touches_no_data_set_of_others(tmp_path: Path, stranger: str) -> None:
     """A file of ours that no manifest lists may be all that is left of something."""
     write_files(str(tmp_path), {stranger: "x", "mine": "x"})
-    said = (
-        f"--output {tmp_path} holds {stranger}, which no manifest there lists, so --overwrite will"
-    )
+    said = f"--output {tmp_path} contains {stranger}, which no manifest there lists, so --overwrite will"
     with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)} not touch it"):
         prepare_output(str(tmp_path), overwrite=True)
     assert names_in(tmp_path) == sorted([stranger, "mine"])
@@ -228,7 +226,9 @@ def test_a_resumed_run_may_be_the_first_one(tmp_path: Path) -> None:
     write_files(str(tmp_path), {"mine": "x"})
     prepare_resume(str(tmp_path), RUN)
     write_files(str(tmp_path), {NAMES[0]: "x"})
-    said = f"--resume: --output {tmp_path} holds {NAMES[0]}, but neither a manifest nor the note of"
+    said = (
+        f"--resume: --output {tmp_path} contains {NAMES[0]}, but neither a manifest nor the note of"
+    )
     with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)} a run that began here"):
         prepare_resume(str(tmp_path), RUN)
 
@@ -314,7 +314,7 @@ REWRITTEN = "; `beam-tfrecord repair` writes it again"
     [
         ("schema.pbtxt", None, ""),
         ("labels.txt", None, f"is missing{REWRITTEN}"),
-        ("labels.txt", b"cat\ncow\n", f"is not what the manifest says{REWRITTEN}"),
+        ("labels.txt", b"cat\ncow\n", f"is not as in the manifest{REWRITTEN}"),
         ("README.md", None, ""),
         ("README.md", b"# My own\n", ""),
         ("README.md", "edited", DAMAGED),

@@ -1,6 +1,6 @@
 """`croissant.json`: the data set in MLCommons' Croissant format, for search engines and loaders.
 
-Croissant has no way to reach into a TFRecord: a field comes from a column, a JSON path or a whole
+Croissant cannot reach into a TFRecord: a field comes from a column, a JSON path or a whole
 file. So the shards of each split are a `FileSet`, and the records that loaders can read are the
 splits, the classes, the features of an example, and what was left out. Source:
 https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html.
@@ -127,7 +127,7 @@ def _record_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
         },
         list(feature_rows(manifest)),
     )
-    if manifest.dead_letters:  # a file without lines has no columns to read
+    if manifest.dead_letters:  # a file without lines lacks columns
         yield {
             "@type": "cr:RecordSet",
             "@id": "dead_letters",

@@ -43,7 +43,7 @@ from beam_pipeline.core.labels.schema import ENCODED_KEY, ColumnKind, written_ke
 def class_files(manifest: Manifest) -> dict[str, bytes]:
     """The files with the names of the classes, name -> content.
 
-    A list of names implies the ids only if they have no gaps. Ids of a label map begin at 1, as 0 is
+    A list of names implies the ids only without gaps. Ids of a label map begin at 1, as 0 is
     the background.
     """
     classes = [(entry.name, entry.id) for entry in manifest.classes]

@@ -196,7 +196,7 @@ def _options(manifest: Manifest) -> list[str]:
     options = manifest.content["options"]
     rows = [
         ["seed", str(manifest.seed)],
-        ["splits", _value(options.get("splits") or "as the images or labels say")],
+        ["splits", _value(options.get("splits") or "as in the images or labels")],
     ]
     for name, value in options.items():
         if name not in _SHOWN_ELSEWHERE and value not in (None, False, "", [], {}):

@@ -111,7 +111,7 @@ class Estimate:
       vcpu_hours: of all workers.
       seconds: from the start of the job to its end.
       dollars: for workers, shuffle and requests; records_dollars with --shuffle=records.
-      idle_workers: workers that have no shard to write.
+      idle_workers: workers without a shard to write.
     """
 
     shuffle_bytes: int

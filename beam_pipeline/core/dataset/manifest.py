@@ -428,7 +428,7 @@ def manifest_file(manifest: Mapping[str, Any]) -> bytes:
         content = dump_json(manifest).removesuffix(b"\n}\n")
     except UnicodeEncodeError as error:
         raise OutputError(
-            f"{MANIFEST_NAME} cannot hold a text that is not UTF-8: {error}"
+            f"{MANIFEST_NAME} cannot contain text that is not UTF-8: {error}"
         ) from error
     return _with_checksum(content)
 
@@ -457,7 +457,7 @@ def parse_manifest(data: bytes, uri: str) -> Manifest:
             )
         manifest = Manifest.of(content)
     except (ValueError, RecursionError) as error:
-        raise ConversionError(f"{uri} is no manifest of beam-tfrecord: {error}") from error
+        raise ConversionError(f"{uri} is not a manifest of beam-tfrecord: {error}") from error
     for shard in manifest.shards:
         if shard.path in (".", "..") or posixpath.basename(shard.path) != shard.path:
             raise ConversionError(
@@ -488,4 +488,4 @@ def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> N
         decode(Mapping[str, FeatureEntry], run.get("features", {}), "features")
         decode(tuple[ClassEntry, ...], entries, "classes")
     except ValueError as error:
-        raise UsageError(f"a manifest cannot hold this data set: {error}") from error
+        raise UsageError(f"a manifest cannot describe this data set: {error}") from error

@@ -49,7 +49,7 @@ TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
 def temporary_name(uri: str) -> str:
     """Returns a unique name below `.incomplete` under which a file is written until it is complete.
 
-    The name contains the process id, so that files of a dead process can be found. `.incomplete` lies
+    The name contains the process id, so that files of a dead process can be found. `.incomplete` is
     in the output folder, also for a receipt and for a file of `.incomplete` itself.
     """
     folder, name = posixpath.split(uri)
@@ -74,7 +74,7 @@ def refusal_name(job: str) -> str:
     """Returns the name of a job's refusal in `.incomplete`.
 
     Args:
-      job: the job, as `FailurePolicy.job` has it; empty for one that has no name.
+      job: the job, as `FailurePolicy.job` has it; empty for one without a name.
     """
     return f"refusal-{job}.json" if job else "refusal.json"
 

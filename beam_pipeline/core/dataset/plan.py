@@ -88,7 +88,7 @@ class Kept:
             if before == count:
                 continue
             if wanted.is_counted(split):
-                notes.append(f"{_replaced(split, count, before)}, as --num_shards says")
+                notes.append(f"{_replaced(split, count, before)}, by --num_shards")
             elif (
                 wanted.shard_bytes <= 2 * (size // before)
                 and size <= 2 * before * wanted.shard_bytes
@@ -223,7 +223,7 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     too_small = too_small_shards(request.shards, shards.value, tally)
     in_order = (
         *tally.refusals[:1],
-        question if passed_over else None,  # flat folders have no labels but those in the files
+        question if passed_over else None,  # labels of flat folders can only be in files
         other_classes(tally, checks),
         nothing_joined(tally, checks.option),
         unknown_splits(request.shards, names),

@@ -48,9 +48,9 @@ class LabelChecks:
       unseen: True if classes are taken from folders by default, and label files were not looked for.
       folder: the only path of --images, if it is a folder, and none in it is a split; else empty.
       split_folders: names of the folders in --images that are splits.
-      split_files: label file -> the split that its name says, of those that say one; none with --splits.
-      split_columns: column that seems to say splits -> its type, as it is a feature; none with --splits.
-      confirmed: True if --layout says that folders are classes, or another option that a column holds classes.
+      split_files: label file -> the split in its name, of those with one; none with --splits.
+      split_columns: column that seems to contain splits -> its type, as it is a feature; none with --splits.
+      confirmed: True if --layout makes folders classes, or another option that a column contains classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
       above_roots: the folder above the paths of --images; empty if they have none.
       listed: True if label files name the images, and folders are the classes.
@@ -132,7 +132,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         )
 
 
-# --- folders that say no class --------------------------------------------------------------------
+# --- folders without a class --------------------------------------------------------------------
 
 _NO_CLASSES = {
     Role.SPLIT: (
@@ -142,7 +142,7 @@ _NO_CLASSES = {
     ),
     Role.IMAGES: (
         "images",
-        "Name the folder that holds class folders with --images, or a file that says the labels "
+        "Name the folder that contains class folders with --images, or a file of labels "
         "with --labels.",
     ),
     Role.MASKS: (
@@ -150,11 +150,14 @@ _NO_CLASSES = {
         "Several masks of an image have to be one, whose pixels are class ids: --masks names its "
         "folder.",
     ),
-    Role.DATE: ("dates", "Name a file that says the labels with --labels."),
+    Role.DATE: ("dates", "Name a file of labels with --labels."),
     Role.GROUP: ("of the same classes each", "Name one of these folders with --images."),
-    Role.WRAPPER: ("around all others", "Name the folder that holds class folders with --images."),
+    Role.WRAPPER: (
+        "around all others",
+        "Name the folder that contains class folders with --images.",
+    ),
 }
-"""Role of a part of classes' names -> what it holds, and what to do."""
+"""Role of a part of classes' names -> its content, and what to do."""
 
 
 def _folders_in_classes(
@@ -165,7 +168,7 @@ def _folders_in_classes(
     parts = [f"{_some(segment.names)} ({_NO_CLASSES[segment.role][0]})" for segment in odd]
     reason = (
         f"{counted(len(classes), 'class/classes')} by {checks.where}, such as {min(classes)!r}, would have parts "
-        f"that say no class: {', '.join(parts)}."
+        f"without a class: {', '.join(parts)}."
     )
     question = Question(f"{odd[0].role.value}_in_classes", reason, _NO_CLASSES[odd[0].role][1])
     if checks.column:
@@ -187,9 +190,7 @@ def _folders_in_classes(
     if other:
         advice = f"If the upper folders are the classes: --label_from {shlex.quote(other)}. If the lower are:"
     if all(segment.role is not Role.CLASS for segment in segments):
-        advice = (
-            "Name a file that says the labels with --labels. This keeps the date, without a class:"
-        )
+        advice = "Name a file of labels with --labels. This keeps the date, without a class:"
     return question._replace(advice=advice, answer={"label_from": pattern})
 
 
@@ -209,7 +210,7 @@ def _paths_as_classes(classes: Mapping[str, int], checks: LabelChecks) -> Iterat
         "paths_as_classes",
         f"{len(paths)} of {counted(len(classes), 'class/classes')} by {checks.where} are paths of several "
         f"folders: {described}.",
-        "If whole paths are the classes, --layout class_folders says so. "
+        "If whole paths are the classes, give --layout class_folders. "
         + (
             "Name a folder without masks with --images."
             if masks
@@ -228,7 +229,7 @@ def _few(segments: Sequence[Segment]) -> bool:
 
 
 def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
-    """The folder above the class folders, or above their splits; empty if other folders lie around these."""
+    """The folder above the class folders, or above their splits; empty if other folders surround these."""
     above = list(
         itertools.takewhile(lambda segment: segment.role in (Role.WRAPPER, Role.IMAGES), segments)
     )
@@ -246,12 +247,12 @@ def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
     return posixpath.join(checks.folder, *(segment.names[0] for segment in above))
 
 
-# --- names that are no classes --------------------------------------------------------------------
+# --- names that are not classes --------------------------------------------------------------------
 
 
 def _single_class(classes: Mapping[str, int], checks: LabelChecks) -> Question:
     ((name, images),) = classes.items()
-    advice = "Another column may hold the label: --label_column NAME."
+    advice = "Another column may contain the label: --label_column NAME."
     if not checks.column:
         advice = (
             "Name the folder above the class folders with --images, or a file of labels with --labels; "
@@ -267,7 +268,7 @@ def _single_class(classes: Mapping[str, int], checks: LabelChecks) -> Question:
 
 
 class _OddName(NamedTuple):
-    """Names of what is no class: the id of the question, a test, why, and what to do."""
+    """Names that are not classes: the id of the question, a test, why, and what to do."""
 
     id: str
     test: Callable[[str], bool]
@@ -292,7 +293,7 @@ _FOLDER_NAMES = (
         "images_as_class",
         IMAGES.__contains__,
         "such a name is usual for a folder of images",
-        "Name the folder that holds class folders with --images, or a file that says the labels with "
+        "Name the folder that contains class folders with --images, or a file of labels with "
         "--labels.",
     ),
     _OddName(
@@ -302,7 +303,7 @@ _FOLDER_NAMES = (
         ),  # train: a thing
         "such a name is usual for a split",
         "Move them into class folders below it, name a table of their labels with --labels, or name "
-        "only folders that hold class folders with --images.",
+        "only folders that contain class folders with --images.",
     ),
 )
 
@@ -359,7 +360,7 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
     for name, kind in itertools.islice(checks.split_columns.items(), 1):
         yield Question(
             "split_column",
-            f"{all_in_one}, although the column {name!r} seems to say the split of each row.",
+            f"{all_in_one}, although the column {name!r} seems to contain the split of each row.",
             "Write the names of splits in a column called split. To keep it as a feature:",
             {"columns": {name: kind}},
         )
@@ -369,7 +370,7 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
 
 
 class _Ignored(NamedTuple):
-    """Files that may hold labels: what one looks like, and several, what to do, and options for one."""
+    """Files that may contain labels: what one looks like, and several, what to do, and options for one."""
 
     single: str
     several: str
@@ -411,7 +412,7 @@ _IGNORED = {
 def label_file_questions(
     passed_over: LabelFiles, images: int, checks: LabelChecks
 ) -> Iterator[Question]:
-    """Asks about files that may hold labels, one question an extension.
+    """Asks about files that may contain labels, one question an extension.
 
     Args:
       passed_over: the files that the listing passed over.
@@ -434,8 +435,7 @@ def label_file_questions(
         yield Question(
             LABEL_FILES_IGNORED,
             f"{counted(count, f'{extension} file')} ({', '.join(names)}) would be ignored{looks}.",
-            kind.advice
-            + (" Take what says the labels out of the archive first." if archived else ""),
+            kind.advice + (" Take the labels out of the archive first." if archived else ""),
             None if archived or count > 1 else answer,
         )
 

@@ -77,7 +77,7 @@ class Receipt:
       record_sizes: bytes of each record in the file, one after another from its beginning; empty if
         they are not known, or records cannot be read one by one.
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a sample that was
-        left out. Empty if there are no images.
+        left out. Empty without images.
       data: its file, if it was read by `parse_if_same`.
     """
 

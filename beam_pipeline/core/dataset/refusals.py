@@ -45,7 +45,7 @@ _IN_PYTHON = (
 )
 _NO_IMAGES = {
     frozenset([".gz", ".h5", ".hdf5", ".idx3-ubyte", ".mat", ".npy", ".npz"]): (
-        f"If these files hold arrays of pixels, as MNIST's and SVHN's do, {_IN_PYTHON}"
+        f"If these files contain arrays of pixels, as in MNIST and SVHN, {_IN_PYTHON}"
     ),
     frozenset([".dcm", ".dicom", ".nii"]): (
         f"DICOM and NIfTI are not read: write a PNG of 8 or 16 bits for each image first; or {_IN_PYTHON}"
@@ -78,7 +78,7 @@ def other_classes(tally: Tally, checks: LabelChecks) -> Refusal | None:
     return _refusal(
         UnknownClassError,
         f"{of} labelled images have a class that --classes {checks.known_from} does not name "
-        f"(such as {quoted(tally.shown[Reason.UNKNOWN_CLASS.value])}); dead_letters.jsonl says "
+        f"(such as {quoted(tally.shown[Reason.UNKNOWN_CLASS.value])}); dead_letters.jsonl tells "
         f"which{raise_it}",
     )
 
@@ -230,7 +230,7 @@ def mostly_unlabelled(tally: Tally, option: str = "--labels") -> Refusal | None:
     return _refusal(
         QuestionError,
         terminal_line(
-            f"{unlabelled} of {tally.listed} images have no label, such as "
+            f"{unlabelled} of {tally.listed} images lack a label, such as "
             f"{quoted(tally.shown.get(Reason.UNLABELLED.value, []))}"
             f"{f'; besides, {further}' if further else ''}. A data set without them is seldom "
             f"meant: check {option}, or name fewer images in --images; --yes leaves them out"
@@ -295,7 +295,7 @@ def too_small_shards(
                 UsageError,
                 f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
                 f"{counted(count, 'shard')} of {counted(samples, 'sample')} in the split {split}; "
-                "say a size that holds several images, with its unit, such as --shard_size 200MB, "
+                "give a size of several images, with its unit, such as --shard_size 200MB, "
                 "or --num_shards",
             )
     return None

@@ -134,7 +134,7 @@ class SplitAssigner:
         ], dead_letters
 
     def splits_of(self, keys: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
-        """The split of each sample, where there are no groups.
+        """The split of each sample, without groups.
 
         Args:
           keys: of the samples.
@@ -202,12 +202,12 @@ def check_strata(columns: Sequence[Column]) -> int:
     index = class_column(columns)
     if any(column.kind is ColumnKind.BOX for column in columns):
         raise UsageError(
-            "--stratify divides images by their class, and these hold objects of several classes; "
+            "--stratify divides images by their class, and these contain objects of several classes; "
             f"leave it out, or keep images together with --split_by {FOLDER}"
         )
     if index is None:
         raise UsageError(
-            "--stratify divides each class, and there is no column with classes; leave it out"
+            "--stratify divides each class, and a column of classes is missing; leave it out"
         )
     return index
 

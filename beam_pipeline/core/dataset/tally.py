@@ -202,7 +202,7 @@ class Tally:
         Args:
           sizes: of the images.
           splits: of the samples.
-          labels: of the samples; None if there is no class among them.
+          labels: of the samples; None without a class among them.
           class_column: index of the class among the labels.
         """
         if splits.count(splits[0]) == len(splits):

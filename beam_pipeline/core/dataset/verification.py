@@ -63,7 +63,7 @@ def _figure_faults(info: ShardInfo, entry: ShardEntry) -> Iterator[str]:
         ("crc32c", crc32c_text(info.crc32c), entry.crc32c),
     ):
         if value != expected:
-            yield f"{name} is {value}, the manifest says {expected}"
+            yield f"{name} is {value}, the manifest lists {expected}"
 
 
 def verify_counts(manifest: Manifest) -> Iterator[str]:
@@ -73,7 +73,7 @@ def verify_counts(manifest: Manifest) -> Iterator[str]:
             total = sum(getattr(shard, figure) for shard in split.shards)
             claimed = getattr(split, figure)
             if total != claimed:
-                yield f"split {name}: its shards have {total} {figure}, it says {claimed}"
+                yield f"split {name}: its shards have {total} {figure}, it claims {claimed}"
     counts, by_reason = manifest.counts, sum(manifest.dead_letters.values())
     examples = sum(split.examples for split in manifest.splits.values())
     if counts.examples != examples:
@@ -103,16 +103,16 @@ def verify_receipt(
       manifest: the whole manifest.
     """
     if receipt.info.split != split:
-        yield f"split is {receipt.info.split}, the manifest says {split}"
+        yield f"split is {receipt.info.split}, the manifest lists {split}"
     yield from _figure_faults(receipt.info, entry)
     names = {entry.id: entry.name for entry in manifest.classes}
     for name, class_id in receipt.inputs.class_ids.items():
         if names.get(class_id) != name:
-            yield f"class {class_id} is {name!r}, the manifest says {names.get(class_id)!r}"
+            yield f"class {class_id} is {name!r}, the manifest lists {names.get(class_id)!r}"
 
 
 def class_key_of(manifest: Manifest) -> str:
-    """The key under which a data set's class ids are written; empty where there are no classes."""
+    """The key under which a data set's class ids are written; empty without classes."""
     for column in manifest.options.columns:
         if column.kind == ColumnKind.CLASS.value:
             return written_key(f"{column.feature}/label", manifest.renames) or ""
@@ -127,11 +127,11 @@ def _feature_faults(features: Features, expected: Mapping[str, FeatureEntry]) ->
             continue
         kind, values = features[key]
         if kind != entry.kind:
-            yield f"feature {key} is {kind or 'without a kind'}, the manifest says {entry.kind}"
+            yield f"feature {key} is {kind or 'without a kind'}, the manifest lists {entry.kind}"
             continue
         count = math.prod(length or 0 for length in entry.shape)
         if not entry.ragged and len(values) != count:
-            yield f"feature {key} has {len(values)} values, the manifest says {count}"
+            yield f"feature {key} has {len(values)} values, the manifest lists {count}"
     for key in features:
         if key not in expected:
             yield f"feature {key} is not in the manifest"
@@ -148,9 +148,9 @@ def verify_classes(manifest: Manifest, shards: Iterable[ShardInfo]) -> Iterator[
         counts = by_class.pop(entry.id, Counter())
         name = f"class {entry.id} ({entry.name})"
         if counts.total() != max(0, entry.count):
-            yield f"{name}: {counts.total()} {unit}, the manifest says {entry.count}"
+            yield f"{name}: {counts.total()} {unit}, the manifest lists {entry.count}"
         for split, expected in entry.splits.items():
             if counts[split] != expected:
-                yield f"{name} in {split}: {counts[split]} {unit}, the manifest says {expected}"
+                yield f"{name} in {split}: {counts[split]} {unit}, the manifest lists {expected}"
     for class_id, counts in sorted(by_class.items()):
         yield f"class {class_id}: {counts.total()} {unit}, the manifest has no such class"

@@ -284,7 +284,7 @@ def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool
     """Makes sure that an image has the size that its label file states.
 
     Boxes in pixels of another size would be in the wrong places. Width and height may be swapped
-    where the label file has no boxes, or where EXIF states that a viewer turns the image.
+    where the label file lacks boxes, or where EXIF states that a viewer turns the image.
 
     Args:
       claimed: (width, height); None if the label file gives none, and many tools write 0.
@@ -300,7 +300,7 @@ def check_claimed_size(claimed: Size | None, header: ImageHeader, *, boxes: bool
     swapped = claimed == size[::-1]
     if swapped and (not boxes or header.orientation in QUARTER_TURNS):
         return
-    hint = "; width and height are swapped, and no EXIF orientation says so" if swapped else ""
+    hint = "; width and height are swapped, and EXIF does not turn the image" if swapped else ""
     raise BadImageError(
         Reason.SIZE_MISMATCH,
         f"the label file is for an image of {claimed[0]} x {claimed[1]} pixels, this one has "

@@ -95,7 +95,7 @@ def gif_header(data: bytes) -> ImageHeader:
     """Walks from block to block; the largest frame gives the size.
 
     Raises:
-      BadImageError: there is no whole frame, a frame has no colours, the file breaks off inside a
+      BadImageError: a whole frame is missing, a frame lacks colours, the file breaks off inside a
         block, or all frames together claim too many pixels.
     """
     height = width = frames = 0
@@ -107,7 +107,7 @@ def gif_header(data: bytes) -> ImageHeader:
             raise BadImageError(
                 Reason.DECOMPRESSION_BOMB,
                 f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
-                "in all, for tf.io.decode_image to hold; shorten the animation to keep it",
+                "in all, for tf.io.decode_image; shorten the animation to keep it",
             )
     if not frames:
         raise corrupt("GIF", "there is no frame", data)
@@ -233,7 +233,7 @@ def _fault(frame: _Frame, packed: bytes) -> str:
         if frame.colours <= code < clear and code != frame.transparent:
             return f"colour {code} of {frame.colours}"
         if code > len(lengths) or (code == len(lengths) and not last):
-            return "a code stands for nothing"
+            return "a code has no meaning"
         length = lengths[code] if code < len(lengths) else last + 1
         if last and len(lengths) < _MAX_CODES:
             lengths.append(last + 1)
@@ -399,7 +399,7 @@ def _contained(data: bytes) -> bytes:
     for number, box in enumerate(_boxes(data)):
         name, start, end = box
         if number == 1 and (name != b"ftyp" or not data.startswith(_FILE_TYPE, start)):
-            raise corrupt("JPEG XL", "its second box does not say that it is a JPEG XL file", data)
+            raise corrupt("JPEG XL", "its second box is not that of a JPEG XL file", data)
         if end > len(data):
             raise cut_short("JPEG XL", f"the box {name!r} at byte {start} has {end - start} bytes")
         if name == _PART and end - start >= _NUMBER_BYTES:

@@ -321,7 +321,7 @@ def segmentation_png(
     depth, colour_type = png_kind(mask) or (0, -1)
     if is_coloured(mask):
         raise _bad(
-            "an RGB mask: its colours are no class ids; say which id each has with --mask_colors, or "
+            "an RGB mask: its colours are not class ids; give the id of each with --mask_colors, or "
             "save masks with one channel"
         )
     if colour_type == _GREY and depth == bits:
@@ -329,7 +329,7 @@ def segmentation_png(
     if depth == 16 and bits == 8:
         raise _bad(
             "16 bits a pixel, while the first mask has 8; save all masks with as many, as one type "
-            "of tensors holds them"
+            "of tensors can contain them"
         )
     pixels = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
     if bits == 16:
@@ -378,7 +378,7 @@ def panoptic_pngs(
     for number, (segment, category, crowd) in enumerate(segments, 1):
         if max(number, category) > _MAX_UINT8:
             raise _bad(
-                f"segment {number} has the category {category}; 8 bits hold numbers up to 255"
+                f"segment {number} has the category {category}; 8 bits store numbers up to 255"
             )
         key = _key(segment & 255, segment >> 8 & 255, segment >> 16)
         categories[key], numbers[key] = (0, 0) if crowd else (category, number)
@@ -442,7 +442,7 @@ def _pixels(mask: bytes) -> memoryview:
     """A number for the colour of each pixel."""
     image = _opened(mask)
     if image.mode.startswith("I"):
-        raise _bad("16 bits a pixel, which are no colours of --mask_colors")
+        raise _bad("16 bits a pixel, which are not colours of --mask_colors")
     return memoryview(image.convert("RGB").convert("RGBA").tobytes()).cast("I")
 
 

@@ -176,7 +176,7 @@ def open_image(data: bytes) -> Opened:
             if bands > _MOST_BANDS:
                 raise BadImageError(
                     Reason.UNSUPPORTED_FORMAT,
-                    f"it is a TIFF of {bands} bands, which no PNG or JPEG can hold; write three of them "
+                    f"it is a TIFF of {bands} bands, which PNG and JPEG do not support; write three of them "
                     "as a PNG",
                 )
             raise BadImageError(
@@ -342,7 +342,7 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
-            "its pixels are floating-point numbers, which no format to write holds",
+            "its pixels are floating-point numbers, which no output format supports",
         )
     plain = {"1": "L", "RGBX": "RGB", "La": "LA", "RGBa": "RGBA"}.get(image.mode)
     return image.convert(plain) if plain else image

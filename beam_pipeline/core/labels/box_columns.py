@@ -181,7 +181,7 @@ class BoxColumns(LeadingColumns):
 def find_boxes(
     names: Sequence[str], values: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[str, tuple[str, ...]]:
-    """(form, its columns) of a table with columns of these names; ("", ()) if it has no boxes.
+    """(form, its columns) of a table with columns of these names; ("", ()) without boxes.
 
     Args:
       names: the columns.
@@ -338,7 +338,7 @@ def _turned(
         return None
     return Question(
         "turned_boxes",
-        f"boxes are read as upright, although the column {angles[0]!r} seems to say how far each is turned.",
+        f"boxes are read as upright, although the column {angles[0]!r} seems to contain the angle of each.",
         "Write xmin, ymin, xmax, ymax of the upright box around each. To read them as upright, with the "
         "angle as a feature:",
         {"columns": {angles[0]: "float"}},
@@ -431,7 +431,7 @@ def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | No
 
     Args:
       cells: the column.
-      empty: of each row, whether it has no box.
+      empty: of each row, whether it lacks a box.
     """
     if any(empty):
         cells = [cell for cell, no_box in zip(cells, empty, strict=True) if not no_box]

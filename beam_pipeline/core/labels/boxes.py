@@ -12,7 +12,7 @@ ROUNDING_PIXELS = 1.0
 
 
 class BadBoxError(Exception):
-    """A box does not fit its image. `line` is the label file's, 0 if it has no lines."""
+    """A box does not fit its image. `line` is the label file's, 0 without lines."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ def check_boxes(
       pixels: True if corners are in pixels, False if in fractions.
       clip: True to accept a box that extends beyond the image, which is clipped later. A box that
         is entirely outside is bad in any case.
-      ids: the name of each box in the label file, for the message; empty if boxes have no names.
+      ids: the name of each box in the label file, for the message; empty if boxes are not named.
 
     Raises:
       BadBoxError: names the first bad box.
@@ -50,7 +50,7 @@ def check_boxes(
         if not (xmin < xmax and ymin < ymax):
             problem = "is inverted or has no area (xmin < xmax and ymin < ymax are expected)"
         elif xmin >= width or ymin >= height or xmax <= 0 or ymax <= 0:
-            problem = "lies outside the image"
+            problem = "is outside the image"
         elif not clip and (
             xmin < -room_x or ymin < -room_y or xmax > width + room_x or ymax > height + room_y
         ):

@@ -402,7 +402,7 @@ def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellEr
         and is_number(value)
         and not ("_" in text or _is_infinity(text))
     ):
-        hint = " that a float32 holds"
+        hint = " of a float32"
     if is_nested(value) and column.feature.startswith(_FURTHER):
         hint = f"; --columns {column.name}:json keeps such values as text, {column.name}:skip leaves them out"
     return BadCellError(f"{item}{excerpt(value)} is not {_EXPECTED[column.kind]}{hint}")

@@ -159,7 +159,7 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
     splits = {folder: meaning.split or DEFAULT_SPLIT for folder, meaning in meanings.items()}
     joined = Joined()
     unlabelled = [row for row, folder in enumerate(folders) if not meanings[folder].class_name]
-    message = "lies in no class folder; move it into one, or give --labels"
+    message = "is in no class folder; move it into one, or give --labels"
     for row in unlabelled:
         joined.add_unlabelled(_image(images, row), splits[folders[row]], message, keep)
     if unlabelled:
@@ -196,7 +196,9 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
                 "--images a folder above both"
             )
             if image.aliases:
-                message = f"its archive holds this path {len(same)} times; pack it again, with one"
+                message = (
+                    f"its archive contains this path {len(same)} times; pack it again, with one"
+                )
             dead_letters.append(join_letter(image, Reason.DUPLICATE_KEY, message))
     return unique, dead_letters
 
@@ -525,7 +527,7 @@ def _with_class_of_folder(
         meaning = without_class(meaning)
     elif not meaning.class_name:
         message = (
-            "is in a list without labels, and lies in no class folder; move it into one, or give the "
+            "is in a list without labels, and is in no class folder; move it into one, or give the "
             "list a second column with labels"
         )
         return join_letter(image, Reason.UNLABELLED, message)

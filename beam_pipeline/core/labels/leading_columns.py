@@ -204,7 +204,7 @@ def one_hot_question(names: Sequence[str]) -> Question:
     """Asks whether columns that the user did not name are classes."""
     return Question(
         "one_hot",
-        f"the columns {enumerated(names, _SHOWN_NAMES)} hold a single 1 in each row; they look like "
+        f"the columns {enumerated(names, _SHOWN_NAMES)} contain a single 1 in each row; they look like "
         "one-hot classes.",
         "--label_column none makes each a feature. To confirm the classes:",
         {"one_hot": tuple(names)},

@@ -72,11 +72,11 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
             )
         if ids.setdefault((red, green, blue), class_id) != class_id:
             raise UsageError(
-                f"--mask_colors {uri}, line {number}: the colour {red},{green},{blue} stands for "
+                f"--mask_colors {uri}, line {number}: the colour {red},{green},{blue} means "
                 "another class, too; give each class colours of its own"
             )
     if not ids:
-        raise UsageError(f"--mask_colors {uri} has no line with a class and a colour: name,r,g,b")
+        raise UsageError(f"--mask_colors {uri} lacks a line with a class and a colour: name,r,g,b")
     by_id = sorted(classes.items(), key=lambda item: (item[1], item[0]))
     if len(set(classes.values())) < len(classes):
         raise UsageError(f"--mask_colors {uri} gives two classes one id; give each its own")

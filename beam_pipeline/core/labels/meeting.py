@@ -100,7 +100,7 @@ class ImageNames:
 
     @functools.cached_property
     def _in_archives(self) -> Sequence[_Named]:
-        """Members of archives by each of their further names; none where there are no archives."""
+        """Members of archives by each of their further names; none without archives."""
         members = [image for image in self._images if image.aliases]
         aliases = zip(*(image.aliases for image in members), strict=True)
         return [_named(members, map(normalized, names)) for names in aliases]

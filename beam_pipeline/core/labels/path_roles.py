@@ -103,7 +103,7 @@ def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> st
 
     Args:
       segments: the levels of folders.
-      splits: names of folders of splits that may lie around them; if empty, usual ones.
+      splits: names of folders of splits that may surround them; if empty, usual ones.
 
     >>> label_pattern(segments_of(["images_train/cat", "images_val/cat"]))
     'images_(?P<split>train|val)/(?P<label>[^/]+)/[^/]+'
@@ -196,7 +196,7 @@ def _dates(names: Sequence[str]) -> Segment | None:
 
 
 def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
-    """Folders of which most hold the same.
+    """Folders that mostly have the same content.
 
     So are domains, folds, sessions, or copies of the images in several forms.
     """

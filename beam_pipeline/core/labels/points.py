@@ -102,7 +102,7 @@ def resize_questions(
         "moved_points",
         f"{enumerated(names, _SHOWN)} look like places in the images, but --resize scales boxes and points "
         "only, so these numbers would no longer fit.",
-        f"If they are no places, say so with a type for each, as {keep}."
+        f"If they are not places, give each a type, as {keep}."
         + (" For points, which are written as fractions of the image:" if points else ""),
         {"columns": dict.fromkeys(pairs, "point")} if points else None,
     )

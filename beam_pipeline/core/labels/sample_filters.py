@@ -36,7 +36,7 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
       base: the id of the first line.
 
     Raises:
-      UsageError: it is not text, has no names, an empty line, or a name twice.
+      UsageError: it is not text, lacks names, has an empty line, or a name twice.
     """
     text = decoded(data, f"--classes {uri}")
     names = [line.strip() for line in text.rstrip().splitlines()]
@@ -51,7 +51,7 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
             )
         if name in seen:
             raise UsageError(
-                f"--classes {uri}: lines {seen[name]} and {line} both say {name!r}; expected each "
+                f"--classes {uri}: lines {seen[name]} and {line} both name {name!r}; expected each "
                 "class once"
             )
         seen[name] = line
@@ -62,7 +62,7 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
     """Parses the classes of a data set's manifest.
 
     Raises:
-      UsageError: it is not a manifest, or its data set has no classes.
+      UsageError: it is not a manifest, or its data set lacks classes.
     """
     try:
         manifest: Any = json.loads(data)
@@ -75,7 +75,7 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
             "or a text file with one class per line"
         ) from error
     if not classes:
-        raise UsageError(f"--classes {uri}: the data set has no classes")
+        raise UsageError(f"--classes {uri}: the data set lacks classes")
     return tuple(sorted(classes, key=lambda item: item[1]))
 
 

@@ -300,13 +300,13 @@ def written_key(key: str, renames: Mapping[str, str]) -> str | None:
 
 
 def class_column(columns: Sequence[Column]) -> int | None:
-    """Returns the index of the class among the columns; None if there are no classes."""
+    """Returns the index of the class among the columns; None without classes."""
     kinds = [column.kind for column in columns]
     return kinds.index(ColumnKind.CLASS) if ColumnKind.CLASS in kinds else None
 
 
 def class_label_key(columns: Sequence[Column], renames: Mapping[str, str]) -> str:
-    """Returns the key under which class ids are written; empty if there are no classes."""
+    """Returns the key under which class ids are written; empty without classes."""
     index = class_column(columns)
     if index is None:
         return ""

@@ -165,7 +165,7 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
       encoding: the encoding given by the user, or empty.
 
     Raises:
-      LabelTableError: it is empty, of an unsupported kind, or has no usable header.
+      LabelTableError: it is empty, of an unsupported kind, or lacks a usable header.
     """
     if head.rows is not None:
         if not head.rows:
@@ -295,7 +295,7 @@ def encoding_problem(text: str, encoding: str) -> str:
     name = _ENCODING_NAMES.get(encoding, encoding)
     return (
         f"not {name}: {excerpt(printable(text))}; save the file as UTF-8 (iconv -f ... -t utf-8), or "
-        "say --labels_encoding NAME"
+        "give --labels_encoding NAME"
     )
 
 
@@ -409,7 +409,7 @@ def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
 def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """True if the first line is like the rows below: a name as theirs, with a digit, and such a label.
 
-    So a list whose names have no extension is known: img0 and cat, above img1 and dog, img2 and cat.
+    So a list of names without extension is known: img0 and cat, above img1 and dog, img2 and cat.
     """
     if len(first) != len(LIST_HEADER):
         return False
@@ -430,7 +430,7 @@ def _check_header(uri: str, header: Sequence[str]) -> None:
     for cell in header:
         if is_image_name(cell):
             raise LabelTableError(
-                f"{uri}: the first line holds an image's name ({cell!r}) where column names are "
+                f"{uri}: the first line contains an image's name ({cell!r}) where column names are "
                 f"expected; put a line with names of its {len(header)} columns before it, such as "
                 "filename,label,..."
             )

@@ -41,7 +41,7 @@ _ROWS_AT_ONCE = 4096
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 
 ABSENT = object()
-"""The cell of a row of JSON that has no such column."""
+"""The cell of a row of JSON without such a column."""
 
 _Record = tuple[int, Any, str]
 """(line, cells or fields, problem or empty)"""
@@ -52,7 +52,7 @@ class TableRows:
 
     Attributes:
       lines: where each row starts, or its number in a Parquet file.
-      columns: name -> the cells of all rows, `ABSENT` where a row of JSON has no such column.
+      columns: name -> the cells of all rows, `ABSENT` where a row of JSON lacks such a column.
       faults: (line, message) of further rows, whose cells cannot be told apart.
       ragged: False if each row surely has all columns.
     """

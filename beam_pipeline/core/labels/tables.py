@@ -106,7 +106,7 @@ LABEL_NAMES = ["label", "class", "category", "class_name", "target", "labels", "
 """Names of the label column, the likelier ones first."""
 
 TEXT_NAMES = ("text", "caption", "captions", "description", "prompt", "comment", "sentence")
-"""Names of columns that are no label even if there is no other."""
+"""Names of columns that are never labels, even if alone."""
 
 SPLIT_COLUMN = "split"
 
@@ -125,13 +125,13 @@ class LabelSchema:
     Attributes:
       columns: the label columns, the label or the objects first, then as they first appear.
       split_column: name of the column with the split, or empty.
-      separators: column -> what stands between the values in a cell.
+      separators: column -> the separator of the values in a cell.
       leading: the columns that come first, and how they are read; none if there is only a label, or nothing.
       guessed: columns inferred to be numbers.
       several_rows: whether the lists of all rows of an image are put together.
       notes: for the user, on how the files are read.
       questions: what is not safe to assume of them.
-      split_like: columns that are not called `split`, but seem to say it by their values or their names.
+      split_like: columns not called `split` that seem to contain it, by their values or names.
       points: the columns of points that have two in the table.
       roles: of the columns of the tables.
     """
@@ -175,7 +175,7 @@ def inspect_tables(
     """Settles how the files are read and what their columns are.
 
     Raises:
-      LabelTableError: a file has no usable header, or the columns cannot be told.
+      LabelTableError: a file lacks a usable header, or the columns cannot be told.
     """
     inspected = [_inspected(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
@@ -274,7 +274,7 @@ class _Inspection:
         )
 
     def roles(self, schema: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
-        """The rows of all columns in the table of roles; `whole` if there are no further rows."""
+        """The rows of all columns in the table of roles; `whole` if these are all rows."""
         leading = schema.leading
         roles = {column.name: role_of(column) for column in schema.columns}
         roles |= {side: "point" for pair in schema.points.values() for side in pair}
@@ -346,7 +346,7 @@ class _Inspection:
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
-        """The columns of rows with a box each; None if rows have none, or options say so."""
+        """The columns of rows with a box each; None if rows have none, or options forbid it."""
         choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label], values)
         if not sides or any(side in self._chosen for side in sides):
@@ -398,7 +398,7 @@ class _Inspection:
             return ""
         if label in skipped:
             raise LabelTableError(
-                f"{where}: the label column {label!r} cannot be skipped (--columns); say "
+                f"{where}: the label column {label!r} cannot be skipped (--columns); give "
                 "--label_column with the name of another column, or with none"
             )
         if not label:
@@ -492,7 +492,7 @@ def _inspected(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, Tab
     names = [name for name in rows.columns if name]
     if not names:
         raise LabelTableError(
-            f'{table.uri}: no line holds a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'
+            f'{table.uri}: no line contains a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'
         )
     return replace(table, key_column=_key_name(names, choices, head.uri)), rows
 

@@ -61,15 +61,15 @@ def choice_problems(
             yield f"no column {name!r} ({option}); {there}"
     if objects and choices.label not in ("", NO_LABEL_COLUMN):
         yield (
-            f"the column {objects!r} says the classes, so {choices.label!r} cannot be the label; leave out "
-            f"--label_column, or say --columns {objects}:skip"
+            f"the column {objects!r} contains the classes, so {choices.label!r} cannot be the label; leave out "
+            f"--label_column, or give --columns {objects}:skip"
         )
     in_rows = [name for name, separator in choices.separators.items() if not separator]
     in_cells = [name for name, separator in choices.separators.items() if separator]
     if in_rows and in_cells:
         yield (
-            f"--list_column {in_rows[0]} says that an image has several rows, with a value each, so the cells "
-            f"of {in_cells[0]!r} cannot hold several"
+            f"--list_column {in_rows[0]} means that an image has several rows, each with a value, so the cells "
+            f"of {in_cells[0]!r} cannot contain several"
         )
     for name in [name for name, kind in choices.kinds.items() if kind == JSON_KIND]:
         if name in choices.separators:
@@ -78,7 +78,7 @@ def choice_problems(
             role = "names the image" if name in keys else "is the label"
             yield f"the column {name!r} {role}, so it cannot be JSON (--columns)"
     for name in choices.separators.keys() & keys:
-        yield f"the column {name!r} names the image, so it holds no list (--list_column)"
+        yield f"the column {name!r} names the image, so it contains no list (--list_column)"
 
 
 def unclear_label(
@@ -103,7 +103,7 @@ def unclear_label(
         map(str.lower, names)
     ):
         hint = (
-            "It seems to hold the pixels of images, not names of image files. Such a table is not read; "
+            "It seems to contain the pixels of images, not names of image files. Such a table is not read; "
             "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
         )
     elif objects:
@@ -113,14 +113,14 @@ def unclear_label(
     elif boxes:
         hint = (
             f"The cells of {excerpt(boxes[0])} seem to be boxes, which are read from four columns or from texts "
-            "in brackets in one column whose name says so (docs/datasets/tables.md). To keep all columns "
+            "in brackets in one column named for it (docs/datasets/tables.md). To keep all columns "
             "as features label/<column>: --label_column none"
         )
     elif 1 < len(flags) <= _MOST_FLAGS:
         one_hot = f"--one_hot {','.join(flags)}"
-        hint = f"If 1 says that an image has a column's class: {one_hot}. Else say {say}"
+        hint = f"If 1 means that an image has a column's class: {one_hot}. Otherwise, give {say}"
     else:
-        hint = f"Say {say}"
+        hint = f"Give {say}"
     return LabelTableError(
         f"{where}: which of the columns {enumerated(names, _SHOWN_NAMES)} is the label? {hint}"
     )
@@ -154,7 +154,7 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
         )
     if label.lower() in _RUN_LENGTHS:
         raise LabelTableError(
-            f"{refused} It seems to hold masks as run lengths, which are not read. Write a PNG for each "
+            f"{refused} It seems to contain masks as run lengths, which are not read. Write a PNG for each "
             "image, whose pixels are class ids, and name their folder with --masks "
             "(docs/datasets/segmentation.md)"
         )
@@ -166,8 +166,8 @@ def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Q
     other = "If another column is the label: --label_column NAME. " if needs_label else ""
     return Question(
         "nested",
-        f"{where}: cells of {enumerated(names, _SHOWN_NAMES)} hold objects or lists of lists, which become no "
-        "features of their own.",
+        f"{where}: cells of {enumerated(names, _SHOWN_NAMES)} contain objects or lists of lists, which do not become "
+        "features.",
         f"{other}--columns {shlex.quote(f'{names[0]}:skip')} leaves a column out. To keep them as text of JSON:",
         {"columns": dict.fromkeys(names, JSON_KIND), **label},
     )
@@ -175,7 +175,7 @@ def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Q
 
 def _no_objects(names: Sequence[str]) -> str:
     return (
-        f"Cells of {enumerated(names, _SHOWN_NAMES)} hold objects, which are not looked into. To keep them as "
+        f"Cells of {enumerated(names, _SHOWN_NAMES)} contain objects, which are not read. To keep them as "
         f"text: --columns {shlex.quote(f'{names[0]}:json')} --label_column none. Otherwise write a "
         "table with a row for each image, such as filename,label, or for each object, such as "
         "filename,label,xmin,ymin,xmax,ymax"
@@ -189,10 +189,10 @@ def _is_object(cell: Any) -> bool:
 
 
 def only_class_question(names: Sequence[str]) -> Question:
-    """Asks whether texts beside boxes that have no column of classes are their classes."""
+    """Asks whether texts beside boxes without a column of classes are their classes."""
     return Question(
         "only_class",
-        f"all boxes would be of one class, although {enumerated(names, _SHOWN_NAMES)} may hold classes.",
+        f"all boxes would be of one class, although {enumerated(names, _SHOWN_NAMES)} may contain classes.",
         "--label_column none keeps one class. For classes:",
         {"label_column": names[0]},
     )
@@ -249,6 +249,6 @@ def width_questions(count: int, where: str) -> Iterator[Question]:
         yield Question(
             "many_columns",
             f"{where}: each of {count:,} columns would be a feature of its own, which takes memory and time in "
-            "every reader. Write the numbers of a row into one column, as 1;2;3, and say --list_column "
+            "every reader. Write the numbers of a row into one column, as 1;2;3, and give --list_column "
             "NAME=';'.",
         )

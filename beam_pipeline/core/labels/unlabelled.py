@@ -83,5 +83,5 @@ class KeepUnlabelled:
 
 
 def is_unlabelled(sample: SampleRef) -> bool:
-    """True if a marked sample has no label."""
+    """True if a marked sample lacks a label."""
     return sample.labels[-1] == 0

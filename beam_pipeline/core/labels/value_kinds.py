@@ -1,6 +1,6 @@
 """What the names of classes are that hardly are classes: numbers, lists, flags, boxes, names of images.
 
-`KINDS` is the table of them: how they are told, what to say, and the option that reads them as what they are.
+`KINDS` is the table of them: how they are recognised, what to report, and the option that reads them as what they are.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ _NUMBERS_TO_PREDICT = (
 _LISTS_TEXT = (
     "look like lists of classes, separated by {!r} ({{}}); each would be a class of its own."
 )
-_LISTS_ADVICE = "A table with --list_column says which images have which classes."
+_LISTS_ADVICE = "A table with --list_column gives the classes of each image."
 
 KINDS = (
     Kind(
@@ -261,7 +261,7 @@ KINDS = (
         "have a single image ({}), as names or captions of the images would.",
         "label_column",
         "none",
-        "Name a folder whose folders are classes with --images, or a file that says the labels with --labels.",
+        "Name a folder whose folders are classes with --images, or a file of labels with --labels.",
     ),
 )
 """In the order in which they are asked about: the first that fits is the most specific."""

@@ -58,4 +58,4 @@ def _numbers(first: int, last: int, *typed: str) -> Iterator[str]:
 
 
 def _too_many(path: str) -> UsageError:
-    return UsageError(f"{path} stands for more than {MOST_NAMES} names")
+    return UsageError(f"{path} matches more than {MOST_NAMES} names")

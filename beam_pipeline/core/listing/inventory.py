@@ -175,10 +175,10 @@ def _whole_number(value: Any, column: str) -> int:
     elif text.isascii() and text.isdecimal():
         value = _BEYOND
     if type(value) is not int or value < 0:
-        raise ValueError(f"the column {column} holds {excerpt(value)}, expected a whole number")
+        raise ValueError(f"the column {column} contains {excerpt(value)}, expected a whole number")
     if value >= _BEYOND:
         raise ValueError(
-            f"the column {column} holds {excerpt(text or value)}, expected less than 2^63"
+            f"the column {column} contains {excerpt(text or value)}, expected less than 2^63"
         )
     return value
 
@@ -189,11 +189,11 @@ def _texts(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Seque
         return cells
     for row, cell in enumerate(cells):
         if not isinstance(cell, str) or not cell:
-            problem = f"the column {column} holds {excerpt(cell)}, expected text"
+            problem = f"the column {column} contains {excerpt(cell)}, expected text"
             problems.setdefault(row, problem)
         elif not is_utf8(cell):
             text = cell.encode("utf-8", "backslashreplace").decode()
-            problem = f"the column {column} holds {excerpt(text)}, which is not UTF-8"
+            problem = f"the column {column} contains {excerpt(text)}, which is not UTF-8"
             problems.setdefault(row, problem)
     return cells
 

@@ -48,7 +48,7 @@ def scan_block(
       start: the offset of the part.
       size: its bytes.
       of: the bytes of the file.
-      delimiter: the separator of cells; empty if a file has no quotes that could hide a line break.
+      delimiter: the separator of cells; empty if a file lacks quotes that could hide a line break.
     """
     before = 1 if start else 0  # the break that ends the line before, if a line begins at `start`
     data = read(start - before, min(size + before + _LONGEST_LINE, of - start + before))

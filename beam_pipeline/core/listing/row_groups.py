@@ -18,7 +18,7 @@ _VALUE_BYTES = 8  # of an item of a list in memory
 
 
 def cut_row_groups(file: BinaryIO, part_bytes: int) -> list[RowGroupRange]:
-    """The ranges of a file; none if it has no rows, is not a Parquet file or is damaged.
+    """The ranges of a file; none if it lacks rows, is not a Parquet file or is damaged.
 
     Args:
       file: the file, seekable.

@@ -98,7 +98,7 @@ class Alteration:
     def orientation(self) -> str:
         """One of `ORIENTATIONS`.
 
-        By default images are turned where labels say where something is, as tools for labelling show
+        By default images are turned where labels locate objects, as tools for labelling show
         them turned, and where images are encoded anyway.
         """
         turns = self.changes.encodes or any(is_located(column.kind) for column in self.columns)
@@ -118,8 +118,8 @@ class Alteration:
         if orientation == "refuse" and header.orientation != UPRIGHT:
             raise BadImageError(
                 Reason.NOT_UPRIGHT,
-                f"EXIF says that the image is shown turned (orientation {header.orientation}); turn it, "
-                "or say --orientation apply or keep",
+                f"EXIF turns the image (orientation {header.orientation}); turn it, "
+                "or give --orientation apply or keep",
             )
         return measured_header(header, claimed, as_shown=orientation == "apply")
 
@@ -132,7 +132,7 @@ class Alteration:
             else "--orientation apply, as shown"
         )
         return (
-            "EXIF says that the image is shown turned, and boxes were taken as measured on the picture as "
+            "EXIF turns the image, and boxes were taken as measured on the picture as "
             f"{'shown' if as_shown else 'stored'} ({remedy})"
         )
 

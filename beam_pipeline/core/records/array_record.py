@@ -39,7 +39,7 @@ class _ArrayRecordWriter(RecordWriter):
         self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
-        """Writes the next record, which has no name. Raises OSError."""
+        """Writes the next record, which lacks a name. Raises OSError."""
         try:
             self._writer.write(sample.record)
         except RuntimeError as error:

@@ -110,7 +110,7 @@ class ExampleView(Mapping[str, FeatureList]):
         except (DecodeError, ValueError, IndexError) as error:
             raise DamagedRecordError(f"{where} is not a tf.train.Example: {error}") from error
         if len(record) > len(_EMPTY) and not self._features:
-            raise DamagedRecordError(f"{where} is not a tf.train.Example: it has no features")
+            raise DamagedRecordError(f"{where} is not a tf.train.Example: it lacks features")
 
     def __getitem__(self, key: str) -> FeatureList:
         if key not in self._features:  # which asking for would add
@@ -131,7 +131,7 @@ class ExampleView(Mapping[str, FeatureList]):
         return key in self._features
 
     def values_of(self, key: str, kind: str) -> Sequence[Any]:
-        """The values of a kind under a key; none if there is no such feature, or it is of another kind."""
+        """The values of a kind under a key; none if the feature is missing, or is of another kind."""
         features = self._features
         values: Sequence[Any] = (
             getattr(features[key], _LISTS[kind]).value if key in features else ()

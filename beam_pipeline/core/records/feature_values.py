@@ -50,7 +50,7 @@ def feature_values(sample: Mapping[str, Any]) -> Iterator[tuple[str, FeatureValu
     """Yields (key, feature) of a sample's values, without those that are None.
 
     Raises:
-      SampleError: a key or a value is no feature; names it.
+      SampleError: a key or a value is not a feature; names it.
     """
     for key, value in sample.items():
         if not isinstance(key, str) or not key or not is_utf8(key):
@@ -95,7 +95,7 @@ def _item(value: Any) -> tuple[str, Any]:
         if not fits_float32(value):
             raise ValueError(f"{value} does not fit a float32")
         return "float", float(value)
-    raise ValueError(f"a {_type_name(value)} is no feature; {_EXPECTED}")
+    raise ValueError(f"a {_type_name(value)} is not a feature; {_EXPECTED}")
 
 
 def _list_value(values: Sequence[Any]) -> FeatureValue:
@@ -129,7 +129,7 @@ def _array_value(array: Any) -> FeatureValue:
         return _list_value(array.ravel().tolist())._replace(shape=shape)
     kind = _ARRAY_KINDS.get(array.dtype.kind, "")
     if not kind:
-        raise ValueError(f"an array of {array.dtype.name} is no feature; {_EXPECTED}")
+        raise ValueError(f"an array of {array.dtype.name} is not a feature; {_EXPECTED}")
     items = [_item(value)[1] for value in array.ravel().tolist()]
     return FeatureValue(kind, tuple(items), shape)
 
@@ -171,7 +171,7 @@ class FeatureSchema:
         A list without values is left out of the example until another sample has shown its kind.
 
         Raises:
-          SampleError: a value is no feature, or of another kind than in the samples before; names
+          SampleError: a value is not a feature, or of another kind than in the samples before; names
             the feature.
         """
         features: dict[str, tuple[str, FeatureList]] = {}

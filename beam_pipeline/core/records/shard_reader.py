@@ -65,7 +65,7 @@ def read_shard(
       path: its name in messages.
       spec: which shard it is.
       record_format: the format of the file.
-      class_key: the feature that contains class ids; empty where there are no classes.
+      class_key: the feature that contains class ids; empty without classes.
 
     Raises:
       DamagedRecordError: the framing, a checksum, the compression or an example is broken; the message tells where.

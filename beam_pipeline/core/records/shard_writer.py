@@ -171,7 +171,7 @@ class ExampleMaker:
         else:
             if data:
                 return data
-            reason, fault = Reason.EMPTY_FILE, "the file has no bytes"
+            reason, fault = Reason.EMPTY_FILE, "the file is empty"
         if uri == ref.uri:
             raise Rejected(ref, Stage.READ, reason, fault)
         raise Rejected(ref, Stage.READ, reason, f"the mask: {fault}", uri)
@@ -292,7 +292,9 @@ def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
 
 
 def _too_large(ref: SampleRef, size: int) -> Rejected:
-    return Rejected(ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example holds 2 GiB")
+    return Rejected(
+        ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example is limited to 2 GiB"
+    )
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
     offsets = list(accumulate(sizes, initial=0))
     if len(sizes) != examples:
         raise DamagedRecordError(
-            f"{path}: {len(sizes)} records are indexed, the manifest says {examples}"
+            f"{path}: {len(sizes)} records are indexed, the manifest lists {examples}"
         )
     if min(sizes, default=0) < 0 or offsets[-1] > size:
         raise DamagedRecordError(
@@ -301,7 +301,7 @@ class TFRecordWriter(RecordWriter):
     """Frames records and passes them on to a sink, without copying an image."""
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
-        """Writes the next record, which has no name."""
+        """Writes the next record, which lacks a name."""
         before, image, after = sample[:3]
         crc = crc32c_extend(crc32c_extend(crc32c_extend(0, before), image), after)
         header = frame_header(len(before) + len(image) + len(after))

@@ -227,7 +227,7 @@ def heat_map(places: Mapping[int | str, int]) -> str:
         picture,
         ["Third of the image", "Boxes", "Share"],
         rows,
-        note="Where the middle of each box lies in its image; the darker, the more",
+        note="The middle of each box in its image; the darker, the more",
     )
 
 

@@ -66,7 +66,7 @@ _FIND = (
 
 
 class LeftOut(NamedTuple):
-    """A dead letter that is shown; the thumbnail is None if there is no image that can be drawn."""
+    """A dead letter that is shown; the thumbnail is None without an image that can be drawn."""
 
     letter: DeadLetter
     thumbnail: Thumbnail | None
@@ -262,7 +262,7 @@ def _coverage(report: Report) -> str:
     if images >= examples:
         return ""
     if not images:
-        return "<p>There are no figures of images: the samples were given as finished examples.</p>"
+        return "<p>Figures of images are missing: the samples were given as finished examples.</p>"
     return f"<p>Figures are of {number(images)} of {number(examples)} samples.</p>"
 
 

@@ -80,7 +80,7 @@ def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Descript
       with_fields: True to look for the fields of images as well.
 
     Raises:
-      LabelTableError: the file is broken, or has no categories.
+      LabelTableError: the file is broken, or lacks categories.
     """
     survey: Description | None = None
     entries: list[Any] | None = None

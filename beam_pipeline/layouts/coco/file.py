@@ -414,7 +414,7 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     if twice:
         ids = ", ".join(str(category) for category, name in names.items() if name == twice[0])
         raise LabelTableError(
-            f"{uri}: the name {twice[0]!r} is that of several categories, ids {ids}, so it stands for "
+            f"{uri}: the name {twice[0]!r} belongs to several categories, ids {ids}, so it names "
             "none of them; rename all but one"
         )
     if not names:

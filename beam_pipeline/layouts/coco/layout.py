@@ -135,8 +135,8 @@ class CocoPanoptic:
         """Finds the JSON files and the folders of PNGs, and reads the categories.
 
         Raises:
-          UsageError: there are no files, or more folders than one for all.
-          LabelTableError: a file has no categories, or they disagree.
+          UsageError: files are missing, or more folders than one for all.
+          LabelTableError: a file lacks categories, or they disagree.
         """
         if not options.labels:
             raise UsageError(
@@ -186,7 +186,7 @@ def _common_kind(described: Mapping[str, Description]) -> Kind:
         by_kind.setdefault(file.kind, uri)
     if len(by_kind) == 1 and Kind.PANOPTIC not in by_kind:
         return next(iter(by_kind))
-    content = " and ".join(f"{uri} holds {kind.value}" for kind, uri in by_kind.items())
+    content = " and ".join(f"{uri} contains {kind.value}" for kind, uri in by_kind.items())
     remedy = "--layout coco_panoptic reads it"
     if len(by_kind) > 1:
         remedy = "name files of one kind with --labels, and convert the others on their own"
@@ -194,7 +194,7 @@ def _common_kind(described: Mapping[str, Description]) -> Kind:
 
 
 def _check_options(options: SourceOptions, kind: Kind) -> None:
-    """Raises UsageError if an option has no effect on files of a kind."""
+    """Raises UsageError if an option does not affect files of a kind."""
     for name in sorted(Coco.option_names - _OPTIONS_OF[kind]):
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(
@@ -277,7 +277,7 @@ def image_fields(
             )
         if name not in fields:
             raise UsageError(
-                f"{option} {name}: images in {some(list(there))} have no field {name!r}; found "
+                f"{option} {name}: images in {some(list(there))} lack the field {name!r}; found "
                 f"{', '.join(fields) or 'no images'}"
             )
     written = tuple(

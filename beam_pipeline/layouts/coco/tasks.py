@@ -312,9 +312,9 @@ class Panoptic(Task):
     def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
         name, infos = annotation.get("file_name"), annotation.get("segments_info")
         if not is_text(name):
-            raise BadLabelError(f"file_name {excerpt(name)} is no text")
+            raise BadLabelError(f"file_name {excerpt(name)} is not text")
         if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
-            raise BadLabelError("segments_info is no list of objects")
+            raise BadLabelError("segments_info is not a list of objects")
         try:
             return name, tuple(map(_parse_object, infos))
         except BadLabelError as error:

@@ -37,7 +37,7 @@ def test_the_demo_touches_no_folder_with_other_things_in_it(
     """A folder that holds something else is refused."""
     write_files(str(tmp_path), {"thesis.txt": "precious"})
     assert main(["demo", str(tmp_path)]) == 2
-    assert "holds other files" in capsys.readouterr().err
+    assert "contains other files" in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["thesis.txt"]
 
 

@@ -51,4 +51,4 @@ def test_every_kind_of_change_is_listed(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["diff", old, new]) == 1
     assert "has no receipt" in capsys.readouterr().err
     assert main(["diff", f"{tmp_path}/images", new]) == 1
-    assert "holds no complete data set" in capsys.readouterr().err
+    assert "does not contain a complete data set" in capsys.readouterr().err

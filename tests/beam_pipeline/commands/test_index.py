@@ -102,13 +102,13 @@ def test_a_damaged_shard_has_no_index(dataset: Path) -> None:
 
 
 def test_a_shard_of_another_data_set_is_not_indexed(dataset: Path) -> None:
-    """A shard with more or fewer records than the manifest says is an error that says so."""
+    """A shard with more or fewer records than the manifest lists is an error that says so."""
     examples = manifest_of(dataset)["splits"]["train"]["shards"][0]["examples"]
     (dataset / SHARD).write_bytes(b"")
     with pytest.raises(ConversionError) as caught:
         write_index(str(dataset))
     assert str(caught.value) == (
-        f"{dataset}/{SHARD}: holds 0 records, the manifest says {examples}; "
+        f"{dataset}/{SHARD}: contains 0 records, the manifest lists {examples}; "
         "run `beam-tfrecord verify` to find all faults"
     )
 

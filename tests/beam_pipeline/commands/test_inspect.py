@@ -119,7 +119,7 @@ def test_filters_choose_examples(data_set: str, run: Run) -> None:
         (["--split", "val"], "has no split 'val'; it has 'test', 'train'"),
         (["--class", "c"], "has no class 'c'; it has a, b"),
         (["--where", "image/widht<3"], "no example has the feature 'image/widht'; did you mean"),
-        (["--where", "image/width<wide"], "image/width holds int64 values; 'wide' is not a number"),
+        (["--where", "image/width<wide"], "image/width has int64 values; 'wide' is not a number"),
         (["--where", "__import__('os')"], "expected FEATURE OPERATOR VALUE"),
         (["--key", "x", "--class", "a"], "--key names one sample; leave out --class and --where"),
         (["--num", "-1"], "argument --num: '-1' is less than 0"),

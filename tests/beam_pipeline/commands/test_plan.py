@@ -116,7 +116,7 @@ def test_the_estimate_follows_workers_and_prices(
     assert "  requests to the bucket: 9 lists and writes, 19 reads" in lines
     assert "  time: 4 min, 0.3 vCPU hours" in lines
     assert "  cost: 19.00 USD; 19.00 with --shuffle=records" in lines
-    assert lines[-1].startswith("  note: 1 of the workers would have no shard to write")
+    assert lines[-1].startswith("  note: 1 of the workers would be without a shard to write")
 
 
 @pytest.mark.slow

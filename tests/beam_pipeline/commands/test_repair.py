@@ -154,4 +154,4 @@ def test_a_folder_without_a_manifest_is_an_error(
 ) -> None:
     """There is nothing to compare with."""
     assert main(["repair", str(tmp_path)]) == 1
-    assert "the folder holds no complete data set" in capsys.readouterr().err
+    assert "the folder does not contain a complete data set" in capsys.readouterr().err

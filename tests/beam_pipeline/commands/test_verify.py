@@ -85,7 +85,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a shard emptied": (
         lambda folder: os.truncate(folder / SHARD, 0),
-        "{folder}/" + SHARD + ": examples is 0, the manifest says",
+        "{folder}/" + SHARD + ": examples is 0, the manifest lists",
     ),
     "a shard swapped for another": (
         lambda folder: os.replace(folder / SHARD.replace("00000-", "00001-"), folder / SHARD),
@@ -93,19 +93,19 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a class renamed": (
         lambda folder: (folder / "labels.txt").write_text("a\nc\n"),
-        "{folder}/labels.txt is not what the manifest says",
+        "{folder}/labels.txt is not as in the manifest",
     ),
     "dead letters lost": (
         lambda folder: (folder / "dead_letters.jsonl").write_text(""),
-        "{folder}/dead_letters.jsonl: holds {{}}, the manifest says",
+        "{folder}/dead_letters.jsonl: contains {{}}, the manifest lists",
     ),
     "a count of the manifest": (
         _edit_manifest(lambda manifest: manifest["splits"]["train"].update(examples=13)),
-        "split train: its shards have 12 examples, it says 13",
+        "split train: its shards have 12 examples, it claims 13",
     ),
     "a class count of the manifest": (
         _edit_manifest(lambda manifest: manifest["classes"][0].update(examples=7)),
-        "class 0 (a): 6 examples, the manifest says 7",
+        "class 0 (a): 6 examples, the manifest lists 7",
     ),
     "a false number of examples": (
         _edit_manifest(lambda manifest: manifest["counts"].update(examples=999_999)),
@@ -127,7 +127,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
         _edit_manifest(
             lambda manifest: [entry.update(name="ba"[entry["id"]]) for entry in manifest["classes"]]
         ),
-        "{folder}/.receipts/d-train-00000-of-00002.json.gz: class 0 is 'a', the manifest says 'b'",
+        "{folder}/.receipts/d-train-00000-of-00002.json.gz: class 0 is 'a', the manifest lists 'b'",
     ),
     "a line of dead letters": (
         lambda folder: _replace(folder / "dead_letters.jsonl", "bad.jpg", "bed.jpg"),
@@ -220,7 +220,7 @@ def test_a_manifest_without_its_checksum_was_edited(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "the folder holds no complete data set"),
+        (None, "the folder does not contain a complete data set"),
         ("{", "is no manifest of beam-tfrecord"),
         ('{"format": "other"}', "is no manifest of beam-tfrecord"),
     ],

@@ -63,7 +63,7 @@ def test_workers_of_ones_own_are_left_alone() -> None:
 def test_a_version_that_beam_does_not_know_is_refused() -> None:
     """Unless a job server is named, which says what it fits."""
     old = Cluster("1.15", task_managers=2, slots=6, restarts=True)
-    with pytest.raises(UsageError, match=r"Flink 1\.15, for which this version of Beam has no job"):
+    with pytest.raises(UsageError, match=r"Flink 1\.15, and this version of Beam lacks a job"):
         _cluster_defaults(old, set())
     assert "--flink_version" not in _cluster_defaults(old, {"--flink_job_server_jar"})
 

@@ -29,7 +29,7 @@ def test_prism_is_an_engine_of_its_own() -> None:
         (
             "{}/nowhere",
             2,
-            f"--prism_location={{}}/nowhere: there is no such file; {BUILD}, and without the option Beam "
+            f"--prism_location={{}}/nowhere: the file does not exist; {BUILD}, and without the option Beam "
             "downloads it",
         ),
         (

@@ -86,7 +86,7 @@ def test_records_that_are_no_examples_are_named_by_their_number() -> None:
     """Text in TFRecord framing, say."""
     with pytest.raises(DamagedRecordError, match=r"f: record 1 is not a tf\.train\.Example"):
         read(framed(record_of(EXAMPLE)) + framed(b"some text"))
-    with pytest.raises(DamagedRecordError, match=r"record 0 .* it has no features"):
+    with pytest.raises(DamagedRecordError, match=r"record 0 .* it lacks features"):
         read(framed(b"\x1a\x02xy"))
 
 
@@ -223,7 +223,7 @@ def test_what_cannot_be_read_is_shown(text: str, message: str) -> None:
 
 def test_a_number_is_not_compared_with_a_text() -> None:
     """That is a mistake, not a comparison that fails."""
-    with pytest.raises(UsageError, match="image/width holds int64 values; 'wide' is not a number"):
+    with pytest.raises(UsageError, match="image/width has int64 values; 'wide' is not a number"):
         holds("image/width<wide")
 
 

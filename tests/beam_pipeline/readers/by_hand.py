@@ -71,7 +71,7 @@ def write_by_hand(
 
     Args:
       folder: a new folder.
-      features: key -> what the manifest says of it.
+      features: key -> what the manifest lists of it.
       shards: the examples of each shard; a feature's values are a list, or one value.
       classes: id -> name.
       split: the only one.

@@ -196,7 +196,7 @@ def test_without_receipts_the_shards_are_searched_and_it_says_so(
         source = RandomAccess(copied)
         assert [brief(example) for example in source] == stored(copied)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{copied} has no receipts that say where records begin, so whole shards are searched for "
+        f"{copied} lacks receipts, which list where records begin, so whole shards are searched for "
         f"them; once only, after: beam-tfrecord index {copied}"
     ]
     caplog.clear()
@@ -240,7 +240,7 @@ def test_a_shard_that_was_cut_or_is_gone_is_an_error(copied: Path) -> None:
     os.truncate(shard, 50)
     with pytest.raises(DamagedRecordError, match=r"cannot be read: the file ends before byte"):
         source[0]
-    with pytest.raises(DamagedRecordError, match=f"^{shard} has 50 bytes, the manifest says"):
+    with pytest.raises(DamagedRecordError, match=f"^{shard} has 50 bytes, the manifest lists"):
         RandomAccess(copied)
     shard.unlink()
     with pytest.raises(DamagedRecordError, match=r"cannot be read: No such file"):
@@ -272,7 +272,7 @@ def receipt_with(folder: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("sizes", "error"),
     [
-        ([50], r"1 records are indexed, the manifest says 2"),
+        ([50], r"1 records are indexed, the manifest lists 2"),
         ([1 << 62, 1 << 62], r"its indexed records take 9223372036854775808 bytes"),
         ([10**400, 1], r"its indexed records take 1000"),
         ([-5, 20], r"its indexed records take 15 bytes"),
@@ -321,7 +321,7 @@ def test_a_manifest_that_claims_more_than_there_is_opens_nothing(tmp_path: Path)
     with pytest.raises(DamagedRecordError, match="1 records are indexed"):
         RandomAccess(folder)[-1]
     claiming(bytes=1 << 62)
-    with pytest.raises(DamagedRecordError, match="the manifest says 4611686018427387904"):
+    with pytest.raises(DamagedRecordError, match="the manifest lists 4611686018427387904"):
         RandomAccess(folder)
     claiming(path="../d-train.tfrecord-00000-of-00001")
     with pytest.raises(ConversionError, match="not a file of its own folder"):

@@ -611,12 +611,12 @@ def test_lost_records_are_an_error(tmp_path: Path) -> None:
     name = "d-train.tfrecord-00000-of-00001"
     os.replace(tmp_path / "shorter" / name, tmp_path / "d" / name)
     size = os.path.getsize(tmp_path / "d" / name)
-    with pytest.raises(DamagedRecordError, match=f"{name} has {size} bytes, the manifest says"):
+    with pytest.raises(DamagedRecordError, match=f"{name} has {size} bytes, the manifest lists"):
         beam_pipeline.load(folder)
     manifest = manifest_of(tmp_path / "d")
     manifest["splits"]["train"]["shards"][0]["bytes"] = size
     (tmp_path / "d/manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DamagedRecordError, match=f"{name} has 3 records, the manifest says 4"):
+    with pytest.raises(DamagedRecordError, match=f"{name} has 3 records, the manifest lists 4"):
         beam_pipeline.load(folder, check_lengths=True)
     for shuffle in (True, False):
         with pytest.raises(tf.errors.FailedPreconditionError, match="contain 4 elements but"):
@@ -634,7 +634,7 @@ def test_a_record_that_claims_terabytes_never_reaches_tensorflow(
     )
     shard = tmp_path / "d/d-train.tfrecord-00000-of-00001"
     shard.write_bytes(frame_header(length) + b"abc")
-    with pytest.raises(DamagedRecordError, match="has 15 bytes, the manifest says "):
+    with pytest.raises(DamagedRecordError, match="has 15 bytes, the manifest lists "):
         beam_pipeline.load(folder)
     manifest = manifest_of(tmp_path / "d")
     manifest["splits"]["train"]["shards"][0]["bytes"] = 15
@@ -642,7 +642,7 @@ def test_a_record_that_claims_terabytes_never_reaches_tensorflow(
     with pytest.raises(DamagedRecordError, match="record 0 at byte 0: the file ends inside"):
         beam_pipeline.load(folder, check_lengths=True)
     shard.unlink()
-    with pytest.raises(DamagedRecordError, match="is missing, the manifest says 15"):
+    with pytest.raises(DamagedRecordError, match="is missing, the manifest lists 15"):
         beam_pipeline.load(folder)
 
 

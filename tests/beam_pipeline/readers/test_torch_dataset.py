@@ -366,7 +366,7 @@ def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_p
     assert no_rank == "UsageError: rank is 2, expected 0 to 1 of 2 ranks"
     assert no_manifest == (
         f"ConversionError: {tmp_path}/manifest.json cannot be read (No such file or directory): "
-        "the folder holds no complete data set"
+        "the folder does not contain a complete data set"
     )
 
 
@@ -397,7 +397,7 @@ def test_an_example_has_every_feature_of_the_manifest(tmp_path: Path) -> None:
     ], done.stderr
     assert done.stderr.strip().endswith(
         "d-train.tfrecord-00000-of-00001: feature one has 0 values of kind int64, "
-        "the manifest says 1"
+        "the manifest lists 1"
     )
 
 

@@ -481,9 +481,7 @@ def test_a_note_says_why_all_shards_are_written() -> None:
     ]
     choice = KEPT.count_shards(ShardConfig({"train": 7}, 100), {"train": 1000, "test": 200})
     assert choice.value == {"train": 7, "test": 2}
-    assert choice.notes == [
-        "train: 7 shards, all of them written, instead of 10, as --num_shards says"
-    ]
+    assert choice.notes == ["train: 7 shards, all of them written, instead of 10, by --num_shards"]
 
 
 def test_a_new_split_gets_shards_by_its_size() -> None:

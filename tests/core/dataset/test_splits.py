@@ -247,9 +247,9 @@ def test_a_sample_is_divided_by_its_rarest_class() -> None:
 def test_what_has_no_classes_cannot_be_divided() -> None:
     """Neither numbers nor objects."""
     assert check_strata((label_column("kind", ColumnKind.BYTES),)) == 0
-    with pytest.raises(UsageError, match="there is no column with classes"):
+    with pytest.raises(UsageError, match="a column of classes is missing"):
         check_strata((label_column("size", ColumnKind.FLOAT),))
-    with pytest.raises(UsageError, match="these hold objects of several classes"):
+    with pytest.raises(UsageError, match="these contain objects of several classes"):
         check_strata(object_columns(pixels=True))
 
 

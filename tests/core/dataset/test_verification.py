@@ -121,10 +121,10 @@ def test_a_shard_that_lacks_whole_records_is_found_by_its_figures() -> None:
     content = shard(SOUND, SOUND, SOUND)
     cut = content[: len(content) // 3]
     assert verify(cut, content, 3) == [
-        "out/x: examples is 1, the manifest says 3",
-        f"out/x: bytes is {len(cut)}, the manifest says {len(content)}",
+        "out/x: examples is 1, the manifest lists 3",
+        f"out/x: bytes is {len(cut)}, the manifest lists {len(content)}",
         f"out/x: crc32c is {crc32c_text(google_crc32c.value(cut))}, "
-        f"the manifest says {crc32c_text(google_crc32c.value(content))}",
+        f"the manifest lists {crc32c_text(google_crc32c.value(content))}",
         info_of(cut, (1, 1), examples=1),
     ]
 
@@ -143,7 +143,7 @@ def test_a_sound_shard_in_the_place_of_another_is_found_by_its_checksum(
     """The bytes of the file are not those that were written."""
     assert verify(content, described, 1, compression) == [
         f"out/x: crc32c is {crc32c_text(google_crc32c.value(content))}, "
-        f"the manifest says {crc32c_text(google_crc32c.value(described))}",
+        f"the manifest lists {crc32c_text(google_crc32c.value(described))}",
         info_of(content, (1, 1), examples=1),
     ]
 
@@ -166,10 +166,10 @@ def test_a_feature_that_is_missing_or_of_another_kind_is_found() -> None:
     )
     *faults, info = verify(content, content, 4)
     assert faults == [
-        "out/x: feature image/class/label is bytes, the manifest says int64 in 2 examples",
+        "out/x: feature image/class/label is bytes, the manifest lists int64 in 2 examples",
         "out/x: feature image/class/label is missing in 1 example",
         "out/x: feature image/encoded is missing in 1 example",
-        "out/x: feature label/weight is int64, the manifest says float in 1 example",
+        "out/x: feature label/weight is int64, the manifest lists float in 1 example",
     ]
     assert info == info_of(content, (1, 1), examples=4)
 
@@ -205,7 +205,7 @@ def test_a_feature_of_another_number_of_values_is_found(
             []
             if count == expected or expected is None
             else [
-                f"out/x: feature label/weight has {count} values, the manifest says {expected} "
+                f"out/x: feature label/weight has {count} values, the manifest lists {expected} "
                 "in 1 example"
             ]
         )
@@ -266,9 +266,9 @@ OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
             ANIMALS,
             [counted((0, 4), (1, 2)), counted((7, 3), (-1, 1))],
             [
-                "class 0 (cat): 4 examples, the manifest says 5",
-                "class 1 (dog): 2 examples, the manifest says 0",
-                "class 2 (eel): 0 examples, the manifest says 1",
+                "class 0 (cat): 4 examples, the manifest lists 5",
+                "class 1 (dog): 2 examples, the manifest lists 0",
+                "class 2 (eel): 0 examples, the manifest lists 1",
                 "class -1: 1 examples, the manifest has no such class",
                 "class 7: 3 examples, the manifest has no such class",
             ],
@@ -278,8 +278,8 @@ OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
             IN_SPLITS,
             [counted((0, 3), split="test"), counted((0, 2), (1, 1))],
             [
-                "class 0 (cat) in test: 3 examples, the manifest says 2",
-                "class 0 (cat) in train: 2 examples, the manifest says 3",
+                "class 0 (cat) in test: 3 examples, the manifest lists 2",
+                "class 0 (cat) in train: 2 examples, the manifest lists 3",
             ],
         ),
         (OBJECTS, [counted((1, 3))], []),
@@ -287,8 +287,8 @@ OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
             OBJECTS,
             [counted((1, 2), (9, 4))],
             [
-                "class 1 (car): 2 objects, the manifest says 3",
-                "class 1 (car) in train: 2 objects, the manifest says 3",
+                "class 1 (car): 2 objects, the manifest lists 3",
+                "class 1 (car) in train: 2 objects, the manifest lists 3",
                 "class 9: 4 objects, the manifest has no such class",
             ],
         ),

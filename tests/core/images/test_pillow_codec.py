@@ -447,5 +447,5 @@ def test_a_tiff_of_many_bands_says_how_many(order: str) -> None:
     with pytest.raises(BadImageError) as caught:
         open_image(start + bytes(104) + directory)
     assert str(caught.value) == (
-        "it is a TIFF of 13 bands, which no PNG or JPEG can hold; write three of them as a PNG"
+        "it is a TIFF of 13 bands, which PNG and JPEG do not support; write three of them as a PNG"
     )

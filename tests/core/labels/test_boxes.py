@@ -90,8 +90,8 @@ def test_a_box_without_area_is_bad(box: Box, clip: bool, pixels: bool) -> None:
 def test_a_box_beside_its_image_is_bad(box: Box, clip: bool) -> None:
     """Cut at the edge nothing would be left of it, even where it is a rounding away."""
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
-    assert fault(box, clip=clip).endswith(" lies outside the image")
-    assert fault(fractions, pixels=False, clip=clip).endswith(" lies outside the image")
+    assert fault(box, clip=clip).endswith(" is outside the image")
+    assert fault(fractions, pixels=False, clip=clip).endswith(" is outside the image")
 
 
 @pytest.mark.parametrize(

@@ -710,7 +710,7 @@ def test_folders_are_labels_where_there_is_no_table() -> None:
                 "c.jpg",
                 "/photos/c.jpg",
                 "unlabelled",
-                "lies in no class folder; move it into one, or give --labels",
+                "is in no class folder; move it into one, or give --labels",
             )
         ],
     )

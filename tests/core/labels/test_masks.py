@@ -120,12 +120,12 @@ def test_a_class_may_have_several_colours_and_any_id() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has no line with a class"),
-        ("name,r,g,b\n", "has no line with a class"),
+        ("", "lacks a line with a class"),
+        ("name,r,g,b\n", "lacks a line with a class"),
         ("a,1,2\n", "line 1: found 'a,1,2', expected a class and its colour"),
         ("a,0,0,0\nb,256,0,0\n", "line 2: found"),
         (",0,0,0\n", "line 1: found"),
-        ("a,0,0,0\nb,0,0,0\n", "line 2: the colour 0,0,0 stands for another class, too"),
+        ("a,0,0,0\nb,0,0,0\n", "line 2: the colour 0,0,0 means another class, too"),
         (f"a,0,0,{'1' * 5000}\n", "line 1: found"),
         (f"a:0,0,{'1' * 5000}\n", "line 1: found"),
         ("name,r,g,b,id\na,0,0,0,1\na,1,0,0,2\n", "line 3: 'a' has the id 2"),

@@ -48,7 +48,7 @@ def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
         ),
         (
             b"cat\ndog\ncat",
-            "--classes c.txt: lines 1 and 3 both say 'cat'; expected each class once",
+            "--classes c.txt: lines 1 and 3 both name 'cat'; expected each class once",
         ),
         (b"\xff\xfe", "--classes c.txt is not UTF-8 ("),
     ],
@@ -78,7 +78,7 @@ def test_a_manifest_says_the_ids_itself() -> None:
         ),
         (
             b'{"format": "beam-tfrecord", "classes": []}',
-            "--classes m.json: the data set has no classes",
+            "--classes m.json: the data set lacks classes",
         ),
     ],
 )

@@ -243,25 +243,31 @@ NO_HEADER = (
         ),
         (
             b"cat/1.jpg,cat,3\ncat/2.jpg,cat,4\n",
-            f"the first line holds an image's name ('cat/1.jpg') {NO_HEADER.format(3)}",
+            f"the first line contains an image's name ('cat/1.jpg') {NO_HEADER.format(3)}",
         ),
         (
             b"1,gs://b/PHOTO.PNG\n",
-            f"the first line holds an image's name ('gs://b/PHOTO.PNG') {NO_HEADER.format(2)}",
+            f"the first line contains an image's name ('gs://b/PHOTO.PNG') {NO_HEADER.format(2)}",
         ),
         (
             b"val_0.JPEG\tn03444034\t0\t32\t44\t44\nval_1.JPEG\tn04067472\t0\t0\t63\t63\n",
-            f"the first line holds an image's name ('val_0.JPEG') {NO_HEADER.format(6)}",
+            f"the first line contains an image's name ('val_0.JPEG') {NO_HEADER.format(6)}",
         ),
         (
             b"a.jpg b.jpg\n",
-            f"the first line holds an image's name ('a.jpg b.jpg') {NO_HEADER.format(1)}",
+            f"the first line contains an image's name ('a.jpg b.jpg') {NO_HEADER.format(1)}",
         ),
-        (b"a.jpg,1,2\n", f"the first line holds an image's name ('a.jpg') {NO_HEADER.format(3)}"),
-        (b"a.jpg,b.jpg\n", f"the first line holds an image's name ('a.jpg') {NO_HEADER.format(2)}"),
+        (
+            b"a.jpg,1,2\n",
+            f"the first line contains an image's name ('a.jpg') {NO_HEADER.format(3)}",
+        ),
+        (
+            b"a.jpg,b.jpg\n",
+            f"the first line contains an image's name ('a.jpg') {NO_HEADER.format(2)}",
+        ),
         (
             b"a.jpg,x,2,3,4,cat\n",
-            f"the first line holds an image's name ('a.jpg') {NO_HEADER.format(6)}",
+            f"the first line contains an image's name ('a.jpg') {NO_HEADER.format(6)}",
         ),
     ],
 )
@@ -312,7 +318,7 @@ def test_a_file_without_a_usable_header_is_an_error(content: bytes, message: str
         ),
         ("l.manifest", '{"source-ref": "s3://b/a.jpg"}', r"a name that ends in \.jsonl$"),
         ("l.xml", "<annotations>", "COCO's JSON as well$"),
-        ("l.jsonl", '["a.jpg", "cat"]\nnonsense\n', r"no line holds a JSON object such as \{"),
+        ("l.jsonl", '["a.jpg", "cat"]\nnonsense\n', r"no line contains a JSON object such as \{"),
     ],
 )
 def test_a_file_that_is_no_table_is_an_error(uri: str, content: str | bytes, message: str) -> None:

@@ -200,7 +200,7 @@ AREAS = json_lines({"file_name": "a", "objects": {"bbox": [], "area": [1]}})
         (
             "filename,label,x\na.jpg,cat,1\n",
             {"kinds": {"label": "skip"}},
-            "the label column 'label' cannot be skipped (--columns); say --label_column with the name of "
+            "the label column 'label' cannot be skipped (--columns); give --label_column with the name of "
             "another column, or with none",
         ),
         (
@@ -211,19 +211,19 @@ AREAS = json_lines({"file_name": "a", "objects": {"bbox": [], "area": [1]}})
         (
             "filename,label\n",
             {"separators": {"filename": ";"}},
-            "the column 'filename' names the image, so it holds no list (--list_column)",
+            "the column 'filename' names the image, so it contains no list (--list_column)",
         ),
         (
             "filename,label,score\na.jpg,cat,1\n",
             {"separators": {"label": "", "score": ";"}},
-            "--list_column label says that an image has several rows, with a value each, so the cells of "
-            "'score' cannot hold several",
+            "--list_column label means that an image has several rows, each with a value, so the cells of "
+            "'score' cannot contain several",
         ),
         (
             OBJECTS,
             {**JSON, "label": "depth"},
-            "the column 'objects' says the classes, so 'depth' cannot be the label; leave out --label_column, "
-            "or say --columns objects:skip",
+            "the column 'objects' contains the classes, so 'depth' cannot be the label; leave out --label_column, "
+            "or give --columns objects:skip",
         ),
         (
             AREAS,
@@ -719,7 +719,7 @@ def test_a_number_that_no_float32_holds_is_a_bad_value(number: str, uri: str) ->
         )
     problem = label_rows(content, uri=uri)[-1].problem
     assert problem.startswith("column 'x': ")
-    assert problem.endswith(" is not a number that a float32 holds")
+    assert problem.endswith(" is not a number of a float32")
 
 
 # --- boxes, one-hot columns and captions --------------------------------------------------------

@@ -12,16 +12,16 @@ from beam_pipeline.core.labels.unclear_label import single_column, unclear_label
 from tests.core.labels.fixtures import inspect
 
 SAY = (
-    "Say --label_column NAME, or --label_column none to keep all of them as features label/<column>"
+    "Give --label_column NAME, or --label_column none to keep all of them as features label/<column>"
 )
 PIXELS = (
-    "It seems to hold the pixels of images, not names of image files. Such a table is not read; "
+    "It seems to contain the pixels of images, not names of image files. Such a table is not read; "
     "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
 )
 
 BOXES = (
     "The cells of 'bbox' seem to be boxes, which are read from four columns or from texts in brackets in one "
-    "column whose name says so (docs/datasets/tables.md). To keep all columns as features label/<column>: "
+    "column named for it (docs/datasets/tables.md). To keep all columns as features label/<column>: "
     "--label_column none"
 )
 
@@ -45,13 +45,13 @@ BOXES = (
         ({"pixels": ["0 255 3"], "Usage": ["Training"]}, f"pixels, Usage is the label? {PIXELS}"),
         (
             {"cat": ["0", "1"], "dog": ["1", "1"], "age": ["3", "4"]},
-            "cat, dog, age is the label? If 1 says that an image has a column's class: --one_hot cat,dog. "
-            f"Else say {SAY[4:]}",
+            "cat, dog, age is the label? If 1 means that an image has a column's class: --one_hot cat,dog. "
+            f"Otherwise, give {SAY[5:]}",
         ),
         (
             {"Bald": ["-1", "1"], "Male": ["1", ""]},
-            "Bald, Male is the label? If 1 says that an image has a column's class: --one_hot Bald,Male. "
-            f"Else say {SAY[4:]}",
+            "Bald, Male is the label? If 1 means that an image has a column's class: --one_hot Bald,Male. "
+            f"Otherwise, give {SAY[5:]}",
         ),
         (
             {"width": ["9"], "bbox": ["[834.0, 222.0, 56.0, 36.0]", ""], "source": ["usask"]},
@@ -65,14 +65,14 @@ BOXES = (
         ({"a": ["0", "1", "-1"], "b": ["", ""]}, f"a, b is the label? {SAY}"),
         (
             {"size": ["1"], "shape": ['{"name": "rect"}']},
-            "size, shape is the label? Cells of shape hold objects, which are not looked into. To keep "
+            "size, shape is the label? Cells of shape contain objects, which are not read. To keep "
             "them as text: --columns shape:json --label_column none. Otherwise write a table with a row for each image, such as filename,label, or for each object, such as "
             "filename,label,xmin,ymin,xmax,ymax. To take the label from another: --label_column NAME "
             "--columns shape:skip",
         ),
         (
             {"boxes": [{"x": 1}], "more": [[{"x": 1}]]},
-            "boxes, more is the label? Cells of boxes, more hold objects, which are not looked into. To "
+            "boxes, more is the label? Cells of boxes, more contain objects, which are not read. To "
             "keep them as text: --columns boxes:json --label_column none. Otherwise write a table with a row for each image, such as filename,label, or for each object, such as "
             "filename,label,xmin,ymin,xmax,ymax",
         ),
@@ -108,7 +108,7 @@ def test_a_single_column_is_shown() -> None:
         (
             "ships.csv",
             "ImageId,EncodedPixels\na.jpg,\nb.jpg,264661 17 265429 33\n",
-            "the column 'EncodedPixels' cannot be the label. It seems to hold masks as run lengths, which "
+            "the column 'EncodedPixels' cannot be the label. It seems to contain masks as run lengths, which "
             "are not read. Write a PNG for each image, whose pixels are class ids, and name their folder "
             "with --masks (docs/datasets/segmentation.md)",
         ),
@@ -136,7 +136,7 @@ def test_texts_that_repeat_beside_boxes_without_classes_are_asked_about() -> Non
     assert inspect(numbers.replace("species", "difficult"))[0].questions == ()
     (question,) = inspect(BOX_ROWS)[0].questions
     assert (question.id, question.answer) == ("only_class", {"label_column": "species"})
-    assert question.reason == "all boxes would be of one class, although species may hold classes."
+    assert question.reason == "all boxes would be of one class, although species may contain classes."
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_parquet() -> None:
     ]
     assert "i.csv is damaged or cut short" in problem(data[:-9])
     assert problem(as_parquet({"uri": ["a", "b", "c"], "size": [1, 2, None]})) == (
-        "--inventory i.csv, row 3: the column size holds None, expected a whole number"
+        "--inventory i.csv, row 3: the column size contains None, expected a whole number"
     )
 
 
@@ -139,21 +139,27 @@ def test_cells_of_parquet_are_numbers_or_texts(
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"uri": ["a", ""], "size": [1, 2]}, "row 2: the column uri holds '', expected text"),
-        ({"uri": ["a", None], "size": [1, 2]}, "row 2: the column uri holds None, expected text"),
-        ({"uri": [b"a"], "size": [1]}, "row 1: the column uri holds b'a', expected text"),
-        ({"uri": ["a"], "size": [-1]}, "row 1: the column size holds -1, expected a whole number"),
+        ({"uri": ["a", ""], "size": [1, 2]}, "row 2: the column uri contains '', expected text"),
+        (
+            {"uri": ["a", None], "size": [1, 2]},
+            "row 2: the column uri contains None, expected text",
+        ),
+        ({"uri": [b"a"], "size": [1]}, "row 1: the column uri contains b'a', expected text"),
+        (
+            {"uri": ["a"], "size": [-1]},
+            "row 1: the column size contains -1, expected a whole number",
+        ),
         (
             {"uri": ["a"], "size": [1.0]},
-            "row 1: the column size holds 1.0, expected a whole number",
+            "row 1: the column size contains 1.0, expected a whole number",
         ),
         (
             {"uri": ["a"], "size": [True]},
-            "row 1: the column size holds True, expected a whole number",
+            "row 1: the column size contains True, expected a whole number",
         ),
         (
             {"uri": ["", "b"], "size": [1, None], "generation": ["x", "y"]},
-            "row 1: the column generation holds 'x', expected a whole number",
+            "row 1: the column generation contains 'x', expected a whole number",
         ),
     ],
 )
@@ -179,12 +185,12 @@ def test_other_columns_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("a.jpg,", "the column size holds '', expected a whole number"),
-        ("a.jpg,-1", "the column size holds '-1', expected a whole number"),
-        ("a.jpg,1.5", "the column size holds '1.5', expected a whole number"),
-        ("a.jpg,1 kB", "the column size holds '1 kB', expected a whole number"),
-        ("a.jpg,²", "the column size holds '²', expected a whole number"),
-        (",1", "the column uri holds '', expected text"),
+        ("a.jpg,", "the column size contains '', expected a whole number"),
+        ("a.jpg,-1", "the column size contains '-1', expected a whole number"),
+        ("a.jpg,1.5", "the column size contains '1.5', expected a whole number"),
+        ("a.jpg,1 kB", "the column size contains '1 kB', expected a whole number"),
+        ("a.jpg,²", "the column size contains '²', expected a whole number"),
+        (",1", "the column uri contains '', expected text"),
         ("a,b.jpg,1", "3 fields where the header has 2; look for a quote or a separator in a name"),
         ('"a"b.jpg,1', "not CSV: ',' expected after '\"'"),
     ],
@@ -198,14 +204,14 @@ def test_a_row_that_says_no_file_and_size_is_an_error(row: str, message: str) ->
 def test_a_generation_is_a_whole_number() -> None:
     """Or nothing."""
     assert problem("uri,size,generation\na,1,new\n") == (
-        "--inventory i.csv, line 2: the column generation holds 'new', expected a whole number"
+        "--inventory i.csv, line 2: the column generation contains 'new', expected a whole number"
     )
 
 
 def test_a_name_that_is_not_utf8_is_an_error() -> None:
     """With its bytes escaped, so that the message can be written."""
     assert problem(b"uri,size\ncaf\xe9.jpg,1\n") == (
-        r"--inventory i.csv, line 2: the column uri holds 'caf\\udce9.jpg', which is not UTF-8"
+        r"--inventory i.csv, line 2: the column uri contains 'caf\\udce9.jpg', which is not UTF-8"
     )
 
 
@@ -247,11 +253,11 @@ def test_a_size_fits_64_bits(size: str) -> None:
     for columns, cells in (("uri,size", f"a,{size}"), ("uri,size,generation", f"a,1,{size}")):
         column = columns.rpartition(",")[2]
         assert problem(f"{columns}\n{cells}\n") == (
-            f"--inventory i.csv, line 2: the column {column} holds {excerpt}, expected less than 2^63"
+            f"--inventory i.csv, line 2: the column {column} contains {excerpt}, expected less than 2^63"
         )
     huge = pyarrow.array([2**64 - 1], pyarrow.uint64())
     assert problem(as_parquet({"uri": ["a"], "size": huge})) == (
-        "--inventory i.csv, row 1: the column size holds 18446744073709551615, expected less than 2^63"
+        "--inventory i.csv, row 1: the column size contains 18446744073709551615, expected less than 2^63"
     )
 
 

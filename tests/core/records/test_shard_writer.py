@@ -217,7 +217,7 @@ def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> 
         (lambda path: path.symlink_to("gone.jpg"), "unreadable", "No such file or directory"),
         (lambda path: path.symlink_to(path), "unreadable", "Too many levels of symbolic links"),
         (lambda path: path.mkdir(), "unreadable", "Is a directory"),
-        (lambda path: path.touch(), "empty_file", "the file has no bytes"),
+        (lambda path: path.touch(), "empty_file", "the file is empty"),
     ],
     ids=["gone", "link to nothing", "link to itself", "folder", "empty"],
 )
@@ -270,7 +270,7 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
             "a.jpg",
             "gs://b/a.jpg",
             "too_large",
-            f"{size} bytes; an example holds 2 GiB",
+            f"{size} bytes; an example is limited to 2 GiB",
         )
         assert opened == []
     else:
@@ -396,7 +396,7 @@ def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "box", "source", "problem"),
     [
-        (PIXELS, (9.0, 0.0, 10.0, 7.0, 3), ("/labels/a.txt", 3), " lies outside the image"),
+        (PIXELS, (9.0, 0.0, 10.0, 7.0, 3), ("/labels/a.txt", 3), " is outside the image"),
         (PIXELS, (0.0, 0.0, 9.0, 9.0, 0), ("/labels/a.txt", 0), " reaches out of the image "),
         (PIXELS, (5.0, 0.0, 5.0, 7.0, 0), ("", 0), " has no area "),
         (FRACTIONS, (0.0, 0.0, 1.0, 1.2, 3), ("/labels/a.txt", 3), " reaches out of the image "),

@@ -408,7 +408,7 @@ def test_offsets_are_sums_of_sizes() -> None:
 @pytest.mark.parametrize(
     ("sizes", "error"),
     [
-        ([19, 16], "s: 2 records are indexed, the manifest says 3"),
+        ([19, 16], "s: 2 records are indexed, the manifest lists 3"),
         ([19, 16, 22], "s: its indexed records take 57 bytes, the file has 56"),
         ([19, -16, 21], "s: its indexed records take 24 bytes, the file has 56"),
     ],

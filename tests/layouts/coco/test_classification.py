@@ -336,7 +336,7 @@ def test_classes_and_objects_are_not_put_together(
     objects = text([entry("a")], [{**of("a", 3, bbox=[1, 2, 3, 4]), "id": 1}])
     write_files("traps", {"objects.json": objects})
     assert error_of(capsys, "--labels", "traps/labels.json", "traps/objects.json") == (
-        "beam-tfrecord: error: traps/labels.json holds the classes of whole images and "
-        "traps/objects.json holds objects; name files of one kind with --labels, and convert the "
+        "beam-tfrecord: error: traps/labels.json contains the classes of whole images and "
+        "traps/objects.json contains objects; name files of one kind with --labels, and convert the "
         "others on their own\n"
     )

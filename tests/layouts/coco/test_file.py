@@ -250,7 +250,7 @@ def test_fields_of_images_are_looked_for_if_wanted(order: tuple[str, ...]) -> No
         ),
         (
             [{"id": 1, "name": "a"}, {"id": 4, "name": "a"}],
-            ": the name 'a' is that of several categories, ids 1, 4, so it stands for none of them",
+            ": the name 'a' belongs to several categories, ids 1, 4, so it names none of them",
         ),
     ],
 )

@@ -563,8 +563,8 @@ def test_a_fault_in_the_middle_is_refused_by_the_job(
 def test_captions_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They are found by a glob that takes all."""
     assert error_of(capsys, "--images", "coco/", "--labels", "coco/annotations/*.json") == (
-        "beam-tfrecord: error: coco/annotations/captions_train2017.json holds captions and "
-        "coco/annotations/instances_train2017.json holds objects; name files of one kind with --labels, "
+        "beam-tfrecord: error: coco/annotations/captions_train2017.json contains captions and "
+        "coco/annotations/instances_train2017.json contains objects; name files of one kind with --labels, "
         "and convert the others on their own\n"
     )
 
