@@ -177,7 +177,7 @@ def test_a_test_set_has_the_ids_of_its_training_set(
 @pytest.mark.slow
 @pytest.mark.usefixtures("training")
 def test_another_class_is_an_error_if_none_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is no manifest, and the dead letters say which images."""
+    """There is not a manifest, and the dead letters say which images."""
     argv = ["--images", "test", "--classes", "set", "--output", "out"]
     assert convert(*argv, "--classes_only") == 1
     assert (

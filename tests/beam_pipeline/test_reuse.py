@@ -431,7 +431,7 @@ def test_a_folder_that_cannot_be_reused_is_refused(
     assert "would be the same: columns was [], is [" in refused(*reuse)
     write_files(str(first), {"manifest.json": json.dumps(manifest)})
     shutil.rmtree(first / ".receipts")
-    assert "8 of 8 shards have no receipt" in refused(*reuse)
+    assert "8 of 8 shards lack a receipt" in refused(*reuse)
 
 
 @pytest.mark.slow

@@ -134,14 +134,17 @@ def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
-        ({"x": {}}, "sample 1: feature 'x': a dict is no feature; expected bytes, str, bool, int"),
-        ({"x": object()}, "sample 1: feature 'x': a object is no feature"),
+        (
+            {"x": {}},
+            "sample 1: feature 'x': a dict is not a feature; expected bytes, str, bool, int",
+        ),
+        ({"x": object()}, "sample 1: feature 'x': a object is not a feature"),
         (
             {"x": np.zeros(2, complex)},
-            "sample 1: feature 'x': an array of complex128 is no feature",
+            "sample 1: feature 'x': an array of complex128 is not a feature",
         ),
         ({"x": [1, "a"]}, "sample 1: feature 'x': a list of bytes and int64 values"),
-        ({"x": [[1]]}, "sample 1: feature 'x': a list is no feature"),
+        ({"x": [[1]]}, "sample 1: feature 'x': a list is not a feature"),
         ({"x": 2**63}, "sample 1: feature 'x': 9223372036854775808 does not fit an int64"),
         ({"x": 1e39}, "sample 1: feature 'x': 1e+39 does not fit a float32"),
         ({"x": 0.5}, "sample 1: feature 'x': float here, int64 in an earlier sample; float(...)"),

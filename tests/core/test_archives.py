@@ -264,8 +264,8 @@ def _pax(**attributes: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"", "it is no tar"),
-        (b"PK\3\4" + bytes(700), "it is no tar"),
+        (b"", "it is not a tar"),
+        (b"PK\3\4" + bytes(700), "it is not a tar"),
         (GOOD[:700], "unexpected end of data"),
         (GOOD[:1536], "ends at byte 1536 without the empty block"),
         (GOOD[:1540], "ends at byte 1540 without the empty block"),
@@ -275,9 +275,12 @@ def _pax(**attributes: str) -> bytes:
         (_huge_attributes(tarfile.XHDTYPE), "other attributes of 2147483648 bytes"),
         (_huge_attributes(tarfile.XGLTYPE), "other attributes of 2147483648 bytes"),
         (_chain(5000), "recursion"),
-        (_negative_size(), "it is no tar"),
-        (_pax(size="-5120"), "it is no tar|the header at byte 0 is damaged"),  # by Python's version
-        (GOOD[:1536] + _pax(size="-5120"), "it is no tar|the header at byte 1536 is damaged"),
+        (_negative_size(), "it is not a tar"),
+        (
+            _pax(size="-5120"),
+            "it is not a tar|the header at byte 0 is damaged",
+        ),  # by Python's version
+        (GOOD[:1536] + _pax(size="-5120"), "it is not a tar|the header at byte 1536 is damaged"),
         (special(tarfile.GNUTYPE_SPARSE), "a sparse file"),
         (_pax(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "a sparse file"),
     ],
@@ -399,8 +402,8 @@ def _set(**fields: int) -> Callable[[zipfile.ZipInfo], None]:
             _set(compress_type=8, file_size=1 << 40),
             "7 compressed bytes cannot be 1099511627776, as it claims",
         ),
-        (_set(compress_size=999, file_size=999), "the bytes that it claims lie in another member"),
-        (_set(header_offset=1 << 40), "the bytes that it claims lie in another member"),
+        (_set(compress_size=999, file_size=999), "the bytes that it claims are in another member"),
+        (_set(header_offset=1 << 40), "the bytes that it claims are in another member"),
         (_set(CRC=0), "damaged, or the archive has changed: its CRC-32 is not the one"),
         (_set(compress_type=8), "damaged, or the archive has changed: its own header has another"),
     ],
@@ -442,10 +445,10 @@ def test_names_are_read_as_they_were_meant() -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"", "it is no zip"),
-        (b"no archive at all", "it is no zip"),
-        (zip_bytes(ZIP_FILES)[:-30], "it is no zip"),
-        (zip_bytes(ZIP_FILES)[200:], "it is no zip"),
+        (b"", "it is not a zip"),
+        (b"no archive at all", "it is not a zip"),
+        (zip_bytes(ZIP_FILES)[:-30], "it is not a zip"),
+        (zip_bytes(ZIP_FILES)[200:], "it is not a zip"),
         (zip_bytes(ZIP_FILES).replace(b"PK\1\2", b"PK\1\3"), "Bad magic number"),
     ],
 )

@@ -274,5 +274,5 @@ def test_a_folder_with_an_archives_name_is_a_folder(working_folder: Path) -> Non
 def test_a_tar_in_another_guise_is_an_error(working_folder: Path) -> None:
     """A gzipped tar that is called .tar says so."""
     write_files(".", {"a.tar": b"\x1f\x8b" + tar_bytes(PETS)})
-    with pytest.raises((ConversionError, UsageError), match=r"a\.tar: it is no tar"):
+    with pytest.raises((ConversionError, UsageError), match=r"a\.tar: it is not a tar"):
         _source("a.tar")

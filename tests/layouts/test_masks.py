@@ -184,10 +184,13 @@ def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixtur
     [
         (
             ["--images", "camvid/train", "--masks", "camvid/train_labels"],
-            "colours are no class ids",
+            "colours are not class ids",
         ),
         (["--images", "shapes/masks", "--masks", "shapes/images"], "the masks are JPEGs"),
-        (["--images", "shapes", "--masks", "shapes/masks", "--labels", "classes.txt"], "both say"),
+        (
+            ["--images", "shapes", "--masks", "shapes/masks", "--labels", "classes.txt"],
+            "are both labels",
+        ),
         (["--images", "shapes/images", "--masks", "nowhere"], "--masks nowhere: no such file"),
         (
             ["--images", "shapes/images", "--masks", "shapes/images"],

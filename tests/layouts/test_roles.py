@@ -49,7 +49,7 @@ def test_the_layout_comes_first_then_the_table_then_notes() -> None:
         "  path segment 1  class   1 folder, such as 'cat'",
         "  .jpg files      images  1 file, such as '1.jpg'",
     ]
-    assert next(understanding(source, "")) == "Layout class_folders: as --layout says"
+    assert next(understanding(source, "")) == "Layout class_folders: given by --layout"
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_most_images_without_a_label_stop_the_run(
     write_files(".", {"l.csv": "filename,label\n" + "".join(f"{n},a\n" for n in PICTURES[:5])})
     argv = ("--images", "photos", "--labels", "l.csv")
     assert convert_asking(*argv, "--output", "out") == 2
-    assert "7 of 12 images have no label, such as '05.jpg', '06.jpg', '07.jpg'. A data" in (
+    assert "7 of 12 images lack a label, such as '05.jpg', '06.jpg', '07.jpg'. A data" in (
         capsys.readouterr().err
     )
     assert convert_asking(*argv, "--output", "other", "--yes") == 0

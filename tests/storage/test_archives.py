@@ -99,7 +99,7 @@ def test_errors_name_the_archive(name: str, tmp_path: Path) -> None:
         list(archive_entries(root(path)))
     path.unlink()
     path.write_bytes(b"something else, of some length" * 99)
-    with pytest.raises(ListingError, match=rf"{name}: it is no {name[2:]}"):
+    with pytest.raises(ListingError, match=rf"{name}: it is not a {name[2:]}"):
         list(archive_entries(root(path)))
 
 

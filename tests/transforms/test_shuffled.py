@@ -155,7 +155,7 @@ def test_records_without_keys_may_be_equal(tmp_path: Path, exact: bool) -> None:
 def test_a_key_of_two_records(tmp_path: Path, exact: bool) -> None:
     """It fails the pipeline; or both are left out, listed and counted."""
     records = [*rows(20), {"id": "k7", "x": 0, "blob": b"other"}]
-    with pytest.raises(Exception, match=r"duplicate_key.*'k7'.*say on_error=\"collect\""):
+    with pytest.raises(Exception, match=r"duplicate_key.*'k7'.*give on_error=\"collect\""):
         write(tmp_path / "raise", records, key="id", exact_sizes=exact, num_shards=20)
     assert not (tmp_path / "raise/manifest.json").exists()
     with beam.Pipeline(FnApiRunner()) as pipeline:
@@ -178,7 +178,7 @@ def test_a_key_of_two_records(tmp_path: Path, exact: bool) -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"id": "k", "x": object()}, "feature 'x': a object is no feature"),
+        ({"id": "k", "x": object()}, "feature 'x': a object is not a feature"),
         ({"x": 1}, "its key (id) is None, expected a text or an integer"),
         (3, "3 is not a record, expected a dict, a row, a tf.train.Example or bytes"),
         (b"\xff\xff", "the record is not a tf.train.Example"),
@@ -194,7 +194,7 @@ def test_the_message_of_a_bad_record(record: Any, message: str) -> None:
 def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
     """It fails the pipeline with what was found; or it is left out and listed."""
     records = [{"id": "k", "x": object()}, {"id": "fine"}]
-    message = "1 bad sample among 2 records.*feature 'x': a object is no feature"
+    message = "1 bad sample among 2 records.*feature 'x': a object is not a feature"
     with pytest.raises(TooManyBadSamplesError, match=message):
         write(tmp_path / "raise", records, key="id")
     write(tmp_path / "out", records, key="id", on_error="collect")

@@ -99,7 +99,7 @@ def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
     said = (
         f"{tmp_path}/manifest.json cannot be read (No such file or directory): the folder does not"
     )
-    with pytest.raises(ConversionError, match=f"^{re.escape(said)} complete data set$"):
+    with pytest.raises(ConversionError, match=f"^{re.escape(said)} contain a complete data set$"):
         read_manifest(str(tmp_path))
 
 
@@ -179,7 +179,9 @@ def test_overwrite_touches_no_data_set_of_others(tmp_path: Path, stranger: str) 
 def test_overwrite_needs_a_manifest_that_can_be_read(tmp_path: Path) -> None:
     """Else nobody knows what may go."""
     write_files(str(tmp_path), {"manifest.json": "{}"})
-    with pytest.raises(OutputNotEmptyError, match=r"^--overwrite: .*manifest\.json is no manifest"):
+    with pytest.raises(
+        OutputNotEmptyError, match=r"^--overwrite: .*manifest\.json is not a manifest"
+    ):
         prepare_output(str(tmp_path), overwrite=True)
 
 

@@ -39,7 +39,7 @@ def test_it_says_what_convert_then_writes(
     splits = manifest["splits"]
     lines = printed.splitlines()
     assert lines[:3] == [
-        "Layout table: as --layout says",
+        "Layout table: given by --layout",
         "  column filename  key      20 texts, such as '0.jpg'",
         "  column label     class    2 texts, such as 'cat'",
     ]

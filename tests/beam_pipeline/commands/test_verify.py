@@ -221,8 +221,8 @@ def test_a_manifest_without_its_checksum_was_edited(
     ("content", "message"),
     [
         (None, "the folder does not contain a complete data set"),
-        ("{", "is no manifest of beam-tfrecord"),
-        ('{"format": "other"}', "is no manifest of beam-tfrecord"),
+        ("{", "is not a manifest of beam-tfrecord"),
+        ('{"format": "other"}', "is not a manifest of beam-tfrecord"),
     ],
 )
 def test_without_a_manifest_there_is_nothing_to_verify(

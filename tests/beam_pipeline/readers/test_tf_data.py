@@ -979,7 +979,7 @@ def test_a_filter_leaves_examples_out_before_they_are_decoded(pets: Path, tmp_pa
     kept = beam_pipeline.load(folder, filter=lambda found: found["image/class/label"] > 0)
     assert [label for _, label in kept.as_numpy_iterator()] == [1]
     pixels = write_set(tmp_path / "e", IMAGE, [[{"image/encoded": picture()}]])
-    with pytest.raises(UsageError, match="no features besides its pixels to filter by"):
+    with pytest.raises(UsageError, match="lacks features besides its pixels to filter by"):
         beam_pipeline.load(pixels, as_dict=True, filter=dogs)
 
 

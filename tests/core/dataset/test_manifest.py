@@ -262,13 +262,13 @@ def fault_of(content: Any) -> str:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     with pytest.raises(ConversionError) as caught:
         parse_manifest(data, "m.json")
-    return str(caught.value).removeprefix("m.json is no manifest of beam-tfrecord: ")
+    return str(caught.value).removeprefix("m.json is not a manifest of beam-tfrecord: ")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"null", b"[]", b"1", b"[" * 100_000])
 def test_what_is_no_manifest_is_an_error(data: bytes) -> None:
     """Whatever the file holds, the message names it."""
-    with pytest.raises(ConversionError, match=r"^m\.json is no manifest of beam-tfrecord: "):
+    with pytest.raises(ConversionError, match=r"^m\.json is not a manifest of beam-tfrecord: "):
         parse_manifest(data, "m.json")
 
 

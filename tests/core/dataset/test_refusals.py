@@ -68,8 +68,8 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
         ),
         (
             Tally(ignored=Counter({".gz": 4})),
-            "no images found (passed over: 4 .gz); check --images. If these files hold arrays of pixels, "
-            "as MNIST's and SVHN's do, beam_pipeline.convert_samples takes images from arrays in Python "
+            "no images found (passed over: 4 .gz); check --images. If these files contain arrays of pixels, "
+            "as in MNIST and SVHN, beam_pipeline.convert_samples takes images from arrays in Python "
             "(docs/datasets/python.md)",
         ),
         (
@@ -252,7 +252,7 @@ def test_most_images_without_a_label_are_a_question(unlabelled: int, refused: bo
     plan = plan_of(tally, max_bad_fraction=0.1, may_be_unlabelled=False)
     expected = Refusal(
         "QuestionError",
-        "51 of 100 images have no label, such as '00.jpg', '01.jpg', '02.jpg'; besides, 1 bad_row "
+        "51 of 100 images lack a label, such as '00.jpg', '01.jpg', '02.jpg'; besides, 1 bad_row "
         "(/l.csv, line 9): look for a quote. A data set without them is seldom meant: check "
         "--labels, or name fewer images in --images; --yes leaves them out",
     )
@@ -502,6 +502,6 @@ def test_a_table_in_an_archive_has_no_command() -> None:
     assert question == Question(
         "label_files_ignored",
         "1 .csv file (p.zip/a.csv) would be ignored, and looks like a table of labels.",
-        "Name the file whose rows name the images with --labels. Take what says the labels out of the "
+        "Name the file whose rows name the images with --labels. Take the labels out of the "
         "archive first.",
     )

@@ -263,9 +263,9 @@ def test_colours_become_ids() -> None:
             encoded(RGB, "TIFF"),
             *({}, Reason.BAD_MASK, "pixels of the kind RGB; save masks as grey PNG"),
         ),
-        (encoded(RGB), {}, Reason.BAD_MASK, "an RGB mask: its colours are no class ids"),
+        (encoded(RGB), {}, Reason.BAD_MASK, "an RGB mask: its colours are not class ids"),
         (GREY_16, {}, Reason.BAD_MASK, "16 bits a pixel, while the first mask has 8"),
-        (GREY_16, {"colours": TABLE}, Reason.BAD_MASK, "16 bits a pixel, which are no colours"),
+        (GREY_16, {"colours": TABLE}, Reason.BAD_MASK, "16 bits a pixel, which are not colours"),
         (
             encoded(RGB),
             {"colours": {(0, 0, 0): 0}},

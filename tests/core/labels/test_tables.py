@@ -184,7 +184,7 @@ AREAS = json_lines({"file_name": "a", "objects": {"bbox": [], "area": [1]}})
         (
             SIZES,
             {},
-            "which of the columns size, colour is the label? Say --label_column NAME, or --label_column none "
+            "which of the columns size, colour is the label? Give --label_column NAME, or --label_column none "
             "to keep all of them as features label/<column>",
         ),
         (

@@ -70,7 +70,9 @@ def test_none_is_no_feature() -> None:
 @pytest.mark.parametrize("value", [{}, {1}, object(), 1j, [None], [[1]], np.zeros(1, complex)])
 def test_anything_else_is_an_error(value: Any) -> None:
     """The message names the type that was found and those that are expected."""
-    with pytest.raises(ValueError, match=r"is no feature; expected bytes, str, bool, int, float"):
+    with pytest.raises(
+        ValueError, match=r"is not a feature; expected bytes, str, bool, int, float"
+    ):
         feature_value(value)
 
 

@@ -140,7 +140,7 @@ def test_sections_without_content_are_left_out() -> None:
     """A regression set has no classes, and nobody looks for duplicates."""
     page = report_page(Report(manifest=manifest_of({"train": 2})))
     assert not section(page, "classes") + section(page, "duplicates") + section(page, "objects")
-    assert "no figures of images" in section(page, "images")
+    assert "Figures of images are missing" in section(page, "images")
     assert section(page, "left-out") == "Left outNothing was left out."
 
 

@@ -257,10 +257,10 @@ def test_what_groups_without_a_field_stays(name: str) -> None:
     [
         (
             {"split_by": "place"},
-            r"--split_by place: images in x\.json have no field 'place'; found license, file_name, id, "
+            r"--split_by place: images in x\.json lack the field 'place'; found license, file_name, id, "
             r"location, hour",
         ),
-        ({"columns": {"place": "int"}}, r"--columns place: images in .* have no field 'place'"),
+        ({"columns": {"place": "int"}}, r"--columns place: images in .* lack the field 'place'"),
         (
             {"columns": {"image_id": "int"}},
             r"--columns image_id: the layout coco has a column of this name, whose kind is fixed; "
