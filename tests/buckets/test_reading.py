@@ -131,7 +131,7 @@ def test_records_of_a_bucket_are_those_of_a_folder(
     bare = RandomAccess(f"{cloud.uri}/out")
     assert bare[::-1] == here[::-1]
     (record,) = caplog.records
-    assert record.getMessage().startswith(f"{cloud.uri}/out has no receipts")
+    assert record.getMessage().startswith(f"{cloud.uri}/out lacks receipts")
 
     shard = cloud.names("out/d-train.tfrecord-")[0]
     cloud.put(shard, cloud.get(shard)[:100])
