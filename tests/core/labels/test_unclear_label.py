@@ -11,9 +11,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.unclear_label import single_column, unclear_label
 from tests.core.labels.fixtures import inspect
 
-SAY = (
-    "Give --label_column NAME, or --label_column none to keep all of them as features label/<column>"
-)
+SAY = "Give --label_column NAME, or --label_column none to keep all of them as features label/<column>"
 PIXELS = (
     "It seems to contain the pixels of images, not names of image files. Such a table is not read; "
     "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
@@ -136,7 +134,9 @@ def test_texts_that_repeat_beside_boxes_without_classes_are_asked_about() -> Non
     assert inspect(numbers.replace("species", "difficult"))[0].questions == ()
     (question,) = inspect(BOX_ROWS)[0].questions
     assert (question.id, question.answer) == ("only_class", {"label_column": "species"})
-    assert question.reason == "all boxes would be of one class, although species may contain classes."
+    assert (
+        question.reason == "all boxes would be of one class, although species may contain classes."
+    )
 
 
 @pytest.mark.parametrize(
