@@ -1,6 +1,6 @@
 """beam-tfrecord: turns images and their labels into shuffled TFRecords for training."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 TYPE_CHECKING = False  # as typing has it, whose import would take as long as all of this
 

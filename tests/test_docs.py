@@ -141,16 +141,21 @@ def test_every_command_of_the_page_on_inspect_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["start.md", "ko/start.md"])
-def test_the_five_minutes_run(tmp_path: Path, page: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "output"),
+    [("start.md", "first"), ("ko/start.md", "first"), ("own_csv.md", "repaired")],
+)
+def test_a_tutorial_runs(tmp_path: Path, page: str, output: str) -> None:
     """Every command of the page, in order, then its training, which prints its epochs."""
     text = Path(REPOSITORY, "docs", page).read_text(encoding="utf-8")
-    for command in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
-        run_shell(command, tmp_path)
+    commands = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    printed = "".join(run_shell(command, tmp_path).stdout for command in commands)
+    for block in re.findall(r"```\n(  .*?)```", text, re.DOTALL):
+        assert block in printed.replace(f"{tmp_path}/", "")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     done = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path)
     assert "Epoch 3/3" in done.stdout
-    assert {"README.md", "manifest.json"} <= set(os.listdir(tmp_path / "out/first"))
+    assert {"README.md", "manifest.json"} <= set(os.listdir(tmp_path / "out" / output))
 
 
 def test_every_split_name_is_documented() -> None:
