@@ -269,7 +269,9 @@ def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     if not by_reason:
         yield "  dead letters: none" if not filtered else "  other dead letters: none"
         return
-    yield f"  dead letters: {sum(by_reason.values())}, each with its reason in {uri}"
+    dropped = manifest.counts.dropped_objects
+    objects = f" ({counted(dropped, 'object')} of samples that were written)" if dropped else ""
+    yield f"  dead letters: {sum(by_reason.values())}{objects}, each with its reason in {uri}"
     first: dict[str, list[str]] = defaultdict(list)
     missing = sum(min(count, _SHOWN) for count in by_reason.values())
     for dead_letter in read_dead_letters(folder, manifest):

@@ -179,6 +179,7 @@ class _EncodingGroup:
                 labels = hashes[ref.labels]
                 images.append(WrittenImage(sample.digest, labels, ref.split, ref.key))
                 events.update(sample.events)
+                dead_letters.extend(sample.dead_letters)
                 yield Outcome(tagged=[(_tag(ref.split), sample.record)])
         figures = image_figures(events, maker)._replace(statistics=maker.statistics())
         ranges = range_count(plan.tally.samples.total())
@@ -189,7 +190,7 @@ class _EncodingGroup:
             counters={
                 SAMPLES_DONE: len(refs),
                 BYTES_DONE: sum(ref.size for ref in refs),
-                EXAMPLES_WRITTEN: len(refs) - len(dead_letters),
+                EXAMPLES_WRITTEN: len(images),
                 DEAD_LETTERS: len(dead_letters),
             },
         )

@@ -51,6 +51,7 @@ class Reason(str, enum.Enum):
     SIZE_MISMATCH = "size_mismatch"
     NOT_UPRIGHT = "not_upright"
     BAD_BOX = "bad_box"
+    EMPTY_BOX = "empty_box"
     BAD_MASK = "bad_mask"
     # check, by an option: not bad
     FILTERED_MIN_SIDE = "filtered_min_side"
@@ -84,7 +85,8 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.DECOMPRESSION_BOMB: "more pixels, frames or scans than is believable, for a decoder to choke on",
     Reason.SIZE_MISMATCH: "the image is not of the size in its label file",
     Reason.NOT_UPRIGHT: "EXIF turns the image, and --orientation is refuse",
-    Reason.BAD_BOX: "a bounding box is inverted, has no area or lies outside its image",
+    Reason.BAD_BOX: "a bounding box is inverted or lies outside its image",
+    Reason.EMPTY_BOX: "a bounding box has no area: its object is left out, its image is not",
     Reason.BAD_MASK: "the mask does not contain ids: it is lossy, in colours without --mask_colors, or has others",
     Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",
     Reason.FILTERED_MAX_ASPECT: "the longer side is more than --max_aspect times the shorter",
@@ -94,7 +96,7 @@ EXPLANATIONS: dict[Reason, str] = {
 
 
 class DeadLetter(NamedTuple):
-    """One image or label row that became no example.
+    """One image or label row that became no example, or an object that is in none.
 
     Attributes:
       stage: a `Stage` value.
@@ -113,6 +115,11 @@ class DeadLetter(NamedTuple):
     message: str
     file: str = ""
     line: int = 0
+
+    @property
+    def of_object(self) -> bool:
+        """True if only an object of the sample is left out."""
+        return self.reason == Reason.EMPTY_BOX.value
 
     def to_json(self) -> str:
         """Returns one line of `dead_letters.jsonl`, without the line's end.

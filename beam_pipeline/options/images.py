@@ -24,6 +24,7 @@ from beam_pipeline.core.images.preparation import (
     IMAGE_CODECS,
     IMAGE_ENCODINGS,
 )
+from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_side_lengths,
@@ -115,6 +116,11 @@ class ImageOptions(OptionGroup):
     clip_boxes: bool = option(
         False,
         help="clip boxes at the edge of their image (default: leave the image out)",
+    )
+    bad_boxes: str = option(
+        BAD_BOXES[0],
+        choices=BAD_BOXES,
+        help="what a box without an area leaves out: its object, or its whole image (default: %(default)s)",
     )
     max_bad_fraction: float = option(
         0.01,

@@ -263,7 +263,8 @@ class EarlierShards:
         """
         if self.reusable:
             return self.fate(self.reusable)
-        dead = {letter.key for receipt in self.receipts for letter in receipt.dead_letters}
+        letters = (letter for receipt in self.receipts for letter in receipt.dead_letters)
+        dead = {letter.key for letter in letters if not letter.of_object}
         then = {ref for receipt in self.receipts for ref in receipt.inputs.refs if ref.key in dead}
         refs = self.inputs.refs
         samples = self._compared(ref for ref in refs if ref not in then)

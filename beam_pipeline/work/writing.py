@@ -24,7 +24,8 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.preparation import check_codec, outside_bytes
-from beam_pipeline.core.labels.schema import Column, class_column, class_label_key
+from beam_pipeline.core.labels.boxes import BAD_BOXES
+from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column, class_label_key
 from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.example_source import (
@@ -119,22 +120,33 @@ class EncodingOptions:
             "pixels": examples["pixels"],
             "image_encoding": options.image_encoding,
             "features": examples["features"],
+            **self._bad_boxes,
             **({"filters": dict(options.filters)} if options.filters else {}),
             **{name: examples[name] for name in ("mask_colours",) if name in examples},
             **({"source": source} if (source := foreign_source(self.examples)) else {}),
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }
 
+    @property
+    def _bad_boxes(self) -> dict[str, str]:
+        """Recorded where objects may be dropped: receipts without it are of versions that dropped images."""
+        drops = _has_boxes(self.columns) and self.options.bad_boxes == BAD_BOXES[0]
+        return {"bad_boxes": BAD_BOXES[0]} if drops else {}
+
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> EncodingOptions:
         """The options that `recorded` returned."""
         names = ("image_check", "renames", "clip_boxes", "image_encoding", "filters")
         changes = ImageChanges.from_recorded(values.get("changes", {}))
+        examples = recorded_source(values)
+        usual = "drop_image" if _has_boxes(examples.columns) else BAD_BOXES[0]
         return cls(
-            examples=recorded_source(values),
+            examples=examples,
             seed=values["seed"],
             options=ExampleOptions(
-                **{name: values[name] for name in names if name in values}, changes=changes
+                **{name: values[name] for name in names if name in values},
+                bad_boxes=values.get("bad_boxes", usual),
+                changes=changes,
             ),
         )
 
@@ -174,6 +186,10 @@ def _requests(ref: SampleRef, file_columns: Sequence[int]) -> list[Request]:
     """The reads of a sample, in order: the image, then its files."""
     files_beside = [Request(uri, size, -1) for _, uri, size in files_of(ref, file_columns)]
     return [Request(ref.uri, ref.size, ref.offset), *files_beside]
+
+
+def _has_boxes(columns: Sequence[Column]) -> bool:
+    return any(column.kind is ColumnKind.BOX for column in columns)
 
 
 def _texts(names: Any) -> Sequence[str]:

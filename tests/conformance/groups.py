@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.conformance import classes, golden, nearby, pages, questions, samples
+from tests.conformance import classes, golden, nearby, pages, questions, samples, shapes
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -26,6 +26,7 @@ GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "pages": pages.ROWS,
     "questions": questions.ROWS,
     "samples": samples.ROWS,
+    "shapes": shapes.ROWS,
 }
 
 

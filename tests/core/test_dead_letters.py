@@ -79,6 +79,7 @@ def test_reasons_and_stages_are_these() -> None:
         "size_mismatch",
         "not_upright",
         "bad_box",
+        "empty_box",
         "bad_mask",
         "filtered_min_side",
         "filtered_max_aspect",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.cli import main
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.kitti import COLUMNS, Kitti, KittiFormat
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
@@ -177,6 +178,33 @@ def test_a_label_file_that_is_not_kittis_becomes_a_dead_letter(tmp_path: Path) -
     ]
 
 
+def test_objects_and_regions_without_an_area_are_dropped(tmp_path: Path) -> None:
+    """The image is written with what is left; the counts add up, for `verify` as well."""
+    thin = CAR.replace("10.00 20.00 30.00 40.00", "30 20 30 40")
+    region, empty = DONT_CARE.format("5 5 9 9"), DONT_CARE.format("5 5 5 9")
+    lines = {"a": f"{thin}\n{CAR}\n{CAR}\n{CAR}\n{CAR}\n{region}\n{empty}\n", "b": thin}
+    write_frames(tmp_path, lines)
+    assert convert("--images", str(tmp_path), "--output", f"{tmp_path}/out", NONE_BAD) == 0
+    examples = read_all(tmp_path / "out")
+    assert objects_of(examples["a.png"]) == expected_objects(
+        (100, 50), [CAR, CAR, CAR, CAR, region], IDS
+    )
+    assert objects_of(examples["b.png"]) == expected_objects((100, 50), [], {})
+    label = f"{tmp_path}/training/label_2"
+    assert [
+        (d["key"], d["reason"], d["file"], d["line"]) for d in dead_letters_of(tmp_path / "out")
+    ] == [
+        ("a.png", "empty_box", f"{label}/a.txt", 1),
+        ("a.png", "empty_box", f"{label}/a.txt", 7),
+        ("b.png", "empty_box", f"{label}/b.txt", 1),
+    ]
+    counts = manifest_of(tmp_path / "out")["counts"]
+    assert [
+        counts[name] for name in ("listed_images", "dropped_objects", "examples", "dead_letters")
+    ] == [2, 3, 2, 3]
+    assert main(["verify", f"{tmp_path}/out"]) == 0
+
+
 def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> None:
     """Inverted boxes and boxes outside, of objects and of DontCare, name file and line; a label
     file without an image and an image without a label file are said; the counts add up."""
@@ -184,7 +212,7 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
         "inverted": f"{CAR}\n{CAR.replace('10.00 20.00 30.00 40.00', '30 20 10 40')}",
         "outside": CAR.replace("10.00 20.00 30.00 40.00", "110 20 130 40"),
         "reaches": CAR.replace("10.00 20.00 30.00 40.00", "90 20 105 40"),
-        "dontcare": f"{CAR}\n\n{DONT_CARE.format('5 5 5 9')}\n",
+        "dontcare": f"{CAR}\n\n{DONT_CARE.format('5 5 4 9')}\n",
     }
     write_frames(tmp_path, {"good": CAR, "bare": None, **boxes})
     write_files(str(tmp_path), {"training/label_2/000099.txt": CAR})

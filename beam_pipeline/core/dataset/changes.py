@@ -109,7 +109,7 @@ def compare_samples(
 
 def written_samples(receipt: Receipt) -> list[SampleRef]:
     """The samples of a shard that became examples."""
-    dead = {letter.key for letter in receipt.dead_letters}
+    dead = {letter.key for letter in receipt.dead_letters if not letter.of_object}
     refs = receipt.inputs.refs
     return [ref for ref in refs if ref.key not in dead] if dead else list(refs)
 

@@ -12,7 +12,7 @@ from beam_pipeline.core.dataset.duplicates import (
 from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
 )
-from beam_pipeline.core.dataset.tally import NOT_COUNTED_AS_BAD, Tally
+from beam_pipeline.core.dataset.tally import Tally, accounting_fault
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
 from beam_pipeline.core.errors import (
     ChangedInputsError,
@@ -165,7 +165,8 @@ def _example(tally: Tally, reason: str) -> str:
 
 def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
     """The refusal of a run with more bad samples than allowed."""
-    bad = tally.bad
+    by_reason = tally.bad
+    bad = sum(by_reason.values())
     if (
         not bad or max_bad_fraction >= 1
     ):  # rows without an image can make more than there are images
@@ -173,9 +174,7 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
     if tally.listed and bad / tally.listed <= max_bad_fraction:
         return None
     reasons = ", ".join(
-        f"{n} {reason}{_example(tally, reason)}"
-        for reason, n in sorted(tally.dead.items())
-        if reason not in NOT_COUNTED_AS_BAD
+        f"{n} {reason}{_example(tally, reason)}" for reason, n in sorted(by_reason.items())
     )
     return _refusal(
         TooManyBadSamplesError,
@@ -258,8 +257,7 @@ def accounting_error(
 ) -> Refusal | None:
     """The refusal of a run that lost or doubled samples, which is a fault of the program.
 
-    Every shard must have been written once, and the numbers must add up:
-    listed images + label rows without an image = examples + dead letters.
+    Every shard must have been written once, and the numbers must add up.
     """
     written = sorted(shard.file_name for shard in shards)
     planned = sorted(spec.file_name for spec in shard_plan.specs)
@@ -269,13 +267,16 @@ def accounting_error(
             f"{len(planned)} shards were planned, {len(written)} were written: {_PROGRAM_FAULT}",
         )
     examples = sum(shard.examples for shard in shards)
-    dead = tally.dead.total()
-    if tally.listed + tally.orphan_rows != examples + dead:
+    fault = accounting_fault(
+        listed=tally.listed,
+        orphan_rows=tally.orphan_rows,
+        dropped_objects=tally.dropped_objects,
+        examples=examples,
+        dead_letters=tally.dead.total(),
+    )
+    if fault:
         return _refusal(
-            LostSamplesError,
-            f"{tally.listed} listed images + {tally.orphan_rows} label rows without an image are "
-            f"not {examples} examples + {dead} dead letters: samples were lost or doubled. "
-            f"{_PROGRAM_FAULT}",
+            LostSamplesError, f"{fault}: samples were lost or doubled. {_PROGRAM_FAULT}"
         )
     return None
 

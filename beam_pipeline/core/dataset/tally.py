@@ -30,6 +30,7 @@ from beam_pipeline.core.records.image_statistics import (
 )
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
+from beam_pipeline.core.text import counted
 
 _MOST = 256
 _LEAST = 16
@@ -92,6 +93,7 @@ NOT_COUNTED_AS_BAD = frozenset(
     {
         Reason.UNLABELLED.value,
         Reason.UNKNOWN_CLASS.value,
+        Reason.EMPTY_BOX.value,
         Reason.EXCLUDED.value,
         Reason.DUPLICATE.value,
         *(reason.value for reason in FILTER_REASONS),
@@ -259,9 +261,36 @@ class Tally:
             self.shown[reason] = sorted((*self.shown.get(reason, ()), *of_reason))[:_SHOWN]
 
     @property
-    def bad(self) -> int:
-        """Dead letters that count against --max_bad_fraction."""
-        return sum(n for reason, n in self.dead.items() if reason not in NOT_COUNTED_AS_BAD)
+    def dropped_objects(self) -> int:
+        """Dead letters of objects."""
+        return self.dead[Reason.EMPTY_BOX.value]
+
+    @property
+    def bad(self) -> Mapping[str, int]:
+        """Dead letters that count against --max_bad_fraction, by reason.
+
+        Objects do if they are most objects: then the sides of their boxes were taken from wrong columns.
+        """
+        bad = {reason: n for reason, n in self.dead.items() if reason not in NOT_COUNTED_AS_BAD}
+        if 2 * self.dropped_objects > max(self.classes.total(), self.samples.total()):
+            bad[Reason.EMPTY_BOX.value] = self.dropped_objects
+        return bad
+
+
+def accounting_fault(
+    *, listed: int, orphan_rows: int, dropped_objects: int, examples: int, dead_letters: int
+) -> str:
+    """States that numbers do not add up; empty if they do.
+
+    Listed images + label rows without an image + dropped objects = examples + dead letters.
+    """
+    if listed + orphan_rows + dropped_objects == examples + dead_letters:
+        return ""
+    objects = f" + {counted(dropped_objects, 'dropped object')}" if dropped_objects else ""
+    return (
+        f"{listed} listed images + {orphan_rows} label rows without an image{objects} are not "
+        f"{examples} examples + {dead_letters} dead letters"
+    )
 
 
 @dataclass

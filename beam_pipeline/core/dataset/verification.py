@@ -14,6 +14,8 @@ from beam_pipeline.core.dataset.manifest import (
     crc32c_text,
 )
 from beam_pipeline.core.dataset.receipts import Receipt
+from beam_pipeline.core.dataset.tally import accounting_fault
+from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import ColumnKind, written_key
 from beam_pipeline.core.records.example_view import Features
@@ -83,12 +85,18 @@ def verify_counts(manifest: Manifest) -> Iterator[str]:
     images = sum(manifest.images.formats.values()) if manifest.images else counts.examples
     if images != counts.examples:
         yield f"images.formats adds up to {images} images of {counts.examples}"
-    listed, orphans = counts.listed_images, counts.label_rows_without_image
-    if listed + orphans != counts.examples + by_reason:
-        yield (
-            f"{listed} listed images + {orphans} label rows without an image are not "
-            f"{counts.examples} examples + {by_reason} dead letters"
-        )
+    objects = manifest.dead_letters.get(Reason.EMPTY_BOX.value, 0)
+    if counts.dropped_objects != objects:
+        yield f"counts.dropped_objects is {counts.dropped_objects}, their dead letters are {objects}"
+    fault = accounting_fault(
+        listed=counts.listed_images,
+        orphan_rows=counts.label_rows_without_image,
+        dropped_objects=objects,
+        examples=counts.examples,
+        dead_letters=by_reason,
+    )
+    if fault:
+        yield fault
 
 
 def verify_receipt(

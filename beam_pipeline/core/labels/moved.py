@@ -6,6 +6,7 @@ An object whose box is outside of what a crop keeps is left out, with all that i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -80,7 +81,7 @@ def move_labels(
             inside = [_is_inside(box, column, move) for box in moved[index]]
             dropped = len(inside) - sum(inside)
             if dropped:
-                moved = [_kept(v, c, inside) for v, c in zip(moved, columns, strict=True)]
+                moved = [*without_boxes(moved, columns, index, inside)]
             break
     features = {column.feature: index for index, column in enumerate(columns)}
     if _AREA in features and moved[features[_AREA]]:
@@ -147,6 +148,27 @@ def _is_inside(box: Box, column: Column, move: Move) -> bool:
     width, height = move.to_size if column.pixels else (1, 1)
     xmin, ymin, xmax, ymax, _ = box
     return max(0, xmin) < min(width, xmax) and max(0, ymin) < min(height, ymax)
+
+
+def without_boxes(
+    labels: Sequence[LabelValue], columns: Sequence[Column], boxes: int, keep: Sequence[bool]
+) -> tuple[LabelValue, ...]:
+    """The labels of a sample without some boxes of a column and all that is known of their objects.
+
+    Args:
+      labels: a value for each column.
+      columns: the columns. The first of boxes is of objects; others are of regions to ignore.
+      boxes: the index of the column.
+      keep: a value for each of its boxes.
+    """
+    kinds = [column.kind for column in columns]
+    if boxes != kinds.index(ColumnKind.BOX):
+        region: Any = labels[boxes]
+        return (*labels[:boxes], tuple(itertools.compress(region, keep)), *labels[boxes + 1 :])
+    return tuple(
+        value if column.kind is ColumnKind.BOX and index != boxes else _kept(value, column, keep)
+        for index, (value, column) in enumerate(zip(labels, columns, strict=True))
+    )
 
 
 def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:

@@ -23,6 +23,7 @@ from beam_pipeline.core.images.preparation import (
     check_codec,
     image_preparer,
 )
+from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -56,6 +57,7 @@ class ExampleOptions:
       image_encoding: a name in `IMAGE_ENCODINGS`, for images that are bare pixels.
       filters: the filters given, of `FILTER_NAMES`.
       changes: the changes to images.
+      bad_boxes: what a box without an area leaves out, one of `BAD_BOXES`.
     """
 
     image_check: str = next(iter(IMAGE_CHECKS))
@@ -64,6 +66,7 @@ class ExampleOptions:
     image_encoding: str = IMAGE_ENCODINGS[0]
     filters: Limits = field(default_factory=dict)
     changes: ImageChanges = field(default_factory=ImageChanges)
+    bad_boxes: str = BAD_BOXES[0]
 
 
 class ExampleSource(Protocol):
@@ -168,6 +171,7 @@ class LabelledImages:
                 if column.kind is ColumnKind.BOX
             ],
             clip_boxes=options.clip_boxes,
+            bad_boxes=options.bad_boxes,
             id_column=features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
             filters=options.filters,
             alteration=Alteration(options.changes, self.columns),

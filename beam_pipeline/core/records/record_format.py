@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 
 import google_crc32c
 
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.images.preparation import NO_DIGEST
 
 crc32c_extend = google_crc32c.extend
@@ -39,6 +40,7 @@ class EncodedSample(NamedTuple):
       digest: of the bytes of the image's file, which may be others than `image`.
       classes: the ids of its classes: one, one an object, or none.
       events: what happened to an image that was changed, or might have been, and to its objects.
+      dead_letters: the objects that were left out of it.
     """
 
     before: bytes
@@ -47,6 +49,7 @@ class EncodedSample(NamedTuple):
     digest: bytes = NO_DIGEST
     classes: Sequence[int] = ()
     events: Mapping[str, int] = MappingProxyType({})
+    dead_letters: Sequence[DeadLetter] = ()
 
     @property
     def record(self) -> bytes:

@@ -27,7 +27,8 @@ from beam_pipeline.core.images.preparation import (
     outside_bytes,
     read_header,
 )
-from beam_pipeline.core.labels.boxes import BadBoxError, check_boxes
+from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes
+from beam_pipeline.core.labels.moved import without_boxes
 from beam_pipeline.core.records.alteration import Alteration, Event
 from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.image_statistics import (
@@ -113,6 +114,7 @@ class ExampleMaker:
       file_columns: index among the labels, of a column of files -> what prepares one of them.
       box_columns: (index among the labels, whether in pixels) of each column of boxes.
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
+      bad_boxes: what a box without an area leaves out, one of `BAD_BOXES`.
       id_column: index among the labels of the label file's own ids of the boxes, or None.
       filters: the filters given; here, the one on sizes in bytes.
       alteration: the changes to images.
@@ -125,6 +127,7 @@ class ExampleMaker:
     file_columns: Mapping[int, FilePreparer] = field(default_factory=dict)
     box_columns: Sequence[tuple[int, bool]] = ()
     clip_boxes: bool = False
+    bad_boxes: str = BAD_BOXES[0]
     id_column: int | None = None
     filters: Limits = field(default_factory=dict)
     alteration: Alteration = field(default_factory=Alteration)
@@ -192,10 +195,10 @@ class ExampleMaker:
                 return self._altered(ref, image, header, files, source)
         except BadImageError as error:
             raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
-        self._check_labels(ref, header)
+        ref, left_out = self._checked(ref, header)
         if files:
             ref = self._prepared(ref, files, header)
-        return self._encoded(ref, image, header, source)
+        return self._encoded(ref, image, header, source, left_out)
 
     def _altered(
         self,
@@ -209,7 +212,7 @@ class ExampleMaker:
         alteration = self.alteration
         measured = alteration.measured(header, ref.claimed_size or _mask_size(files))
         try:
-            self._check_labels(ref, measured)
+            ref, left_out = self._checked(ref, measured)
         except Rejected as rejected:
             letter = rejected.letter
             if letter.reason == Reason.BAD_BOX.value and header.orientation != UPRIGHT:
@@ -223,33 +226,51 @@ class ExampleMaker:
             labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
         except BadImageError as error:  # a mask of another size
             raise _bad_labels(ref, error) from error
-        sample = self._encoded(ref._replace(labels=labels), altered.image, altered.header, source)
+        ref = ref._replace(labels=labels)
+        sample = self._encoded(ref, altered.image, altered.header, source, left_out)
         events = Counter(altered.events)
         if outside:
             events[Event.OBJECTS_OUTSIDE.value] = outside
         return sample._replace(events=events)
 
-    def _check_labels(self, ref: SampleRef, header: ImageHeader) -> None:
-        """Compares the labels with the picture that they were measured on. Raises Rejected."""
+    def _checked(
+        self, ref: SampleRef, header: ImageHeader
+    ) -> tuple[SampleRef, Sequence[DeadLetter]]:
+        """Compares the labels with the picture that they were measured on. Raises Rejected.
+
+        Returns: the sample without objects whose boxes have no area, and a dead letter for each of these.
+        """
         if ref.claimed_size:
             try:
                 check_claimed_size(ref.claimed_size, header, boxes=bool(self.box_columns))
             except BadImageError as error:
                 raise _bad_labels(ref, error) from error
-        if not self.box_columns:
-            return
         ids: Any = () if self.id_column is None else ref.labels[self.id_column] or ()
-        try:
-            for index, pixels in self.box_columns:
-                boxes: Any = ref.labels[index]
-                check_boxes(boxes or (), header, pixels=pixels, clip=self.clip_boxes, ids=ids)
-        except BadBoxError as error:
-            raise Rejected(
-                ref, Stage.CHECK, Reason.BAD_BOX, str(error), ref.origin, error.line
-            ) from error
+        letters: list[DeadLetter] = []
+        for index, pixels in self.box_columns:
+            boxes: Any = ref.labels[index] or ()
+            try:
+                empty = check_boxes(boxes, header, pixels=pixels, clip=self.clip_boxes, ids=ids)
+                if empty and self.bad_boxes == "drop_image":
+                    raise next(iter(empty.values()))
+            except BadBoxError as error:
+                raise _bad_box(ref, Reason.BAD_BOX, error) from error
+            if empty:
+                letters += [
+                    _bad_box(ref, Reason.EMPTY_BOX, fault).letter for fault in empty.values()
+                ]
+                has_area = [number not in empty for number in range(len(boxes))]
+                labels = without_boxes(ref.labels, self.alteration.columns, index, has_area)
+                ref = ref._replace(labels=labels)
+        return ref, letters
 
     def _encoded(
-        self, ref: SampleRef, image: bytes, header: ImageHeader, source: bytes
+        self,
+        ref: SampleRef,
+        image: bytes,
+        header: ImageHeader,
+        source: bytes,
+        left_out: Sequence[DeadLetter],
     ) -> EncodedSample:
         """Writes the features around an image; `source` is the image as its file has it."""
         try:
@@ -260,7 +281,9 @@ class ExampleMaker:
             fault = f"a number is too large for its feature: {error}"
             raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
         self.gatherer.add(header, len(image), ref.labels)
-        return EncodedSample(before, image, after, digest_of(source), self.encoder.classes(ref))
+        classes = self.encoder.classes(ref)
+        digest = digest_of(source)
+        return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
 
     def _prepared(
         self, ref: SampleRef, files: Mapping[int, bytes | Rejected], header: ImageHeader
@@ -289,6 +312,10 @@ def _sound(data: bytes | Rejected) -> bytes:
 def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
     """The label file, not the image, is at fault."""
     return Rejected(ref, Stage.CHECK, error.reason, str(error), ref.origin)
+
+
+def _bad_box(ref: SampleRef, reason: Reason, error: BadBoxError) -> Rejected:
+    return Rejected(ref, Stage.CHECK, reason, str(error), ref.origin, error.line)
 
 
 def _too_large(ref: SampleRef, size: int) -> Rejected:
@@ -348,7 +375,7 @@ class ShardContent(NamedTuple):
 
     Attributes:
       info: its figures.
-      dead_letters: the samples that were left out, in order.
+      dead_letters: the samples and objects that were left out, in order.
       record_sizes: bytes of each record with its framing, in order; of use where records are stored one after
         another in the file.
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a dead letter.
@@ -389,6 +416,7 @@ def write_shard(
         digests.append(sample.digest)
         if sample.events:
             events.update(sample.events)
+        dead_letters += sample.dead_letters
         for class_id in sample.classes:
             classes[class_id] += 1
     output.finish()

@@ -139,6 +139,7 @@ def _head(manifest: Manifest) -> str:
         ("images listed", counts.listed_images),
         ("samples written", counts.examples),
         ("label rows read", counts.label_rows),
+        ("objects dropped", counts.dropped_objects),
         ("samples kept without a label", counts.unlabelled),
     ]
     line = "; ".join(f"{name}: {number(count)}" for name, count in figures if count)
@@ -364,8 +365,15 @@ def _left_out(report: Report) -> Iterator[str]:
     if not reasons:
         yield "<p>Nothing was left out.</p>"
     else:
-        number_of = _counted(sum(reasons.values()), "image or label row/images or label rows")
-        yield f"<p>{number_of} became no sample. <code>dead_letters.jsonl</code> lists all of them.</p>"
+        dropped = counts.dropped_objects
+        number_of = _counted(
+            sum(reasons.values()) - dropped, "image or label row/images or label rows"
+        )
+        objects = f" {_counted(dropped, 'object')} of samples had no area." if dropped else ""
+        yield (
+            f"<p>{number_of} became no sample.{objects} <code>dead_letters.jsonl</code> lists all of "
+            "them.</p>"
+        )
         ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         rows = [
             [

@@ -13,13 +13,15 @@ from beam_pipeline.core.references import Box
 WIDE = ImageHeader("jpeg", 100, 400, 3)  # 400 pixels wide, 100 high
 
 
-def fault(box: Box, *, pixels: bool = True, clip: bool = False) -> str:
-    """What is said of a box; empty if nothing is."""
+def fault(box: Box, *, pixels: bool = True, clip: bool = False, empty: bool = False) -> str:
+    """The fault of a box, or of one without an area; empty if there is none."""
     try:
-        check_boxes([box], WIDE, pixels=pixels, clip=clip)
+        faults = check_boxes([box], WIDE, pixels=pixels, clip=clip)
     except BadBoxError as error:
+        assert not empty
         return str(error)
-    return ""
+    assert set(faults) == ({0} if empty else set())
+    return str(faults[0]) if empty else ""
 
 
 # --- boxes that are sound -----------------------------------------------------------------------
@@ -59,19 +61,29 @@ def test_an_image_without_boxes_is_sound(pixels: bool) -> None:
     [
         (30.0, 20.0, 10.0, 40.0, 1),
         (10.0, 40.0, 30.0, 20.0, 1),
-        (10.0, 20.0, 10.0, 40.0, 1),
-        (10.0, 20.0, 30.0, 20.0, 1),
-        (0.0, 0.0, 0.0, 0.0, 1),
+        (10.0, 40.0, 10.0, 20.0, 1),
         (math.nan, 0.0, 5.0, 5.0, 1),
         (0.0, 0.0, 5.0, math.nan, 1),
     ],
 )
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("pixels", [False, True])
-def test_a_box_without_area_is_bad(box: Box, clip: bool, pixels: bool) -> None:
-    """So is one whose corners are the wrong way round; cutting at the edge mends neither."""
+def test_an_inverted_box_is_bad(box: Box, clip: bool, pixels: bool) -> None:
+    """Cutting at the edge does not mend it."""
     assert fault(box, pixels=pixels, clip=clip).endswith(
-        " is inverted or has no area (xmin < xmax and ymin < ymax are expected)"
+        " is inverted (xmin < xmax and ymin < ymax are expected)"
+    )
+
+
+@pytest.mark.parametrize(
+    "box", [(10.0, 20.0, 10.0, 40.0, 1), (10.0, 20.0, 30.0, 20.0, 1), (0.0, 0.0, 0.0, 0.0, 1)]
+)
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("pixels", [False, True])
+def test_a_box_without_area_is_empty(box: Box, clip: bool, pixels: bool) -> None:
+    """It is returned, for its object may be dropped."""
+    assert fault(box, pixels=pixels, clip=clip, empty=True).endswith(
+        " has no area (xmin < xmax and ymin < ymax are expected)"
     )
 
 
@@ -87,11 +99,14 @@ def test_a_box_without_area_is_bad(box: Box, clip: bool, pixels: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("clip", [False, True])
-def test_a_box_beside_its_image_is_bad(box: Box, clip: bool) -> None:
-    """Cut at the edge nothing would be left of it, even where it is a rounding away."""
+def test_a_box_beside_its_image_is_empty_where_it_is_cut(box: Box, clip: bool) -> None:
+    """A box that is a rounding away is always cut; one that is further away is bad otherwise."""
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
-    assert fault(box, clip=clip).endswith(" is outside the image")
-    assert fault(fractions, pixels=False, clip=clip).endswith(" is outside the image")
+    empty = clip or max(map(abs, box[:4])) in (401, 101, 50)
+    assert fault(box, clip=clip, empty=empty).endswith(" is outside the image")
+    assert fault(fractions, pixels=False, clip=clip, empty=empty).endswith(
+        " is outside the image"
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +137,7 @@ def test_the_message_has_the_box_and_its_unit() -> None:
     )
     assert fault((0.5, 0.25, 0.125, 0.75, 1), pixels=False) == (
         "box 1 (xmin 0.5, ymin 0.25, xmax 0.125, ymax 0.75 in fractions of the image) "
-        "is inverted or has no area (xmin < xmax and ymin < ymax are expected)"
+        "is inverted (xmin < xmax and ymin < ymax are expected)"
     )
 
 
@@ -180,8 +195,7 @@ def test_a_box_that_passes_is_a_box_in_its_image(
     passes = {}
     for clip in (False, True):
         try:
-            check_boxes([box], header, pixels=pixels, clip=clip)
-            passes[clip] = True
+            passes[clip] = not check_boxes([box], header, pixels=pixels, clip=clip)
         except BadBoxError:
             passes[clip] = False
     assert passes[True] or not passes[False]

@@ -94,6 +94,16 @@ def test_an_object_outside_of_a_crop_is_left_out_with_all_that_is_known_of_it() 
     )
 
 
+def test_regions_to_ignore_are_not_objects() -> None:
+    """They are as many as objects here, and none goes with the object that is cropped."""
+    columns = (*BOXES, object_column("ignore/bbox", ColumnKind.BOX))
+    labels = (((0.0, 0.0, 5.0, 5.0, 1), (12.0, 1.0, 20.0, 9.0, 2)), ("a", "b"))
+    regions = ((11.0, 2.0, 15.0, 9.0, 3), (13.0, 2.0, 16.0, 9.0, 4))
+    moved, outside = move_labels((*labels, regions), columns, crop((40, 20), (20, 20)))
+    assert (moved[1], outside) == (("b",), 1)
+    assert [line for *_, line in moved[2]] == [3, 4]
+
+
 def test_an_image_may_lose_all_its_objects() -> None:
     """It is one without objects then."""
     moved, outside = move_labels(

@@ -29,6 +29,7 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
+from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     ExampleSource,
@@ -358,7 +359,9 @@ SOUND: Box = (1.0, 1.0, 8.0, 6.0, 4)
 
 
 def detector(columns: Sequence[Column] = PIXELS, **more: Any) -> ExampleMaker:
-    return maker(columns=columns, box_columns=[(0, columns[0].pixels)], **more)
+    alteration = Alteration(columns=columns)
+    boxes = [(0, columns[0].pixels)]
+    return maker(columns=columns, box_columns=boxes, alteration=alteration, **more)
 
 
 def objects(folder: object, *boxes: Box, origin: str = "/labels/a.txt") -> SampleRef:
@@ -386,7 +389,7 @@ def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
         "a.jpg",
         f"{tmp_path}/a.jpg",
         "bad_box",
-        "box 2 (xmin 8, ymin 1, xmax 1, ymax 6 in pixels of 9 x 7) is inverted or has no area "
+        "box 2 (xmin 8, ymin 1, xmax 1, ymax 6 in pixels of 9 x 7) is inverted "
         "(xmin < xmax and ymin < ymax are expected)",
         "/labels/a.txt",
         5,
@@ -396,9 +399,9 @@ def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "box", "source", "problem"),
     [
-        (PIXELS, (9.0, 0.0, 10.0, 7.0, 3), ("/labels/a.txt", 3), " is outside the image"),
+        (PIXELS, (10.5, 0.0, 11.0, 7.0, 3), ("/labels/a.txt", 3), " is outside the image"),
         (PIXELS, (0.0, 0.0, 9.0, 9.0, 0), ("/labels/a.txt", 0), " reaches out of the image "),
-        (PIXELS, (5.0, 0.0, 5.0, 7.0, 0), ("", 0), " has no area "),
+        (PIXELS, (5.0, 3.0, 4.0, 7.0, 0), ("", 0), " is inverted "),
         (FRACTIONS, (0.0, 0.0, 1.0, 1.2, 3), ("/labels/a.txt", 3), " reaches out of the image "),
         (FRACTIONS, (0.5, 0.0, 0.1, 1.0, 3), ("/labels/a.txt", 3), " is inverted "),
     ],
@@ -430,15 +433,52 @@ def test_sound_boxes_are_written_as_fractions(tmp_path: Path) -> None:
 
 
 def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
-    """One that lies outside altogether is bad all the same, and so is one without area."""
+    """The object of one that lies outside altogether is dropped."""
     write_pictures(str(tmp_path), ["a.jpg"])
     wide: Box = (-20.0, -20.0, 4.5, 70.0, 1)
     assert dead_letter_of(detector(), objects(tmp_path, wide)).reason == "bad_box"
     clipping = detector(clip_boxes=True)
     assert sides_of(clipping.make(objects(tmp_path, wide))) == [[0.0], [0.0], [0.5], [1.0]]
-    for bad in ((9.0, 0.0, 20.0, 7.0, 3), (5.0, 0.0, 5.0, 7.0, 3)):
-        dead_letter = dead_letter_of(clipping, objects(tmp_path, wide, bad))
-        assert (dead_letter.reason, dead_letter.line) == ("bad_box", 3)
+    outside: Box = (11.0, 0.0, 20.0, 7.0, 3)
+    assert dead_letter_of(detector(), objects(tmp_path, outside)).reason == "bad_box"
+    sample = clipping.make(objects(tmp_path, outside, wide))
+    assert sides_of(sample) == [[0.0], [0.0], [0.5], [1.0]]
+    assert [(letter.reason, letter.line) for letter in sample.dead_letters] == [("empty_box", 3)]
+
+
+def test_an_object_without_an_area_is_dropped_with_all_that_is_known_of_it(tmp_path: Path) -> None:
+    """Its image is written with the other objects; with `drop_image` it is left out."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    columns = (*PIXELS, object_column("area", ColumnKind.FLOAT))
+    thin: Box = (5.0, 1.0, 5.0, 6.0, 5)
+    sample = ref(tmp_path, "a.jpg", (thin, SOUND), ("cat", "dog"), (0.0, 9.0))
+    sample = sample._replace(origin="/labels/a.txt")
+    made = detector(columns).make(sample)
+    features = features_of(made)
+    assert features["image/object/class/text"] == [b"dog"]
+    assert features["image/object/area"] == [9.0]
+    assert made.classes == [2]
+    assert made.dead_letters == [
+        DeadLetter(
+            "check",
+            "a.jpg",
+            f"{tmp_path}/a.jpg",
+            "empty_box",
+            "box 1 (xmin 5, ymin 1, xmax 5, ymax 6 in pixels of 9 x 7) has no area "
+            "(xmin < xmax and ymin < ymax are expected)",
+            "/labels/a.txt",
+            5,
+        )
+    ]
+    left_out = dead_letter_of(detector(columns, bad_boxes="drop_image"), sample)
+    assert left_out == made.dead_letters[0]._replace(reason="bad_box")
+
+
+def test_an_image_whose_objects_have_no_area_is_written_without_objects(tmp_path: Path) -> None:
+    """Like one whose label file has no objects."""
+    write_pictures(str(tmp_path), ["a.jpg"])
+    made = detector().make(objects(tmp_path, (1.0, 1.0, 1.0, 6.0, 2)))
+    assert sides_of(made) == sides_of(detector().make(objects(tmp_path))) == [[], [], [], []]
 
 
 def test_an_image_that_is_broken_is_said_to_be_broken(tmp_path: Path) -> None:
@@ -454,7 +494,7 @@ def test_objects_are_counted_by_class(tmp_path: Path) -> None:
     refs = [
         ref(tmp_path, "a.jpg", (SOUND, SOUND, SOUND), ("dog", "cat", "dog")),
         ref(tmp_path, "a.jpg", (), ()),
-        ref(tmp_path, "a.jpg", ((5.0, 0.0, 5.0, 7.0, 3),), ("eel",)),
+        ref(tmp_path, "a.jpg", ((5.0, 0.0, 4.0, 7.0, 3),), ("eel",)),
     ]
     written = write_shard(SPEC, refs, detector(), TFRecordFormat().writer(Memory()))
     assert [letter.key for letter in written.dead_letters] == ["a.jpg"]

@@ -361,10 +361,10 @@ def test_a_box_without_area_is_found_when_its_image_is_read(folder: Path) -> Non
     assert problems_with_coco() == [
         (
             KEY,
-            "bad_box",
+            "empty_box",
             VAL_JSON,
-            "box 2, id 918, (xmin 29.5, ymin 38.25, xmax 30.5, ymax 38.25 in pixels of 160 x 106) is "
-            "inverted or has no area (xmin < xmax and ymin < ymax are expected)",
+            "box 2, id 918, (xmin 29.5, ymin 38.25, xmax 30.5, ymax 38.25 in pixels of 160 x 106) has "
+            "no area (xmin < xmax and ymin < ymax are expected)",
         )
     ]
 
