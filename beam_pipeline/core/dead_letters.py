@@ -85,7 +85,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.DECOMPRESSION_BOMB: "more pixels, frames or scans than is believable, for a decoder to choke on",
     Reason.SIZE_MISMATCH: "the image is not of the size in its label file",
     Reason.NOT_UPRIGHT: "EXIF turns the image, and --orientation is refuse",
-    Reason.BAD_BOX: "a bounding box is inverted or lies outside its image",
+    Reason.BAD_BOX: "a bounding box is inverted or outside its image",
     Reason.EMPTY_BOX: "a bounding box has no area: its object is left out, its image is not",
     Reason.BAD_MASK: "the mask does not contain ids: it is lossy, in colours without --mask_colors, or has others",
     Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",

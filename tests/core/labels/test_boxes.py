@@ -104,9 +104,7 @@ def test_a_box_beside_its_image_is_empty_where_it_is_cut(box: Box, clip: bool) -
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
     empty = clip or max(map(abs, box[:4])) in (401, 101, 50)
     assert fault(box, clip=clip, empty=empty).endswith(" is outside the image")
-    assert fault(fractions, pixels=False, clip=clip, empty=empty).endswith(
-        " is outside the image"
-    )
+    assert fault(fractions, pixels=False, clip=clip, empty=empty).endswith(" is outside the image")
 
 
 @pytest.mark.parametrize(

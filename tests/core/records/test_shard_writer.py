@@ -433,7 +433,7 @@ def test_sound_boxes_are_written_as_fractions(tmp_path: Path) -> None:
 
 
 def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
-    """The object of one that lies outside altogether is dropped."""
+    """The object of one outside altogether is dropped."""
     write_pictures(str(tmp_path), ["a.jpg"])
     wide: Box = (-20.0, -20.0, 4.5, 70.0, 1)
     assert dead_letter_of(detector(), objects(tmp_path, wide)).reason == "bad_box"
