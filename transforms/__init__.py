@@ -6,6 +6,7 @@ several, and several threads may run them. All other modules of this package are
 
 from typing import Any
 
+from beam_pipeline.transforms.images import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.output import BadSample, CommittedDataset, Shard, WriteResult
 from beam_pipeline.transforms.shuffled import WriteToShuffledTFRecord
 
@@ -13,6 +14,9 @@ __all__ = [
     "BadSample",
     "CommittedDataset",
     "ConvertImages",
+    "ImageFile",
+    "ReadAllImages",
+    "ReadImages",
     "Shard",
     "WriteResult",
     "WriteToShuffledTFRecord",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
@@ -124,6 +126,13 @@ def _cut_rest(rest: NameRange, fan_out: FanOut) -> Iterator[Outcome]:
     yield Outcome([RangeGroup(ranges[group::groups]) for group in range(groups)])
 
 
+_KINDS = ("Archive", "Bucket", "Folder", "RemoteFolder")
+
+
+def _tagged(root: ImageRoot) -> Iterator[TaggedOutput]:
+    yield TaggedOutput(_kind_of(root), root)
+
+
 def _kind_of(root: ImageRoot) -> str:
     if root.archive:
         return "Archive"
@@ -133,33 +142,34 @@ def _kind_of(root: ImageRoot) -> str:
 
 
 @dataclass(kw_only=True)
-class ListImages(beam.PTransform):
-    """Lists the images of every root.
+class ListRoots(beam.PTransform):
+    """Lists the images of a PCollection of roots.
 
     Attributes:
-      roots: folders and archives, and which of their files are listed.
       fan_out: how the listing of a bucket is parallelized.
       raises: raise what cannot be listed; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
-    roots: tuple[ImageRoot, ...]
     fan_out: FanOut = _FAN_OUT
     raises: bool = True
 
-    def expand(self, pipeline: beam.Pipeline) -> _Outputs:
-        by_kind: dict[str, list[ImageRoot]] = defaultdict(list)
-        for root in self.roots:
-            by_kind[_kind_of(root)].append(root)
+    def expand(self, roots: Any) -> _Outputs:
+        tagged = roots | "Kinds" >> beam.FlatMap(_tagged).with_outputs(*_KINDS)
+        return self._list(
+            {kind: tagged[kind] | f"Spread{kind}s" >> beam.Reshuffle() for kind in _KINDS}
+        )
+
+    def _list(self, by_kind: Mapping[str, beam.PCollection[ImageRoot]]) -> _Outputs:
+        """Lists roots of each kind."""
         listed: list[_Outputs] = []
         for kind, roots in by_kind.items():
-            created = pipeline | f"{kind}s" >> beam.Create(roots, reshuffle=kind == "Archive")
             if kind == "Bucket":
-                listed += self._list_buckets(created)
+                listed += self._list_buckets(roots)
             else:
                 work = list_folders if kind == "Folder" else _list_root
-                listed.append(self._listed(created, f"List{kind}", work))
+                listed.append(self._listed(roots, f"List{kind}", work))
         merged = {}
         for tag in (IMAGES, DEAD_LETTERS, TALLY):
             parts = [outputs[tag] for outputs in listed if tag in outputs]
@@ -192,6 +202,28 @@ class ListImages(beam.PTransform):
             InWorkers(self._fanned(_cut_rest), raises=self.raises)
         ).with_output_types(RangeGroup).with_outputs(TALLY, main="groups")
         return pieces["groups"] | f"{label}Spread" >> beam.Reshuffle(), pieces[TALLY]
+
+
+@dataclass(kw_only=True)
+class ListImages(ListRoots):
+    """Lists the images of some roots, as `ListRoots` does.
+
+    Attributes:
+      roots: folders and archives, and which of their files are listed.
+    """
+
+    roots: tuple[ImageRoot, ...]
+
+    def expand(self, pipeline: beam.Pipeline) -> _Outputs:
+        by_kind: dict[str, list[ImageRoot]] = defaultdict(list)
+        for root in self.roots:
+            by_kind[_kind_of(root)].append(root)
+        return self._list(
+            {
+                kind: pipeline | f"{kind}s" >> beam.Create(roots, reshuffle=kind == "Archive")
+                for kind, roots in by_kind.items()
+            }
+        )
 
 
 def _read_inventory(part: FilePart, roots: tuple[ImageRoot, ...], groups: int) -> Iterator[Step]:

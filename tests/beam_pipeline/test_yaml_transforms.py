@@ -39,6 +39,21 @@ providers:
   - include: providers.yaml
 """
 
+LISTED = """
+pipeline:
+  type: chain
+  transforms:
+    - type: ReadImages
+      config: {images: photos}
+    - type: Filter
+      config: {language: python, keep: size > 3}
+    - type: MapToFields
+      config: {fields: {key: key}}
+    - type: LogForTesting
+providers:
+  - include: providers.yaml
+"""
+
 
 def run(spec: str) -> None:
     """Runs a pipeline as Beam's command does."""
@@ -73,3 +88,16 @@ def test_bad_samples_have_an_output_of_their_own(
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert "'duplicate_key'" in logged or '"duplicate_key"' in logged
     assert "not_an_image" in logged
+
+
+def test_images_are_rows_for_sql(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their fields have names and types that other transforms of YAML know."""
+    monkeypatch.chdir(tmp_path)
+    write_files("photos", {"a/1.jpg": "one", "b/2.jpg": "second"})
+    with caplog.at_level("INFO"):
+        run(LISTED)
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    assert "b/2.jpg" in logged
+    assert "a/1.jpg" not in logged
