@@ -23,10 +23,10 @@ from beam_pipeline.layouts.layout import (
 from beam_pipeline.transforms.duplicates import DropDuplicates, FindDuplicates
 from beam_pipeline.transforms.finishing import FinishDataset
 from beam_pipeline.transforms.labels import (
-    JoinLabels,
+    JoinLabelBatches,
     LabelByFolder,
     ReadContainers,
-    ReadLabels,
+    ReadLabelFiles,
 )
 from beam_pipeline.transforms.listing import ListImages, ReadInventory
 from beam_pipeline.transforms.output import CommittedDataset
@@ -267,12 +267,12 @@ def label_samples(
             buckets=config.inventory_groups,
         )
         return [images, samples]
-    rows = pipeline | "ReadLabels" >> ReadLabels(
+    rows = pipeline | "ReadLabels" >> ReadLabelFiles(
         labels=labels, spread=are_large(config.label_bytes), raises=False
     )
     columns = config.unlabelled.label_columns if config.unlabelled else source.columns
     joined = {"images": images["images"], "rows": rows["rows"]}
-    samples = joined | "JoinLabels" >> JoinLabels(
+    samples = joined | "JoinLabels" >> JoinLabelBatches(
         labelling=replace(labelling, columns=columns),
         merger=row_merger(source, columns),
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),

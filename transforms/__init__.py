@@ -8,6 +8,14 @@ from typing import Any
 
 from beam_pipeline.transforms.images import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.output import BadSample, CommittedDataset, Shard, WriteResult
+from beam_pipeline.transforms.samples import (
+    ImageSample,
+    JoinedSamples,
+    JoinLabels,
+    LabelRow,
+    LabelRows,
+    ReadLabels,
+)
 from beam_pipeline.transforms.shuffled import WriteToShuffledTFRecord
 
 __all__ = [
@@ -15,8 +23,14 @@ __all__ = [
     "CommittedDataset",
     "ConvertImages",
     "ImageFile",
+    "ImageSample",
+    "JoinLabels",
+    "JoinedSamples",
+    "LabelRow",
+    "LabelRows",
     "ReadAllImages",
     "ReadImages",
+    "ReadLabels",
     "Shard",
     "WriteResult",
     "WriteToShuffledTFRecord",

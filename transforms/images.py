@@ -69,8 +69,7 @@ class ReadImages(beam.PTransform):
           ListingError: when the pipeline runs: a folder cannot be listed.
         """
         super().__init__()
-        several = (images,) if isinstance(images, str | os.PathLike) else images
-        self._images = tuple(os.fspath(path) for path in several)
+        self._images = paths_of(images)
         self._patterns = _several(patterns)
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[ImageFile]:
@@ -102,6 +101,12 @@ class ReadAllImages(beam.PTransform):
         )
         listed = roots | "ListRoots" >> ListRoots()
         return _files(listed[IMAGES], listed[DEAD_LETTERS])
+
+
+def paths_of(paths: Paths) -> tuple[str, ...]:
+    """One path, or several, as texts."""
+    several = (paths,) if isinstance(paths, str | os.PathLike) else paths
+    return tuple(os.fspath(path) for path in several)
 
 
 def _several(patterns: Sequence[str]) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ _Outputs = dict[str, beam.PCollection]
 
 
 @dataclass(kw_only=True)
-class ReadLabels(beam.PTransform):
+class ReadLabelFiles(beam.PTransform):
     """Reads every row of the label files; files that are labels themselves are one row each, and not opened.
 
     Attributes:
@@ -204,7 +204,7 @@ def _label_images(
 
 
 @dataclass(kw_only=True)
-class JoinLabels(beam.PTransform):
+class JoinLabelBatches(beam.PTransform):
     """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
 
     Attributes:

@@ -11,6 +11,7 @@ import apache_beam as beam
 from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
 
+from beam_pipeline.core.dead_letters import Stage
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.packed_batches import DeadLetterBatch
@@ -103,11 +104,19 @@ class BadSample(NamedTuple):
       key: what identifies it; empty if nothing does.
       reason: a short name, as in `dead_letters.jsonl`.
       message: what was found and what was expected.
+      uri: where the image is; empty for a label row without one.
+      file: the label file that tells what is wrong; empty for an image.
+      line: the line in that file, from 1, or 0.
+      stage: of the conversion, as in `dead_letters.jsonl`.
     """
 
     key: str
     reason: str
     message: str
+    uri: str = ""
+    file: str = ""
+    line: int = 0
+    stage: str = Stage.CHECK.value
 
 
 class CommittedDataset(NamedTuple):
@@ -156,7 +165,7 @@ class WriteResult(NamedTuple):
         """The result of the stages that wrote to a folder."""
         return cls(
             shards | "Shards" >> beam.Map(_shard, folder).with_output_types(Shard),
-            dead_letters | "Bad" >> beam.FlatMap(_bad_samples).with_output_types(BadSample),
+            dead_letters | "Bad" >> beam.FlatMap(bad_samples).with_output_types(BadSample),
             committed,
         )
 
@@ -166,6 +175,15 @@ def _shard(info: ShardInfo, folder: str) -> Shard:
     return Shard(path, info.split, info.examples, info.bytes, info.crc32c)
 
 
-def _bad_samples(letters: DeadLetterBatch) -> Iterator[BadSample]:
+def bad_samples(letters: DeadLetterBatch) -> Iterator[BadSample]:
+    """The public form of dead letters."""
     for letter in letters:
-        yield BadSample(letter.key, letter.reason, letter.message)
+        yield BadSample(
+            key=letter.key,
+            reason=letter.reason,
+            message=letter.message,
+            uri=letter.uri,
+            file=letter.file,
+            line=letter.line,
+            stage=letter.stage,
+        )

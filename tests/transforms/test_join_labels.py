@@ -14,7 +14,7 @@ from beam_pipeline.core.packed_batches import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.in_workers import Sum
-from beam_pipeline.transforms.labels import JoinLabels
+from beam_pipeline.transforms.labels import JoinLabelBatches
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 
@@ -49,7 +49,7 @@ def test_buckets_and_bundles_play_no_part(
             "images": pipeline | "Images" >> beam.Create(image_batches),
             "rows": pipeline | "Rows" >> beam.Create(row_batches),
         }
-        joined = inputs | JoinLabels(
+        joined = inputs | JoinLabelBatches(
             labelling=Labelling(SplitAssigner(None, 0), (label_column("label", ColumnKind.BYTES),)),
             merger=AGREE,
             buckets=buckets,

@@ -17,7 +17,7 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.layout import FileLabels, ListedLabels
-from beam_pipeline.transforms.labels import ReadLabels
+from beam_pipeline.transforms.labels import ReadLabelFiles
 from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
@@ -46,7 +46,7 @@ def assert_read(
     labels: FileLabels, rows: list[LabelRow], dead_letters: list[DeadLetter], tally: Tally
 ) -> None:
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found: Any = pipeline | ReadLabels(labels=labels, raises=False)
+        found: Any = pipeline | ReadLabelFiles(labels=labels, raises=False)
         assert_items(found["rows"], rows, "rows")
         assert_items(found[DEAD_LETTERS], dead_letters, "dead letters")
         assert_total(found[TALLY], tally)
@@ -59,7 +59,7 @@ def test_what_cannot_be_read_is_raised_where_nothing_collects_it(tmp_path: Path)
         pytest.raises(LabelTableError, match="a has an exclamation mark"),
         beam.Pipeline(runner="FnApiRunner") as pipeline,
     ):
-        _ = pipeline | ReadLabels(labels=FileLabels(Reader(), files=(f"{tmp_path}/a",)))
+        _ = pipeline | ReadLabelFiles(labels=FileLabels(Reader(), files=(f"{tmp_path}/a",)))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4096])
@@ -170,7 +170,7 @@ def test_listed_files_are_rows(tmp_path: Path) -> None:
     ]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         labels = ListedLabels(Masks(), (ImageRoot(str(tmp_path)),))
-        found: Any = pipeline | ReadLabels(labels=labels)
+        found: Any = pipeline | ReadLabelFiles(labels=labels)
         assert_items(found["rows"], rows, "rows")
         assert_items(found[DEAD_LETTERS], [pipe], "dead letters")
         assert_total(found[TALLY], Tally(label_rows=3, orphan_rows=1, **counted(pipe)))

@@ -1,0 +1,174 @@
+"""The labels of images in somebody's pipeline: values by name, as the columns of references have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from beam_pipeline.core.errors import SampleError, UsageError
+from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
+from beam_pipeline.core.labels.join import RowMerger
+from beam_pipeline.core.labels.schema import (
+    KIND_NAMES,
+    Column,
+    ColumnKind,
+    further_column,
+    is_list_of_classes,
+    label_column,
+)
+from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.text import excerpt
+from beam_pipeline.layouts.layout import Source
+from beam_pipeline.work.labels import row_merger
+
+_KINDS = {**KIND_NAMES, **{kind.value: kind for kind in ColumnKind}}
+_BOX_SIDES = 4
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """The labels that images have.
+
+    Attributes:
+      columns: as examples have them.
+      merger: makes one row of all that name the same image.
+      numbering: how classes get their ids.
+    """
+
+    columns: tuple[Column, ...] = ()
+    merger: RowMerger = field(default_factory=RowMerger)
+    numbering: ClassNumbering = field(default_factory=lambda: ClassNumbering(order=AUTO_ORDER))
+
+    @classmethod
+    def of_source(cls, source: Source) -> LabelColumns:
+        """Those of label files."""
+        return cls(source.columns, row_merger(source, source.columns), source.numbering)
+
+    @classmethod
+    def of_kinds(cls, kinds: Mapping[str, Any]) -> LabelColumns:
+        """Those of name -> kind, [kind] or the fields of a `Column`. Raises UsageError."""
+        columns: list[Column] = []
+        for name, given in kinds.items():
+            classes = any(column.kind is ColumnKind.CLASS for column in columns)
+            columns.append(_column(name, given, first_class=not classes))
+        repeated = tuple(column.repeated for column in columns)
+        unique = tuple(map(is_list_of_classes, columns))
+        return cls(tuple(columns), RowMerger(repeated=repeated, unique=unique))
+
+    @property
+    def keeping(self) -> KeepUnlabelled:
+        """Makes samples of images without labels."""
+        return KeepUnlabelled.of(self.columns)
+
+    def with_unlabelled(self) -> LabelColumns:
+        """The same, with the mark that tells which images have labels."""
+        return replace(self, columns=self.keeping.columns)
+
+    def values(self, labels: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The labels in the order of the columns; None for one that is missing. Raises SampleError."""
+        return tuple(_value(column, labels.get(column.name)) for column in self.columns)
+
+    def fault(self, values: Sequence[Any]) -> str:
+        """Why these values are no sample's; or empty."""
+        for column, value in zip(self.columns, values, strict=True):
+            if value is None and column.required and not column.repeated:
+                return f"label {column.name!r} is empty"
+        return ""
+
+    def checked(self, labels: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values of a sample. Raises SampleError if one is missing, or is not of its column's kind."""
+        names = {column.name for column in self.columns}
+        unknown = sorted(
+            name for name, value in labels.items() if value is not None and name not in names
+        )
+        if unknown:
+            expected = ", ".join(map(repr, sorted(names))) or "none"
+            raise SampleError(
+                f"label {unknown[0]!r} is none of the encoder's labels, which are {expected}"
+            )
+        values = self.values(labels)
+        if fault := self.fault(values):
+            raise SampleError(fault)
+        return tuple(self.merger.listed([values])[0]) if self.merger.repeated else values
+
+    def labels(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Name -> value of those that are not missing."""
+        names = (column.name for column in self.columns)
+        return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+def _column(name: str, given: Any, *, first_class: bool) -> Column:
+    repeated = isinstance(given, (list, tuple)) and len(given) == 1
+    kind = given[0] if repeated else given
+    if isinstance(kind, Mapping):
+        try:
+            column = Column(**{"name": name, **kind, "kind": ColumnKind(kind.get("kind"))})
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"labels[{name!r}] is {excerpt(given)}: {error}") from error
+    elif isinstance(kind, str) and kind in ("class", *KIND_NAMES):
+        made = label_column if kind == "class" and first_class else further_column
+        column = made(name, _KINDS[kind])
+    else:
+        raise UsageError(
+            f"labels[{name!r}] is {excerpt(given)}, expected 'class', 'int', 'float' or 'str', a list of "
+            "one of them, or a dict with 'kind' and 'feature'"
+        )
+    return replace(column, repeated=column.repeated or repeated)
+
+
+def plain(name: str, value: Any) -> Any:
+    """A label as references contain it: numbers, texts, bytes and None, in tuples. Raises SampleError."""
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
+    if value is None or isinstance(value, str | bool | int | float | bytes):
+        return value
+    if isinstance(value, Iterable) and not isinstance(value, Mapping | bytearray):
+        return tuple(plain(name, item) for item in value)
+    raise SampleError(
+        f"label {name!r} is a {type(value).__name__}, expected a text, a number or a list of them"
+    )
+
+
+def _value(column: Column, given: Any) -> Any:
+    value = plain(column.name, given)
+    if value is None or column.kind in (ColumnKind.POINT, ColumnKind.MASK):
+        return value
+    if column.kind is ColumnKind.BOX:
+        boxes = value if not value or isinstance(value[0], tuple) else (value,)
+        return tuple(_box(column, box) for box in boxes)
+    if column.kind not in _EXPECTED:  # a file
+        return value
+    if not column.repeated:
+        return _item(column, value)
+    items = value if isinstance(value, tuple) else (value,)
+    return tuple(_item(column, item) for item in items)
+
+
+def _box(column: Column, box: Any) -> tuple[Any, ...]:
+    if not isinstance(box, tuple) or len(box) not in (_BOX_SIDES, _BOX_SIDES + 1):
+        raise SampleError(
+            f"label {column.name!r} has {excerpt(box)}, expected xmin, ymin, xmax, ymax"
+        )
+    return (*map(float, box[:_BOX_SIDES]), int((*box, 0)[_BOX_SIDES]))
+
+
+_EXPECTED = {
+    ColumnKind.CLASS: "a text or an integer",
+    ColumnKind.INT64: "an integer",
+    ColumnKind.FLOAT: "a number",
+    ColumnKind.BYTES: "a text",
+}
+
+
+def _item(column: Column, value: Any) -> Any:
+    kind = column.kind
+    if kind is ColumnKind.CLASS and isinstance(value, str | int) and value != "":
+        return str(value)
+    if kind is ColumnKind.INT64 and isinstance(value, int):
+        return int(value)
+    if kind is ColumnKind.FLOAT and isinstance(value, int | float):
+        return float(value)
+    if kind is ColumnKind.BYTES and isinstance(value, str):
+        return value
+    raise SampleError(f"label {column.name!r} is {excerpt(value)}, expected {_EXPECTED[kind]}")

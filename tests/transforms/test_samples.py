@@ -1,0 +1,263 @@
+"""`ReadLabels` and `JoinLabels`: labels of files and of any PCollection, joined with images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+from beam_pipeline.core.errors import QuestionError, UsageError
+from beam_pipeline.transforms import BadSample, ImageFile, JoinLabels, LabelRow, ReadLabels
+from tests.pictures import write_files
+
+IMAGES = [ImageFile(f"{i}.jpg", f"/photos/{i}.jpg", 10 + i, 100 + i) for i in range(4)]
+KINDS = {"species": "class", "age": "int"}
+
+
+def check(
+    rows: Sequence[Any],
+    join: JoinLabels,
+    labels: Mapping[str, Mapping[str, Any]],
+    bad: Sequence[tuple[str, str]],
+    images: Sequence[ImageFile] = IMAGES,
+) -> None:
+    """The labels of each sample, and (key, reason) of what is left out."""
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        inputs = {
+            "images": pipeline | beam.Create(images),
+            "rows": pipeline | "R" >> beam.Create(rows),
+        }
+        joined = inputs | join
+        samples = joined.samples | beam.Map(lambda s: (s.key, dict(s.labels)))
+        assert_that(samples, equal_to(list(labels.items())), label="Samples")
+        left_out = joined.bad | "Reasons" >> beam.Map(lambda b: (b.key, b.reason))
+        assert_that(left_out, equal_to(list(bad)), label="BadOnes")
+
+
+class Animal(NamedTuple):
+    """A row with a schema."""
+
+    image: str
+    species: str
+    age: int
+
+
+@pytest.mark.parametrize(
+    "row", [lambda **fields: fields, beam.Row, Animal], ids=["dict", "row", "named"]
+)
+def test_rows_of_any_kind(row: Any) -> None:
+    """They name images as label files do; each image and row ends in a sample or is bad."""
+    rows = [
+        row(image="0.jpg", species="cat", age=3),
+        row(image="/photos/1.jpg", species="dog", age=5),
+        row(image="2", species="cat", age=1),
+        row(image="2.jpg", species="dog", age=1),
+        row(image="gone.jpg", species="dog", age=1),
+    ]
+    check(
+        rows,
+        JoinLabels(KINDS),
+        {"0.jpg": {"species": "cat", "age": 3}, "1.jpg": {"species": "dog", "age": 5}},
+        [("2.jpg", "conflicting_labels"), ("3.jpg", "unlabelled"), ("gone.jpg", "missing_image")],
+    )
+
+
+def test_labels_are_of_their_kinds() -> None:
+    """Values of NumPy become plain ones; others are bad, with what was expected."""
+    rows = [
+        {"file": "0.jpg", "species": 7, "age": np.int64(3), "at": np.array([1, 2.5]), "more": 1},
+        {"file": "1.jpg", "species": "cat", "at": (3,)},
+        {"file": "2.jpg", "species": "cat", "age": "old"},
+        {"file": "3.jpg", "age": 4},
+        {"species": "cat"},
+        5,
+    ]
+    check(
+        rows,
+        JoinLabels({**KINDS, "at": ["float"]}, key="file"),
+        {
+            "0.jpg": {"species": "7", "age": 3, "at": (1.0, 2.5)},
+            "1.jpg": {"species": "cat", "at": (3.0,)},
+        },
+        [
+            ("2.jpg", "bad_label_value"),
+            ("3.jpg", "bad_label_value"),
+            ("", "bad_row"),
+            ("", "bad_row"),
+        ],
+    )
+
+
+def test_lists_of_several_rows_are_put_together() -> None:
+    """A class once; boxes with the classes beside them, in the order of their values."""
+    box = {"kind": "box", "feature": "image/object/bbox", "repeated": True, "pixels": True}
+    rows = [
+        {"image": "0.jpg", "box": [1, 2, 3, 4], "tags": ["b", "a"]},
+        {"image": "0.jpg", "box": [[5, 6, 7, 8]], "tags": "a"},
+        {"image": "1.jpg"},
+    ]
+    check(
+        rows,
+        JoinLabels({"box": box, "tags": ["class"]}),
+        {
+            "0.jpg": {
+                "box": ((1.0, 2.0, 3.0, 4.0, 0), (5.0, 6.0, 7.0, 8.0, 0)),
+                "tags": ("b", "a"),
+            },
+            "1.jpg": {"box": (), "tags": ()},
+        },
+        [],
+        IMAGES[:2],
+    )
+
+
+def test_without_kinds_all_fields_are_labels() -> None:
+    """Of any plain values, lists as tuples; the rows of an image must agree."""
+    rows = [
+        {"image": "0.jpg", "a": [1, [2, "x"]], "b": None, "c": b"\x00", "set": "test"},
+        {"image": "0.jpg", "set": "test", "c": b"\x00", "b": None, "a": (1, (2, "x"))},
+        {"image": "1.jpg", "a": 1},
+        {"image": "1.jpg", "a": 2},
+        {"image": "2.jpg", "a": {"nested": 1}},
+    ]
+    check(
+        rows,
+        JoinLabels(split="set", unlabelled="keep"),
+        {
+            "0.jpg": {"a": (1, (2, "x")), "b": None, "c": b"\x00", "labelled": 1},
+            "3.jpg": {"labelled": 0},
+        },
+        [("1.jpg", "conflicting_labels"), ("2.jpg", "bad_label_value")],
+    )
+
+
+def test_unlabelled_images_may_be_kept() -> None:
+    """Without labels but the mark, as the command writes them."""
+    check(
+        [{"image": "0.jpg", "species": "cat"}, {"image": "1.jpg", "age": 3}],
+        JoinLabels(KINDS, unlabelled="keep"),
+        {
+            "0.jpg": {"species": "cat", "labelled": 1},
+            "1.jpg": {"age": 3, "labelled": 0},
+            "2.jpg": {"labelled": 0},
+            "3.jpg": {"labelled": 0},
+        },
+        [],
+    )
+
+
+def test_an_image_twice_and_one_that_cannot_be_listed() -> None:
+    """Both are bad, with the reasons of the listing."""
+    images = [
+        IMAGES[0],
+        IMAGES[0],
+        ImageFile("p.jpg", "/p.jpg", 0, reason="not_a_file", message="a pipe"),
+    ]
+    check(
+        [],
+        JoinLabels(KINDS, unlabelled="keep"),
+        {},
+        [("0.jpg", "duplicate_key"), ("0.jpg", "duplicate_key"), ("p.jpg", "not_a_file")],
+        images,
+    )
+
+
+def test_rows_of_files_and_their_faults(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values have the types that the command detects; a broken row keeps its place in the file."""
+    monkeypatch.chdir(tmp_path)
+    table = "file,species,age\n0.jpg,cat,3\n1.jpg,dog,\n2.jpg,cat,4,5\n3.jpg,,1\n"
+    write_files(".", {"labels.csv": table})
+    path = f"{tmp_path}/labels.csv"
+    labels = ReadLabels("labels.csv", label_column="species")
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        read = pipeline | labels
+        assert_that(
+            read.rows | beam.Map(lambda row: (*row[:5], bool(row.problem))),
+            equal_to(
+                [
+                    ("0.jpg", {"species": "cat", "age": 3}, "", path, 2, False),
+                    ("1.jpg", {"species": "dog"}, "", path, 3, False),
+                    ("3.jpg", {"age": 1}, "", path, 5, True),
+                ]
+            ),
+            label="Rows",
+        )
+        inputs = {"images": pipeline | beam.Create(IMAGES), "rows": read.rows, "bad": read.bad}
+        joined = inputs | JoinLabels(labels)
+        reasons = joined.bad | "Bad" >> beam.Map(lambda b: (b.key, b.reason, b.file, b.line))
+        assert_that(
+            reasons,
+            equal_to(
+                [
+                    ("", "bad_row", path, 4),
+                    ("2.jpg", "unlabelled", "", 0),
+                    ("3.jpg", "bad_label_value", path, 5),
+                ]
+            ),
+            label="BadOnes",
+        )
+
+
+def test_a_guess_that_is_not_safe_is_a_question(tmp_path: Any) -> None:
+    """In arguments, with the call that answers it; the constructor does not look at the file."""
+    labels = ReadLabels(f"{tmp_path}/labels.csv", key_column="file")
+    rows = "".join(f"{i}.jpg,{i % 2},{1 - i % 2}\n" for i in range(40))
+    write_files(str(tmp_path), {"labels.csv": "file,cat,dog\n" + rows})
+    with pytest.raises(QuestionError, match="accept the guess with yes=True") as raised:
+        _ = labels.columns
+    assert "--" not in str(raised.value)
+    (call,) = (line for line in str(raised.value).splitlines() if line.startswith("    "))
+    answered = eval(call, {"ReadLabels": ReadLabels})
+    assert [(c.name, c.kind.value) for c in answered.columns.columns] == [("one_hot", "class")]
+    assert ReadLabels(f"{tmp_path}/labels.csv", yes=True).columns == answered.columns
+
+
+def test_windows_end_at_the_join() -> None:
+    """Images and rows of any windows meet."""
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        images = (
+            pipeline
+            | beam.Create([TimestampedValue(image, i) for i, image in enumerate(IMAGES)])
+            | beam.WindowInto(FixedWindows(1))
+        )
+        rows = pipeline | "R" >> beam.Create([LabelRow(f"{i}.jpg", {"a": i}) for i in range(4)])
+        joined = {"images": images, "rows": rows} | JoinLabels()
+        samples = joined.samples | beam.Map(lambda s: (s.key, s.size, s.version, s.labels["a"]))
+        assert_that(samples, equal_to([(f"{i}.jpg", 10 + i, 100 + i, i) for i in range(4)]))
+        bad = joined.bad | beam.combiners.Count.Globally()
+        assert_that(bad, equal_to([0]), label="NoneBad")
+        assert joined.bad.element_type == BadSample
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: JoinLabels({"a": "int32"}), r"labels\['a'\] is 'int32', expected 'class', 'int'"),
+        (lambda: JoinLabels({"a": {"kind": "box"}}), r"labels\['a'\] is .*'feature'"),
+        (
+            lambda: JoinLabels(unlabelled="empty"),
+            "unlabelled is 'empty', expected auto, drop, keep",
+        ),
+        (lambda: ReadLabels("a.csv", label="x"), "ReadLabels has no argument 'label'; its options"),
+        (lambda: ReadLabels("/gone.csv").columns, "^labels /gone.csv: no such file$"),
+    ],
+)
+def test_arguments_are_checked(make: Any, message: str) -> None:
+    """Before a pipeline runs."""
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def test_an_unbounded_collection_is_refused() -> None:
+    """There is no end to join it at."""
+    pipeline = beam.Pipeline()
+    images = pipeline | beam.Create(IMAGES)
+    with pytest.raises(ValueError, match="Rows: an unbounded PCollection has no end"):
+        _ = {"images": images, "rows": pipeline | PeriodicImpulse()} | JoinLabels()

@@ -1,0 +1,408 @@
+"""Rows of label files and of any PCollection, joined with images into samples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Optional
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_pipeline.core.dataset.splits import SplitAssigner
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
+from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
+from beam_pipeline.core.labels.join import RowMerger
+from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.packed_batches import (
+    BATCH_SIZE,
+    Batch,
+    DeadLetterBatch,
+    ImageBatch,
+    LabelBatch,
+)
+from beam_pipeline.core.questions import question_error
+from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
+from beam_pipeline.core.references import LabelRow as RowRef
+from beam_pipeline.core.text import excerpt
+from beam_pipeline.layouts.layout import FileLabels, ListedLabels, Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.transforms.images import Paths, paths_of
+from beam_pipeline.transforms.labels import ROWS, JoinLabelBatches, ReadLabelFiles
+from beam_pipeline.transforms.listing import IMAGES
+from beam_pipeline.transforms.output import BadSample, bad_samples
+from beam_pipeline.work.label_columns import LabelColumns, plain
+from beam_pipeline.work.labels import Labelling
+from beam_pipeline.work.outcome import DEAD_LETTERS
+
+_BAD = "bad"
+_UNLABELLED = ("auto", "drop", "keep")
+_BUCKETS = 1024
+_ROWS_ARE_ONE = Column("labels", ColumnKind.BYTES, "")
+_OPTION = re.compile("--([a-z_]+)")
+
+
+class LabelRow(NamedTuple):
+    """A row of a label file.
+
+    Attributes:
+      image: how the row names its image.
+      labels: column -> value; a missing one is left out. Lists are tuples.
+      split: the split in the row, or empty.
+      file: the label file.
+      line: its line there, from 1.
+      problem: the fault in a value, or empty; `JoinLabels` makes a `BadSample` of it.
+      size: width and height of the image, as given in the row.
+    """
+
+    image: str
+    labels: Mapping[str, Any]
+    split: str = ""
+    file: str = ""
+    line: int = 0
+    problem: str = ""
+    size: Optional[Sequence[int]] = None  # noqa: UP045 - Beam's schemas
+
+
+class ImageSample(NamedTuple):
+    """An image with its labels; `sample._replace(labels={...})` gives it others.
+
+    Attributes:
+      key: path relative to its folder; identifies it everywhere.
+      uri: of the file.
+      size: bytes, as listed.
+      labels: name -> value; a missing one is left out. Lists are tuples.
+      split: "train", "validation", ...
+      version: changes with the file; 0 if unknown.
+      file: its label file; empty without one.
+      claimed_size: width and height that labels give.
+    """
+
+    key: str
+    uri: str
+    size: int
+    labels: Mapping[str, Any]
+    split: str = DEFAULT_SPLIT
+    version: int = 0
+    file: str = ""
+    claimed_size: Optional[Sequence[int]] = None  # noqa: UP045 - Beam's schemas
+
+
+for _kind in (LabelRow, ImageSample):
+    coders.registry.register_coder(_kind, coders.RowCoder)
+
+
+class LabelRows(NamedTuple):
+    """The rows of label files.
+
+    Attributes:
+      rows: PCollection of `LabelRow`.
+      bad: PCollection of `BadSample`, of rows that cannot be read.
+    """
+
+    rows: beam.PCollection[LabelRow]
+    bad: beam.PCollection[BadSample]
+
+
+class JoinedSamples(NamedTuple):
+    """Images joined with labels. `WriteImageShards` takes it as it is.
+
+    Attributes:
+      samples: PCollection of `ImageSample`.
+      bad: PCollection of `BadSample`, of the other images and rows.
+    """
+
+    samples: beam.PCollection[ImageSample]
+    bad: beam.PCollection[BadSample]
+
+
+class ReadLabels(beam.PTransform):
+    """Reads label files at the beginning of a pipeline: PBegin -> `LabelRows`.
+
+    `JoinLabels` and `Images` take it as their `labels`, for the kinds of its columns.
+
+        labels = ReadLabels("labels.csv", label_column="species")
+        read = pipeline | labels
+    """
+
+    def __init__(
+        self,
+        tables: Paths,
+        *,
+        layout: str = "table",
+        images: Paths = (),
+        yes: bool = False,
+        **options: Any,
+    ) -> None:
+        """Takes the files.
+
+        Args:
+          tables: paths or globs of label files.
+          layout: one of `beam-tfrecord convert --layout` with label files.
+          images: folders of images, for layouts that look into them, and for rows with paths of another machine.
+          yes: accept guesses about the labels that are not safe.
+          **options: options of the command on labels (`label_column`, `key_column`, `columns`, `list_column`,
+            `one_hot`, `label_base`, ...) as Python values.
+
+        Raises:
+          UsageError: an option does not exist; in `expand`: a file cannot be used, or a guess is not safe.
+          ConversionError: when the pipeline runs: a file is broken as a whole.
+        """
+        super().__init__()
+        self._layout, self._yes = layout, yes
+        known = {option.name for option in fields(SourceOptions)} - {"images", "labels"}
+        if unknown := sorted(options.keys() - known):
+            raise UsageError(
+                f"ReadLabels has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
+            )
+        given = {**({"layout": layout} if layout != "table" else {}), "images": images}
+        self._given = {name: value for name, value in (given | options).items() if value}
+        self._options = SourceOptions(images=paths_of(images), labels=paths_of(tables), **options)
+
+    def command(self, **changes: Any) -> str:
+        """The call that gives these arguments with others in their place."""
+        arguments = {**self._given, **changes}
+        tables = [*arguments.pop("labels", self._options.labels)]
+        return f"ReadLabels({', '.join([repr(tables), *(f'{n}={v!r}' for n, v in arguments.items())])})"
+
+    @cached_property
+    def source(self) -> Source:
+        """The files as their layout understands them; their beginnings are read."""
+        try:
+            source, _ = open_source(self._layout, self._options)
+            if not isinstance(source.labels, FileLabels | ListedLabels):
+                raise UsageError(f"the layout {source.layout} has no label files")
+            if source.questions and not self._yes:
+                raise question_error(source.questions, self)
+        except ConversionError as error:
+            message = str(error).replace("Correct the command", "Correct the call")
+            message = _OPTION.sub(r"\1", message.replace("--yes", "yes=True"))
+            raise type(error)(message, error.given_ids) from error
+        return source
+
+    @property
+    def columns(self) -> LabelColumns:
+        """The labels of the rows; the beginnings of the files are read."""
+        return LabelColumns.of_source(self.source)
+
+    def expand(self, pipeline: beam.Pipeline) -> LabelRows:
+        labels = self.source.labels
+        assert isinstance(labels, FileLabels | ListedLabels)
+        read = pipeline | "ReadFiles" >> ReadLabelFiles(labels=labels, spread=True)
+        rows = beam.FlatMap(_public_rows, self.columns).with_output_types(LabelRow)
+        bad = beam.FlatMap(bad_samples).with_output_types(BadSample)
+        return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> bad)
+
+
+Labels = Mapping[str, Any] | ReadLabels
+
+
+def columns_of(labels: Labels | None) -> LabelColumns:
+    """The labels that a public transform was given."""
+    if isinstance(labels, ReadLabels):
+        return labels.columns
+    return LabelColumns.of_kinds(labels or {})
+
+
+class JoinLabels(beam.PTransform):
+    """Joins images with rows by name: {"images", "rows"} -> `JoinedSamples`.
+
+    Images are `ImageFile`s. Rows are `LabelRow`s, dicts, NamedTuples or `beam.Row`s of any PCollection, such as
+    a query's. They name images as the rows of label files do: by path, by file name, or by either without
+    extension. Every image and every row ends in a sample or as a bad one. "bad" may have further bad samples,
+    such as those of `ReadLabels`. Windows end here.
+
+        joined = {"images": images, "rows": rows} | JoinLabels({"species": "class", "age": "int"}, key="file")
+    """
+
+    def __init__(
+        self,
+        labels: Labels | None = None,
+        *,
+        key: str = "image",
+        split: str = "",
+        unlabelled: str = "auto",
+    ) -> None:
+        """Takes what rows are.
+
+        Args:
+          labels: field -> "class", "int", "float" or "str", or a list of one of them, as `["class"]`, of which
+            the rows of an image are put together; or the `ReadLabels` of the rows. Other fields are left out.
+            By default all fields are labels, and the rows of an image must agree.
+          key: the field that names the image.
+          split: the field that names the split; empty for the first folder of the image's path, if it is called
+            as a split is.
+          unlabelled: what images without a row are: "drop" for bad samples; "keep" for samples with the label
+            `labelled` of 0; "auto" for "drop", except where files without objects have no rows.
+
+        Raises:
+          UsageError: an argument cannot be used.
+          ValueError: in `expand`: a PCollection is unbounded.
+        """
+        super().__init__()
+        if unlabelled not in _UNLABELLED:
+            raise UsageError(f"unlabelled is {unlabelled!r}, expected {', '.join(_UNLABELLED)}")
+        self._labels = labels
+        self._key, self._split, self._unlabelled = key, split, unlabelled
+        if labels is None or isinstance(labels, Mapping):
+            columns_of(labels)  # for its errors
+
+    def expand(self, inputs: Mapping[str, beam.PCollection]) -> JoinedSamples:
+        columns = columns_of(self._labels)
+        merger = columns.merger
+        if self._labels is None:
+            columns, merger = LabelColumns((_ROWS_ARE_ONE,)), RowMerger()
+        keep = columns.keeping if self._unlabelled == "keep" else None
+        if self._unlabelled != "auto":
+            merger = RowMerger(
+                merger.repeated, None, merger.complete, merger.by_folder, merger.unique
+            )
+        typed = replace(columns, columns=keep.label_columns) if keep else columns
+        row_of = _RowOf(self._key, self._split, None if self._labels is None else typed)
+        images = batched(inputs[IMAGES], "Images", ImageBatch, _image)
+        rows = batched(inputs[ROWS], "Rows", LabelBatch, row_of)
+        joined = {IMAGES: images["items"], ROWS: rows["items"]} | "Join" >> JoinLabelBatches(
+            labelling=Labelling(SplitAssigner(None, 0), columns.columns, keep=keep),
+            merger=merger,
+            buckets=_BUCKETS,
+        )
+        letters = [stage[DEAD_LETTERS] for stage in (images, rows, joined)]
+        if _BAD in inputs:
+            letters.append(batched(inputs[_BAD], "Bad", ImageBatch, dead_letter)[DEAD_LETTERS])
+        if keep and self._labels is not None:
+            columns = columns.with_unlabelled()
+        one = self._labels is None
+        return JoinedSamples(
+            joined["samples"]
+            | "Samples" >> beam.FlatMap(_samples, columns, one).with_output_types(ImageSample),
+            letters
+            | "AllBad" >> beam.Flatten()
+            | "BadSamples" >> beam.FlatMap(bad_samples).with_output_types(BadSample),
+        )
+
+
+class _Batched(beam.DoFn):
+    """Makes batches of elements, and of dead letters."""
+
+    def __init__(self, batch: type[Batch[Any]], convert: Callable[[Any], Any]) -> None:
+        self._batch, self._convert = batch, convert
+
+    def start_bundle(self) -> None:
+        self._items, self._letters = self._batch(), DeadLetterBatch()
+
+    def process(self, element: Any) -> Iterator[Any]:
+        item = self._convert(element)
+        (self._letters if isinstance(item, DeadLetter) else self._items).append(item)
+        if len(self._items) >= BATCH_SIZE:
+            yield self._items
+            self._items = self._batch()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._items:
+            yield GlobalWindows.windowed_value(self._items)
+        if self._letters:
+            yield TaggedOutput(DEAD_LETTERS, GlobalWindows.windowed_value(self._letters))
+
+
+def batched(
+    elements: beam.PCollection, label: str, batch: type[Batch[Any]], convert: Callable[[Any], Any]
+) -> beam.pvalue.DoOutputsTuple:
+    """Batches of the elements of a bounded PCollection, whatever their windows.
+
+    Args:
+      elements: of any kind.
+      label: begins those of the stages.
+      batch: the kind of batches.
+      convert: makes an item or a dead letter of an element.
+
+    Returns (tagged): "items", and "dead_letters".
+    """
+    if not elements.is_bounded:
+        raise ValueError(f"{label}: an unbounded PCollection has no end to join or shuffle it at")
+    made = elements | f"{label}InOneWindow" >> beam.WindowInto(GlobalWindows())
+    batches = beam.ParDo(_Batched(batch, convert)).with_output_types(batch)
+    return made | f"{label}InBatches" >> batches.with_outputs(DEAD_LETTERS, main="items")
+
+
+def _image(image: Any) -> ImageRef | DeadLetter:
+    if image.reason:
+        return unusable(image)
+    return ImageRef(image.key, image.uri, image.size, image.version, tuple(image.aliases))
+
+
+def unusable(image: Any) -> DeadLetter:
+    """The dead letter of an `ImageFile` with a reason."""
+    return DeadLetter(Stage.LIST.value, image.key, image.uri, image.reason, image.message)
+
+
+def dead_letter(bad: Any) -> DeadLetter:
+    """The dead letter of a `BadSample`."""
+    return DeadLetter(bad.stage, bad.key, bad.uri, bad.reason, bad.message, bad.file, bad.line)
+
+
+class _RowOf:
+    """Takes elements of any PCollection for rows.
+
+    Attributes:
+      key, split: fields.
+      columns: the labels; None for all other fields as one.
+    """
+
+    def __init__(self, key: str, split: str, columns: LabelColumns | None) -> None:
+        self._key, self._split, self._columns = key, split, columns
+
+    def __call__(self, element: Any) -> RowRef | DeadLetter:
+        if all(
+            hasattr(element, name) for name in LabelRow._fields
+        ):  # perhaps decoded on another machine
+            row = element
+        else:
+            given = element._asdict() if hasattr(element, "_asdict") else element
+            if not isinstance(given, Mapping) or not given.get(self._key):
+                problem = f"{excerpt(element)} does not name its image in a field {self._key!r}"
+                return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
+            split = str(given.get(self._split) or "") if self._split else ""
+            left = {name: v for name, v in given.items() if name not in (self._key, self._split)}
+            row = LabelRow(str(given[self._key]), left, split)
+        values: tuple[Any, ...] = ()
+        problem = row.problem
+        try:
+            if self._columns is None:
+                values = (tuple((n, plain(n, v)) for n, v in sorted(row.labels.items())),)
+            else:
+                values = self._columns.values(row.labels)
+        except SampleError as error:
+            problem = problem or str(error)
+            values = (None,) * (1 if self._columns is None else len(self._columns.columns))
+        if not problem and self._columns is not None:
+            problem = self._columns.fault(values)
+        size = None if row.size is None else (int(row.size[0]), int(row.size[1]))
+        return RowRef(row.image, values, row.split, row.file, row.line, problem, size)
+
+
+def _public_rows(rows: Iterable[RowRef], columns: LabelColumns) -> Iterator[LabelRow]:
+    for row in rows:
+        yield LabelRow(row.name, columns.labels(row.values), *row[2:])
+
+
+def _samples(refs: Iterable[SampleRef], columns: LabelColumns, one: bool) -> Iterator[ImageSample]:
+    """Public samples.
+
+    Args:
+      refs: references.
+      columns: of their labels.
+      one: whether the first label has all labels as pairs.
+    """
+    for ref in refs:
+        values: Any = ref.labels
+        labels = dict(values[0] or ()) if one else columns.labels(values)
+        if one and len(values) > 1:
+            labels["labelled"] = values[1]
+        yield ImageSample(
+            *(ref.key, ref.uri, ref.size, labels, ref.split, ref.version, ref.origin),
+            claimed_size=ref.claimed_size,
+        )
