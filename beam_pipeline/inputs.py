@@ -230,7 +230,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
 
 def _split_folders(source: Source) -> tuple[str, ...]:
     """The names of the folders in those of images that are splits, if class folders are below them."""
-    if all(row.role != SPLIT for row in source.roles):
+    if not any(row.role.startswith(SPLIT) for row in source.roles):
         return ()
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
     return tuple(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))

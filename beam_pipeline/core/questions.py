@@ -20,12 +20,14 @@ class Question(NamedTuple):
       reason: what the input contains and what it looks like, in a sentence.
       advice: what to do, in a sentence; empty if the reason states it.
       answer: option -> value, of the options that do what was probably meant; None if none do.
+      others: further answers: (advice, answer) of each.
     """
 
     id: str
     reason: str
     advice: str = ""
     answer: Mapping[str, Any] | None = None
+    others: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
 
 def question(name: str, reason: str, advice: str = "", **answer: Any) -> Question:
@@ -40,6 +42,21 @@ class Commands(Protocol):
         """The command line that gives these options with others in their place."""
 
 
+_OF_COLUMNS = frozenset(["columns", "label_column", "list_column"])
+
+
+def _with_columns(
+    answer: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """An answer about columns, with the answers to other questions about them, which would be asked next."""
+    combined = dict(answer)
+    for other in others:
+        if combined.keys() | other.keys() <= _OF_COLUMNS:
+            both = {**other.get("columns", {}), **combined.get("columns", {})}
+            combined = {**other, **combined, **({"columns": both} if both else {})}
+    return combined
+
+
 def question_error(questions: Sequence[Question], options: Commands | None) -> QuestionError:
     """The error that asks, in several lines. Within a line, names from data are escaped.
 
@@ -51,7 +68,11 @@ def question_error(questions: Sequence[Question], options: Commands | None) -> Q
     for question in questions:
         lines.append(f"- {question.reason} {question.advice}".rstrip())
         if question.answer and options:
-            lines.append(f"    {options.command(**question.answer)}")
+            rest = [other.answer for other in questions if other is not question and other.answer]
+            lines.append(f"    {options.command(**_with_columns(question.answer, rest))}")
+            for advice, answer in question.others:
+                command = options.command(**_with_columns(answer, rest))
+                lines += [f"  {advice}", f"    {command}"]
     lines.append("Correct the command, or accept the guess with --yes.")
     ids = tuple(question.id for question in questions)
     return QuestionError("\n".join(map(terminal_line, lines)), ids)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.labels.schema import POINT_KIND
+from beam_pipeline.core.labels.schema import LIST_FORMS, POINT_KIND
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Question
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
 from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
@@ -52,11 +52,14 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
                 f"--{field} means nothing for "
                 f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
             )
-    points = [name for name, kind in options.columns.items() if kind == POINT_KIND]
-    if points and "label_column" not in layout.option_names:
+    of_tables = [
+        f"{name}:{kind}"
+        for name, kind in options.columns.items()
+        if kind in (POINT_KIND, *LIST_FORMS)
+    ]
+    if of_tables and "label_column" not in layout.option_names:
         raise UsageError(
-            f"--columns {points[0]}:point is for two columns of numbers, which the layout {layout.name} does "
-            "not have"
+            f"--columns {of_tables[0]} is for columns of numbers, which the layout {layout.name} does not have"
         )
     source = layout.open(options)
     doubts = class_doubts(options) if guessed and not alternative else []

@@ -18,7 +18,7 @@ from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
-from beam_pipeline.layouts.tree import names_in
+from beam_pipeline.layouts.tree import names_in, once
 from beam_pipeline.storage import files
 from beam_pipeline.storage.archives import MemberFilter, archive_entries
 
@@ -120,7 +120,7 @@ def remote_matches(uri: str) -> list[str]:
 # --- archives -------------------------------------------------------------------------------------
 
 
-_LOOKED_AT = 20_000  # members of local archives, whose headers take a third of a second
+LOOKED_AT = 20_000  # members of local archives, whose headers take a third of a second
 _LOOKED_AT_REMOTE = 200  # members of a tar in a bucket, whose contents are read as well
 _FEW_ARCHIVES = 2
 _EXAMPLES = 2
@@ -240,13 +240,17 @@ def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     )
 
 
-def first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry]]:
+def first_entries(roots: Sequence[ImageRoot]) -> Sequence[tuple[ImageRoot, Entry]]:
     """(archive, file in it) of the beginnings of archives: all of them if they are few and local.
 
     Raises:
       ListingError: an archive cannot be read.
     """
-    left = _LOOKED_AT
+    return once((first_entries, tuple(roots)), lambda: [*_first_entries(roots)])
+
+
+def _first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entry]]:
+    left = LOOKED_AT
     ends = list(dict.fromkeys((*roots[:1], *roots[-1:], *roots)))
     for number, root in enumerate(ends):
         assert root.archive

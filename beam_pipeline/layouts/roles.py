@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from beam_pipeline.core.archives import Entry
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.path_roles import IMAGES, MASKS
 from beam_pipeline.core.labels.roles import (
     CLASS,
@@ -32,7 +36,9 @@ from beam_pipeline.layouts.layout import (
     ListedLabels,
     Source,
 )
+from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
+from beam_pipeline.storage.archives import MemberFilter
 
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
 _SEPARATORS = {"\t": "tab"}
@@ -52,13 +58,13 @@ class _Tree:
 
     Attributes:
       paths: of folders with images, or that were not looked at: a name for each level.
-      files: (root, path below it of the first file with an extension in a folder, how many it has).
+      files: (URI of the first file with an extension in a folder, its name, how many it has, whether it is listed).
       example: the path of an image.
       partial: True if there are folders or files that were not looked at.
     """
 
     paths: list[tuple[str, ...]] = field(default_factory=list)
-    files: list[tuple[ImageRoot, str, int]] = field(default_factory=list)
+    files: list[tuple[str, str, int, bool]] = field(default_factory=list)
     example: str = ""
     partial: bool = False
 
@@ -78,12 +84,42 @@ class _Tree:
             for name in (*names.images, *names.files):
                 by_extension.setdefault(_extension(name), []).append(posixpath.join(folder, name))
             keys = [keys[0] for keys in by_extension.values()]
-            self.files += [(root, found[0], len(found)) for found in by_extension.values()]
             listed = [key for key in keys if rules.lists(key, posixpath.join(root.uri, key))]
+            self.files += [
+                (
+                    posixpath.join(root.uri, found[0]),
+                    posixpath.basename(found[0]),
+                    len(found),
+                    found[0] in listed,
+                )
+                for found in by_extension.values()
+            ]
             self.paths += [path] if listed else []
             self.example = self.example or next(iter(listed), "")
             below = (posixpath.join(folder, posixpath.basename(uri)) for uri in names.folders)
             waiting += [inner for inner in below if rules.can_hold(inner)]
+
+    def look_into(self, archives: Sequence[ImageRoot]) -> None:
+        """Adds the folders and files of the beginnings of archives."""
+        rules = {root.uri: MemberFilter(root) for root in archives}
+        counts, examples = Counter[tuple[str, bool]](), dict[tuple[str, bool], str]()
+        entries: Sequence[tuple[ImageRoot, Entry]] = ()
+        with suppress(ConversionError):  # which the job reports
+            entries = first_entries(archives)
+        paths = dict.fromkeys(self.paths)
+        for root, entry in entries:
+            assert root.archive
+            path = root.archive.aliases(entry.name)[0]
+            kind = (_extension(path), rules[root.uri].lists(entry))
+            counts[kind] += 1
+            examples.setdefault(kind, path)
+            if kind[1]:
+                paths.setdefault(tuple(path.split("/")[:-1]))
+                self.example = self.example or path
+        self.paths = [*paths]
+        for kind, count in counts.items():
+            self.files.append(("", posixpath.basename(examples[kind]), count, kind[1]))
+        self.partial = self.partial or len(entries) >= LOOKED_AT
 
 
 def roles_of(source: Source) -> tuple[RoleRow, ...]:
@@ -96,6 +132,7 @@ def roles_of(source: Source) -> tuple[RoleRow, ...]:
     for root in source.roots:
         if not root.archive:
             images.look_at(root)
+    images.look_into([root for root in source.roots if root.archive])
     folders = getattr(source.labels, "folders", ())
     for root in folders:
         labels.look_at(root)
@@ -148,19 +185,22 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: Source
     lower = {name.lower() for name in names}
     if isinstance(labels, FolderLabels) or source.class_by_folder:
         meanings = [folder_meaning("/".join((*path, "x"))) for path in tree.paths]
-        has_split = 2 * sum(bool(meaning.split) for meaning in meanings) > len(meanings)
+        with_split = sum(bool(meaning.split) for meaning in meanings)
+        has_split = 2 * with_split > len(meanings)
         parts = max(map(len, tree.paths)) - has_split
         if has_split and not level:
-            return SPLIT
+            return SPLIT if with_split == len(meanings) else f"{SPLIT}, else {CLASS}"
         return CLASS if parts == 1 else f"{CLASS}, part {level + 1 - has_split} of {parts}"
-    if lower <= SPLIT_NAMES.keys():
+    if lower <= SPLIT_NAMES.keys() and not (source.tables and level):
         return SPLIT
     if lower <= IMAGES | MASKS:
         return "images" if lower <= IMAGES else "images and masks"
     if len(names) == 1:
         return "wrapper"
     named = not source.roles or any(r.role == KEY and "/" in r.example for r in source.roles)
-    return KEY if named else IGNORED
+    role = KEY if named else IGNORED
+    some_split = source.tables and not level and not lower.isdisjoint(SPLIT_NAMES)
+    return f"{SPLIT}, else {role}" if some_split else role
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -180,15 +220,13 @@ def _file_rows(images: _Tree, labels: _Tree, source: Source) -> Iterator[RoleRow
         yield role_row(subject, kind, names, role)
     rows: dict[tuple[str, str], RoleRow] = {}
     for tree in (images, labels):
-        for root, key, count in tree.files:
-            uri, subject = posixpath.join(root.uri, key), _extension(key)
-            listed = ListingFilter(root).lists(key, uri)
+        for uri, name, count, listed in tree.files:
+            subject = _extension(name)
             if uri in named or (tree is labels and not listed):
                 continue
             role = IGNORED if not listed else "images" if tree is images else used_as
             row = rows.get((subject, role), RoleRow(subject, "files", 0, "", role))
-            example = row.example or posixpath.basename(key)
-            row = replace(row, distinct=row.distinct + count, example=example)
+            row = replace(row, distinct=row.distinct + count, example=row.example or name)
             rows[subject, role] = replace(row, partial=tree.partial)
     used = {subject for subject, role in rows if role != IGNORED}
     yield from (row for row in rows.values() if row.role != IGNORED or row.subject not in used)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -16,8 +16,8 @@ from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, ColumnChoices, ColumnKind
-from beam_pipeline.core.labels.table_files import LabelTable, TableHead
-from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
+from beam_pipeline.core.labels.table_files import LabelTable
+from beam_pipeline.core.labels.table_rows import TableRows, head_rows, read_chunks, read_lines
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
@@ -30,6 +30,7 @@ from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
+from beam_pipeline.layouts.unused_folders import unused_folders
 
 TABLE_OPTIONS = frozenset(
     {
@@ -102,14 +103,18 @@ class Table:
         if not options.labels:
             raise UsageError("--layout table needs --labels")
         heads = [head(uri) for uri in label_files(options.labels)]
-        rows = [beginning.uri for beginning in heads if is_automl(beginning)]
-        if rows:
-            return _open_automl(options, f"{rows[0]} has no header: {REASON}")
+        automl = [beginning.uri for beginning in heads if is_automl(beginning)]
+        if automl:
+            return _open_automl(options, f"{automl[0]} has no header: {REASON}")
         schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
-        copies = find_copies(_image_names(heads, tables), roots, uris)
+        beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]
+        keys = zip(beginnings, tables, strict=True)
+        names = [text_of(cell) for rows, table in keys for cell in rows.cells(table.key_column)]
+        copies = find_copies(names, roots, uris)
         by_folder = schema.class_by_folder
+        unused = unused_folders(options, roots, names, TableRows.together(beginnings), schema)
         columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
         whole_classes = by_folder and options.split_by == FOLDER
         return Source(
@@ -124,7 +129,7 @@ class Table:
             examples=LabelledImages(columns),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *copies.notes),
-            questions=(*schema.questions, *([WHOLE_CLASSES] if whole_classes else [])),
+            questions=(*schema.questions, *unused, *([WHOLE_CLASSES] if whole_classes else [])),
             tables=tables,
             roles=schema.roles,
         )
@@ -219,12 +224,6 @@ def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumberi
     if options.label_base is None:
         return replace(options.numbering(), from_name=True)
     return replace(options.numbering(), order="numeric")
-
-
-def _image_names(heads: Sequence[TableHead], tables: Sequence[LabelTable]) -> Iterator[str]:
-    """Returns the names of images in the first rows of the tables."""
-    for beginning, table in zip(heads, tables, strict=True):
-        yield from map(text_of, head_rows(beginning, table).cells(table.key_column))
 
 
 def _open_automl(options: SourceOptions, note: str) -> Source:

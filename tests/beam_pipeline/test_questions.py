@@ -33,17 +33,17 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def asked_of(stderr: str) -> tuple[str, str]:
-    """(question, command or empty) of an error that asks one."""
+def asked_of(stderr: str) -> tuple[str, ...]:
+    """(question, command or empty, further advice and command...) of an error that asks one."""
     lines = stderr[stderr.index("beam-tfrecord: error: ") :].strip().splitlines()
     assert lines.pop(0) == (
         "beam-tfrecord: error: stopped before any image was read, as a guess about the labels is not "
         "safe:"
     )
     assert lines[-1] == "Correct the command, or accept the guess with --yes."
-    question, *commands = lines[:-1]
-    assert len(commands) <= 1
-    return question.removeprefix("- "), "".join(commands).strip()
+    question, command, *others = [*map(str.strip, lines[:-1]), *[""] * (len(lines) < 3)]
+    assert not any(line.startswith("- ") for line in others)
+    return question.removeprefix("- "), command, *others
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
@@ -54,8 +54,8 @@ def test_each_question_is_asked_in_these_words(
     row = DOCUMENTED[name]
     row.write()
     assert main(["plan", *shlex.split(row.argv), "--output", "out"]) == 2
-    question, command = asked_of(capsys.readouterr().err)
-    assert [question.replace(f"{os.getcwd()}/", ""), command] == ASKED[name]
+    question, *commands = asked_of(capsys.readouterr().err)
+    assert [question.replace(f"{os.getcwd()}/", ""), *commands] == ASKED[name]
 
 
 def test_the_page_quotes_questions_as_they_are_asked() -> None:
@@ -64,7 +64,7 @@ def test_the_page_quotes_questions_as_they_are_asked() -> None:
     assert len(quoted) == PAGE.count("\n\n> ") > 4
     for lines, command in quoted:
         question = " ".join(re.sub(r"^> ", "", lines, flags=re.MULTILINE).split())
-        assert [c for text, c in ASKED.values() if text.startswith(question)] == [command]
+        assert [c for text, c, *_ in ASKED.values() if text.startswith(question)] == [command]
 
 
 def test_yes_goes_on_and_the_manifest_says_what_was_asked(

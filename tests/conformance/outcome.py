@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Row:
         outcome = {"command": self.argv, **self._converted(self.argv)}
         if "commands" in outcome:
             outcome["commands"] = {
-                command: _short(self._converted(command)) for command in outcome["commands"]
+                command: _short(self._suggested(command)) for command in outcome["commands"]
             }
             for command, suggested in outcome["commands"].items():
                 assert not {"questions", "error"} & suggested.keys(), (
@@ -90,6 +91,10 @@ class Row:
         if self.every_file:
             outcome["files"] = _files()
         return outcome
+
+    def _suggested(self, command: str) -> dict[str, Any]:
+        shutil.rmtree("out", ignore_errors=True)
+        return self._converted(command)
 
     def _converted(self, command: str) -> dict[str, Any]:
         return converted(shlex.split(command), stable=self.stable, runs=self.runs)

@@ -51,6 +51,11 @@ def column(name: str, *values: object) -> Tree:
     return {**PHOTOS, "labels.csv": csv(NAMES, **{name: values})}
 
 
+def _flat() -> list[tuple[str, bytes | str]]:
+    """The photos, by their file names."""
+    return [(name.rpartition("/")[2], content) for name, content in PHOTOS.items()]
+
+
 def folders(*patterns: str) -> Tree:
     """Four images in each folder."""
     return images(*(f"{pattern}/{{0..3}}.jpg" for pattern in patterns))
@@ -113,6 +118,20 @@ DOCUMENTED = {
     "split_column": Row(
         LABELLED,
         {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, set=["train", "train", "val"])},
+    ),
+    "split_numbers": Row(
+        LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, split=[0, 0, 1, 2])}
+    ),
+    "corners_or_sizes": Row(
+        LABELLED,
+        {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, bbox=["[1, 2, 4, 5]"])},
+    ),
+    "unused_folders": Row(
+        LABELLED,
+        {
+            **{f"photos/{('healthy', 'sick')[i % 2]}/{n}": c for i, (n, c) in enumerate(_flat())},
+            "labels.csv": csv(NAMES, age=["old", "young", "young"]),
+        },
     ),
     "split_flag": Row(
         LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, is_valid=["True", "False"])}

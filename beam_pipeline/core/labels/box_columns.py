@@ -35,6 +35,7 @@ from beam_pipeline.core.labels.cells import (
 )
 from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.schema import (
+    KIND_NAMES,
     Column,
     ColumnKind,
     object_column,
@@ -95,6 +96,9 @@ _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
 _CLASS_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 _Numbers = tuple[float, float, float, float]
+
+_FORM_OF = {"xyxy": CORNERS, "xywh": CORNER_AND_SIZE}
+"""Type in --columns -> form."""
 
 _TO_CORNERS: Mapping[str, Callable[[float, float, float, float], _Numbers]] = {
     CORNERS: lambda a, b, c, d: (a, b, c, d),
@@ -197,9 +201,7 @@ def find_boxes(
         for form, plain in forms:
             if all(name in known for name in plain) and not _are_points(plain, known):
                 return form, tuple(known[name] for name in plain)
-    lists = [
-        name for name in names if values and "box" in _bare(name) and _hold_boxes(values[name])
-    ]
+    lists = [name for name in names if values and "box" in _bare(name) and hold_boxes(values[name])]
     return (CORNER_AND_SIZE, (lists[0],)) if len(lists) == 1 else ("", ())
 
 
@@ -251,7 +253,7 @@ def inspect_boxes(
     values: Mapping[str, Sequence[Any]],
     rows: TableRows,
     label: str,
-    kinds: Mapping[str, ColumnKind | None],
+    declared: Mapping[str, str],
 ) -> BoxColumns | None:
     """Decides how rows with boxes are read; None if the columns contain no numbers.
 
@@ -259,8 +261,9 @@ def inspect_boxes(
       values: column -> its cells at the beginnings of the files, for all columns that may be used.
       rows: the rows of the files' beginnings.
       label: the column of classes, or empty.
-      kinds: column -> its kind, or None to leave it out, for the columns given by the user.
+      declared: column -> its type in --columns.
     """
+    kinds = {name: KIND_NAMES.get(kind) for name, kind in declared.items()}
     form, names = find_boxes([name for name in values if name != label], values)
     if not form:
         return None
@@ -269,8 +272,11 @@ def inspect_boxes(
     left_out = {name for name, kind in kinds.items() if kind is None}
     size = find_size([name for name in values if name not in {*names, *left_out}])
     boxes = _boxes_in(rows, names)
-    if len(names) == 1:
-        form = CORNERS if all(c > a and d > b for a, b, c, d in filter(None, boxes)) else form
+    given = _FORM_OF.get(declared.get(names[0], ""))
+    if given:
+        form = given
+    elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
+        form = CORNERS
     pixels, mixed = _unit(boxes)
     if size and _is_of_boxes(boxes, rows, size, form, pixels=pixels):
         size = ()
@@ -291,7 +297,7 @@ def inspect_boxes(
         size=size,
         several_rows=True,
         note=_note(names, form, label, size, pixels=pixels),
-        question=_question(names, form, mixed=mixed) or _turned(values, kinds),
+        question=_question(names, form, mixed=mixed, given=bool(given)) or _turned(values, kinds),
         names=names,
         form=form,
     )
@@ -307,7 +313,7 @@ def _note(names: Sequence[str], form: str, label: str, size: Sequence[str], *, p
     )
 
 
-def _question(names: Sequence[str], form: str, *, mixed: bool) -> Question | None:
+def _question(names: Sequence[str], form: str, *, mixed: bool, given: bool) -> Question | None:
     """The guess about the boxes that is not safe, or None."""
     if mixed:
         return Question(
@@ -315,12 +321,14 @@ def _question(names: Sequence[str], form: str, *, mixed: bool) -> Question | Non
             f"some boxes look like pixels and others like fractions of the image ({', '.join(names)}); all "
             "are read as pixels. Write them in one unit",
         )
-    if len(names) == 1 and form == CORNERS:
+    if len(names) == 1 and form == CORNERS and not given:
         return Question(
             "corners_or_sizes",
-            f"the lists in {names[0]} are read as xmin, ymin, xmax, ymax, since the last two numbers of "
-            "each are the larger ones; if they are width and height, write the four numbers in columns "
-            "called x,y,w,h",
+            f"the lists in {names[0]} may be xmin, ymin, xmax, ymax, since the last two numbers of each are the "
+            "larger ones, or xmin, ymin, width, height.",
+            "If they are width and height, as in COCO:",
+            {"columns": {names[0]: "xywh"}},
+            (("If they are a second corner:", {"columns": {names[0]: "xyxy"}}),),
         )
     return None
 
@@ -359,7 +367,7 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
     return plain
 
 
-def _hold_boxes(cells: Sequence[Any]) -> bool:
+def hold_boxes(cells: Sequence[Any]) -> bool:
     """True if nearly all texts in a column are lists of four numbers."""
     lists = [_items_or_none(cell) for cell in cells if not is_empty(cell)]
     boxes = [four for four in lists if four and None not in map(_float_of, four)]

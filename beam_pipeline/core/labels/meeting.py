@@ -1,6 +1,7 @@
 """Joins images with the rows that may mean them: in one bucket, by the names that they share.
 
-All names of an image share the part of its file name before the first dot, so that decides. If every image
+All names of an image share the part of its file name before the first dot, so that decides; without its
+case, which may be the only difference between a row and its image. If every image
 is called `rgb.png`, all are in one bucket.
 """
 
@@ -35,9 +36,9 @@ def normalized(name: str) -> str:
 
 
 def bucket_of(name: str, buckets: int) -> int:
-    """The bucket of an image's key or a row's name: by its file name up to the first dot."""
+    """The bucket of an image's key or a row's name: by its file name up to the first dot, in lower case."""
     file_name = normalized(name).replace("\\", "/").rpartition("/")[2]
-    return zlib.crc32(file_name.partition(".")[0].encode()) % buckets
+    return zlib.crc32(file_name.partition(".")[0].lower().encode()) % buckets
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class NameDivision:
         if not are_plain(names):
             return [bucket_of(name, parts) for name in names]
         return [
-            zlib.crc32(name[name.rfind("/") + 1 :].partition(".")[0].encode()) % parts
+            zlib.crc32(name[name.rfind("/") + 1 :].partition(".")[0].lower().encode()) % parts
             for name in names
         ]
 
@@ -132,6 +133,20 @@ class ImageNames:
         file_name = names_of(row)[-1].rpartition("/")[2]
         named = self._bare.get(file_name) or self._bare_without_extension.get(file_name)
         return named or ()
+
+    def in_other_case(self, row: LabelRow) -> str:
+        """The first image whose name differs from a row's in nothing but case; empty if none does."""
+        path = names_of(row)[-1].lower()
+        file_name = path.rpartition("/")[2]
+        named = self._lower.get(file_name) or self._lower.get(f"{file_name}.") or ()
+        twins = (i.key for i in named if path in (file_name, i.key.lower(), _stem(i.key.lower())))
+        return min(twins, default="")
+
+    @functools.cached_property
+    def _lower(self) -> _Named:
+        """By file name in lower case, with the extension, and up to the dot before it."""
+        names = [_file_name(image).lower() for image in self._images]
+        return _named([*self._images] * 2, [*names, *(f"{_stem(name)}." for name in names)])
 
     def _further_attempts(
         self, names: Sequence[str], label_file: str
@@ -281,6 +296,9 @@ def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> Dead
 
 def _missing(row: LabelRow, names: ImageNames) -> str:
     """The name that was looked for; for a path, also images of its file name in other folders."""
+    twin = names.in_other_case(row)
+    if twin:
+        return f"the image {twin} differs from this name in case: write one of them as the other"
     if "/" not in names_of(row)[-1]:
         return "no listed image has this name, with or without folder or extension"
     elsewhere = sorted(image.key for image in names.called_like(row))

@@ -34,6 +34,7 @@ _DATE = re.compile(
 )
 """A day, as 2021-05-03, 2021/5/3 or 20210503, or a month, as 2021-05."""
 
+_DIGITS_OF_HASH = re.compile(r"[^\W_]|[0-9a-f]{2,3}")
 _USUAL_SPLITS = ("train", "val", "test")
 
 
@@ -148,6 +149,16 @@ def last_folder_pattern(names: Sequence[str]) -> str:
     splits = "|".join(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
     above = f"(?:(?P<split>{splits})/)?" if splits else ""
     return f"(?:.*?/)??{above}(?P<label>[^/]+)/[^/]+"
+
+
+def numbered_alike(names: Collection[str]) -> bool:
+    """True for parts of a set: names that differ in numbers alone, letters, or digits of a hash.
+
+    >>> numbered_alike(["images_part_1", "images_part_2"]), numbered_alike(["ok", "ill"])
+    (True, False)
+    """
+    frames = {re.sub(r"\d+", "0", name) for name in names}
+    return len(frames) == 1 or all(map(_DIGITS_OF_HASH.fullmatch, names))
 
 
 def _split(path: str) -> list[str]:

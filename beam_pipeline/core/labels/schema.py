@@ -121,8 +121,13 @@ KIND_NAMES = {
     "bytes": ColumnKind.BYTES,
     "json": ColumnKind.JSON,
     "point": ColumnKind.POINT,
+    "xyxy": ColumnKind.BOX,
+    "xywh": ColumnKind.BOX,
 }
 """Type names of --columns; a point describes two columns, see `points`."""
+
+LIST_FORMS = ("xyxy", "xywh")
+"""Types of --columns for lists of a box's numbers: its corners, or a corner and its size."""
 
 SKIP_KIND = "skip"
 POINT_KIND = "point"

@@ -57,6 +57,7 @@ from beam_pipeline.core.labels.roles import (
 from beam_pipeline.core.labels.schema import (
     JSON_KIND,
     KIND_NAMES,
+    LIST_FORMS,
     NO_LABEL_COLUMN,
     POINT_KIND,
     SKIP_KIND,
@@ -86,6 +87,7 @@ from beam_pipeline.core.labels.unclear_label import (
     only_class_question,
     partition_questions,
     single_column,
+    split_number_questions,
     unclear_label,
     whole_number_questions,
     width_questions,
@@ -152,6 +154,15 @@ class LabelSchema:
     def has_label(self) -> bool:
         """True if there is a label or objects, not only further columns."""
         return bool(self.columns) and self.columns[0].feature.startswith("image/")
+
+    @property
+    def label_name(self) -> str | None:
+        """The column of the label or of the objects' classes; empty without one, None if several columns are it."""
+        if isinstance(self.leading, BoxColumns):
+            return self.leading.class_name
+        if self.leading != NO_LEADING:
+            return None
+        return self.columns[0].name if self.has_label else ""
 
     @property
     def class_by_folder(self) -> bool:
@@ -229,13 +240,25 @@ class _Inspection:
         if problem:
             raise LabelTableError(f"{self._where}: {problem}")
         split = next(
-            (name for name in names if name.lower() == SPLIT_COLUMN and name != choices.label), ""
+            (
+                name
+                for name in names
+                if name.lower() == SPLIT_COLUMN and name not in (choices.label, *choices.kinds)
+            ),
+            "",
         )
         used = {name for pair in self._points.values() for name in pair}
         used.update([split, leads])
         names = [name for name in names if name not in used]
         split_like = () if split else tuple(filter(self._are_splits, names))
         leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
+        sides = leading.names if isinstance(leading, BoxColumns) else ()
+        for name, kind in choices.kinds.items():
+            if kind in LIST_FORMS and sides != (name,):
+                raise LabelTableError(
+                    f"{self._where}: --columns {name}:{kind} is for the one column of lists of four numbers, "
+                    "which has box in its name"
+                )
         names = [name for name in names if name not in leading.used]
         listed = self._captions(names) if not (objects or choices.separators) else ()
         if not objects and choices.separators:
@@ -265,9 +288,11 @@ class _Inspection:
             notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
             questions=(
                 *filter(None, [leading.question]),
+                *self._only_class(leading),
                 *self._nested_questions(label),
                 *self._label_questions(label),
                 *width_questions(len(further), self._where),
+                *split_number_questions(split, values.get(split, ())),
             ),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
@@ -349,19 +374,23 @@ class _Inspection:
         """The columns of rows with a box each; None if rows have none, or options forbid it."""
         choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label], values)
-        if not sides or any(side in self._chosen for side in sides):
+        if not sides or any(
+            self._chosen.get(side, LIST_FORMS[0]) not in LIST_FORMS for side in sides
+        ):
             return None
         label = "" if choices.label == NO_LABEL_COLUMN else choices.label
         further = [name for name in names if name not in sides]
         if not label and choices.label != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)
-        boxes = inspect_boxes(
-            {name: values[name] for name in names}, self._rows, label, choices.kinds_by_name
+        return inspect_boxes(
+            {name: values[name] for name in names}, self._rows, label, choices.kinds
         )
-        if not boxes or boxes.question or label or choices.label:
-            return boxes
-        candidates = [column.name for column in boxes.columns[2:] if self._may_be_classes(column)]
-        return replace(boxes, question=only_class_question(candidates) if candidates else None)
+
+    def _only_class(self, leading: LeadingColumns) -> Iterator[Question]:
+        """Asks about boxes without a class, if another column may contain it."""
+        if isinstance(leading, BoxColumns) and not (leading.class_name or self._choices.label):
+            candidates = [c.name for c in leading.columns[2:] if self._may_be_classes(c)]
+            yield from [only_class_question(candidates)] if candidates else []
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
@@ -369,7 +398,7 @@ class _Inspection:
         called = _OF_CLASSES.search(column.name.lower())
         kinds = (ColumnKind.BYTES, ColumnKind.INT64) if called else (ColumnKind.BYTES,)
         undeclared = column.kind in kinds and column.name not in self._chosen
-        return undeclared and len(set(texts)) <= MOST * len(texts)
+        return undeclared and 1 < len(set(texts)) <= MOST * len(texts)
 
     def _one_hot(self, names: Sequence[str]) -> LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""

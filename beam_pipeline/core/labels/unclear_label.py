@@ -193,8 +193,9 @@ def only_class_question(names: Sequence[str]) -> Question:
     return Question(
         "only_class",
         f"all boxes would be of one class, although {enumerated(names, _SHOWN_NAMES)} may contain classes.",
-        "--label_column none keeps one class. For classes:",
+        "For classes:",
         {"label_column": names[0]},
+        (("For one class:", {"label_column": NO_LABEL_COLUMN}),),
     )
 
 
@@ -240,6 +241,18 @@ def whole_number_questions(
             "of classes if some are missing.",
             f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
             {"columns": {label: "str"}},
+        )
+
+
+def split_number_questions(column: str, cells: Sequence[Any]) -> Iterator[Question]:
+    """Asks about a column of splits that contains numbers, which would be their names."""
+    names = sorted({*map(text_of, cells)} - {""})
+    if names and all(map(str.isdecimal, names)):
+        yield Question(
+            "split_numbers",
+            f"The splits would be called {enumerated([*map(repr, names)], _SHOWN)}, as in the column {column!r}.",
+            "Write train, validation and test in their place. To keep the column as a feature:",
+            {"columns": {column: "int64"}},
         )
 
 

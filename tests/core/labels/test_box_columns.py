@@ -27,9 +27,7 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.labels.table_rows import TableRows
 
 
-def inspect(
-    header: str, rows: Sequence[str], label: str = "", **kinds: ColumnKind | None
-) -> BoxColumns | None:
+def inspect(header: str, rows: Sequence[str], label: str = "", **kinds: str) -> BoxColumns | None:
     names = header.split(",")
     fields = [dict(zip(names, cells_of(row), strict=True)) for row in rows]
     values = {name: [row[name] for row in fields] for name in names}
@@ -178,7 +176,7 @@ def test_further_columns_are_lists_of_the_objects() -> None:
     assert note == ("",)
     assert math.isnan(score[0])
     assert math.isnan(count[0])
-    skipped = inspect(header, rows, note=None, count=ColumnKind.INT64, score=None)
+    skipped = inspect(header, rows, note="skip", count="int", score="skip")
     assert skipped
     assert [column.name for column in skipped.columns[2:]] == ["count"]
 
@@ -291,7 +289,7 @@ def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str
 def test_a_size_that_is_left_out_claims_nothing() -> None:
     """One of its columns is enough; the other becomes no feature."""
     header, rows = "width,height,xmin,ymin,xmax,ymax", ["64,48,10,20,40,30"]
-    boxes = inspect(header, rows, height=None)
+    boxes = inspect(header, rows, height="skip")
     assert boxes
     assert (boxes.size, boxes.columns) == ((), object_columns(pixels=True))
 

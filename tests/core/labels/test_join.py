@@ -125,16 +125,32 @@ def test_a_windows_path_may_begin_with_the_folder_it_starts_from(name: str) -> N
 
 @pytest.mark.parametrize(
     ("name", "key"),
+    [("A.jpg", "a.jpg"), ("IMG_1.JPG", "cat/img_1.jpg"), ("Cat/a", "cat/a.JPG"), ("Ä", "x/ä.png")],
+)
+def test_a_name_in_another_case_is_told_so(name: str, key: str) -> None:
+    """No guess is made, as another image may have that name; the dead letter names the cause."""
+    letters = join_bucket([image(key)], [row(name)]).dead_letters
+    assert [letter.reason for letter in letters] == ["missing_image", "unlabelled"]
+    assert letters[0].message == (
+        f"the image {key} differs from this name in case: write one of them as the other"
+    )
+    assert bucket_of(name, 97) == bucket_of(key, 97)
+    assert (
+        "in case" not in join_bucket([image("b/a.jpg")], [row("c/A.jpg")]).dead_letters[0].message
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
     [
         ("a.png", "cat/a.jpg"),
-        ("A.jpg", "a.jpg"),
         ("a", "a.b.jpg"),
         ("a.jpg ", "a.jpg"),
         ("*.jpg", "a.jpg"),
     ],
 )
 def test_a_name_that_is_only_similar_names_nothing(name: str, key: str) -> None:
-    """Another extension or case is another image: no guess is made."""
+    """Another extension is another image: no guess is made."""
     assert join_bucket([image(key)], [row(name)]) == Joined(
         dead_letters=[
             DeadLetter(
