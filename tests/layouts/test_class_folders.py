@@ -207,7 +207,7 @@ def test_the_class_id_can_take_the_place_of_the_source_id(folders: Path) -> None
     [
         (
             "image/source_id=lable",
-            "--features image/source_id=lable: there is not a feature or column 'lable'",
+            "--features image/source_id=lable: there is no feature or column 'lable'",
         ),
         ("a=label,b=label", "--features writes image/class/label twice; give it one key"),
         (
