@@ -59,9 +59,6 @@ def test_the_code_that_reads_files_of_matlab_runs(
     monkeypatch.chdir(tmp_path)
     savemat("imagelabels.mat", {"labels": numpy.array([[5, 7, 5]], "uint8")})
     savemat("setid.mat", {"trnid": [[3]], "valid": [[1]], "tstid": [[2]]})
-    names = numpy.array([["n1-a/n1_1.jpg"], ["n1-a/n1_2.jpg"]], object)
-    savemat("train_list.mat", {"file_list": names[:1]})
-    savemat("test_list.mat", {"file_list": names[1:]})
     kind = [(name, object) for name in ("relative_im_path", "class", "test")]
     cars = numpy.array([[("car_ims/1.jpg", 2, 0), ("car_ims/2.jpg", 1, 1)]], kind)
     classes = numpy.array([["Audi, 2012", "BMW"]], object)
@@ -71,8 +68,6 @@ def test_the_code_that_reads_files_of_matlab_runs(
         subprocess.run([sys.executable, "-c", code], check=True)
     written = {
         "flowers.csv": "image_00003.jpg,5,train\nimage_00001.jpg,5,validation\nimage_00002.jpg,7,test\n",
-        "train_list.txt": "n1-a/n1_1.jpg\n",
-        "test_list.txt": "n1-a/n1_2.jpg\n",
         "cars.csv": 'car_ims/1.jpg,BMW,train\ncar_ims/2.jpg,"Audi, 2012",test\n',
     }
     for name, expected in written.items():
