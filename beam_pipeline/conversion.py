@@ -47,8 +47,8 @@ def convert(
 ) -> Dataset:
     """Converts images and labels to shuffled, sharded TFRecords.
 
-    Every option of `beam-tfrecord convert` is a keyword argument of the same name (docs/options.md), as a
-    Python value or in the form that the command takes:
+    Every option of `beam-tfrecord convert` is a keyword argument of the same name, as a Python
+    value or in the form that the command takes:
 
         convert("photos/", output="out/", splits={"train": 0.9, "test": 0.1}, num_shards=16)
         convert("photos/", labels=frame, output="out/", label_column="species", shard_size="100MB")

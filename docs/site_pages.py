@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,13 @@ class Commands(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Returns a section for each command."""
-        parser = _parser()
-        (subparsers,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-        text = "\n".join(
-            line for name in COMMANDS for line in _command(name, subparsers.choices[name])
-        )
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+        return self.parse_text_to_nodes(_commands(), allow_section_headings=True)
+
+
+def _commands() -> str:
+    """Every command, as Markdown."""
+    (subparsers,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return "\n".join(line for name in COMMANDS for line in _command(name, subparsers.choices[name]))
 
 
 def _command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -103,8 +103,9 @@ def _write_llms_txt(app: Sphinx, error: Exception | None) -> None:
         lines += [f"## {title}", ""]
         for page in pages:
             markdown = source / f"{page}.md"
-            shutil.copyfile(markdown, out / f"{page}.md")
-            name = _HEADLINE.search(markdown.read_text(encoding="utf-8"))
+            text = markdown.read_text(encoding="utf-8").replace("```{commands}\n```", _commands())
+            (out / f"{page}.md").write_text(text, encoding="utf-8")
+            name = _HEADLINE.search(text)
             lines.append(f"- [{name[1] if name else page}]({page}.md): {_lead(markdown)}")
         lines.append("")
     (out / "llms.txt").write_text("\n".join(lines), encoding="utf-8")

@@ -39,7 +39,7 @@ def _run(call: Call) -> bool:
 COMMAND = Command(
     "Lists images, joins them with labels, and writes shuffled, sharded TFRecords.\n\n"
     "Options that are not listed here, such as --runner, are passed to Apache Beam. "
-    "docs/options.md lists every option.",
+    "--help all lists every option.",
     _run,
     _add_arguments,
     usage="--images PATH... --output DIR [OPTION...]",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,6 @@ from beam_pipeline.options import (
     OutputOptions,
     SplitOptions,
 )
-from tests.deploy.tools import load_script
-from tests.harness import REPOSITORY
 
 REQUIRED = ("--images", "in", "--output", "out")
 
@@ -102,12 +99,6 @@ def test_the_groups_are_those_of_the_registry() -> None:
         "output",
         "engine",
     ]
-
-
-def test_the_page_of_options_is_generated_from_them() -> None:
-    """docs/options.md is what docs/make_options.py writes."""
-    script = load_script(Path(REPOSITORY, "docs/make_options.py"))
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run docs/make_options.py"
 
 
 def test_help_shows_the_common_options_and_help_all_every_one(
