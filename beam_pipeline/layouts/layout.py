@@ -300,6 +300,7 @@ class Source:
         return self.examples.pixels
 
 
+@runtime_checkable
 class Layout(Protocol):
     """A way to organise images and labels.
 

@@ -1,6 +1,6 @@
 """The layouts that `--layout` knows, by name. A module is imported when its layout is asked.
 
-README.md in this folder shows how to add one.
+README.md in this folder shows how to add one, here or in a package of your own.
 """
 
 from __future__ import annotations
@@ -8,9 +8,14 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.plugins import LAYOUT_GROUP, bad_plugin, load, plugins_of
 from beam_pipeline.layouts.layout import Layout
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 AUTO = "auto"
 
@@ -39,17 +44,31 @@ LAYOUTS: Mapping[str, str] = {
 
 
 def all_layouts() -> Iterator[Layout]:
-    """Yields each layout, in the order of `auto`."""
+    """Yields each layout, in the order of `auto`: plugins first, since `table` accepts any label file."""
+    yield from map(_plugin, plugins_of(LAYOUT_GROUP, LAYOUTS).values())
     yield from map(layout_named, LAYOUTS)
 
 
 def layout_named(name: str) -> Layout:
-    """Returns a layout. Raises UsageError if it is missing of that name."""
+    """Returns a layout. Raises UsageError if there is none of that name, or its plugin cannot be used."""
     if name not in LAYOUTS:
-        names = [AUTO, *LAYOUTS]
+        plugins = plugins_of(LAYOUT_GROUP, LAYOUTS)
+        if name in plugins:
+            return _plugin(plugins[name])
+        names = [AUTO, *LAYOUTS, *plugins]
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"--layout is {name!r}, expected one of {', '.join(names)}{hint}")
     module, _, attribute = LAYOUTS[name].partition(":")
     layout: Layout = getattr(importlib.import_module(module), attribute)()
+    return layout
+
+
+def _plugin(point: EntryPoint) -> Layout:
+    """Returns the layout of a plugin. Raises UsageError if it cannot be used."""
+    make = load(point)
+    layout = make() if callable(make) else make
+    if not isinstance(layout, Layout) or layout.name != point.name:
+        expected = f"name = {point.name!r}, option_names, recognise() and open()"
+        raise bad_plugin(point, f"is not the class of a layout with {expected}")
     return layout

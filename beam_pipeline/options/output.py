@@ -120,11 +120,15 @@ class OutputOptions(OptionGroup):
     )
     no_report: bool = option(False, help="do not write report.html")
     compression: str = option(
-        COMPRESSIONS[0], choices=COMPRESSIONS, help="shard compression (default: %(default)s)"
+        COMPRESSIONS[0],
+        choices=COMPRESSIONS,
+        choices_checked=False,  # by the format
+        help="shard compression (default: %(default)s)",
     )
     format: str = option(
         DEFAULT_FORMAT,
         choices=tuple(FORMATS),
+        choices_checked=False,  # plugins add formats
         help="container of the examples (default: %(default)s)",
     )
     features: Mapping[str, str] = option(

@@ -31,8 +31,8 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.sample_filters import Classes
 from beam_pipeline.core.records.formats import (
     DEFAULT_FORMAT,
-    OUR_FILES,
     format_options,
+    is_record_file,
     recorded_format,
 )
 from beam_pipeline.core.records.sharding import ShardPlan
@@ -43,14 +43,14 @@ from beam_pipeline.storage import files
 _refusals: dict[str, Refusal] = {}
 """URI of a refusal's note -> the refusal of a job in this process."""
 
-_OUR_NAMES = re.compile("|".join([OUR_FILES.pattern, *(one.pattern for one in SIDE_FILES)]))
+_OUR_NAMES = re.compile("|".join(one.pattern for one in SIDE_FILES))
 _OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
 
 
 def is_ours(path: str) -> bool:
     """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
-    is_file = "/" not in path and _OUR_NAMES.fullmatch(path) is not None
-    return is_file or _OUR_RECEIPTS.fullmatch(path) is not None
+    is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or is_record_file(path))
+    return bool(is_file) or _OUR_RECEIPTS.fullmatch(path) is not None
 
 
 def unpacking_folder(folder: str) -> str:

@@ -26,9 +26,9 @@ from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.roles import RoleRow, recorded_roles
 from beam_pipeline.core.records.formats import (
-    COMPRESSIONS,
     DEFAULT_FORMAT,
     FORMATS,
+    format_class,
     record_format,
 )
 from beam_pipeline.core.records.image_statistics import (
@@ -59,6 +59,7 @@ def _is_crc32c(value: Any) -> bool:
 
 _FileName = Annotated[Text, Expect(lambda name: name and "\0" not in name, "the name of a file")]
 _Checksum = Annotated[Any, Expect(_is_crc32c, "the base64 of four bytes")]
+_FORMATS = f"one of {', '.join(FORMATS)}, or of a plugin that is installed"
 _Parts = Annotated[Count, Expect(lambda parts: parts <= MOST_PARTS, f"{MOST_PARTS} at most")]
 _Range = Annotated[
     tuple[Count, ...], Expect(lambda ends: len(ends) == 2, "the least and the greatest number")
@@ -79,9 +80,9 @@ class ColumnEntry:
 class OptionEntries:
     """The options that programs rely on, of those that shape the bytes."""
 
-    compression: Annotated[Any, one_of(*COMPRESSIONS)]
+    compression: Text
     columns: tuple[ColumnEntry, ...]
-    record_format: Annotated[Any, one_of(*FORMATS)] = DEFAULT_FORMAT
+    record_format: Annotated[Text, Expect(format_class, _FORMATS)] = DEFAULT_FORMAT
     features: Mapping[str, Text] | None = None
     image_encoding: Text | None = None
 

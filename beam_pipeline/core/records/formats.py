@@ -1,12 +1,12 @@
-"""The registry of record formats. A new format is a separate file and a line in `FORMATS`."""
+"""The registry of record formats. A new format is a separate file and a line in `FORMATS`, or a plugin."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
 from beam_pipeline.core.records.array_record import ArrayRecordFormat
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
@@ -20,17 +20,46 @@ FORMATS: Mapping[str, type[RecordFormat]] = {
         WebDatasetFormat,
     )
 }
-"""Name -> format."""
+"""Name -> format, without plugins."""
 
 DEFAULT_FORMAT = next(iter(FORMATS))
 
 COMPRESSIONS = tuple(
     dict.fromkeys(name for known in FORMATS.values() for name in known.compressions)
 )
-"""The compressions of all formats, the default first."""
+"""The compressions of these formats, the default first."""
 
-OUR_FILES = re.compile("|".join(known.file_names.pattern for known in FORMATS.values()))
-"""Matches the names of shards and indexes of every format, and no others."""
+
+def format_class(name: str) -> type[RecordFormat] | None:
+    """The class of a format; None if there is none of that name.
+
+    Raises:
+      UsageError: it is a plugin that cannot be used.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    point = plugins_of(FORMAT_GROUP, FORMATS).get(name)
+    if not point:
+        return None
+    known = load(point)
+    if not (isinstance(known, type) and issubclass(known, RecordFormat) and known.name == name):
+        raise bad_plugin(point, f"is not a subclass of RecordFormat with name = {name!r}")
+    return known
+
+
+def _format_of_file(name: str) -> type[RecordFormat] | None:
+    """The format that gives a shard or an index this name; None if no format does."""
+    return next((known for known in _all_formats() if known.file_names.fullmatch(name)), None)
+
+
+def _all_formats() -> Iterator[type[RecordFormat]]:
+    yield from FORMATS.values()
+    yield from filter(None, map(format_class, plugins_of(FORMAT_GROUP, FORMATS)))
+
+
+def is_record_file(name: str) -> bool:
+    """True if a format gives a shard or an index this name."""
+    return _format_of_file(name) is not None
 
 
 def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT) -> RecordFormat:
@@ -39,9 +68,10 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
     Raises:
       UsageError: the format does not exist, or it does not know the compression.
     """
-    if name not in FORMATS:
-        raise UsageError(f"--format is {name!r}, expected one of {tuple(FORMATS)}")
-    chosen = FORMATS[name]
+    chosen = format_class(name)
+    if not chosen:
+        names = (*FORMATS, *plugins_of(FORMAT_GROUP, FORMATS))
+        raise UsageError(f"--format is {name!r}, expected one of {names}")
     if compression not in chosen.compressions:
         raise UsageError(
             f"--compression is {compression!r}, expected one of {chosen.compressions} for {name}; leave "
@@ -66,7 +96,4 @@ def recorded_format(options: Mapping[str, Any]) -> RecordFormat:
 
 def format_of(shard: str) -> RecordFormat:
     """The format of a shard by its file name; the default one for a name of no format."""
-    for known in FORMATS.values():
-        if known.file_names.fullmatch(shard):
-            return known()
-    return FORMATS[DEFAULT_FORMAT]()
+    return (_format_of_file(shard) or FORMATS[DEFAULT_FORMAT])()

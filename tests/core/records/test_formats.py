@@ -18,9 +18,9 @@ from beam_pipeline.core.records.formats import (
     COMPRESSIONS,
     DEFAULT_FORMAT,
     FORMATS,
-    OUR_FILES,
     format_of,
     format_options,
+    is_record_file,
     recorded_format,
 )
 from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat
@@ -111,11 +111,11 @@ def test_its_files_are_known_by_their_names(record_format: RecordFormat) -> None
     index, receipt = record_format.index_name(name), f"{record_format.receipt_stem(name)}.json.gz"
     assert len({name, index, receipt}) == 3
     assert index or not record_format.indexable
-    for pattern in (record_format.file_names, OUR_FILES):
-        assert pattern.fullmatch(name)
-        assert pattern.fullmatch(index) or not record_format.indexable
+    for matches in (record_format.file_names.fullmatch, is_record_file):
+        assert matches(name)
+        assert matches(index) or not record_format.indexable
         for other in (receipt, "manifest.json", "labels.txt", "photo.jpg", f"{name}.bak"):
-            assert not pattern.fullmatch(other)
+            assert not matches(other)
 
 
 def test_shards_have_names_of_their_own(record_format: RecordFormat) -> None:

@@ -1,4 +1,4 @@
-"""A record format that is in no registry: a record a line, in base64. tf.data cannot read it."""
+"""Base64 lines: a record format with one record per line. tf.data cannot read it; `load` can."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class _Writer(RecordWriter):
 
 
 @dataclass(frozen=True)
-class ToyFormat(RecordFormat):
+class Base64Lines(RecordFormat):
     """Files NAME-SPLIT.lines-00000-of-00016."""
 
-    name: ClassVar[str] = "toy"
+    name: ClassVar[str] = "base64_lines"
     mark: ClassVar[str] = ".lines-"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.lines-\d{5}-of-\d{5}")
     writer_type: ClassVar[type[RecordWriter]] = _Writer
@@ -39,4 +39,4 @@ class ToyFormat(RecordFormat):
             try:
                 yield base64.b64decode(line.removesuffix(b"\n"), validate=True)
             except ValueError as error:
-                raise DamagedRecordError(f"{path}: record {number} is no base64") from error
+                raise DamagedRecordError(f"{path}: record {number} is not base64") from error

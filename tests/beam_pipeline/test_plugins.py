@@ -1,0 +1,272 @@
+"""Layouts and record formats of other packages: the example that is installed by pip, and packages that are bad."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam_pipeline.core import plugins
+from tests.harness import ALL_BAD, REPOSITORY, convert, dead_letters_of, manifest_of, read_all
+from tests.pictures import write_files, write_pictures
+
+EXAMPLE = Path(REPOSITORY, "examples/plugin")
+MAIN = "import sys\nfrom beam_pipeline.cli import main\n"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which pip installed the example."""
+    pytest.importorskip("setuptools")
+    folder = tmp_path_factory.mktemp("installed")
+    source = shutil.copytree(EXAMPLE, folder / "source")
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target")
+    command = [sys.executable, "-m", "pip", "install", *options, folder / "site", source]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / "site"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    """Python's path changes from test to test."""
+    plugins._entry_points.cache_clear()
+    plugins.load.cache_clear()
+
+
+def python(site: Path, code: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a Python of its own, to which the packages of a folder are installed."""
+    return subprocess.run(
+        [sys.executable, "-c", MAIN + code, *argv],
+        env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+# --- the example ----------------------------------------------------------------------------------
+
+
+def test_the_layout_of_the_example_is_recognised(
+    installed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without being named; labels are in the examples; a broken file is a dead letter with its place."""
+    cameras, output = tmp_path / "cameras", tmp_path / "out"
+    write_pictures(str(cameras), [f"cam{i}/000{j}.jpg" for i in (1, 2) for j in (1, 2)])
+    labels = {
+        "cam1/0001.json": '{"weather": "rain", "temperature": 7.5}',
+        "cam1/0002.json": '{"weather": "sun", "temperature": 21}',
+        "cam2/0001.json": '{"weather": "sun"}',
+    }
+    write_files(str(cameras), labels)
+    argv = ("--images", str(cameras), "--output", str(output))
+    code = f"sys.exit(main(['convert', *sys.argv[1:], {ALL_BAD!r}, '--yes', '--writers', '2']))"
+    done = python(installed, code, *argv)
+    assert done.returncode == 0, done.stderr
+    assert f"Layout sidecar: 0001.json beside 0001.jpg in {cameras}/cam" in done.stdout
+    keys = ("image/class/label", "image/class/text", "label/temperature")
+    assert {
+        name: [features[key] for key in keys] for name, features in read_all(output).items()
+    } == {
+        "cam1/0001.jpg": [[0], [b"rain"], [7.5]],
+        "cam1/0002.jpg": [[1], [b"sun"], [21.0]],
+    }
+    letters = [
+        (d["key"], d["reason"], d.get("file"), d.get("line")) for d in dead_letters_of(output)
+    ]
+    assert letters == [
+        ("cam2/0002.jpg", "unlabelled", None, None),
+        ("cam2/0001.jpg", "bad_label_value", f"{cameras}/cam2/0001.json", 1),
+    ]
+    assert manifest_of(output)["options"]["layout"] == "sidecar"
+    assert convert("--layout", "sidecars", "--images", str(cameras), "--output", "x") == 2
+    assert "sidecars', expected one of auto, file_names, " in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def converted(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set in the example's record format."""
+    folder = tmp_path_factory.mktemp("lines")
+    write_pictures(str(folder / "photos"), [f"{kind}/{i}.jpg" for kind in "ab" for i in range(6)])
+    done = python(
+        installed,
+        "sys.exit(main(['convert', *sys.argv[1:]]))",
+        *("--images", f"{folder}/photos", "--output", f"{folder}/out"),
+        *("--format", "base64_lines", "--num_shards", "3", "--writers", "2"),
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+@pytest.mark.slow
+def test_the_format_of_the_example_is_verified_and_replaced(
+    installed: Path, converted: Path
+) -> None:
+    """Under its own names, which the manifest records; damage is found; --overwrite knows its files."""
+    names = [f"out-train.lines-{i:05d}-of-00003" for i in range(3)]
+    assert sorted(name for name in os.listdir(converted) if "lines" in name) == names
+    assert manifest_of(converted)["options"]["record_format"] == "base64_lines"
+    verify = "sys.exit(main(['verify', sys.argv[1]]))"
+    assert python(installed, verify, str(converted)).returncode == 0
+    shard = converted / names[1]
+    sound = shard.read_bytes()
+    shard.write_bytes(sound.replace(sound[:4], b"!!!!", 1))
+    done = python(installed, verify, str(converted))
+    shard.write_bytes(sound)
+    assert done.returncode == 1
+    assert "record 0 is not base64" in done.stderr
+    done = python(Path("nowhere"), verify, str(converted))
+    assert done.returncode != 0
+    assert "expected one of tfrecord, array_record, webdataset, or of a plugin" in done.stderr
+    again = shutil.copytree(converted, converted.parent / "again")
+    argv = ("--images", f"{converted.parent}/photos", "--output", str(again), "--overwrite")
+    done = python(installed, "sys.exit(main(['convert', *sys.argv[1:]]))", *argv)
+    assert done.returncode == 0, done.stderr
+    assert not [name for name in os.listdir(again) if "lines" in name]
+
+
+@pytest.mark.slow
+def test_the_format_of_the_example_is_inspected_and_loaded(
+    installed: Path, converted: Path
+) -> None:
+    """Its statistics, a sample by its key, and each example once, although tf.data has no reader of such files."""
+    inspect = "sys.exit(main(['inspect', *sys.argv[1:]]))"
+    done = python(installed, inspect, str(converted), "--where", "image/class/text=b", "--num", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "6 of 12 examples found" in done.stdout
+    done = python(installed, inspect, str(converted), "--key", "a/3.jpg")
+    assert done.stdout.startswith("a/3.jpg, out-train.lines-0000")
+    code = """
+import beam_pipeline, json
+ids = []
+for shuffle in (False, True):
+    elements = beam_pipeline.load(sys.argv[1], shuffle=shuffle, seed=1, as_dict=True)
+    ids.append([element["image/source_id"].numpy().decode() for element in elements])
+print(json.dumps(ids))
+"""
+    done = python(installed, code, str(converted))
+    assert done.returncode == 0, done.stderr
+    stored, shuffled = json.loads(done.stdout)
+    assert len(set(stored)) == 12
+    assert sorted(shuffled) == sorted(stored) != shuffled
+
+
+@pytest.mark.slow
+def test_a_sink_of_beams_does_not_write_it(installed: Path, tmp_path: Path) -> None:
+    """`--shuffle=records` is an error, and so is a compression that the format lacks."""
+    write_pictures(str(tmp_path / "photos"), ["a/1.jpg", "b/1.jpg"])
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
+    for option, message in {
+        "--shuffle=records": "--shuffle=records writes TFRecords only, not base64_lines",
+        "--compression=gzip": "--compression is 'gzip', expected one of ('none',) for base64_lines",
+    }.items():
+        code = "sys.exit(main(['convert', '--format', 'base64_lines', *sys.argv[1:]]))"
+        done = python(installed, code, *argv, option)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+# --- bad packages ---------------------------------------------------------------------------------
+
+LAYOUT, FORMAT = plugins.LAYOUT_GROUP, plugins.FORMAT_GROUP
+BAD = {
+    "import error": (
+        LAYOUT,
+        "bad = bad_plugin:Bad",
+        "import no_such_module",
+        "'bad' in beam_tfrecord.layouts, bad_plugin:Bad of bad-plugin 2.1, cannot be loaded (ModuleNotFoundError: "
+        "No module named 'no_such_module'); correct or uninstall the package",
+    ),
+    "no such class": (
+        LAYOUT,
+        "bad = bad_plugin:Bad",
+        "",
+        "cannot be loaded (AttributeError: module 'bad_plugin' has no attribute 'Bad')",
+    ),
+    "fault in the module": (LAYOUT, "bad = bad_plugin", "1 / 0", "(ZeroDivisionError: division by"),
+    "class of something else": (
+        LAYOUT,
+        "bad = bad_plugin:Bad",
+        "class Bad:\n    name = 'bad'",
+        "is not the class of a layout with name = 'bad', option_names, recognise() and open()",
+    ),
+    "layout of another name": (
+        LAYOUT,
+        "bad = beam_pipeline.layouts.voc:Voc",
+        "",
+        "is not the class of a layout with name = 'bad'",
+    ),
+    "built in": (
+        LAYOUT,
+        "voc = bad_plugin:Bad",
+        "",
+        "bad-plugin 2.1 adds 'voc' to beam_tfrecord.layouts, a name that is built in; uninstall the package or "
+        "rename its entry point",
+    ),
+    "twice": (
+        LAYOUT,
+        "bad = bad_plugin:Bad\n[more]\n[beam_tfrecord.layouts]\nbad = bad_plugin:Worse",
+        "",
+        "a name that is also the name of bad-plugin 2.1",
+    ),
+    "format of something else": (
+        FORMAT,
+        "bad = bad_plugin:Bad",
+        "class Bad:\n    name = 'bad'",
+        "'bad' in beam_tfrecord.formats, bad_plugin:Bad of bad-plugin 2.1, is not a subclass of RecordFormat with "
+        "name = 'bad'; correct or uninstall the package",
+    ),
+}  # group, entry points, module, message
+
+
+@pytest.mark.parametrize(("group", "points", "module", "message"), BAD.values(), ids=BAD)
+def test_a_bad_package_is_an_error(
+    group: str,
+    points: str,
+    module: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With its name and version, where the plugin is named and where all are asked; other layouts can be named."""
+    content = {
+        "bad_plugin.py": module,
+        "bad_plugin-2.1.dist-info/METADATA": "Name: bad-plugin\nVersion: 2.1\n",
+        "bad_plugin-2.1.dist-info/entry_points.txt": f"[{group}]\n{points}\n",
+    }
+    write_files(str(tmp_path / "site"), content)
+    write_pictures(str(tmp_path / "photos"), ["a/1.jpg", "b/1.jpg"])
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    sys.modules.pop("bad_plugin", None)
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
+    asked = (
+        [("--format", "bad")] if group == FORMAT else [("--layout", "auto"), ("--layout", "bad")]
+    )
+    for option in asked:
+        assert convert(*argv, *option) == 2
+        assert message in capsys.readouterr().err
+    if group == LAYOUT:
+        assert convert(*argv, "--layout", "class_folders") == 0
+
+
+def test_entry_points_cost_nothing_where_there_are_none() -> None:
+    """`importlib.metadata` is not imported for a known layout, and neither for `auto` without plugins."""
+    code = """
+from beam_pipeline.layouts.registry import all_layouts, layout_named
+sys.modules.pop("importlib.metadata", None)
+layout_named("voc")
+assert len([*all_layouts()]) > 10
+print("importlib.metadata" in sys.modules)
+"""
+    if any(importlib.metadata.entry_points(group=LAYOUT)):
+        pytest.skip("a plugin is installed here")
+    done = python(Path("nowhere"), code)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
