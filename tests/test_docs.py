@@ -100,7 +100,7 @@ def test_the_crontab_of_the_page_on_growing_runs(beside_the_demo: Path) -> None:
     command = command.replace(".venv/bin/", "")
     command = command.replace("\\%", "%")  # a crontab takes a bare one for the end of the line
     first = run_shell(command.replace("$(date +%F)", "2026-11-21"), beside_the_demo)
-    assert "no complete data set yet" in first.stdout
+    assert "does not contain a complete data set yet" in first.stdout
     second = run_shell(command, beside_the_demo)
     assert "2 shards reused" in second.stdout
     assert " is up to date: " in run_shell(command, beside_the_demo).stdout
