@@ -18,6 +18,7 @@ from beam_pipeline.core.images.changes import PILLOW, ImageChanges
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
 from beam_pipeline.core.labels.classes import AUTO_ORDER
 from beam_pipeline.core.labels.sample_filters import Exclusion, KnownClasses, SampleFilters
+from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.globs import has_glob
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
@@ -204,9 +205,10 @@ class ConvertConfig:
     @property
     def sample_filter(self) -> SampleFilters | None:
         """Leaves out samples that are excluded, or whose class is none of --classes."""
-        filters = tuple(
-            sample_filter for sample_filter in (self.exclusion, self.known) if sample_filter
+        exclusion = self.exclusion and dataclasses.replace(
+            self.exclusion, files=cell_files(self.source.columns)
         )
+        filters = tuple(sample_filter for sample_filter in (exclusion, self.known) if sample_filter)
         return SampleFilters(filters) if filters else None
 
     @property

@@ -28,10 +28,10 @@ from beam_pipeline.core.labels.sample_filters import (
 )
 from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
+    MASK_KINDS,
     Column,
     ColumnKind,
     class_column,
-    file_columns,
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
@@ -165,6 +165,10 @@ def _unlabelled(source: Source) -> KeepUnlabelled:
     return KeepUnlabelled.of(source.columns)
 
 
+def _has_masks(source: Source) -> bool:
+    return any(column.kind in MASK_KINDS for column in source.columns)
+
+
 def _with_columns(source: Source, columns: tuple[Column, ...]) -> ExampleSource:
     """The source's examples, with other label columns."""
     assert isinstance(source.examples, LabelledImages), source.examples
@@ -200,7 +204,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     checked = dataclasses.replace(
         checked,
         known_only=labels.classes_only,
-        option="--masks" if file_columns(source.columns) else "--labels",
+        option="--masks" if _has_masks(source) else "--labels",
         assumed=options.inputs.yes,
         overridden=tuple(question.reason for question in _questions(source, options)),
         options=options,
@@ -265,7 +269,7 @@ def _with_known_classes(
     if not typed:
         return source, None
     column = class_column(source.columns)
-    masks = bool(file_columns(source.columns))
+    masks = _has_masks(source)
     if column is None and not masks:
         raise UsageError(
             f"--classes means nothing for these labels of the layout {source.layout}: none is a class"

@@ -237,7 +237,11 @@ def label_samples(
     """
     source, labels = config.source, config.source.labels
     labelling = Labelling(
-        config.split_assigner, source.columns, config.sample_filter, config.unlabelled
+        config.split_assigner,
+        source.columns,
+        config.sample_filter,
+        config.unlabelled,
+        source.roots,
     )
     if isinstance(labels, ContainerLabels):
         return [

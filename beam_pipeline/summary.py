@@ -70,7 +70,11 @@ def say_what_was_kept(folder: str) -> None:
 
 def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion) -> None:
     """Warns of keys to leave out that match no image: perhaps misspelt."""
-    not_met = exclusion.not_met(letter["key"] for letter in read_dead_letters(folder, manifest))
+    listed: dict[Any, str] = {(exclusion.uri, n): key for key, n in exclusion.lines.items()}
+    letters = read_dead_letters(folder, manifest)
+    not_met = exclusion.not_met(
+        listed.get((letter.get("file"), letter.get("line")), letter["key"]) for letter in letters
+    )
     if not_met:
         complain(
             f"Warning: {counted(len(not_met), 'key')} of {exclusion.uri} (--exclude) left nothing out, "

@@ -17,6 +17,7 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.join import Joined, RowMerger
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.cuts import Cut
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.label_files import LabelFiles
@@ -27,7 +28,8 @@ from beam_pipeline.core.packed_batches import (
     LabelBatch,
     SampleBatch,
 )
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import LabelRow, SampleRef
+from beam_pipeline.layouts.cell_files import named_files
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
     FileLabels,
@@ -44,6 +46,7 @@ from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
 from beam_pipeline.work.spill import unspill_all
 
 ROWS = "rows"
+_FILES = "files"
 
 _FILES_AT_ONCE = 256  # small label files that one element of work names
 _UNKNOWN_BYTES = 1024  # of a small label file
@@ -225,6 +228,10 @@ class JoinLabelBatches(beam.PTransform):
             IMAGES: inputs[IMAGES] | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> pack,
         }
+        if columns := cell_files(self.labelling.columns):
+            named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
+            files = inputs[ROWS] | "FilesInCells" >> named
+            by_file_name[_FILES] = files | "FilesByName" >> pack
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
@@ -242,12 +249,20 @@ def _pack_by_bucket(buckets: int) -> beam.PTransform:
     return beam.ParDo(Divide(division)).with_output_types(tuple[int, bytes])
 
 
+def _files_named(rows: LabelBatch, columns: Sequence[int]) -> LabelBatch:
+    """A row without values for each path under which a file of a cell may be listed as an image."""
+    names = named_files(((row.values, row.file) for row in rows), columns)
+    return LabelBatch(LabelRow(name, (), "", "", 0) for name in names)
+
+
 def _join_bucket(
     bucket: tuple[int, Mapping[str, Iterable[bytes]]], merger: RowMerger, labelling: Labelling
 ) -> Iterator[Step]:
     """Joins the images and rows of a bucket."""
     images, rows = unspill_all(bucket[1][IMAGES]), unspill_all(bucket[1][ROWS])
-    yield step(sum(map(len, (*images, *rows))), join_parts, images, rows, merger, labelling)
+    files = unspill_all(bucket[1].get(_FILES, ()))
+    size = sum(map(len, (*images, *rows)))
+    yield step(size, join_parts, images, rows, merger, labelling, files)
 
 
 @dataclass(kw_only=True)

@@ -33,6 +33,7 @@ class Reason(str, enum.Enum):
     # join
     UNLABELLED = "unlabelled"
     MISSING_IMAGE = "missing_image"
+    MISSING_FILE = "missing_file"
     AMBIGUOUS_KEY = "ambiguous_key"
     CONFLICTING_LABELS = "conflicting_labels"
     DUPLICATE_KEY = "duplicate_key"
@@ -70,6 +71,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.UNKNOWN_CLASS: "the class, or that of an object, is not among those of --classes",
     Reason.UNLABELLED: "the image lacks a label row (or, without --labels, a class folder)",
     Reason.MISSING_IMAGE: "the row names an image that was not listed",
+    Reason.MISSING_FILE: "a cell of the row names a file that does not exist",
     Reason.AMBIGUOUS_KEY: "the row could mean two or more images",
     Reason.CONFLICTING_LABELS: "two rows name this image and disagree",
     Reason.DUPLICATE_KEY: "two roots, or an archive twice, contain an image of this relative path",

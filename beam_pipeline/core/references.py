@@ -6,7 +6,7 @@ A reference has a few hundred bytes at most. They travel in batches, packed by c
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 Box = tuple[float, float, float, float, int]
@@ -34,7 +34,9 @@ class NamedFile(NamedTuple):
     segments: tuple[tuple[int, ...], ...] = ()
 
 
-LabelValue = Scalar | None | tuple[Scalar, ...] | tuple[Box, ...] | FileValue
+LabelValue = (
+    Scalar | None | tuple[Scalar, ...] | tuple[Box, ...] | FileValue | tuple[FileValue, ...]
+)
 """A typed value of one label column; None for an empty cell, a tuple for a list feature."""
 
 
@@ -123,8 +125,15 @@ def files_of(ref: SampleRef, columns: Iterable[int]) -> list[tuple[int, str, int
       ref: the sample.
       columns: the indices of the labels that are files.
     """
-    files: list[tuple[int, Any]] = [(index, ref.labels[index]) for index in columns]
-    return [(index, file[0], file[1]) for index, file in files if file is not None]
+    return [(index, *file[:2]) for index in columns for file in named_files(ref.labels[index])]
+
+
+def named_files(value: Any) -> Sequence[FileValue]:
+    """The files of a label: none, one, or those of a list."""
+    if not value:
+        return ()
+    files: Sequence[FileValue] = (value,) if isinstance(value[0], str) else value
+    return files
 
 
 def bytes_of(ref: SampleRef, columns: Collection[int]) -> int:

@@ -17,6 +17,7 @@ from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.layouts.cell_files import file_heads
 from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy
@@ -72,7 +73,8 @@ class ImageFolder:
                     f"{first[folder]} and {name} are in one folder; remove the one that does not count"
                 )
         choices = replace(column_choices(options), label_needed=False)
-        schema, tables = inspect_tables([head(uri) for uri in folder_of], choices)
+        head_of = file_heads(lambda: image_roots(options.images), [*folder_of])
+        schema, tables = inspect_tables([head(uri) for uri in folder_of], choices, head_of)
         tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
         notes = schema.notes
         if not schema.has_label and not options.label_column:

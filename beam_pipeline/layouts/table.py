@@ -25,6 +25,7 @@ from beam_pipeline.core.listing.folders import FOLDER, named_split
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.automl import REASON, Automl, is_automl
+from beam_pipeline.layouts.cell_files import file_heads
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -106,7 +107,9 @@ class Table:
         automl = [beginning.uri for beginning in heads if is_automl(beginning)]
         if automl:
             return _open_automl(options, f"{automl[0]} has no header: {REASON}")
-        schema, tables = inspect_tables(heads, replace(column_choices(options), may_be_lists=True))
+        choices = replace(column_choices(options), may_be_lists=True)
+        head_of = file_heads(lambda: image_roots(options.images), [head.uri for head in heads])
+        schema, tables = inspect_tables(heads, choices, head_of)
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
         beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]

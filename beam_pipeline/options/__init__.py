@@ -110,6 +110,7 @@ class ConvertOptions:
     def source(self) -> SourceOptions:
         """The options that layouts need: those that `SourceOptions` has fields for."""
         typed = {**vars(self.inputs), **vars(self.labels), **vars(self.splits)}
+        typed["columns"] = {**self.labels.columns, **self.labels.file_columns}
         return SourceOptions(
             **{field.name: typed[field.name] for field in dataclasses.fields(SourceOptions)}
         )

@@ -14,6 +14,7 @@ from beam_pipeline.options.group import OptionGroup, option
 from beam_pipeline.options.values import (
     parse_columns,
     parse_encoding,
+    parse_file_columns,
     parse_label_from,
     parse_list_column,
     parse_names,
@@ -113,7 +114,15 @@ class LabelOptions(OptionGroup):
         metavar="name:int,score:float",
         parse=parse_columns,
         help="types of label columns: int, float, str, point for columns such as nose_x and nose_y, json to "
-        "keep JSON as text, or skip to leave a column out (default: inferred from the values)",
+        "keep JSON as text, file and copy as --file_columns, or skip to leave a column out (default: inferred from "
+        "the values)",
+    )
+    file_columns: Mapping[str, str] = option(
+        {},
+        metavar="right,thumb:copy",
+        parse=parse_file_columns,
+        help="columns whose cells name files, read beside the image; pictures of its size are resized with it, "
+        "except for those with :copy; the same as --columns right:file,thumb:copy",
     )
     list_column: Mapping[str, str] = option(
         {},

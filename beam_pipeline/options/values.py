@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
-from beam_pipeline.core.labels.schema import KIND_NAMES, SKIP_KIND
+from beam_pipeline.core.labels.schema import FILE_TYPES, KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
 from beam_pipeline.core.references import SPLIT_NAME
 
@@ -126,6 +126,13 @@ def parse_columns(text: str) -> dict[str, str]:
                 f"use {', '.join([*KIND_NAMES, SKIP_KIND])}"
             )
     return columns
+
+
+def parse_file_columns(text: str) -> dict[str, str]:
+    """Returns column -> type for columns of files: `right,thumb:copy`."""
+    return parse_columns(
+        ",".join(part if ":" in part else f"{part}:{FILE_TYPES[0]}" for part in text.split(","))
+    )
 
 
 def parse_list_column(text: str) -> dict[str, str]:

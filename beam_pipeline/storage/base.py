@@ -144,6 +144,11 @@ class FileSystem(ABC):
         """Returns the time of the file's last change: a number that is larger for later ones. Raises OSError."""
         return self.version_of(uri)
 
+    def describe(self, uri: str) -> FoundFile | None:
+        """Describes a file as a listing would, with its URI as its name; None if it does not exist."""
+        size = self.size_of(uri)
+        return None if size < 0 else FoundFile(uri, size, self.version_of(uri))
+
     # List.
 
     @abstractmethod

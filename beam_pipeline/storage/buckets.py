@@ -327,6 +327,13 @@ class BucketFiles(FileSystem):
     def version_of(self, uri: str) -> int:
         return self.find(uri).version
 
+    def describe(self, uri: str) -> FoundFile | None:
+        try:
+            found = self.find(uri)
+        except FileNotFoundError:
+            return None
+        return FoundFile(uri, found.size, found.version)
+
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         return self.list_range(folder + "/")
 

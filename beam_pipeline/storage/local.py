@@ -160,6 +160,16 @@ class LocalFiles(FileSystem):
         """Returns the time of the last change in nanoseconds. Raises OSError."""
         return os.stat(uri).st_mtime_ns
 
+    def describe(self, uri: str) -> FoundFile | None:
+        """Describes a regular file; None for others, too."""
+        try:
+            status = os.stat(uri)
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return FoundFile(uri, status.st_size, status.st_mtime_ns)
+
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         """Lists the files below a folder; links to folders are not followed."""
         for above, _, names in os.walk(folder):

@@ -62,10 +62,10 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.failures import FailurePolicy, Refusal, refusal_order
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import (
+    MASK_KINDS,
     Column,
     ColumnKind,
     class_column,
-    file_columns,
 )
 from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.records.alteration import Event
@@ -517,4 +517,5 @@ def _counted(columns: Sequence[Column]) -> str:
     """Counts of each class; none if only masks have classes."""
     if any(column.kind is ColumnKind.BOX for column in columns):
         return "objects"
-    return "" if file_columns(columns) and class_column(columns) is None else "examples"
+    masks = any(column.kind in MASK_KINDS for column in columns)
+    return "" if masks and class_column(columns) is None else "examples"

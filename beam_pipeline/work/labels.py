@@ -30,16 +30,19 @@ from beam_pipeline.core.labels.sample_filters import SampleFilters
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
+    cell_files,
     class_column,
     file_columns,
     is_list_of_classes,
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
 from beam_pipeline.core.listing.cuts import LineRange
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch, SampleBatch
-from beam_pipeline.core.packing import Columns, items_of, join_columns
+from beam_pipeline.core.packing import Columns, items_of, join_columns, unpack_columns
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.cell_files import CellFiles
 from beam_pipeline.layouts.layout import FileLabels, LabelReader, ListedLabels, PartReader, Source
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
@@ -165,12 +168,14 @@ class Labelling:
       columns: of a sample's labels.
       sample_filter: leaves out samples; None keeps all.
       keep: makes samples of images without labels; None makes them dead letters.
+      roots: the folders and archives of images, which files in cells may be in.
     """
 
     splits: SplitAssigner
     columns: Sequence[Column] = CLASS_FOLDER_COLUMNS
     sample_filter: SampleFilters | None = None
     keep: KeepUnlabelled | None = None
+    roots: Sequence[ImageRoot] = ()
 
     @cached_property
     def class_column(self) -> int | None:
@@ -194,6 +199,9 @@ class Labelling:
         samples = joined.all_samples()
         if self.sample_filter:
             samples, left_out = self.sample_filter.apply(samples)
+            joined.dead_letters += left_out
+        if cell_files(self.columns):
+            samples, left_out = CellFiles(self.columns, self.roots).locate(samples)
             joined.dead_letters += left_out
         samples, without_group = self.splits.assign(samples)
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
@@ -219,7 +227,11 @@ class Labelling:
 
 
 def _tally(joined: Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
-    tally = Tally(orphan_rows=joined.orphan_rows, repeated_rows=joined.repeated_rows)
+    tally = Tally(
+        listed=-joined.files_beside,
+        orphan_rows=joined.orphan_rows,
+        repeated_rows=joined.repeated_rows,
+    )
     tally.add_dead_letters(dead_letters)
     return tally
 
@@ -279,7 +291,11 @@ def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
 
 
 def join_parts(
-    images: Sequence[bytes], rows: Sequence[bytes], merger: RowMerger, labelling: Labelling
+    images: Sequence[bytes],
+    rows: Sequence[bytes],
+    merger: RowMerger,
+    labelling: Labelling,
+    named: Sequence[bytes] = (),
 ) -> Outcome:
     """Joins the images and rows of a bucket.
 
@@ -288,6 +304,8 @@ def join_parts(
       rows: packed, in parts.
       merger: makes one row of all that name the same image.
       labelling: what happens to the samples.
+      named: rows of files that are read beside an image, packed, in parts.
     """
-    joined = join_bucket(join_columns(images), join_columns(rows), merger, labelling.keep)
+    beside = {name for part in named for name in unpack_columns(part)[0]}
+    joined = join_bucket(join_columns(images), join_columns(rows), merger, labelling.keep, beside)
     return labelling.of(joined)

@@ -196,6 +196,9 @@ def _written(*, stable: bool) -> dict[str, Any]:
         ).hexdigest()
         for shard, contents in records.items()
     }
+    for example in () if stable else map(examples.get, shown):
+        for key in _pictures_beside(example):
+            del example.features.feature[key]
     return {
         "splits": {name: split["examples"] for name, split in manifest["splits"].items()},
         "classes": {c["name"]: _of_class(c) for c in manifest.get("classes") or ()},
@@ -239,8 +242,15 @@ def _contents(shard: bytes) -> Iterator[bytes]:
 
 def _without_image(record: bytes) -> bytes:
     example = Example.FromString(record)
-    del example.features.feature["image/encoded"]
+    for key in ("image/encoded", *_pictures_beside(example)):
+        del example.features.feature[key]
     return bytes(example.SerializeToString(deterministic=True))
+
+
+def _pictures_beside(example: Any) -> list[str]:
+    """The keys of pictures of columns, which a library may have encoded, too."""
+    keys = [key for key in example.features.feature if not key.startswith("image/")]
+    return [key for key in keys if key.endswith("/encoded") and f"{key[:-8]}/format" in keys]
 
 
 def _labels(example: Any) -> dict[str, Any]:

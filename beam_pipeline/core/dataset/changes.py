@@ -18,7 +18,7 @@ from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.labels.schema import FILE_KINDS
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import SampleRef, named_files
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.typed_json import Expect, one_of, parse
 
@@ -277,8 +277,8 @@ def _shown(ref: SampleRef, files: Sequence[int]) -> str:
     """
     labels: list[Any] = [without_lines(value) for value in ref.labels]
     for index in files:
-        if index < len(labels) and isinstance(labels[index], tuple):
-            labels[index] = labels[index][1:]
+        if index < len(labels):
+            labels[index] = [file[1:] for file in named_files(labels[index])]
     return json.dumps(labels)
 
 

@@ -31,7 +31,7 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.packing import pack_columns, unpack_columns
-from beam_pipeline.core.references import DEFAULT_SPLIT, LabelValue, SampleRef
+from beam_pipeline.core.references import DEFAULT_SPLIT, LabelValue, SampleRef, named_files
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.typed_json import Expect, one_of, parse
 
@@ -298,9 +298,7 @@ class LabelHashes(dict[tuple[LabelValue, ...], int]):
             self.clear()
         values: list[Any] = [without_lines(value) for value in labels]
         for index in self._files:
-            if values[index] is not None:
-                _, size, _, *pixels = values[index]
-                values[index] = size, *pixels
+            values[index] = [(size, *pixels) for _, size, _, *pixels in named_files(labels[index])]
         text = repr(values).encode("utf-8", "surrogatepass")  # JSON takes three times as long
         self[labels] = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
         return self[labels]

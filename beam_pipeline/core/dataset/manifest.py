@@ -96,12 +96,14 @@ class FeatureEntry:
       optional: whether some examples lack it.
       shape: () for one value, (n,) for n of them, (None,) for any number.
       pixels: of a PNG whose pixels are ids, their type, "uint8" or "uint16"; else empty.
+      picture: of another picture than the image, the type of its pixels; else empty.
     """
 
     kind: Annotated[Any, one_of("bytes", "float", "int64")]
     optional: bool
     shape: tuple[Count | None, ...] = ()
     pixels: Annotated[Any, one_of("uint8", "uint16")] = ""
+    picture: Annotated[Any, one_of("uint8", "uint16")] = ""
 
     @property
     def ragged(self) -> bool:

@@ -37,7 +37,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png
@@ -250,10 +250,33 @@ def _decompressed(text: str) -> Iterator[int]:
 
 Colour = tuple[int, int, int]
 
-FilePreparer = Callable[[bytes, Sequence[Sequence[int]], ImageHeader], tuple[bytes, ...]]
-"""(file, what labels record about its pixels, header of the image) -> the value of each of its features.
 
-Raises BadImageError."""
+class PreparedFile(NamedTuple):
+    """A further file of a sample as it is written.
+
+    Attributes:
+      values: one for each feature of its column.
+      events: the changes to it, values of `Event`.
+    """
+
+    values: tuple[bytes | int, ...]
+    events: Sequence[str] = ()
+
+
+class FilePreparer(NamedTuple):
+    """Makes the values of a column's features of each of its files.
+
+    Attributes:
+      noun: names a file in messages.
+      prepare: (file, what labels record about its pixels, header of the picture that labels were measured
+        on, header of the image as stored) -> its values; raises BadImageError.
+      is_mask: True if a file has the size of the picture that it was drawn on.
+    """
+
+    noun: str
+    prepare: Callable[[bytes, Sequence[Sequence[int]], ImageHeader, ImageHeader], PreparedFile]
+    is_mask: bool = False
+
 
 MAX_ID = (1 << 16) - 1
 _MAX_UINT8 = 255
@@ -271,6 +294,11 @@ def png_kind(head: bytes) -> tuple[int, int] | None:
     if not head.startswith(png.START) or len(head) <= _COLOUR_TYPE_AT:
         return None
     return head[_DEPTH_AT], head[_COLOUR_TYPE_AT]
+
+
+def is_deep_grey(head: bytes) -> bool:
+    """True for a PNG of 16 bits and one channel, such as of depths."""
+    return png_kind(head) == (16, _GREY)
 
 
 def is_coloured(head: bytes) -> bool:
@@ -469,25 +497,18 @@ def _bad(fault: str) -> BadImageError:
     return BadImageError(Reason.BAD_MASK, fault)
 
 
-def file_preparers(
-    *, check: ImageCheck, colours: Mapping[Colour, int] | None
-) -> Mapping[str, FilePreparer]:
-    """Kind of column -> what prepares its files."""
+def mask_preparer(
+    kind: str, *, check: ImageCheck, colours: Mapping[Colour, int] | None
+) -> FilePreparer:
+    """Prepares the masks of a column of a kind."""
 
-    def segmentation(bits: int) -> FilePreparer:
-        def prepare(mask: bytes, _: Sequence[Any], header: ImageHeader) -> tuple[bytes, ...]:
-            png_of_ids = segmentation_png(mask, header, bits=bits, check=check, colours=colours)
-            return png_of_ids, b"png"
+    def prepare(
+        mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, _: ImageHeader
+    ) -> PreparedFile:
+        if kind == "panoptic":
+            return PreparedFile(panoptic_pngs(mask, segments, header, check=check))
+        bits = 16 if kind == "segmentation16" else 8
+        png_of_ids = segmentation_png(mask, header, bits=bits, check=check, colours=colours)
+        return PreparedFile((png_of_ids, b"png"))
 
-        return prepare
-
-    def panoptic(
-        mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader
-    ) -> tuple[bytes, ...]:
-        return panoptic_pngs(mask, segments, header, check=check)
-
-    return {
-        "segmentation": segmentation(8),
-        "segmentation16": segmentation(16),
-        "panoptic": panoptic,
-    }
+    return FilePreparer("the mask", prepare, is_mask=True)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
 from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
@@ -35,8 +35,9 @@ _EXPECTED = {
     ColumnKind.INT64: "an integer of 64 bits",
     ColumnKind.FLOAT: "a number",
     ColumnKind.BYTES: "one text",
+    **dict.fromkeys(CELL_FILES, "the path of a file"),
 }
-_TEXTS = frozenset((ColumnKind.CLASS, ColumnKind.BYTES))
+_TEXTS = CELL_FILES | {ColumnKind.CLASS, ColumnKind.BYTES}
 _NO_VALUE = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _DIGITS = re.compile(r"[+-]?\d+")

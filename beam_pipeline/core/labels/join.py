@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -74,6 +75,7 @@ class Joined:
       orphan_rows: how many of the dead letters are rows without an image of their own.
       repeated_rows: rows that said again what another said.
       columns: columns of the `SampleRef`s that were joined at once; none if there are none.
+      files_beside: images that are no samples, as they are files of others.
     """
 
     samples: list[SampleRef] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Joined:
     orphan_rows: int = 0
     repeated_rows: int = 0
     columns: Columns = ()
+    files_beside: int = 0
 
     def add(
         self,
@@ -335,7 +338,11 @@ AGREE = RowMerger()
 
 
 def join_bucket(
-    images: Columns, rows: Columns, merger: RowMerger = AGREE, keep: KeepUnlabelled | None = None
+    images: Columns,
+    rows: Columns,
+    merger: RowMerger = AGREE,
+    keep: KeepUnlabelled | None = None,
+    beside: AbstractSet[str] = frozenset(),
 ) -> Joined:
     """Joins the images and rows of one bucket; the result does not depend on their order.
 
@@ -346,6 +353,7 @@ def join_bucket(
       rows: columns of its `LabelRow`s.
       merger: makes one row of all that name the same image.
       keep: makes samples of images without a row; None makes them dead letters.
+      beside: paths of files that are read beside the image of a row.
     """
     joined = Joined()
     keys = images[_KEY] if images else ()
@@ -366,11 +374,22 @@ def join_bucket(
         indices = [meant[row] for row in bulk] if len(bulk) < len(meant) else meant
         joined.columns = _at_once(images, rows, indices, bulk, merger)
         unusable.update(indices)
+    if beside:
+        unnamed = set(range(len(keys))).difference(unusable, rows_of)
+        files = {index for index in unnamed if not beside.isdisjoint(_paths_of(images, index))}
+        joined.files_beside = len(files)
+        unusable |= files
     named_only = replace(merger, unnamed=None)
     for index in sorted(set(range(len(keys))).difference(unusable)):
         own = [_row(rows, row) for row in rows_of.get(index, ())]
         joined.add(_image(images, index), own, named_only if index in hesitant else merger, keep)
     return joined
+
+
+def _paths_of(images: Columns, index: int) -> Sequence[str]:
+    """The paths by which a cell may name an image: its key, its URI, and its paths in an archive."""
+    image = _image(images, index)
+    return image.key, image.uri, *image.aliases[:2]
 
 
 def _single_rows(meant: Sequence[int], problems: Sequence[str]) -> Sequence[int]:

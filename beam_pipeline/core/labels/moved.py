@@ -16,7 +16,8 @@ from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.images.masks import moved_png, moved_shape
 from beam_pipeline.core.images.png import MAGIC
 from beam_pipeline.core.labels.schema import (
-    FILE_KINDS,
+    FOLLOWING,
+    MASK_KINDS,
     OBJECT_PREFIX,
     VISIBILITY,
     Column,
@@ -52,8 +53,8 @@ class Move:
 
 
 def is_located(kind: ColumnKind) -> bool:
-    """Tells whether columns of a kind are coordinates in the image."""
-    return kind in _MOVERS
+    """Tells whether columns of a kind are coordinates in the image, or pictures that are changed with it."""
+    return kind in _MOVERS or kind in FOLLOWING
 
 
 def move_labels(
@@ -125,11 +126,14 @@ def _masks(shapes: Any, column: Column, move: Move) -> Any:
     )
 
 
-def _files(parts: Any, _: Column, move: Move) -> Any:
+def _files(masks: Any, _: Column, move: Move) -> Any:
     """Moves masks that are files: each part that is a PNG, and leaves what else there is."""
     return tuple(
-        moved_png(part, move.affine, move.to_size) if part.startswith(MAGIC) else part
-        for part in parts
+        tuple(
+            moved_png(part, move.affine, move.to_size) if part.startswith(MAGIC) else part
+            for part in parts
+        )
+        for parts in masks
     )
 
 
@@ -138,7 +142,7 @@ _MOVERS: Mapping[ColumnKind, Callable[[Any, Column, Move], Any]] = MappingProxyT
         ColumnKind.BOX: _boxes,
         ColumnKind.POINT: _points,
         ColumnKind.MASK: _masks,
-        **dict.fromkeys(FILE_KINDS, _files),
+        **dict.fromkeys(MASK_KINDS, _files),
     }
 )
 """Functions that make values of a kind follow their image; other kinds are not coordinates."""

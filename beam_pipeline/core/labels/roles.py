@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from beam_pipeline.core.labels.cells import infer_kind, is_empty, text_of
-from beam_pipeline.core.labels.schema import FILE_KINDS, Column, ColumnKind
+from beam_pipeline.core.labels.schema import CELL_FILES, MASK_KINDS, Column, ColumnKind
 from beam_pipeline.core.text import printable
 
 KEY, CLASS, SPLIT, FEATURE, IGNORED = "key", "class", "split", "feature", "ignored"
@@ -40,13 +40,15 @@ _KINDS = {
     ColumnKind.SEGMENTATION: "masks",
     ColumnKind.SEGMENTATION_16: "masks of 16 bits",
     ColumnKind.PANOPTIC: "masks of segments",
+    **dict.fromkeys(CELL_FILES, "files"),
 }
 _ROLES = {
     ColumnKind.CLASS: CLASS,
     ColumnKind.BOX: "box",
     ColumnKind.POINT: "point",
     ColumnKind.MASK: "mask",
-    **dict.fromkeys(FILE_KINDS, "mask"),
+    **dict.fromkeys(MASK_KINDS, "mask"),
+    **dict.fromkeys(CELL_FILES, "file"),
 }
 
 

@@ -112,10 +112,12 @@ class Exclusion:
     Attributes:
       uri: the file that lists them, for messages.
       lines: key -> its line in the file, from 1.
+      files: the indices of the labels that are paths of files, by which they leave out their sample.
     """
 
     uri: str
     lines: Mapping[str, int]
+    files: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, data: bytes, uri: str) -> Exclusion:
@@ -133,7 +135,11 @@ class Exclusion:
 
     def dead_letter(self, sample: SampleRef) -> DeadLetter | None:
         """That of a listed sample."""
-        line = self.lines.get(sample.key)
+        names = [sample.key]
+        for index in self.files:
+            value: Any = sample.labels[index] or ()
+            names += [value] if isinstance(value, str) else value
+        line = next(filter(None, map(self.lines.get, names)), None)
         if line is None:
             return None
         reason = (Reason.EXCLUDED, "left out, as --exclude asks for")

@@ -22,9 +22,20 @@ class ColumnKind(str, enum.Enum):
     SEGMENTATION = "segmentation"
     SEGMENTATION_16 = "segmentation16"
     PANOPTIC = "panoptic"
+    FILE = "file"
+    COPY = "copy"
+    PICTURE = "picture"
+    PICTURE_16 = "picture16"
 
 
-FILE_KINDS = frozenset({ColumnKind.SEGMENTATION, ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC})
+MASK_KINDS = frozenset({ColumnKind.SEGMENTATION, ColumnKind.SEGMENTATION_16, ColumnKind.PANOPTIC})
+FOLLOWING = frozenset({ColumnKind.PICTURE, ColumnKind.PICTURE_16})
+"""Kinds of pictures that are changed as the image is; `COPY` is of pictures that never are."""
+
+CELL_FILES = FOLLOWING | {ColumnKind.COPY, ColumnKind.FILE}
+"""Kinds of files that cells of tables name; `FILE` is of any bytes."""
+
+FILE_KINDS = MASK_KINDS | CELL_FILES
 """Kinds whose values are files (`FileValue`), which the writer of a shard reads beside the image."""
 
 
@@ -35,11 +46,13 @@ class WrittenAs(NamedTuple):
       suffix: of its key.
       kind: of its list: "bytes", "float" or "int64".
       pixels: the type of its pixels if it is an image of ids; else empty.
+      picture: the type of its pixels if it is another image; else empty.
     """
 
     suffix: str
     kind: str
     pixels: str = ""
+    picture: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Column:
       kind: the kind of its values.
       feature: the feature's key; a class has two, `<feature>/label` and `<feature>/text`, points have
         `<feature>/x` and `<feature>/y`, a box has one per side, a mask in a file has
-        `<feature>/encoded` and `<feature>/format`. Empty for a column that only groups samples and
+        `<feature>/encoded` and `<feature>/format`, other files at least `<feature>/encoded`. Empty for a column that only groups samples and
         is not written.
       required: True if an empty value is a fault; otherwise the feature is left out.
       repeated: True if a sample has a list of such values, as always for boxes.
@@ -86,6 +99,14 @@ VISIBILITY = "/visibility"
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
 """In the order of `Box`; fractions of the image's width and height, TensorFlow's convention."""
 
+_SIDES = tuple(WrittenAs(f"/{side}", "int64") for side in ("height", "width", "channels"))
+
+
+def _picture(pixels: str) -> tuple[WrittenAs, ...]:
+    encoded = WrittenAs("/encoded", "bytes", picture=pixels)
+    return (encoded, WrittenAs("/format", "bytes"), *_SIDES)
+
+
 _WRITTEN = {
     ColumnKind.CLASS: (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
     ColumnKind.INT64: (WrittenAs("", "int64"),),
@@ -107,6 +128,10 @@ _WRITTEN = {
         WrittenAs("/category_mask", "bytes", "uint8"),
         WrittenAs("/instance_mask", "bytes", "uint8"),
     ),
+    ColumnKind.FILE: (WrittenAs("/encoded", "bytes"),),
+    ColumnKind.COPY: _picture("uint8"),
+    ColumnKind.PICTURE: _picture("uint8"),
+    ColumnKind.PICTURE_16: _picture("uint16"),
 }
 """Kind of a column -> the features that it becomes."""
 
@@ -120,6 +145,8 @@ KIND_NAMES = {
     "string": ColumnKind.BYTES,
     "bytes": ColumnKind.BYTES,
     "json": ColumnKind.JSON,
+    "file": ColumnKind.FILE,
+    "copy": ColumnKind.COPY,
     "point": ColumnKind.POINT,
     "xyxy": ColumnKind.BOX,
     "xywh": ColumnKind.BOX,
@@ -132,6 +159,8 @@ LIST_FORMS = ("xyxy", "xywh")
 SKIP_KIND = "skip"
 POINT_KIND = "point"
 JSON_KIND = "json"
+FILE_TYPES = ("file", "copy")
+"""Types of --columns for files; `ColumnKind` tells pictures among those of the first from other bytes."""
 
 
 NO_LABEL_COLUMN = "none"
@@ -187,8 +216,8 @@ def is_list_of_classes(column: Column) -> bool:
 
 
 def further_column(name: str, kind: ColumnKind) -> Column:
-    """Returns any other column: the feature `label/<name>`, absent if the cell is empty."""
-    return Column(name, kind, f"label/{name}")
+    """Returns any other column: the feature `label/<name>`, absent if the cell is empty; of files, `<name>`."""
+    return Column(name, kind, name if kind in CELL_FILES else f"label/{name}")
 
 
 def group_column(name: str) -> Column:
@@ -273,6 +302,11 @@ def panoptic_column() -> Column:
 def file_columns(columns: Sequence[Column]) -> tuple[int, ...]:
     """The indices of the columns whose values are files."""
     return tuple(index for index, column in enumerate(columns) if column.kind in FILE_KINDS)
+
+
+def cell_files(columns: Sequence[Column]) -> tuple[int, ...]:
+    """The indices of the columns whose cells name files."""
+    return tuple(index for index, column in enumerate(columns) if column.kind in CELL_FILES)
 
 
 SEGMENTATION = "image/segmentation"

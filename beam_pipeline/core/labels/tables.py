@@ -29,6 +29,12 @@ from beam_pipeline.core.labels.cells import (
     sample_items,
     text_of,
 )
+from beam_pipeline.core.labels.file_cells import (
+    FileHead,
+    files_question,
+    kind_of_files,
+    undeclared_files,
+)
 from beam_pipeline.core.labels.leading_columns import (
     NO_LEADING,
     FolderClass,
@@ -55,6 +61,7 @@ from beam_pipeline.core.labels.roles import (
     role_of,
 )
 from beam_pipeline.core.labels.schema import (
+    FILE_TYPES,
     JSON_KIND,
     KIND_NAMES,
     LIST_FORMS,
@@ -181,16 +188,21 @@ class LabelSchema:
 
 
 def inspect_tables(
-    heads: Sequence[TableHead], choices: ColumnChoices
+    heads: Sequence[TableHead], choices: ColumnChoices, head_of: FileHead = lambda _: None
 ) -> tuple[LabelSchema, tuple[LabelTable, ...]]:
     """Settles how the files are read and what their columns are.
+
+    Args:
+      heads: their beginnings.
+      choices: the options on columns.
+      head_of: looks at files that cells name.
 
     Raises:
       LabelTableError: a file lacks a usable header, or the columns cannot be told.
     """
     inspected = [_inspected(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
-    inspection = _Inspection([rows for _, rows in inspected], choices, tables)
+    inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
     schema = inspection.schema()
     rows = inspection.roles(schema, whole=all(head.whole and head.rows is None for head in heads))
     notes = [
@@ -210,17 +222,25 @@ class _Inspection:
     """Settles the columns of tables from the beginnings of their files."""
 
     def __init__(
-        self, files: Sequence[TableRows], choices: ColumnChoices, tables: Sequence[LabelTable]
+        self,
+        files: Sequence[TableRows],
+        choices: ColumnChoices,
+        tables: Sequence[LabelTable],
+        head_of: FileHead,
     ) -> None:
         self._rows = TableRows.together(files) if len(files) > 1 else files[0]
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
+        self._head_of = head_of
         self._nested = self._undeclared_objects(choices)
-        kinds = {**dict.fromkeys(self._nested, JSON_KIND), **choices.kinds}
+        keys = [table.key_column for table in tables]
+        declared = {*choices.kinds, choices.label, choices.group, *keys, *self._nested}
+        self._paths = tuple(undeclared_files(self._values, declared, head_of))
+        kinds = {**dict.fromkeys(self._nested, JSON_KIND), **dict.fromkeys(self._paths, "file")}
+        kinds |= choices.kinds
         self._choices = choices = replace(choices, kinds=kinds)
         self._chosen = {**choices.kinds, **choices.separators}
-        self._key_of_file = [table.key_column for table in tables]
-        self._keys = set(self._key_of_file)
+        self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
         declared = {name for name, kind in choices.kinds.items() if kind == POINT_KIND}
@@ -290,6 +310,7 @@ class _Inspection:
                 *filter(None, [leading.question]),
                 *self._only_class(leading),
                 *self._nested_questions(label),
+                *([files_question(self._paths, self._where)] if self._paths else ()),
                 *self._label_questions(label),
                 *width_questions(len(further), self._where),
                 *split_number_questions(split, values.get(split, ())),
@@ -365,6 +386,8 @@ class _Inspection:
             values = list(sample_items(values, separator))
         share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
         kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
+        if kind is ColumnKind.FILE:
+            kind = kind_of_files(values, self._head_of)
         column = further_column(name, kind)
         if is_label:
             column = replace(label_column(name, kind), required=self._choices.label_required)
@@ -420,7 +443,8 @@ class _Inspection:
         if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
             return ""
         skipped = {name for name, kind in choices.kinds.items() if kind == SKIP_KIND}
-        structured = {name for name, kind in choices.kinds.items() if kind == JSON_KIND}
+        files = {name for name, kind in choices.kinds.items() if kind in FILE_TYPES}
+        structured = {name for name, kind in choices.kinds.items() if kind == JSON_KIND} | files
         plain = [name for name in names if name not in structured]
         label = choices.label or _usual_label(plain)
         if not label and (self._nested or (structured and not plain)):
@@ -431,8 +455,9 @@ class _Inspection:
                 "--label_column with the name of another column, or with none"
             )
         if not label:
-            names = [name for name in names if name not in skipped and name != choices.group]
-            if not names and self._points:
+            unusable = skipped | files | {choices.group}
+            names = [name for name in names if name not in unusable]
+            if not names and (self._points or files):
                 return ""
             if not names:
                 raise single_column(where, sorted(self._keys))

@@ -21,7 +21,7 @@ from beam_pipeline.core.labels.cells import (
     text_of,
 )
 from beam_pipeline.core.labels.points import parse_point
-from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
 from beam_pipeline.core.labels.table_files import Format, LabelTable
 from beam_pipeline.core.labels.table_rows import ABSENT, TableRows
 from beam_pipeline.core.labels.tables import LabelSchema
@@ -63,7 +63,7 @@ def label_rows(
         if names:
             names = [rename(name) for name in names] if rename else names
             names = [_below(table.folder, name) for name in names] if table.folder else names
-            yield LabelBatch.of_columns(_typed(rows, names, table, schema))
+            yield LabelBatch.of_columns(_typed(rows, names, table, schema, rename))
         if error:
             raise error
 
@@ -75,6 +75,14 @@ def _below(folder: str, name: str) -> str:
     return posixpath.normpath(posixpath.join(folder, name))
 
 
+def _place_of(value: Any, table: LabelTable, rename: Callable[[str], str] | None) -> Any:
+    """The paths in a cell, as the names of images are read: renamed, and relative to the folder of images."""
+    if not isinstance(value, str):
+        return value and tuple(_place_of(name, table, rename) for name in value)
+    name = rename(value) if rename else value
+    return _below(table.folder, name) if table.folder else name
+
+
 def typed_row(
     name: str, fields: Mapping[str, Any], table: LabelTable, schema: LabelSchema, line: int
 ) -> LabelRow:
@@ -84,7 +92,11 @@ def typed_row(
 
 
 def _typed(
-    rows: TableRows, names: Sequence[str], table: LabelTable, schema: LabelSchema
+    rows: TableRows,
+    names: Sequence[str],
+    table: LabelTable,
+    schema: LabelSchema,
+    rename: Callable[[str], str] | None = None,
 ) -> Columns:
     """The columns of the rows; of several problems in a row, the first is said."""
     leading, faults = schema.leading.parse(rows)
@@ -99,6 +111,8 @@ def _typed(
             if pair
             else parse_cells(rows.cells(column.name), parse)
         )
+        if column.kind in CELL_FILES and (rename or table.folder):
+            cells = by_text(cells, partial(_place_of, table=table, rename=rename))
         values.append(cells)
         for row, message in faults.items():
             problems.setdefault(row, f"column {column.name!r}: {message}")

@@ -10,7 +10,13 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_empty, text_of
-from beam_pipeline.core.labels.schema import JSON_KIND, NO_LABEL_COLUMN, POINT_KIND, ColumnChoices
+from beam_pipeline.core.labels.schema import (
+    FILE_TYPES,
+    JSON_KIND,
+    NO_LABEL_COLUMN,
+    POINT_KIND,
+    ColumnChoices,
+)
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated, excerpt
@@ -77,6 +83,15 @@ def choice_problems(
         if name in (choices.label, *keys):
             role = "names the image" if name in keys else "is the label"
             yield f"the column {name!r} {role}, so it cannot be JSON (--columns)"
+    for name, kind in choices.kinds.items():
+        if kind in FILE_TYPES and name in (choices.label, *keys):
+            role = "names the image" if name in keys else "is the label"
+            yield f"the column {name!r} {role}, so its cells are no further files (--columns {name}:{kind})"
+        if kind in FILE_TYPES and name.partition("/")[0] in ("image", "label"):
+            yield (
+                f"the files of the column {name!r} would be written as {name}/encoded, among the features of the "
+                "image and its labels; give the column another name"
+            )
     for name in choices.separators.keys() & keys:
         yield f"the column {name!r} names the image, so it contains no list (--list_column)"
 

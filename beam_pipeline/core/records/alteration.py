@@ -24,8 +24,10 @@ from beam_pipeline.core.images.geometry import (
     measured_header,
     orienting,
     plan_geometry,
+    turned_size,
 )
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.masks import is_deep_grey, moved_png
 from beam_pipeline.core.images.preparation import IMAGE_CODECS
 from beam_pipeline.core.labels.moved import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column
@@ -114,14 +116,16 @@ class Alteration:
         Raises:
           BadImageError: the image is not upright, and such images are refused.
         """
-        orientation = self.orientation
-        if orientation == "refuse" and header.orientation != UPRIGHT:
+        self._check_upright(header)
+        return measured_header(header, claimed, as_shown=self.orientation == "apply")
+
+    def _check_upright(self, header: ImageHeader) -> None:
+        if self.orientation == "refuse" and header.orientation != UPRIGHT:
             raise BadImageError(
                 Reason.NOT_UPRIGHT,
                 f"EXIF turns the image (orientation {header.orientation}); turn it, "
                 "or give --orientation apply or keep",
             )
-        return measured_header(header, claimed, as_shown=orientation == "apply")
 
     def reading_hint(self, measured: ImageHeader) -> str:
         """Says how places in the labels of an image that is not upright were read."""
@@ -178,6 +182,40 @@ class Alteration:
         events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
         events += [Event.FIRST_FRAME.value] * opened.animated
         return Altered(image, header, geometry, tuple(events))
+
+    def beside(self, picture: bytes, own: ImageHeader, image: ImageHeader) -> Altered:
+        """A further picture of a sample: changed as the image is if it has its size, else as it is.
+
+        One of 16 bits and one channel, such as of depths, gets the nearest original values, as masks do.
+
+        Args:
+          picture: its bytes.
+          own: its header.
+          image: the header of the sample's image, as stored.
+
+        Raises:
+          BadImageError: it has to be changed, and cannot be decoded or encoded.
+        """
+        self._check_upright(own)
+        size, of_image = (own.width, own.height), (image.width, image.height)
+        applies = self.orientation == "apply"
+        if (
+            applies
+            and own.orientation == UPRIGHT
+            and size == of_image != turned_size(of_image, image.orientation)
+        ):
+            own = own._replace(orientation=image.orientation)  # measured on the stored image
+        turns = (own.orientation, image.orientation) if applies else (UPRIGHT, UPRIGHT)
+        if turned_size(size, turns[0]) != turned_size(of_image, turns[1]):
+            return Altered(picture, own, Geometry.of(size), ())
+        if not is_deep_grey(picture):
+            return self.alter(picture, own)
+        geometry = plan_geometry(size, turns[0], self.changes.target)
+        if geometry.is_identity:
+            return Altered(picture, own, geometry, ())
+        width, height = geometry.size
+        moved = moved_png(picture, geometry.affine, geometry.size)
+        return Altered(moved, own._replace(width=width, height=height), geometry, ())
 
     def labels(
         self,

@@ -12,19 +12,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.masks import FilePreparer, file_preparers
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.images.masks import (
+    FilePreparer,
+    PreparedFile,
+    is_deep_grey,
+    mask_preparer,
+)
 from beam_pipeline.core.images.preparation import (
     IMAGE_CHECKS,
     IMAGE_ENCODINGS,
+    ImageCheck,
     Limits,
     PixelFormat,
     check_codec,
     image_preparer,
+    passing_any_format,
 )
 from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.labels.schema import (
+    CELL_FILES,
+    FILE_KINDS,
     Column,
     ColumnKind,
     file_columns,
@@ -164,7 +175,7 @@ class LabelledImages:
                 options.filters,
                 any_format=options.changes.reencode != "never",
             ),
-            file_columns=self._preparers(options.image_check),
+            file_columns=self._preparers(options),
             box_columns=[
                 (index, column.pixels)
                 for index, column in enumerate(self.columns)
@@ -178,13 +189,19 @@ class LabelledImages:
             gatherer=StatisticsGatherer(self.columns),
         )
 
-    def _preparers(self, image_check: str) -> Mapping[int, FilePreparer]:
+    def _preparers(self, options: ExampleOptions) -> Mapping[int, FilePreparer]:
         """Index of a column of files -> what prepares one of them."""
         if not self.file_columns:
             return {}
         colours = {(r, g, b): i for r, g, b, i in self.mask_colours} if self.mask_colours else None
-        made = file_preparers(check=IMAGE_CHECKS[image_check], colours=colours)
-        return {index: made[self.columns[index].kind.value] for index in self.file_columns}
+        check = IMAGE_CHECKS[options.image_check]
+        return {
+            index: _picture_preparer(column, check, Alteration(options.changes, self.columns))
+            if column.kind in CELL_FILES
+            else mask_preparer(column.kind.value, check=check, colours=colours)
+            for index, column in enumerate(self.columns)
+            if column.kind in FILE_KINDS
+        }
 
     def recorded(self) -> dict[str, Any]:
         """The columns and the layout of pixels, and the colours of masks if there are any."""
@@ -195,6 +212,40 @@ class LabelledImages:
             "features": None,
             **colours,
         }
+
+
+def _picture_preparer(column: Column, check: ImageCheck, alteration: Alteration) -> FilePreparer:
+    """Prepares the files that the cells of a column name."""
+    kind = column.kind
+
+    def prepare(
+        data: bytes, _: Sequence[Any], _measured: ImageHeader, image: ImageHeader
+    ) -> PreparedFile:
+        if kind is ColumnKind.FILE:
+            return PreparedFile((data,))
+        events: Sequence[str] = ()
+        if kind is ColumnKind.COPY:
+            header = check(data)
+        else:
+            if is_deep_grey(data) != (kind is ColumnKind.PICTURE_16):
+                bits = "16 bits and one channel"
+                raise BadImageError(
+                    Reason.UNSUPPORTED_FORMAT,
+                    f"a PNG of {bits}, which the first files of the column are not; readers give all pictures "
+                    "of a column one type, so save all in the same way"
+                    if is_deep_grey(data)
+                    else f"not a PNG of {bits}, as the first files of the column are; save all in the same way",
+                )
+            any_format = alteration.changes.reencode != "never"
+            own = (passing_any_format(check) if any_format else check)(data)
+            altered = alteration.beside(data, own, image)
+            if any_format and altered.image is data:
+                check(data)  # of another size than the image, so it was not re-encoded
+            data, header, events = altered.image, altered.header, altered.events
+        sides = (header.height, header.width, header.channels)
+        return PreparedFile((data, header.format.encode(), *sides), events)
+
+    return FilePreparer(f"the file in column {column.name!r}", prepare)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ class Feature:
       optional: whether some examples lack it.
       repeated: whether it is a list of any length; else it is one value.
       pixels: of an image whose pixels are ids, their type; else empty.
+      picture: of an image other than the sample's, the type of its pixels; else empty.
     """
 
     key: str
@@ -67,6 +68,7 @@ class Feature:
     optional: bool = False
     repeated: bool = False
     pixels: str = ""
+    picture: str = ""
 
     @property
     def described(self) -> dict[str, Any]:
@@ -76,6 +78,7 @@ class Feature:
             "optional": self.optional,
             "shape": [None] if self.repeated else [],
             **({"pixels": self.pixels} if self.pixels else {}),
+            **({"picture": self.picture} if self.picture else {}),
         }
 
 
@@ -173,8 +176,9 @@ def column_features(
             not column.required,
             column.repeated,
             pixels,
+            picture,
         )
-        for part, (suffix, kind, pixels) in enumerate(column.written)
+        for part, (suffix, kind, pixels, picture) in enumerate(column.written)
     ]
 
 
@@ -195,7 +199,7 @@ def _entry_maker(
     key: str, column: Column, part: int, class_ids: Mapping[str, int]
 ) -> Callable[[Any, ImageHeader], bytes]:
     """Makes the function (value, header) -> the entry of one of the features of a column."""
-    pixels = column.pixels
+    pixels, kind = column.pixels, column.written[part].kind
     if column.kind is ColumnKind.BOX:  # one side, as fractions of the image
         return lambda boxes, header: float_entry(
             key, box_fractions(boxes, part, header, pixels=pixels)
@@ -211,9 +215,9 @@ def _entry_maker(
         return lambda shapes, header: bytes_entry(
             key, [mask_png(shape, header, pixels=pixels) for shape in shapes]
         )
-    if column.kind in FILE_KINDS:  # one of the values that the file was made into
-        return lambda prepared, _: bytes_entry(key, (prepared[part],))
-    kind = column.written[part].kind
+    if column.kind in FILE_KINDS:  # one of the values that each file was made into
+        of_files: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
+        return lambda files, _: of_files(key, [parts[part] for parts in files])
     convert: Callable[[Any], Any] | None = None
     if kind == "bytes":
         convert = str.encode

@@ -44,7 +44,14 @@ from beam_pipeline.core.records.sharding import (
     ShardSpec,
 )
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
-from beam_pipeline.core.references import NamedFile, SampleRef, Size, bytes_of, files_of
+from beam_pipeline.core.references import (
+    NamedFile,
+    SampleRef,
+    Size,
+    bytes_of,
+    files_of,
+    named_files,
+)
 
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB contains it and 1 MiB of labels. A larger one is not read."""
@@ -85,6 +92,11 @@ class Rejected(Exception):  # noqa: N818
         self.letter = DeadLetter(stage.value, ref.key, uri, reason.value, message, file, line)
 
 
+_IMAGE = -1  # the place of the image among the files of a sample
+
+_Files = dict[int, list[bytes | Rejected]]
+
+
 class Maker(Protocol):
     """Turns references into examples."""
 
@@ -111,7 +123,7 @@ class ExampleMaker:
       read_image: reads the bytes of an image.
       encoder: writes the features around them.
       prepare: checks the bytes and returns those to write, with their header.
-      file_columns: index among the labels, of a column of files -> what prepares one of them.
+      file_columns: index among the labels, of a column of files -> what prepares each of them.
       box_columns: (index among the labels, whether in pixels) of each column of boxes.
       clip_boxes: whether a box that reaches out of its image is cut at the edge.
       bad_boxes: what a box without an area leaves out, one of `BAD_BOXES`.
@@ -151,18 +163,22 @@ class ExampleMaker:
         if not self.file_columns:
             return self._example(ref, self._read(ref, ref.uri, ref.size, ref.offset), {})
         # Each file is read whatever is wrong with those before, because they are read ahead in this order.
-        files: dict[int, bytes | Rejected] = {}
+        files: _Files = {}
         places = [(_IMAGE, ref.uri, ref.size, ref.offset)]
         places += [(*file, -1) for file in files_of(ref, self.file_columns)]
         for index, uri, size, offset in places:
+            data: bytes | Rejected
             try:
-                files[index] = self._read(ref, uri, size, offset)
+                data = self._read(ref, uri, size, offset, column=index)
             except Rejected as rejected:
-                files[index] = rejected
-        return self._example(ref, _sound(files.pop(_IMAGE)), files)
+                data = rejected
+            files.setdefault(index, []).append(data)
+        return self._example(ref, _sound(files.pop(_IMAGE)[0]), files)
 
-    def _read(self, ref: SampleRef, uri: str, size: int, offset: int) -> bytes:
-        """Reads the image of a sample, or a file beside it. Raises OSError and Rejected."""
+    def _read(
+        self, ref: SampleRef, uri: str, size: int, offset: int, *, column: int = _IMAGE
+    ) -> bytes:
+        """Reads the image of a sample, or a file of a column. Raises OSError and Rejected."""
         try:
             data = self.read_image(uri, size, offset)
         except ChangedFileError as error:
@@ -175,19 +191,18 @@ class ExampleMaker:
             if data:
                 return data
             reason, fault = Reason.EMPTY_FILE, "the file is empty"
-        if uri == ref.uri:
+        if column == _IMAGE:
             raise Rejected(ref, Stage.READ, reason, fault)
-        raise Rejected(ref, Stage.READ, reason, f"the mask: {fault}", uri)
+        fault = f"{self.file_columns[column].noun}: {fault}"
+        raise Rejected(ref, Stage.READ, reason, fault, uri)
 
-    def _example(
-        self, ref: SampleRef, source: bytes, files: Mapping[int, bytes | Rejected]
-    ) -> EncodedSample:
+    def _example(self, ref: SampleRef, source: bytes, files: _Files) -> EncodedSample:
         """Checks and encodes a sample.
 
         Args:
           ref: the sample.
           source: its image.
-          files: index of a label -> the file that it names, or why that cannot be read.
+          files: index of a label -> the files that it names, or why one cannot be read.
         """
         try:
             image, header = self.prepare(source)
@@ -196,21 +211,23 @@ class ExampleMaker:
         except BadImageError as error:
             raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
         ref, left_out = self._checked(ref, header)
-        if files:
-            ref = self._prepared(ref, files, header)
-        return self._encoded(ref, image, header, source, left_out)
+        if not files:
+            return self._encoded(ref, image, header, source, left_out)
+        ref, events = self._prepared(ref, files, header, header)
+        sample = self._encoded(ref, image, header, source, left_out)
+        return sample._replace(events=events) if events else sample
 
     def _altered(
         self,
         ref: SampleRef,
         image: bytes,
         header: ImageHeader,
-        files: Mapping[int, bytes | Rejected],
+        files: _Files,
         source: bytes,
     ) -> EncodedSample:
         """Changes an image, and moves its labels with it; `source` is the image as its file has it."""
         alteration = self.alteration
-        measured = alteration.measured(header, ref.claimed_size or _mask_size(files))
+        measured = alteration.measured(header, ref.claimed_size or self._mask_size(files))
         try:
             ref, left_out = self._checked(ref, measured)
         except Rejected as rejected:
@@ -219,8 +236,9 @@ class ExampleMaker:
                 hint = alteration.reading_hint(measured)
                 rejected.letter = letter._replace(message=f"{letter.message}; {hint}")
             raise
+        events: Counter[str] = Counter()
         if files:
-            ref = self._prepared(ref, files, measured)
+            ref, events = self._prepared(ref, files, measured, header)
         altered = alteration.alter(image, header)
         try:
             labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
@@ -228,7 +246,7 @@ class ExampleMaker:
             raise _bad_labels(ref, error) from error
         ref = ref._replace(labels=labels)
         sample = self._encoded(ref, altered.image, altered.header, source, left_out)
-        events = Counter(altered.events)
+        events.update(altered.events)
         if outside:
             events[Event.OBJECTS_OUTSIDE.value] = outside
         return sample._replace(events=events)
@@ -286,21 +304,33 @@ class ExampleMaker:
         return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
 
     def _prepared(
-        self, ref: SampleRef, files: Mapping[int, bytes | Rejected], header: ImageHeader
-    ) -> SampleRef:
-        """The sample with the content to write of each file instead of its place."""
+        self, ref: SampleRef, files: _Files, measured: ImageHeader, stored: ImageHeader
+    ) -> tuple[SampleRef, Counter[str]]:
+        """The sample with the values to write of each file instead of its place, and the changes to them."""
         labels: list[Any] = list(ref.labels)
-        for index, data in files.items():
-            file = NamedFile(*labels[index])
-            try:
-                labels[index] = self.file_columns[index](_sound(data), file.segments, header)
-            except BadImageError as error:
-                fault = f"the mask: {error}"
-                raise Rejected(ref, Stage.CHECK, error.reason, fault, file.uri) from error
-        return ref._replace(labels=tuple(labels))
+        events: Counter[str] = Counter()
+        for index, contents in files.items():
+            column, prepared = self.file_columns[index], []
+            for data, place in zip(contents, named_files(labels[index]), strict=True):
+                file = NamedFile(*place)
+                try:
+                    made = column.prepare(_sound(data), file.segments, measured, stored)
+                except BadImageError as error:
+                    fault = f"{column.noun}: {error}"
+                    raise Rejected(ref, Stage.CHECK, error.reason, fault, file.uri) from error
+                prepared.append(made.values)
+                events.update(made.events)
+            labels[index] = tuple(prepared)
+        return ref._replace(labels=tuple(labels)), events
 
-
-_IMAGE = -1  # the place of the image among the files of a sample
+    def _mask_size(self, files: _Files) -> Size | None:
+        """Width and height of a mask, which is of the size of the picture that it was drawn on."""
+        for index, (data, *_) in files.items():
+            if isinstance(data, bytes) and self.file_columns[index].is_mask:
+                with contextlib.suppress(BadImageError):
+                    header = read_header(data)
+                    return header.width, header.height
+        return None
 
 
 def _sound(data: bytes | Rejected) -> bytes:
@@ -440,13 +470,3 @@ def image_figures(events: Mapping[str, int], maker: Maker) -> ImageFigures:
     """Counts of the changes to images, with the codec if any was encoded."""
     codecs = (maker.codec(),) if events.get(Event.ENCODED.value) else ()
     return ImageFigures(tuple(sorted(events.items())), codecs)
-
-
-def _mask_size(files: Mapping[int, bytes | Rejected]) -> Size | None:
-    """Width and height of a mask, which is of the size of the picture that it was drawn on."""
-    for data in files.values():
-        if isinstance(data, bytes):
-            with contextlib.suppress(BadImageError):
-                header = read_header(data)
-                return header.width, header.height
-    return None

@@ -1,0 +1,266 @@
+"""Cells that name files: pairs, depths, thumbnails and texts beside the image of a row."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
+from tests.pictures import picture, write_files
+
+RIGHT, DEPTH, NOTE, LABEL = "right", "depth", "note", "label"
+KEYS = [f"left/{i}.png" for i in range(4)]
+
+
+def deep(number: int, size: tuple[int, int] = (9, 7)) -> bytes:
+    """A PNG of 16 bits and one channel, of different values."""
+    width, height = size
+    values = np.arange(width * height, dtype=np.uint16).reshape(height, width) * 257 + number
+    return encoded(Image.fromarray(values))
+
+
+def encoded(image: Image.Image, file_format: str = "PNG", **options: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, file_format, **options)
+    return out.getvalue()
+
+
+def csv(*rows: Sequence[str]) -> str:
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def of_row(number: int) -> tuple[str, ...]:
+    names = (f"left/{number}.png", f"right/{number}.png", f"depth/{number}.png")
+    return (*names, f"notes/{number}.txt", ("cat", "dog")[number % 2])
+
+
+TREE: Mapping[str, bytes | str] = {
+    **{f"d/left/{i}.png": picture(i, file_format="PNG") for i in range(4)},
+    **{f"d/right/{i}.png": picture(i + 9, file_format="PNG") for i in range(4)},
+    **{f"d/depth/{i}.png": deep(i) for i in range(4)},
+    **{f"d/notes/{i}.txt": f"note {i}" for i in range(4)},
+    "pairs.csv": csv(("image", RIGHT, DEPTH, NOTE, LABEL), *map(of_row, range(4))),
+}
+OPTIONS = ("--images", "d", "--labels", "pairs.csv", "--output", "out")
+FILES = ("--file_columns", "right,depth,note")
+
+
+def content(path: str) -> bytes:
+    data = TREE[path]
+    return data if isinstance(data, bytes) else data.encode()
+
+
+def stored(name: str, data: bytes, *, channels: int = 3) -> dict[str, list[Any]]:
+    """The features of a picture of 9 x 7 pixels."""
+    sides = {"height": [7], "width": [9], "channels": [channels]}
+    values = {"encoded": [data], "format": [b"png"], **sides}
+    return {f"{name}/{key}": value for key, value in values.items()}
+
+
+@pytest.fixture
+def tree(working_folder: Path) -> Path:
+    """The working folder, with the tree in it."""
+    write_files(str(working_folder), TREE)
+    return working_folder
+
+
+def test_files_are_written_beside_their_image(tree: Path) -> None:
+    """A picture has five features, other bytes one; listed images that are such files are no samples."""
+    assert convert(*OPTIONS, *FILES, NONE_BAD) == 0
+    examples = read_all("out")
+    assert sorted(examples) == KEYS
+    for i, key in enumerate(KEYS):
+        example = examples[key]
+        assert {key: value for key, value in example.items() if not key.startswith("image/")} == {
+            **stored(RIGHT, content(f"d/right/{i}.png")),
+            **stored(DEPTH, deep(i), channels=1),
+            "note/encoded": [b"note %d" % i],
+        }
+    counts = manifest_of("out")["counts"]
+    assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (4, 4, 0)
+    pictures = {
+        k: v["picture"] for k, v in manifest_of("out")["features"].items() if "picture" in v
+    }
+    assert pictures == {"right/encoded": "uint8", "depth/encoded": "uint16"}
+
+
+def test_the_question_has_the_command(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Paths of existing files are no features before somebody says so; the command works as printed."""
+    assert convert_asking(*OPTIONS) == 2
+    said = capsys.readouterr().err
+    assert "cells of right, depth, note are paths of files that exist" in said
+    assert "--file_columns right,depth,note" in said
+    (command,) = (
+        line.strip() for line in said.splitlines() if line.startswith("    beam-tfrecord")
+    )
+    assert "--columns right:file,depth:file,note:file" in command
+    assert convert_asking(*shlex.split(command)[2:]) == 0
+    assert read_all("out")[KEYS[0]]["note/encoded"] == [b"note 0"]
+    options = ("--columns", "right:str,depth:skip,note:skip", "--output", "texts", *OPTIONS[:4])
+    assert convert(*options, "--max_bad_fraction", "1") == 0
+    assert read_all("texts")[KEYS[0]]["label/right"] == [b"right/0.png"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
+def test_cells_with_several_files(tree: Path, ending: str) -> None:
+    """A list of paths is a list of files, perhaps empty; relative paths may be beside the table."""
+    views = [[f"d/right/{j}.png" for j in range(i)] for i in range(4)]
+    rows = [{"image": key, "views": cell} for key, cell in zip(KEYS, views, strict=True)]
+    options: tuple[str, ...] = ("--file_columns", "views")
+    if ending == "parquet":
+        from pyarrow import Table, parquet
+
+        parquet.write_table(Table.from_pylist(rows), "views.parquet")
+    elif ending == "csv":
+        cells = [(row["image"], ";".join(row["views"])) for row in rows]
+        write_files(".", {"views.csv": csv(("image", "views"), *cells)})
+        options += ("--list_column", "views=;")
+    else:
+        write_files(".", {"views.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+    given = ("--images", "d/left", "--labels", f"views.{ending}", "--output", "out", NONE_BAD)
+    for row in rows:
+        row["image"] = row["image"].removeprefix("left/")  # type: ignore[union-attr]
+    assert convert(*given, *options) == 0
+    examples = read_all("out")
+    for i in range(4):
+        example = examples[f"{i}.png"]
+        assert example["views/encoded"] == [content(f"d/right/{j}.png") for j in range(i)]
+        assert example["views/width"] == [9] * i
+        assert example["views/format"] == [b"png"] * i
+
+
+FAULTS: Mapping[str, tuple[str, bytes | str | None, str, str, str]] = {
+    # cell, content of right/0.png, reason, file, message
+    "missing": ("right/9.png", None, "missing_file", "d/right/9.png", "there is no file"),
+    "elsewhere": ("/etc/hostname", None, "bad_label_value", "", "files elsewhere are not read"),
+    "above": ("../../x.png", None, "bad_label_value", "", "files elsewhere are not read"),
+    "folder": ("right", None, "missing_file", "d/right", "there is no file"),
+    "empty": ("right/0.png", b"", "empty_file", "d/right/0.png", "the file is empty"),
+    "text": ("right/0.png", b"no image at all", "not_an_image", "d/right/0.png", "column 'right'"),
+    "cut": (
+        *("right/0.png", content("d/right/0.png")[:40], "corrupt_image", "d/right/0.png"),
+        "column 'right'",
+    ),
+    "deep": (
+        *("right/0.png", deep(1), "unsupported_format", "d/right/0.png"),
+        "16 bits and one channel, which the first files of the column are not",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_file_is_a_dead_letter_of_its_sample(tree: Path, name: str) -> None:
+    """`file` names the culprit, `uri` the image; the other samples are written."""
+    cell, bad, reason, file, message = FAULTS[name]
+    rows = [("image", RIGHT, LABEL), *((r[0], r[1], r[4]) for r in map(of_row, (1, 2, 3)))]
+    write_files(".", {"pairs.csv": csv(*rows, (KEYS[0], cell, "cat"))})
+    if bad is not None:
+        write_files("d", {"right/0.png": bad})
+    given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--file_columns", RIGHT)
+    assert convert(*given, "--max_bad_fraction", "1") == 0
+    assert sorted(read_all("out")) == KEYS[1:]
+    letters = [letter for letter in dead_letters_of("out") if letter["reason"] != "unlabelled"]
+    assert [(letter["key"], letter["reason"]) for letter in letters] == [(KEYS[0], reason)]
+    (letter,) = letters
+    assert letter["uri"] == str(tree / "d" / KEYS[0])
+    assert letter.get("file", "") == (str(tree / file) if file else "")
+    assert message in letter["message"]
+
+
+def test_empty_cells_leave_the_features_out(tree: Path) -> None:
+    """As for all columns but the label."""
+    write_files(".", {"pairs.csv": csv(("image", RIGHT), (KEYS[0], "right/0.png"), (KEYS[1], ""))})
+    given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--max_bad_fraction", "1")
+    assert convert(*given, "--file_columns", RIGHT) == 0
+    examples = read_all("out")
+    assert "right/encoded" in examples[KEYS[0]]
+    assert not [key for key in examples[KEYS[1]] if key.startswith(RIGHT)]
+
+
+def test_members_of_an_archive(tree: Path) -> None:
+    """Paths in the archive name files in it, with the same bytes as from folders."""
+    with zipfile.ZipFile("d.zip", "w") as archive:
+        for name, data in TREE.items():
+            if name.startswith("d/"):
+                archive.writestr(name.removeprefix("d/"), data)
+    given = ("--images", "d.zip", "--labels", "pairs.csv", "--output", "packed", NONE_BAD)
+    assert convert(*given, *FILES) == 0
+    assert convert(*OPTIONS, *FILES) == 0
+    unpacked = read_all("out")
+    for key, example in read_all("packed").items():
+        same = unpacked[key.removeprefix("d.zip/")]
+        files = {name for name in example if not name.startswith("image/")}
+        assert {name: example[name] for name in files} == {name: same[name] for name in files}
+    assert manifest_of("packed")["counts"]["dead_letters"] == 0
+
+
+def test_metadata_of_hugging_face_names_files_beside_it(tree: Path) -> None:
+    """Paths are relative to the file of each split."""
+    tables = {
+        f"h/{split}/metadata.csv": csv(
+            ("file_name", "right_file"), *((f"{i}.png", f"r/{i}.png") for i in numbers)
+        )
+        for split, numbers in {"train": (0, 1), "test": (2, 3)}.items()
+    }
+    pictures = {
+        f"h/{('train', 'test')[i // 2]}/{folder}{i}.png": content(f"d/{of}/{i}.png")
+        for i in range(4)
+        for folder, of in (("", "left"), ("r/", RIGHT))
+    }
+    write_files(".", {**tables, **pictures})
+    given = ("--images", "h", "--output", "out", NONE_BAD)
+    assert convert(*given, "--file_columns", "right_file") == 0
+    examples = read_all("out")
+    assert {key: example["right_file/encoded"] for key, example in examples.items()} == {
+        f"{('train', 'test')[i // 2]}/{i}.png": [content(f"d/right/{i}.png")] for i in range(4)
+    }
+
+
+def test_a_changed_file_changes_its_sample(tree: Path) -> None:
+    """--reuse writes the shard of it again, and only that; --exclude leaves out a sample by its file's path."""
+    options = (*OPTIONS[:4], *FILES, "--num_shards", "4")
+    assert convert(*options, "--output", "out") == 0
+    write_files("d", {"right/2.png": picture(77, file_format="PNG", size=(9, 7))})
+    write_files(".", {"skip.txt": "depth/1.png\n"})
+    assert convert(*options, "--output", "next", "--reuse", "out", "--exclude", "skip.txt") == 0
+    changes = json.loads(Path("next/changes.json").read_bytes())
+    assert (changes["samples"]["removed"], changes["samples"]["relabelled"]) == (1, 1)
+    examples = read_all("next")
+    assert sorted(examples) == [KEYS[0], KEYS[2], KEYS[3]]
+    assert examples[KEYS[2]]["right/encoded"] == [picture(77, file_format="PNG", size=(9, 7))]
+    (letter,) = dead_letters_of("next")
+    assert (letter["key"], letter["reason"]) == (KEYS[1], "excluded")
+    assert convert(*options, "--output", "third", "--exclude", "skip.txt") == 0
+    assert {p.name: p.read_bytes() for p in Path("next").glob("next-*")} == {
+        p.name.replace("third", "next"): p.read_bytes() for p in Path("third").glob("third-*")
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "table", "fault"),
+    [
+        ("image", "image,right,label\n", "names the image"),
+        ("label/x", "file,label/x\n", "among the features of the image and its labels"),
+        ("missing", "file,right\n", "no column 'missing'"),
+    ],
+)
+def test_columns_that_cannot_be_files(
+    tree: Path, capsys: pytest.CaptureFixture[str], column: str, table: str, fault: str
+) -> None:
+    """The error tells why."""
+    write_files(
+        ".",
+        {"t.csv": table + ",".join(["left/0.png", "right/0.png", "cat"][: table.count(",") + 1])},
+    )
+    given = ("--images", "d", "--labels", "t.csv", "--output", "out", "--file_columns", column)
+    assert convert(*given) == 2
+    assert fault in capsys.readouterr().err
