@@ -63,6 +63,7 @@ def test_reasons_and_stages_are_these() -> None:
         "unknown_class",
         "unlabelled",
         "missing_image",
+        "missing_file",
         "ambiguous_key",
         "conflicting_labels",
         "duplicate_key",
