@@ -309,7 +309,7 @@ def test_a_failed_job_says_why(
         "Dataflow: error: OSError: no space [while running 'X']",
         "Dataflow: warning: slow",
         "Dataflow: warning: slow",
-        f"beam-tfrecord: error: job {FIRST_ID} ended as FAILED, and says:",
+        f"beam-tfrecord: error: job {FIRST_ID} ended as FAILED, with the message:",
         *traceback.splitlines(),
         f"All that it logged: {URL}",
     ]
