@@ -398,8 +398,11 @@ class BucketFiles(FileSystem):
             for start in range(0, len(among), step)
         ]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self.delete_together, parts):
-                pass
+            requests = [pool.submit(self.delete_together, part) for part in parts]
+        for request in (
+            requests
+        ):  # all of them are made, unlike with `pool.map`, whatever the first one raises
+            request.result()
 
 
 class Upload:
