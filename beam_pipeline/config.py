@@ -20,17 +20,15 @@ from beam_pipeline.core.labels.classes import AUTO_ORDER
 from beam_pipeline.core.labels.sample_filters import Exclusion, KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
-from beam_pipeline.core.listing.globs import has_glob
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.core.records.formats import (
     format_options,
     record_format,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
-from beam_pipeline.core.uris import is_remote, scheme_of, without_secrets
+from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import Source
 from beam_pipeline.options import ConvertOptions, EngineOptions
 from beam_pipeline.options.values import LABEL_FILES
@@ -143,22 +141,6 @@ class ConvertConfig:
     def _check_names(self) -> None:
         """Checks that files can be called as they are to be. Raises UsageError."""
         self.record_format.check_installed()
-        records = self.options.engine.shuffle == "records"
-        if records and not isinstance(self.record_format, TFRecordFormat):
-            raise UsageError(
-                f"--shuffle=records writes TFRecords only, not {self.record_format.name}; leave out "
-                "--shuffle or --format"
-            )
-        if records and not files.written_by_beam(self.output):
-            raise UsageError(
-                f"--output {self.output}: with --shuffle=records, Beam writes the shards, which cannot "
-                f"write to {scheme_of(self.output)}://; choose another folder, or leave --shuffle out"
-            )
-        if records and has_glob(self.output):
-            raise UsageError(
-                f"--output {self.output}: with --shuffle=records, Beam takes *, ? and [ in a path for "
-                "wildcards; choose another folder, or leave --shuffle out"
-            )
         splits = self.options.splits.split_names or (DEFAULT_SPLIT,)
         shards = [self.record_format.shard_name(self.name, split, 0, 1) for split in splits]
         length = max(len(shard.encode()) for shard in shards) + TEMPORARY_SUFFIX_BYTES

@@ -20,13 +20,13 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build
 from beam_pipeline.engines.registry import engine_for, import_engine
 from beam_pipeline.interrupts import interruptible
-from beam_pipeline.pipeline import build_pipeline, build_planning_pipeline
+from beam_pipeline.pipeline import build_pipeline
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.startup import full_disk
 from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary, say_what_was_kept
 from beam_pipeline.terminal import say
-from beam_pipeline.work.incomplete_folder import noted_refusal, read_note
+from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import (
     clean_up_refused,
@@ -122,23 +122,17 @@ class Run:
         Raises:
           ConversionError: the data set is incomplete; the message has the reason.
         """
-        config, shard_plan = self.config, None
-        job = new_job()
+        config, job = self.config, new_job()
         failures = dataclasses.replace(self.engine.failures, job=job)
         try:
-            if self._records:
-                self._job(partial(build_planning_pipeline, config=config))
-                shard_plan = read_note(config.output)
-            build = partial(build_pipeline, config=config, shard_plan=shard_plan, failures=failures)
-            self._written(build, job)
+            self._written(partial(build_pipeline, config=config, failures=failures), job)
         except ConversionError:
             with contextlib.suppress(OSError, ConversionError):  # the first error tells more
                 clean_up_refused(config.output)
             raise
 
     def _written(self, build: Build, job: str) -> None:
-        """Runs the job that writes; leftovers of Beam's own sink are removed."""
-        folder = self.config.output
+        """Runs the job that writes."""
         try:
             at_once = self.config.options.engine.writers is not None
             with writer_processes(self._writers, at_once=at_once):
@@ -147,11 +141,8 @@ class Run:
             reason = full_disk(error)
             if not reason:
                 raise
+            folder = self.config.output
             raise OutputError(f"a shard in {folder} cannot be written: {reason}") from error
-        finally:
-            for name in files.list_folder(folder) if self._records else ():
-                if name.startswith(f"beam-temp-{self.config.name}-"):  # where its sink writes first
-                    files.delete_folder(files.join(folder, name))
 
     def plan(self, build: Build) -> None:
         """Runs a job that only plans.

@@ -34,7 +34,7 @@ from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.interrupts import interruptible
 from beam_pipeline.launch import Run
 from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
-from beam_pipeline.pipeline import plan_samples
+from beam_pipeline.pipeline import label_samples, plan_samples
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.storage import files
 from beam_pipeline.summary import (
@@ -118,7 +118,8 @@ def _planned(
         here = dataclasses.replace(config, options=options, output=scratch)
 
         def build(pipeline: beam.Pipeline) -> None:
-            samples, plan, _ = plan_samples(pipeline, here, writes=False)
+            stages = label_samples(pipeline, here, writes=False)
+            samples, plan, _ = plan_samples(stages, here, writes=False)
             packed = (
                 samples
                 | "Pack" >> beam.Map(lambda batch: len(batch.packed())).with_output_types(int)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
@@ -68,7 +68,7 @@ def _order(hashed: tuple[bytes, SampleRef]) -> tuple[bytes, str]:
 
 
 def _measuring(
-    samples: SampleBatch, encoding: EncodingOptions, reading: ReadOptions
+    samples: SampleBatch, encoding: EncodingOptions, reading: ReadOptions | None
 ) -> Iterator[Call]:
     yield Call(measure_images, (encoding, tuple(samples), reading))
 
@@ -85,7 +85,7 @@ class MeasureOutput(beam.PTransform):
     """
 
     encoding: EncodingOptions
-    reading: ReadOptions
+    reading: ReadOptions | None
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Tally]:
         measuring = partial(_measuring, encoding=self.encoding, reading=self.reading)
@@ -123,11 +123,11 @@ def _division(plan: Plan, seed: int) -> ShardDivision | None:
     return None if plan.refusal else ShardDivision(plan.shard_plan, seed)
 
 
-def _empty_shards(plan: Plan) -> Iterator[tuple[int, bytes]]:
+def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:
     """An empty part of every shard, so that each is written even if no sample falls into it."""
     if not plan.refusal:
         shards = sum(count for _, count in plan.shard_plan.shards)
-        yield from ((number, pack(())) for number in range(shards))
+        yield from ((number, empty) for number in range(shards))
 
 
 @dataclass
@@ -143,7 +143,7 @@ class GroupByShard(beam.PTransform):
     def expand(
         self, parts: beam.PCollection[tuple[int, bytes]]
     ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
-        empty = self.plan | "EveryShard" >> beam.FlatMap(_empty_shards).with_output_types(
+        empty = self.plan | "EveryShard" >> beam.FlatMap(every_shard, pack(())).with_output_types(
             tuple[int, bytes]
         )
         return (parts, empty) | beam.Flatten() | beam.GroupByKey()

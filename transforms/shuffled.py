@@ -28,7 +28,7 @@ from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.core.packing import pack, unpack
-from beam_pipeline.core.records.example_source import PipelineRecords
+from beam_pipeline.core.records.example_source import PipelineRecords, marked
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.shard_writer import sort_by_key_hash
@@ -42,14 +42,13 @@ from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
-from beam_pipeline.transforms.finishing import FinishDataset
+from beam_pipeline.transforms.data_set import WriteDataset
 from beam_pipeline.transforms.in_workers import Divide
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
-from beam_pipeline.transforms.planning import AssignShards, GroupByShard, PlanShards
-from beam_pipeline.transforms.writing import WriteShards
+from beam_pipeline.transforms.planning import GroupByShard, PlanShards
 from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
-from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS, TALLY
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.records import (
     RecordPlanning,
     RecordReader,
@@ -177,7 +176,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             raise ValueError(
                 f"{self.label}: an unbounded PCollection never ends, so it cannot be shuffled"
             )
-        folder, seed = self._folder, self._encoding.seed
+        folder = self._folder
         prepared = records.pipeline | "PrepareFolder" >> PrepareFolder(
             folder=folder,
             run=self._run,
@@ -198,21 +197,11 @@ class WriteToShuffledTFRecord(beam.PTransform):
             | "AllTallies" >> beam.Flatten()
             | "PlanShards" >> PlanShards(self._planning)
         )
-        assign: beam.PTransform = (
-            _AssignEqualShards(plan=plan, encoding=self._encoding)
-            if self._exact
-            else AssignShards(plan=plan, seed=seed)
-        )
-        written = (
-            read["samples"]
-            | "AssignShards" >> assign
-            | "WriteShards" >> WriteShards(plan=plan, request=self._request, raises=False)
-        )
-        dead = (read[DEAD_LETTERS], written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
-        manifest = plan | "FinishDataset" >> FinishDataset(
-            shards=written["shards"],
-            dead_letters=dead,
-            refusals=written[REFUSALS],
+        exact = _AssignEqualShards(plan=plan, encoding=self._encoding) if self._exact else None
+        written = read["samples"] | "WriteDataset" >> WriteDataset(
+            plan=plan,
+            dead_letters=[read[DEAD_LETTERS]],
+            request=self._request,
             finisher=DatasetFinisher(
                 output_folder=folder,
                 encoding=self._encoding,
@@ -220,8 +209,10 @@ class WriteToShuffledTFRecord(beam.PTransform):
                 recorded_options=self._run["options"],
                 failures=_FAILURES,
             ),
+            assign=exact,
+            compares=False,
         )
-        return WriteResult.of(folder, written["shards"], dead, manifest)
+        return WriteResult.of(folder, *written)
 
     @property
     def _planning(self) -> RecordPlanning:
@@ -404,8 +395,7 @@ def _ranked(
         (ref for packed in unspill_all(part[1]) for ref in unpack(SampleRef, packed)),
         KeyHasher(encoding.seed),
     )
-    if isinstance(encoding.examples, PipelineRecords):
-        refs = encoding.examples.marked(refs)
+    refs = marked(encoding.examples, refs)
     split, before = _Ranges(plan).place(part[0], sizes)
     first, shards = plan.shard_plan.first_shard[split]
     total = plan.tally.samples[split]

@@ -1,24 +1,21 @@
-"""Writes shards: each from its references, or from encoded records by Beam's own sink.
+"""Writes shards: each from its references, or from records that were encoded before.
 
 The second is for few shards, expensive checks and many workers (`--shuffle=records`): examples are encoded
-by as many workers as there are, shuffled as records, and written by `beam.io.WriteToTFRecord`. Every image
-byte crosses the shuffle, so it is slower and needs more memory, but its parallelism is not limited by the
-number of shards. The sink decides the order, so shards differ from run to run; the set of examples does not.
+by as many workers as there are and shuffled as records, so every image byte crosses the shuffle, and the
+records of a shard have to fit in a worker's memory. Shards have the same bytes either way.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import AsSingleton
-from apache_beam.transforms.window import TimestampedValue
 
 from beam_pipeline.core.dataset.duplicates import (
     LabelHashes,
@@ -28,21 +25,24 @@ from beam_pipeline.core.dataset.duplicates import (
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ConversionError, LostSamplesError, OutputError
+from beam_pipeline.core.errors import ConversionError, OutputError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.core.records.shard_reader import read_shard
-from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
-from beam_pipeline.core.records.sharding import (
-    KeyHasher,
-    ShardInfo,
-    ShardPlan,
-    shard_of,
+from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.records.example_source import marked
+from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
+from beam_pipeline.core.records.record_format import EncodedSample
+from beam_pipeline.core.records.shard_writer import (
+    Rejected,
+    image_figures,
+    sort_by_key_hash,
+    write_shard,
 )
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.transforms.in_workers import InWorkers, Step
+from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
+from beam_pipeline.transforms.planning import every_shard
 from beam_pipeline.work.incomplete_folder import note_refusal
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
@@ -52,11 +52,12 @@ from beam_pipeline.work.outcome import (
     EXAMPLES_WRITTEN,
     REFUSALS,
     SAMPLES_DONE,
+    SHARDS_WRITTEN,
     Outcome,
 )
 from beam_pipeline.work.spill import unspill_all
 from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
-from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest, reported
+from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 
 
 def _shard_task(
@@ -138,175 +139,150 @@ class WriteShards(beam.PTransform):
 IMAGES = "images"  # an output's tag
 
 _GROUPS_PER_SHARD = 8
-_COMPRESSION_TYPES = {"none": CompressionTypes.UNCOMPRESSED, "gzip": CompressionTypes.GZIP}
 
 
-def group_samples(samples: SampleBatch, plan: Plan, seed: int) -> Iterator[tuple[str, SampleBatch]]:
-    """Splits a batch into groups by hash, finer than shards; yields nothing if the plan refuses."""
-    if plan.refusal:
-        return
-    hasher = KeyHasher(seed)
-    groups = {split: count * _GROUPS_PER_SHARD for split, count in plan.shard_plan.shards}
-    parts: dict[str, SampleBatch] = defaultdict(SampleBatch)
-    for sample in samples:
-        group = shard_of(hasher.order(sample.key), groups[sample.split])
-        parts[f"{sample.split}/{group}"].append(sample)
-    yield from parts.items()
+class Record(NamedTuple):
+    """An encoded sample on its way to its shard; without `order`, it only stands for a shard.
 
-
-@dataclass(frozen=True)
-class _EncodingGroup:
-    """Encodes the samples of a group in the order of their hashes."""
-
-    encoding: EncodingOptions
-    reading: ReadOptions
-
-    def __call__(self, group: tuple[str, Iterable[SampleBatch]], plan: Plan) -> Iterator[Outcome]:
-        refs = sort_by_key_hash(
-            itertools.chain.from_iterable(group[1]), KeyHasher(self.encoding.seed)
-        )
-        dead_letters = DeadLetterBatch()
-        images: list[WrittenImage] = []
-        hashes = LabelHashes(self.encoding.examples.file_columns)
-        events: Counter[str] = Counter()
-        with self.encoding.maker(plan.class_ids, refs, self.reading) as maker:
-            for ref in reported(refs):
-                try:
-                    sample = maker.make(ref)
-                except Rejected as rejected:
-                    dead_letters.append(rejected.letter)
-                    continue
-                labels = hashes[ref.labels]
-                images.append(WrittenImage(sample.digest, labels, ref.split, ref.key))
-                events.update(sample.events)
-                dead_letters.extend(sample.dead_letters)
-                yield Outcome(tagged=[(_tag(ref.split), sample.record)])
-        figures = image_figures(events, maker)._replace(statistics=maker.statistics())
-        ranges = range_count(plan.tally.samples.total())
-        compared = packed_images(images, ranges) if self.encoding.examples.resumable else ()
-        yield Outcome(
-            dead_letters=dead_letters,
-            tagged=[(IMAGES, figures), *((COMPARED, part) for part in compared)],
-            counters={
-                SAMPLES_DONE: len(refs),
-                BYTES_DONE: sum(ref.size for ref in refs),
-                EXAMPLES_WRITTEN: len(images),
-                DEAD_LETTERS: len(dead_letters),
-            },
-        )
-
-
-def _tag(split: str) -> str:
-    return f"examples_{split}"
-
-
-def _back_in_time(uri: str) -> TimestampedValue:
-    """The sink gives its files the last possible timestamp, which makes Prism lose flattened elements."""
-    return TimestampedValue(uri, 0)
-
-
-def measure_shard(uri: str, folder: str, shard_plan: ShardPlan, class_key: str) -> ShardInfo:
-    """Reads a shard that the sink has written, for the figures of the manifest.
-
-    Args:
-      uri: the shard.
-      folder: its folder.
-      shard_plan: the shards that were planned.
-      class_key: the feature that contains class ids.
-
-    Raises:
-      LostSamplesError: the sink wrote a file that was not planned.
+    Attributes:
+      order: the hash that samples are sorted by.
+      key: of the sample.
+      before, image, after, classes: as in `EncodedSample`.
     """
-    spec = shard_plan.find(uri.rpartition("/")[2])
-    if spec is None or uri != files.join(folder, spec.file_name):
-        raise LostSamplesError(f"the sink wrote {uri}, which is none of the planned shards")
-    with files.open_input(uri) as file:
-        info = deque(
-            read_shard(
-                file=file,
-                path=uri,
-                spec=spec,
-                record_format=shard_plan.record_format,
-                class_key=class_key,
-            ),
-            1,
-        ).pop()
-    assert isinstance(info, ShardInfo)
-    return info
+
+    order: bytes = b""
+    key: str = ""
+    before: bytes = b""
+    image: bytes = b""
+    after: bytes = b""
+    classes: tuple[int, ...] = ()
+
+
+_Numbered = tuple[int, tuple[bytes, str, bytes, bytes, bytes, tuple[int, ...]]]
+
+
+def _groups(plan: Plan, seed: int) -> ShardDivision | None:
+    """The division into groups, of which a shard has several; None where the plan refuses to write."""
+    if plan.refusal:
+        return None
+    groups = tuple((split, n * _GROUPS_PER_SHARD) for split, n in plan.shard_plan.shards)
+    return ShardDivision(replace(plan.shard_plan, shards=groups), seed)
+
+
+def _encode_group(
+    group: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
+) -> Iterator[Outcome]:
+    """Encodes the samples of a group, and numbers the records by their shard."""
+    shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
+    hasher = KeyHasher(encoding.seed)
+    samples = (ref for packed in unspill_all(group[1]) for ref in unpack(SampleRef, packed))
+    refs = marked(encoding.examples, sort_by_key_hash(samples, hasher))
+    dead_letters = DeadLetterBatch()
+    images: list[WrittenImage] = []
+    hashes = LabelHashes(encoding.examples.file_columns)
+    events: Counter[str] = Counter()
+    with encoding.maker(plan.class_ids, refs, request.reading) as maker:
+        for ref in reported(refs):
+            try:
+                sample = maker.make(ref)
+            except Rejected as rejected:
+                dead_letters.append(rejected.letter)
+                continue
+            images.append(WrittenImage(sample.digest, hashes[ref.labels], ref.split, ref.key))
+            events.update(sample.events)
+            dead_letters.extend(sample.dead_letters)
+            record = (hasher.order(ref.key), ref.key, *sample[:3], tuple(sample.classes))
+            yield Outcome([(shard, record)])
+    figures = image_figures(events, maker)._replace(statistics=maker.statistics())
+    ranges = range_count(plan.tally.samples.total())
+    compared = packed_images(images, ranges) if encoding.examples.resumable else ()
+    yield Outcome(
+        dead_letters=dead_letters,
+        tagged=[(IMAGES, figures), *((COMPARED, part) for part in compared)],
+        counters={
+            SAMPLES_DONE: len(refs),
+            BYTES_DONE: sum(ref.size for ref in refs),
+            EXAMPLES_WRITTEN: len(images),
+            DEAD_LETTERS: len(dead_letters),
+        },
+    )
+
+
+class _Ready:
+    """A `Maker` of records that were made before."""
+
+    def make(self, ref: Any) -> EncodedSample:
+        return EncodedSample(ref.before, ref.image, ref.after, classes=ref.classes)
+
+    def codec(self) -> str:
+        return ""
+
+    def statistics(self) -> ImageStatistics:
+        return NOTHING_COUNTED
+
+
+def _write_records(
+    shard: tuple[int, Iterable[Any]], plan: Plan, request: WriteRequest
+) -> Iterator[Outcome]:
+    """Writes the records of a shard; a repeated bundle writes the same bytes once more."""
+    spec = plan.shard_plan.spec(shard[0])
+    uri = files.join(request.folder, spec.file_name)
+    records: list[Any] = sorted(Record(*record) for record in shard[1] if record[0])
+    try:
+        with files.open_output(uri, new=False) as sink:
+            features = request.encoding.features(turned=True)
+            output = plan.shard_plan.record_format.writer(sink, features)
+            info = write_shard(spec, records, _Ready(), output).info
+    except (ConversionError, OSError) as error:
+        yield _not_written(error, request)
+        return
+    yield Outcome([info], counters={SHARDS_WRITTEN: 1})
 
 
 @dataclass(kw_only=True)
 class WriteRecords(beam.PTransform):
-    """Encodes samples in parallel and writes them with `beam.io.WriteToTFRecord`.
+    """Encodes samples in parallel, shuffles the records, and writes each shard from its own.
 
     Attributes:
       plan: PCollection of the one `Plan`.
-      shard_plan: its shards, whose numbers the stock sink needs before the job starts.
-      output_folder: where the shards go.
-      encoding: the encoding of the examples.
-      reading: how far each worker reads ahead.
+      request: how shards are written; none is kept.
 
-    Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es,
-      "refusals": none, "images": `ImageFigures`, "compared": the images as `FindDuplicates` takes
-      them}.
+    Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es, "refusals": the
+      reasons why shards were not written, "images": `ImageFigures`, "compared": the images as
+      `FindDuplicates` takes them}.
     """
 
     plan: beam.PCollection[Plan]
-    shard_plan: ShardPlan
-    output_folder: str
-    encoding: EncodingOptions
-    reading: ReadOptions = ONE_BY_ONE
+    request: WriteRequest
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
-        splits = [split for split, _ in self.shard_plan.shards]
+        plan, request = AsSingleton(self.plan), self.request
         encoded = (
             samples
             | "Group"
-            >> beam.FlatMap(
-                group_samples, AsSingleton(self.plan), self.encoding.seed
-            ).with_output_types(tuple[str, SampleBatch])
+            >> beam.ParDo(
+                Divide(partial(_groups, seed=request.encoding.seed)), plan
+            ).with_output_types(tuple[int, bytes])
             | "GroupByHash" >> beam.GroupByKey()
             | "EncodeGroup"
-            >> beam.ParDo(
-                InWorkers(_EncodingGroup(self.encoding, self.reading)), AsSingleton(self.plan)
-            )
-            .with_output_types(bytes)
-            .with_outputs(DEAD_LETTERS, IMAGES, COMPARED, *map(_tag, splits))
+            >> beam.ParDo(InWorkers(partial(_encode_group, request=request)), plan)
+            .with_output_types(_Numbered)
+            .with_outputs(DEAD_LETTERS, IMAGES, COMPARED, main="records")
         )
-        written = [
-            encoded[_tag(split)]
-            | f"Write {split}" >> self._sink(split, count)
-            | f"BackInTime {split}" >> beam.Map(_back_in_time).with_output_types(str)
-            for split, count in self.shard_plan.shards
-        ]
-        shards = (
-            written
+        every = self.plan | "EveryShard" >> beam.FlatMap(
+            every_shard, tuple(Record())
+        ).with_output_types(_Numbered)
+        written = (
+            (encoded["records"], every)
             | beam.Flatten()
-            | "MeasureShard"
-            >> beam.Map(
-                measure_shard,
-                self.output_folder,
-                self.shard_plan,
-                self.encoding.class_key,
-            ).with_output_types(ShardInfo)
+            | "GroupByShard" >> beam.GroupByKey()
+            | "WriteShard"
+            >> beam.ParDo(InWorkers(partial(_write_records, request=request)), plan).with_outputs(
+                REFUSALS, main="shards"
+            )
         )
         return {
-            "shards": shards,
-            DEAD_LETTERS: encoded[DEAD_LETTERS],
-            IMAGES: encoded[IMAGES],
-            COMPARED: encoded[COMPARED],
-            REFUSALS: samples.pipeline | "NoRefusals" >> beam.Create([], reshuffle=False),
+            "shards": written["shards"],
+            REFUSALS: written[REFUSALS],
+            **{tag: encoded[tag] for tag in (DEAD_LETTERS, IMAGES, COMPARED)},
         }
-
-    def _sink(self, split: str, num_shards: int) -> beam.PTransform:
-        written = self.shard_plan.record_format
-        assert isinstance(written, TFRecordFormat), f"Beam lacks a sink for {written}"
-        return beam.io.WriteToTFRecord(
-            file_path_prefix=files.join(
-                self.output_folder, written.shard_prefix(self.shard_plan.name, split)
-            ),
-            file_name_suffix=written.suffix,
-            num_shards=num_shards,
-            shard_name_template="-SSSSS-of-NNNNN",
-            compression_type=_COMPRESSION_TYPES[written.compression],
-        )

@@ -73,7 +73,7 @@ class DataflowEngine(Engine):
         Raises:
           UsageError: an option or a package is missing, or a path is local.
         """
-        _check_config(config, wait=self.waits)
+        _check_config(config)
         try:
             from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
         except ImportError as error:
@@ -122,7 +122,7 @@ class DataflowEngine(Engine):
             follow(result, pipeline.runner, job)
 
 
-def _check_config(config: ConvertConfig, *, wait: bool) -> None:
+def _check_config(config: ConvertConfig) -> None:
     here = [uri for uri in config.uris if not is_remote(uri)]
     if here:
         raise UsageError(
@@ -132,11 +132,6 @@ def _check_config(config: ConvertConfig, *, wait: bool) -> None:
     if config.options.engine.writers:
         raise UsageError(
             "--writers is for processes of this machine; on Dataflow, workers write the shards"
-        )
-    if config.options.engine.shuffle == "records" and not wait:
-        raise UsageError(
-            "--shuffle=records is two jobs on Dataflow, and the second is made from what the first "
-            "found; this command has to wait, so leave --no_wait out, and --template_location"
         )
 
 

@@ -200,11 +200,6 @@ def _master(options: PipelineOptions) -> str:
 
 
 def _check_no_wait(config: ConvertConfig) -> None:
-    if config.options.engine.shuffle == "records":
-        raise UsageError(
-            "--shuffle=records is two jobs, and the second is made from what the first found; this "
-            "command has to wait, so leave --no_wait out"
-        )
     if config.options.engine.writers:
         raise UsageError(
             "--writers is for processes of this machine, which end with this command; leave it out "

@@ -45,12 +45,10 @@ class FileSystem(ABC):
       lists_ranges: True if listings are sorted by name and may begin and end at any name, so that
         ranges of names can be listed in parallel with `list_range` and `first_name`.
       lists_digests: True if `list_range` can give digests.
-      written_by_beam: True if Beam's own sinks can write to it.
     """
 
     lists_ranges = False
     lists_digests = False
-    written_by_beam = True
 
     # Read.
 

@@ -139,7 +139,6 @@ class BucketFiles(FileSystem):
     permissions: ClassVar[Permissions]
     deletes: ClassVar[int] = 1
     lists_ranges = True
-    written_by_beam = False
     proves_conditions: ClassVar[bool] = False
 
     # What a driver does.

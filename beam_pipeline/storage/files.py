@@ -178,11 +178,6 @@ def check_credentials(uris: Iterable[str]) -> None:
         system.check_credentials()
 
 
-def written_by_beam(uri: str) -> bool:
-    """True if Beam's own sinks can write to the storage of a URI."""
-    return file_system(uri).written_by_beam
-
-
 def prepare_folder(folder: str) -> None:
     """Makes a folder and its parents, or checks that a bucket can be written to.
 

@@ -104,7 +104,6 @@ class GoogleStorage(BucketFiles):
         *(f"storage.objects.{verb}" for verb in ("list", "get", "create", "delete"))
     )
     lists_digests = True
-    written_by_beam = True
     proves_conditions = True
 
     def check_credentials(self) -> None:

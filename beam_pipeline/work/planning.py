@@ -28,7 +28,7 @@ from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReade
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead
+from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead, usual_reading
 from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import write_note
 from beam_pipeline.work.outcome import BYTES_PLANNED, DEAD_LETTERS, SAMPLES_PLANNED, Outcome
@@ -55,7 +55,7 @@ class DigestSource:
 
     listed: bool
     reads: bool
-    reading: ReadOptions
+    reading: ReadOptions | None
     filters: Limits
     largest: int
 
@@ -69,7 +69,9 @@ DIGESTED = "digested"
 """The tag of samples with their digests."""
 
 
-def with_digests(refs: Sequence[SampleRef], reading: ReadOptions, md5: bool = False) -> Outcome:
+def with_digests(
+    refs: Sequence[SampleRef], reading: ReadOptions | None, md5: bool = False
+) -> Outcome:
     """Reads images for their digests; main are those that cannot be read, which their writer will find as well.
 
     Args:
@@ -79,6 +81,7 @@ def with_digests(refs: Sequence[SampleRef], reading: ReadOptions, md5: bool = Fa
     """
     requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs)
     unread, digested = SampleBatch(), SampleBatch()
+    reading = reading or usual_reading(ref.uri for ref in refs)
     with read_ahead(requests, files.read_image, reading) as ahead:
         for ref in refs:
             digest = _digest(ref, ahead.read, md5)
@@ -120,7 +123,7 @@ def compare_images(parts: Sequence[bytes]) -> Outcome:
 
 
 def measure_images(
-    encoding: EncodingOptions, refs: Sequence[SampleRef], reading: ReadOptions
+    encoding: EncodingOptions, refs: Sequence[SampleRef], reading: ReadOptions | None
 ) -> Outcome:
     """Encodes samples and throws them away, to see how large they become; bad ones are left out.
 

@@ -32,7 +32,7 @@ from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     ExampleSource,
     PipelineRecords,
-    foreign_source,
+    marked,
     recorded_source,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
@@ -45,6 +45,7 @@ from beam_pipeline.storage.read_ahead import (
     ReadOptions,
     Request,
     read_ahead,
+    usual_reading,
 )
 from beam_pipeline.work import progress
 from beam_pipeline.work.outcome import (
@@ -60,6 +61,8 @@ from beam_pipeline.work.outcome import (
 )
 from beam_pipeline.work.progress import Counts, Reporter
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
+
+_IF_GIVEN = ("mask_colours", "source", "fingerprint")  # of a source's recorded values
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,7 @@ class EncodingOptions:
             "features": examples["features"],
             **self._bad_boxes,
             **({"filters": dict(options.filters)} if options.filters else {}),
-            **{name: examples[name] for name in ("mask_colours",) if name in examples},
-            **({"source": source} if (source := foreign_source(self.examples)) else {}),
+            **{name: examples[name] for name in _IF_GIVEN if name in examples},
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }
 
@@ -152,15 +154,16 @@ class EncodingOptions:
 
     @contextmanager
     def maker(
-        self, class_ids: Mapping[str, int], refs: Iterable[SampleRef], reading: ReadOptions
+        self, class_ids: Mapping[str, int], refs: Sequence[SampleRef], reading: ReadOptions | None
     ) -> Iterator[Maker]:
         """Turns references into examples while the block runs; reads ahead.
 
         Args:
           class_ids: class -> id, of all classes in the references at least.
           refs: the references that it will be asked for, in this order.
-          reading: how far it reads ahead.
+          reading: how far it reads ahead; None for what is usual where the images are.
         """
+        reading = reading or usual_reading(ref.uri for ref in refs)
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
         wanted = (ref for ref in refs if not outside_bytes(ref.size, filters)) if filters else refs
@@ -206,7 +209,7 @@ class WriteRequest:
       folder: the output folder.
       encoding: the encoding of the examples.
       resume: keep shards of an earlier run that were made from the same samples.
-      reading: how far each writer reads ahead.
+      reading: how far each writer reads ahead; None for what is usual where the images are.
       failures: how a shard that cannot be written is reported, and whether the engine may run this again,
         so that a shard of this run is kept.
       earlier: the data set that shards of the same samples are taken from.
@@ -215,7 +218,7 @@ class WriteRequest:
     folder: str
     encoding: EncodingOptions
     resume: bool = False
-    reading: ReadOptions = ONE_BY_ONE
+    reading: ReadOptions | None = ONE_BY_ONE
     failures: FailurePolicy = DEFAULT_POLICY
     earlier: EarlierDataSet | None = None
 
@@ -350,8 +353,7 @@ def shard_inputs(
     refs: Sequence[SampleRef] = sort_by_key_hash(
         (ref for batch in batches for ref in unpack(SampleRef, batch)), KeyHasher(encoding.seed)
     )
-    if isinstance(encoding.examples, PipelineRecords):
-        refs = encoding.examples.marked(refs)
+    refs = marked(encoding.examples, refs)
     return ShardInputs(
         spec=spec,
         refs=refs,

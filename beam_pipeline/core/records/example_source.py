@@ -46,6 +46,7 @@ from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
+    REPEATED,
     ExampleMaker,
     ExampleReader,
     ImageReader,
@@ -89,6 +90,7 @@ class ExampleSource(Protocol):
       file_columns: the indices of the columns whose values are files.
       max_bytes: the size of the largest sample that is read, its files included.
       resumable: its samples can be read again after the job, so that receipts are of use.
+      keyed: nothing before has made sure that keys are unique, so samples that share one are left out.
     """
 
     @property
@@ -105,6 +107,9 @@ class ExampleSource(Protocol):
 
     @property
     def resumable(self) -> bool: ...
+
+    @property
+    def keyed(self) -> bool: ...
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example: key as written -> kind, shape and whether it is optional.
@@ -130,7 +135,10 @@ class ExampleSource(Protocol):
         """
 
     def recorded(self) -> dict[str, Any]:
-        """Columns, pixels and features as receipts have them; `recorded_source` reads them."""
+        """Columns, pixels and features as receipts have them; `recorded_source` reads them.
+
+        A source that a receipt alone cannot make again has a name as well, "source".
+        """
 
 
 @dataclass(frozen=True)
@@ -141,11 +149,13 @@ class LabelledImages:
       columns: the label columns.
       pixels: the layout of images that are bare pixels; None where images are files.
       mask_colours: (red, green, blue, id) of each colour in masks; empty where pixels are ids.
+      keyed: see `ExampleSource`; not recorded, as references are marked.
     """
 
     columns: tuple[Column, ...]
     pixels: PixelFormat | None = None
     mask_colours: tuple[tuple[int, int, int, int], ...] = ()
+    keyed: bool = field(default=False, compare=False)
 
     max_bytes = MAX_IMAGE_BYTES
     resumable = True
@@ -265,6 +275,7 @@ class SerializedExamples:
     file_columns = ()
     max_bytes = MAX_EXAMPLE_BYTES
     resumable = False
+    keyed = False
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """The features of the examples, which are never renamed."""
@@ -286,10 +297,6 @@ class SerializedExamples:
         }
 
 
-REPEATED = "repeated"
-"""The `SampleRef.origin` of a record whose key another record has as well."""
-
-
 @dataclass(frozen=True)
 class PipelineRecords(SerializedExamples):
     """Samples are the records of somebody's pipeline. Small ones travel with their references.
@@ -305,30 +312,28 @@ class PipelineRecords(SerializedExamples):
 
     resumable = True
 
-    def marked(self, refs: Sequence[SampleRef]) -> Sequence[SampleRef]:
-        """Sorted references, with those marked whose key is not unique."""
-        if not self.keyed:
-            return refs
-        repeated = {ref.key for ref, after in itertools.pairwise(refs) if ref.key == after.key}
-        return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
+    def recorded(self) -> dict[str, Any]:
+        """The column of classes, the features and the name of this class."""
+        return {**super().recorded(), "source": f"{__name__}.{type(self).__name__}"}
 
     def lasting(self, refs: Iterable[SampleRef]) -> list[SampleRef]:
         """The references as receipts have them: without a place, which is another one in each run."""
         return [ref._replace(uri="", offset=-1, labels=ref.labels[:1]) for ref in refs]
 
 
-def foreign_source(source: ExampleSource) -> str:
-    """The name of a foreign source in receipts; empty for our own."""
-    kind = type(source)
-    known = kind in (LabelledImages, SerializedExamples)
-    return "" if known else f"{kind.__module__}.{kind.__qualname__}"
+def marked(source: ExampleSource, refs: Sequence[SampleRef]) -> Sequence[SampleRef]:
+    """Sorted references; those whose key is not unique are marked for the maker to reject, if it has to be."""
+    if not source.keyed:
+        return refs
+    repeated = {ref.key for ref, after in itertools.pairwise(refs) if ref.key == after.key}
+    return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
 
 
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
     """The source whose `recorded` values these are, read from JSON.
 
     Raises:
-      UsageError: it is a pipeline's own.
+      UsageError: a pipeline made the examples.
     """
     if "source" in values:
         raise UsageError(

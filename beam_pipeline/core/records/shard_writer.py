@@ -56,6 +56,9 @@ from beam_pipeline.core.references import (
 MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB contains it and 1 MiB of labels. A larger one is not read."""
 
+REPEATED = "repeated"
+"""The `SampleRef.origin` of a sample whose key another one has as well."""
+
 # Failures of the machine, not of the file: the bundle fails and the runner tries it again.
 TRANSIENT_ERRORS = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.ETIMEDOUT}
@@ -155,6 +158,8 @@ class ExampleMaker:
 
     def make(self, ref: SampleRef) -> EncodedSample:
         """Reads, checks and encodes one sample."""
+        if ref.origin == REPEATED:
+            raise repeated(ref, "sample")
         if self.filters and (fault := outside_bytes(ref.size, self.filters)):
             raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
         size = bytes_of(ref, self.file_columns) if self.file_columns else ref.size
@@ -179,22 +184,8 @@ class ExampleMaker:
         self, ref: SampleRef, uri: str, size: int, offset: int, *, column: int = _IMAGE
     ) -> bytes:
         """Reads the image of a sample, or a file of a column. Raises OSError and Rejected."""
-        try:
-            data = self.read_image(uri, size, offset)
-        except ChangedFileError as error:
-            reason, fault = Reason.CHANGED_SINCE_LISTING, str(error)
-        except OSError as error:
-            if error.errno in TRANSIENT_ERRORS:
-                raise
-            reason, fault = Reason.UNREADABLE, error.strerror or type(error).__name__
-        else:
-            if data:
-                return data
-            reason, fault = Reason.EMPTY_FILE, "the file is empty"
-        if column == _IMAGE:
-            raise Rejected(ref, Stage.READ, reason, fault)
-        fault = f"{self.file_columns[column].noun}: {fault}"
-        raise Rejected(ref, Stage.READ, reason, fault, uri)
+        noun = "" if column == _IMAGE else self.file_columns[column].noun
+        return read_sample(self.read_image, ref, uri, size, offset, noun)
 
     def _example(self, ref: SampleRef, source: bytes, files: _Files) -> EncodedSample:
         """Checks and encodes a sample.
@@ -333,6 +324,33 @@ class ExampleMaker:
         return None
 
 
+def read_sample(
+    read: ImageReader, ref: SampleRef, uri: str, size: int, offset: int, noun: str = ""
+) -> bytes:
+    """Reads the image of a sample, or a file beside it, which `noun` names. Raises OSError and Rejected."""
+    try:
+        data = read(uri, size, offset)
+    except ChangedFileError as error:
+        reason, fault = Reason.CHANGED_SINCE_LISTING, str(error)
+    except OSError as error:
+        if error.errno in TRANSIENT_ERRORS:
+            raise
+        reason, fault = Reason.UNREADABLE, error.strerror or type(error).__name__
+    else:
+        if data:
+            return data
+        reason, fault = Reason.EMPTY_FILE, "the file is empty"
+    if noun:
+        raise Rejected(ref, Stage.READ, reason, f"{noun}: {fault}", uri)
+    raise Rejected(ref, Stage.READ, reason, fault)
+
+
+def repeated(ref: SampleRef, noun: str) -> Rejected:
+    """Another sample, or record, has the same key."""
+    fault = f"another {noun} has the key {ref.key!r}; expected one of its own"
+    return Rejected(ref._replace(origin=""), Stage.JOIN, Reason.DUPLICATE_KEY, fault)
+
+
 def _sound(data: bytes | Rejected) -> bytes:
     if isinstance(data, Rejected):
         raise data
@@ -384,9 +402,7 @@ class ExampleReader:
         if ref.size > MAX_EXAMPLE_BYTES:
             raise _too_large(ref, ref.size)
         if ref.origin:
-            fault = f"another record has the key {ref.key!r}; expected one of its own"
-            nowhere = ref._replace(uri="", origin="")
-            raise Rejected(nowhere, Stage.JOIN, Reason.DUPLICATE_KEY, fault)
+            raise repeated(ref._replace(uri=""), "record")
         names: Any = ref.labels[0]
         classes = [self.class_ids[name] for name in names]
         record: Any = ref.labels[1] if len(ref.labels) > 1 else None
