@@ -29,8 +29,8 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote, without_secrets
-from beam_pipeline.layouts.layout import Source
-from beam_pipeline.options import ConvertOptions, EngineOptions
+from beam_pipeline.layouts.layout import PipelineLabels, Source
+from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
 from beam_pipeline.options.values import LABEL_FILES
 from beam_pipeline.storage import files
 from beam_pipeline.storage.bucket_listing import lists_digests
@@ -51,6 +51,22 @@ SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "cl
 """Recorded options in which a data set may differ from the one whose shards it reuses."""
 
 _MOST_OF_A_NAME = 255  # bytes, on nearly all disks
+
+
+def example_options(images: ImageOptions, renames: Mapping[str, str]) -> ExampleOptions:
+    """The options that shape examples, with the codec where images are encoded, or where it was chosen."""
+    changes = images.changes
+    if changes.encodes or changes.image_codec != PILLOW:
+        changes = dataclasses.replace(changes, codec=codec_in_use(changes.image_codec))
+    return ExampleOptions(
+        image_check=images.image_check,
+        renames=renames,
+        clip_boxes=images.clip_boxes,
+        bad_boxes=images.bad_boxes,
+        image_encoding=images.image_encoding or IMAGE_ENCODINGS[0],
+        filters=images.filters,
+        changes=changes,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +127,7 @@ class ConvertConfig:
         return SplitAssigner(splits.fractions, splits.seed, groups, splits.stratify)
 
     def __post_init__(self) -> None:
-        if not self.source.uris:
+        if not self.source.uris and not isinstance(self.source.labels, PipelineLabels):
             raise UsageError("--images names nothing to convert")
         if self.inventory and not self.source.roots:
             raise UsageError(
@@ -199,31 +215,19 @@ class ConvertConfig:
         output = self.options.output
         return record_format(output.compression, output.format)
 
-    @property
+    @cached_property
     def encoding(self) -> EncodingOptions:
         """The encoding of the examples."""
-        images = self.options.images
         return EncodingOptions(
             examples=self.source.examples,
             seed=self.options.splits.seed,
-            options=ExampleOptions(
-                image_check=images.image_check,
-                renames=self.renames,
-                clip_boxes=images.clip_boxes,
-                bad_boxes=images.bad_boxes,
-                image_encoding=images.image_encoding or IMAGE_ENCODINGS[0],
-                filters=images.filters,
-                changes=self.changes,
-            ),
+            options=example_options(self.options.images, self.renames),
         )
 
-    @cached_property
+    @property
     def changes(self) -> ImageChanges:
-        """The changes to images, with the codec where they encode, or where it was chosen."""
-        changes = self.options.images.changes
-        if not changes.encodes and changes.image_codec == PILLOW:
-            return changes
-        return dataclasses.replace(changes, codec=codec_in_use(changes.image_codec))
+        """The changes to images."""
+        return self.encoding.options.changes
 
     @property
     def measures(self) -> bool:
@@ -231,8 +235,10 @@ class ConvertConfig:
         return self.changes.encodes and not isinstance(self.options.splits.num_shards, int)
 
     @property
-    def reading(self) -> ReadOptions:
-        """The read-ahead of each writer."""
+    def reading(self) -> ReadOptions | None:
+        """The read-ahead of each writer; None where it depends on the images of a pipeline."""
+        if isinstance(self.source.labels, PipelineLabels):
+            return None
         engine = self.options.engine
         if engine.read_ahead:
             return ReadOptions(engine.read_ahead, engine.read_ahead_size)
@@ -358,5 +364,6 @@ class ConvertConfig:
             "labels_encoding": labels.labels_encoding,
             "label_from": labels.label_from,
             "mask_colors": [list(colour) for colour in colours],  # red, green, blue, id
+            "encoder": examples.recorded().get("fingerprint", ""),
         }
         return {name: value for name, value in given.items() if value}

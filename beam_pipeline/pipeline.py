@@ -16,7 +16,9 @@ from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, class_column
 from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.layouts.layout import (
     ContainerLabels,
+    FileLabels,
     FolderLabels,
+    ListedLabels,
 )
 from beam_pipeline.transforms.data_set import WriteDataset, Written
 from beam_pipeline.transforms.duplicates import DropDuplicates
@@ -220,6 +222,7 @@ def label_samples(
             buckets=config.inventory_groups,
         )
         return [images, samples]
+    assert isinstance(labels, FileLabels | ListedLabels), labels
     rows = pipeline | "ReadLabels" >> ReadLabelFiles(
         labels=labels, spread=are_large(config.label_bytes), raises=False
     )

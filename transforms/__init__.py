@@ -6,6 +6,7 @@ several, and several threads may run them. All other modules of this package are
 
 from typing import Any
 
+from beam_pipeline.transforms.encoding import Encoder
 from beam_pipeline.transforms.images import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.output import BadSample, CommittedDataset, Shard, WriteResult
 from beam_pipeline.transforms.samples import (
@@ -22,8 +23,10 @@ __all__ = [
     "BadSample",
     "CommittedDataset",
     "ConvertImages",
+    "Encoder",
     "ImageFile",
     "ImageSample",
+    "Images",
     "JoinLabels",
     "JoinedSamples",
     "LabelRow",
@@ -32,15 +35,23 @@ __all__ = [
     "ReadImages",
     "ReadLabels",
     "Shard",
+    "WriteImageShards",
     "WriteResult",
     "WriteToShuffledTFRecord",
 ]
 
 
+_ABOVE = {
+    "ConvertImages": "convert_images",
+    "Images": "image_shards",
+    "WriteImageShards": "image_shards",
+}
+"""Those that are made of the command's options, in modules that import this package."""
+
+
 def __getattr__(name: str) -> Any:
-    """`ConvertImages`, which is made of all of these and of the command's options, so is above them."""
-    if name != "ConvertImages":
+    if name not in _ABOVE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return import_module("beam_pipeline.convert_images").ConvertImages
+    return getattr(import_module(f"beam_pipeline.{_ABOVE[name]}"), name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -17,7 +19,9 @@ from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
 from beam_pipeline.core.labels.join import RowMerger
+from beam_pipeline.core.labels.points import resize_questions
 from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.packed_batches import (
     BATCH_SIZE,
     Batch,
@@ -25,7 +29,7 @@ from beam_pipeline.core.packed_batches import (
     ImageBatch,
     LabelBatch,
 )
-from beam_pipeline.core.questions import question_error
+from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
 from beam_pipeline.core.references import LabelRow as RowRef
 from beam_pipeline.core.text import excerpt
@@ -38,11 +42,12 @@ from beam_pipeline.transforms.output import BadSample, bad_samples
 from beam_pipeline.work.label_columns import LabelColumns, plain
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS
+from beam_pipeline.work.records import checked_split
 
 _BAD = "bad"
 _UNLABELLED = ("auto", "drop", "keep")
 _BUCKETS = 1024
-_ROWS_ARE_ONE = Column("labels", ColumnKind.BYTES, "")
+ANY_LABELS = Column("labels", ColumnKind.BYTES, "")
 _OPTION = re.compile("--([a-z_]+)")
 
 
@@ -172,17 +177,22 @@ class ReadLabels(beam.PTransform):
     @cached_property
     def source(self) -> Source:
         """The files as their layout understands them; their beginnings are read."""
-        try:
+        with _in_arguments():
             source, _ = open_source(self._layout, self._options)
             if not isinstance(source.labels, FileLabels | ListedLabels):
                 raise UsageError(f"the layout {source.layout} has no label files")
-            if source.questions and not self._yes:
-                raise question_error(source.questions, self)
-        except ConversionError as error:
-            message = str(error).replace("Correct the command", "Correct the call")
-            message = _OPTION.sub(r"\1", message.replace("--yes", "yes=True"))
-            raise type(error)(message, error.given_ids) from error
+            self._ask(source.questions)
         return source
+
+    def check_resize(self) -> None:
+        """Asks about numbers that may be places in images that are resized. Raises QuestionError."""
+        with _in_arguments():
+            columns, answers = self.source.columns, self._options.columns
+            self._ask(tuple(resize_questions(columns, answers, answered=False)))
+
+    def _ask(self, questions: Sequence[Question]) -> None:
+        if questions and not self._yes:
+            raise question_error(questions, self)
 
     @property
     def columns(self) -> LabelColumns:
@@ -198,13 +208,26 @@ class ReadLabels(beam.PTransform):
         return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> bad)
 
 
+@contextmanager
+def _in_arguments() -> Iterator[None]:
+    """Rewrites options in messages as arguments."""
+    try:
+        yield
+    except ConversionError as error:
+        message = str(error).replace("Correct the command", "Correct the call")
+        message = _OPTION.sub(r"\1", message.replace("--yes", "yes=True"))
+        raise type(error)(message, error.given_ids) from error
+
+
 Labels = Mapping[str, Any] | ReadLabels
 
 
-def columns_of(labels: Labels | None) -> LabelColumns:
+def columns_of(labels: Labels | LabelColumns | None) -> LabelColumns:
     """The labels that a public transform was given."""
     if isinstance(labels, ReadLabels):
         return labels.columns
+    if isinstance(labels, LabelColumns):
+        return labels
     return LabelColumns.of_kinds(labels or {})
 
 
@@ -255,7 +278,7 @@ class JoinLabels(beam.PTransform):
         columns = columns_of(self._labels)
         merger = columns.merger
         if self._labels is None:
-            columns, merger = LabelColumns((_ROWS_ARE_ONE,)), RowMerger()
+            columns, merger = LabelColumns((ANY_LABELS,)), RowMerger()
         keep = columns.keeping if self._unlabelled == "keep" else None
         if self._unlabelled != "auto":
             merger = RowMerger(
@@ -402,7 +425,65 @@ def _samples(refs: Iterable[SampleRef], columns: LabelColumns, one: bool) -> Ite
         labels = dict(values[0] or ()) if one else columns.labels(values)
         if one and len(values) > 1:
             labels["labelled"] = values[1]
-        yield ImageSample(
-            *(ref.key, ref.uri, ref.size, labels, ref.split, ref.version, ref.origin),
-            claimed_size=ref.claimed_size,
-        )
+        yield public_sample(ref, labels)
+
+
+def public_sample(ref: SampleRef, labels: Mapping[str, Any]) -> ImageSample:
+    """The public form of a reference."""
+    fields = (ref.key, ref.uri, ref.size, labels, ref.split, ref.version, ref.origin)
+    return ImageSample(*fields, claimed_size=ref.claimed_size)
+
+
+@dataclass(frozen=True)
+class SampleReader:
+    """Takes `ImageSample`s and `ImageFile`s for references.
+
+    Attributes:
+      columns: the labels.
+      rest: the last value has all other labels, as pairs; else a sample with others is bad.
+    """
+
+    columns: LabelColumns
+    rest: bool = False
+
+    def __call__(self, element: Any) -> SampleRef | DeadLetter:
+        """Reads one. Raises SampleError if it is neither."""
+        if isinstance(element, Mapping):
+            element = SimpleNamespace(**element)
+        key, uri, size = (getattr(element, name, None) for name in ("key", "uri", "size"))
+        if not (isinstance(key, str) and isinstance(uri, str) and isinstance(size, int) and key):
+            problem = f"{excerpt(element)} is not an ImageSample: it needs key, uri and size"
+            return DeadLetter(Stage.LABELS.value, "", "", Reason.BAD_ROW.value, problem)
+        if getattr(element, "reason", ""):
+            return unusable(element)
+        path = next(iter(getattr(element, "aliases", ())), key)
+        claimed = getattr(element, "claimed_size", None)
+        file = getattr(element, "file", "") or ""
+        try:
+            return SampleRef(
+                key=key,
+                uri=uri,
+                size=size,
+                split=checked_split(
+                    getattr(element, "split", "") or first_folder_split(path) or DEFAULT_SPLIT
+                ),
+                labels=self._values(getattr(element, "labels", None) or {}),
+                origin=file,
+                version=getattr(element, "version", 0) or 0,
+                claimed_size=None if claimed is None else (int(claimed[0]), int(claimed[1])),
+            )
+        except SampleError as error:
+            reason = Reason.BAD_LABEL_VALUE.value
+            return DeadLetter(Stage.LABELS.value, key, uri, reason, str(error), file)
+
+    def _values(self, labels: Mapping[str, Any]) -> tuple[Any, ...]:
+        if not self.rest:
+            return self.columns.checked(labels)
+        names = {column.name for column in self.columns.columns}
+        known = {name: value for name, value in labels.items() if name in names}
+        rest = tuple((n, plain(n, v)) for n, v in sorted(labels.items()) if n not in names)
+        return (*self.columns.checked(known), rest)
+
+    def labels(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """The labels of a reference."""
+        return {**self.columns.labels(values[:-1]), **dict(values[-1])}

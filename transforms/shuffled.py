@@ -74,18 +74,28 @@ _WORDS = {
     "raise --max_bad_fraction": 'give on_error="collect"',
     "--shard_size": "shard_size",
     "--num_shards": "num_shards",
-    "listed image": "record",
 }
 """Options of the command, in messages -> arguments here."""
 
 
-def _in_arguments(message: str) -> str:
+def in_arguments(message: str) -> str:
+    """A message that names options of the command, in arguments of this module."""
     for option, argument in _WORDS.items():
         message = message.replace(option, argument)
     return message
 
 
-_FAILURES = FailurePolicy(reword=_in_arguments)
+def _of_records(message: str) -> str:
+    return in_arguments(message).replace("listed image", "record")
+
+
+def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
+    """Raises UsageError if the value of an argument is none of its choices."""
+    if value not in choices:
+        raise UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
+
+
+_FAILURES = FailurePolicy(reword=_of_records)
 
 
 class WriteToShuffledTFRecord(beam.PTransform):
@@ -146,12 +156,8 @@ class WriteToShuffledTFRecord(beam.PTransform):
           ValueError: in `expand`: the PCollection is unbounded.
         """
         super().__init__()
-        for argument, value, choices in (
-            ("if_exists", if_exists, IF_EXISTS),
-            ("on_error", on_error, ON_ERROR),
-        ):
-            if value not in choices:
-                raise UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
+        check_choice("if_exists", if_exists, IF_EXISTS)
+        check_choice("on_error", on_error, ON_ERROR)
         self._folder = files.canonical(path)
         self._name = name or dataset_name(self._folder)
         self._if_exists = if_exists

@@ -235,7 +235,12 @@ class ContainerLabels:
     files: tuple[str, ...]
 
 
-Labels = FolderLabels | FileLabels | ListedLabels | ContainerLabels
+@dataclass(frozen=True)
+class PipelineLabels:
+    """Images and labels from somebody's pipeline."""
+
+
+Labels = FolderLabels | FileLabels | ListedLabels | ContainerLabels | PipelineLabels
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class RecordReader:
 
     def read(self, element: Any) -> Record:
         """Reads one. Raises SampleError."""
-        data, features = self._encoded(element)
+        data, features = self.encoded(element)
         if self.key is None:
             key = _digest(data).hex()
         elif callable(self.key):
@@ -180,7 +180,8 @@ class RecordReader:
         classes = named_classes(list(ids.values) if ids else None, self.class_names)
         return Record(key, split, classes, data, features)
 
-    def _encoded(self, element: Any) -> tuple[bytes, Features]:
+    def encoded(self, element: Any) -> tuple[bytes, Features]:
+        """The bytes and the features of a record. Raises SampleError."""
         if hasattr(element, "SerializeToString"):
             element = element.SerializeToString(deterministic=True)
         if isinstance(element, (bytes, bytearray, memoryview)):

@@ -116,8 +116,9 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
         )
     unlabelled = tally.shown.get(Reason.UNLABELLED.value, [])
     if not tally.label_rows and not unlabelled and tally.dead:  # as of files with images in them
+        explained = {reason.value: f": {text}" for reason, text in EXPLANATIONS.items()}
         causes = "; ".join(
-            f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))}): {EXPLANATIONS[Reason(reason)]}"
+            f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))}){explained.get(reason, '')}"
             for reason, n in sorted(tally.dead.items())
         )
         return _refusal(

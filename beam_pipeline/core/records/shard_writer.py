@@ -164,7 +164,7 @@ class ExampleMaker:
             raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
         size = bytes_of(ref, self.file_columns) if self.file_columns else ref.size
         if size > MAX_IMAGE_BYTES:
-            raise _too_large(ref, size)
+            raise too_large(ref, size)
         if not self.file_columns:
             return self._example(ref, self._read(ref, ref.uri, ref.size, ref.offset), {})
         # Each file is read whatever is wrong with those before, because they are read ahead in this order.
@@ -366,7 +366,8 @@ def _bad_box(ref: SampleRef, reason: Reason, error: BadBoxError) -> Rejected:
     return Rejected(ref, Stage.CHECK, reason, str(error), ref.origin, error.line)
 
 
-def _too_large(ref: SampleRef, size: int) -> Rejected:
+def too_large(ref: SampleRef, size: int) -> Rejected:
+    """An example of a sample of this size would be too large."""
     return Rejected(
         ref, Stage.READ, Reason.TOO_LARGE, f"{size} bytes; an example is limited to 2 GiB"
     )
@@ -400,7 +401,7 @@ class ExampleReader:
           OSError: it cannot be read, although the same job wrote it.
         """
         if ref.size > MAX_EXAMPLE_BYTES:
-            raise _too_large(ref, ref.size)
+            raise too_large(ref, ref.size)
         if ref.origin:
             raise repeated(ref._replace(uri=""), "record")
         names: Any = ref.labels[0]

@@ -1,0 +1,351 @@
+"""Samples of somebody's pipeline as shuffled shards: the second half of `beam-tfrecord convert` as a step."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import apache_beam as beam
+
+from beam_pipeline.config import ConvertConfig, example_options
+from beam_pipeline.conversion import as_arguments, convert_options
+from beam_pipeline.core.dataset.names import dataset_name
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.labels.join import Joined
+from beam_pipeline.core.labels.sample_filters import KnownClasses
+from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, SampleBatch
+from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
+from beam_pipeline.inputs import output_folder, resolve_renames
+from beam_pipeline.layouts.layout import PipelineLabels, Source
+from beam_pipeline.options import ConvertOptions, ImageOptions
+from beam_pipeline.pipeline import Stage, write_samples
+from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
+from beam_pipeline.transforms.in_workers import InWorkers
+from beam_pipeline.transforms.output import BadSample, PrepareFolder, WriteResult, bad_samples
+from beam_pipeline.transforms.samples import (
+    ImageSample,
+    JoinedSamples,
+    Labels,
+    ReadLabels,
+    SampleReader,
+    batched,
+    columns_of,
+    dead_letter,
+)
+from beam_pipeline.transforms.shuffled import IF_EXISTS, ON_ERROR, check_choice, in_arguments
+from beam_pipeline.work.label_columns import LabelColumns
+from beam_pipeline.work.labels import Labelling
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
+from beam_pipeline.work.records import class_numbering
+from beam_pipeline.work.writing import EncodingOptions
+
+_OF_A_DATA_SET = ("max_bad_fraction", "duplicates")  # image options that are not about one image
+_LAYOUT = "pipeline"
+
+
+def _in_our_arguments(message: str) -> str:
+    return as_arguments(in_arguments(message))
+
+
+_FAILURES = FailurePolicy(reword=_in_our_arguments)
+
+
+class Images(Encoder):
+    """The encoder of `beam-tfrecord convert`: an image as it is or re-encoded, its size, and its labels.
+
+    Images({"species": "class", "age": "int"}, resize=256, image_format="jpeg")
+    """
+
+    def __init__(
+        self,
+        labels: Labels | None = None,
+        *,
+        class_names: Sequence[str] = (),
+        features: Mapping[str, str] | None = None,
+        unlabelled: str = "auto",
+        **options: Any,
+    ) -> None:
+        """Takes the labels, and the command's options on images.
+
+        Args:
+          labels: of the samples, as `JoinLabels` takes them.
+          class_names: the only classes that there are, with the ids 0, 1, 2, ...; by default those of the
+            samples, sorted.
+          features: key to write a feature under -> its usual key, or a label.
+          unlabelled: "keep" if `JoinLabels` keeps images without a row.
+          **options: `image_check`, `orientation`, `resize`, `image_format`, `quality`, `reencode`, `clip_boxes`,
+            `min_side`, ... as Python values.
+
+        Raises:
+          UsageError: an argument cannot be used.
+        """
+        known = {o.name for o in ImageOptions.options()} - {*_OF_A_DATA_SET}
+        if unknown := sorted(options.keys() - known):
+            raise UsageError(
+                f"Images has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
+            )
+        try:
+            typed = {**options, **({"features": features} if features else {})}
+            converted = convert_options(typed)
+        except UsageError as error:
+            raise UsageError(as_arguments(str(error))) from error
+        self.options, self._renames = converted.images, converted.output.features
+        self._classes = class_numbering(class_names) if class_names else None
+        self._given, self._unlabelled = labels, unlabelled
+        if not isinstance(labels, ReadLabels):
+            columns_of(labels)  # for its errors
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_given": self.labels}
+
+    @cached_property
+    def labels(self) -> LabelColumns:
+        """The labels, with the ids of their classes; the beginnings of label files are read."""
+        given = self._given
+        if self.options.resize is not None and isinstance(given, ReadLabels):
+            given.check_resize()
+        columns = columns_of(given)
+        columns = columns.with_unlabelled() if self._unlabelled == "keep" else columns
+        return dataclasses.replace(columns, numbering=self._classes or columns.numbering)
+
+    @cached_property
+    def renames(self) -> dict[str, str]:
+        """The key to write a feature under -> its standard key."""
+        return resolve_renames(self._renames, self.labels.columns)
+
+    @cached_property
+    def source(self) -> LabelledImages:
+        """The samples, for the stages that the command has as well."""
+        return LabelledImages(self.labels.columns, keyed=True)
+
+    @cached_property
+    def known(self) -> KnownClasses | None:
+        """Leaves out samples of other classes."""
+        column = class_column(self.labels.columns)
+        if self._classes is None or column is None:
+            return None
+        return KnownClasses(tuple(name for name, _ in self._classes.known), column, "class_names")
+
+    @cached_property
+    def _example_options(self) -> ExampleOptions:
+        return example_options(self.options, self.renames)
+
+    @cached_property
+    def features(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Every feature of an example, as in the manifest."""
+        return self.source.features(self.renames, turned=True)
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """A hash of the labels and options, and of the versions of what encodes."""
+        recorded = EncodingOptions(self.source, 0, self._example_options).recorded()
+        content = json.dumps([recorded, self._classes and self._classes.known], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+    def encode(self, sample: ImageSample, image_bytes: bytes) -> Mapping[str, Any] | BadSample:
+        """The features of an image and its labels; further labels of the sample are ignored.
+
+        Class ids are those of the data set that is being written; elsewhere, those of `class_names`.
+        """
+        names = {column.name for column in self.labels.columns}
+        labels = {name: value for name, value in sample.labels.items() if name in names}
+        read = SampleReader(self.labels)(sample._replace(labels=labels))
+        letter = (
+            read if isinstance(read, DeadLetter) else self.known and self.known.dead_letter(read)
+        )
+        if not letter:
+            assert not isinstance(read, DeadLetter)
+            encoded = encode_image(self, self._one_image, read, image_bytes)
+            if not isinstance(encoded, DeadLetter):
+                return encoded
+            letter = encoded
+        (bad,) = bad_samples(DeadLetterBatch([letter]))
+        return bad
+
+    def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:
+        if class_ids is None:
+            if class_column(self.labels.columns) is not None and self._classes is None:
+                raise UsageError(
+                    "class ids are known while WriteImageShards writes; to encode elsewhere, give Images "
+                    "its class_names"
+                )
+            class_ids = dict(self._classes.known if self._classes else ())
+        return OneImage(self.source, self._example_options, class_ids)
+
+
+class WriteImageShards(beam.PTransform):
+    """Writes samples as shuffled shards with a manifest, as `beam-tfrecord convert` does: the same bytes.
+
+    It takes the `JoinedSamples` of `JoinLabels`, or a PCollection of `ImageSample`s or `ImageFile`s, and opens
+    images only when it writes their shards. Two samples of one split must not share a key. Windows end here:
+    all samples of a bounded PCollection are one data set.
+
+        written = joined | WriteImageShards("out", Images({"species": "class"}), num_shards=16)
+    """
+
+    def __init__(
+        self,
+        path: str,
+        encoder: Encoder | None = None,
+        *,
+        num_shards: int | Mapping[str, int] | None = None,
+        shard_size: int | str = DEFAULT_SHARD_BYTES,
+        splits: Mapping[str, float] | None = None,
+        seed: int = 0,
+        compression: str = "none",
+        format: str = "tfrecord",  # noqa: A002 - the name of the command's option
+        name: str = "",
+        if_exists: str = "fail",
+        on_error: str = "raise",
+    ) -> None:
+        """Takes the folder, and what makes examples.
+
+        Args:
+          path: folder for the data set, local or in a bucket; made if missing. All workers must see it.
+          encoder: makes examples of samples; by default `Images()`, for images without labels.
+          num_shards: shards per split; by default as many as `shard_size` asks for.
+          shard_size: target shard size in bytes of images.
+          splits: split -> share, to split by a hash of the key; by default samples keep their own.
+          seed: shuffle seed.
+          compression: "none" or "gzip".
+          format: "tfrecord", "array_record" or "webdataset".
+          name: prefix of file names; by default the folder's name.
+          if_exists: where the folder contains files: "fail"; "resume", which keeps the shards of a run with
+            the same samples, arguments and fingerprint; "overwrite", which replaces an earlier run's data set.
+          on_error: "raise" fails the pipeline if a sample is bad, except for images without labels; "collect"
+            leaves bad samples out.
+
+        Returns (of `expand`): a `WriteResult`.
+
+        Raises:
+          UsageError: an argument cannot be used.
+          ValueError: in `expand`: a PCollection is unbounded.
+        """
+        super().__init__()
+        check_choice("if_exists", if_exists, IF_EXISTS)
+        check_choice("on_error", on_error, ON_ERROR)
+        self._encoder = encoder or Images()
+        given = {
+            "output": path,
+            "name": name,
+            "num_shards": num_shards,
+            "shard_size": shard_size,
+            "splits": splits or None,
+            "seed": seed,
+            "compression": compression,
+            "format": format,
+            "resume": if_exists == "resume",
+            "overwrite": if_exists == "overwrite",
+            "no_report": True,
+        }
+        try:
+            options = convert_options(given)
+        except UsageError as error:
+            raise UsageError(_in_our_arguments(str(error))) from error
+        own = self._encoder.options if isinstance(self._encoder, Images) else ImageOptions()
+        images = dataclasses.replace(own, max_bad_fraction=float(on_error == "collect"))
+        self._options = dataclasses.replace(options, images=images)
+
+    def expand(self, samples: Any) -> WriteResult:
+        try:
+            config = _config(self._options, self._encoder)
+        except ConversionError as error:
+            raise _FAILURES.reworded(error) from error
+        inputs = _inputs(samples)
+        prepared = inputs["samples"].pipeline | "PrepareFolder" >> PrepareFolder(
+            folder=config.output,
+            run=config.run,
+            resume=config.options.output.resume,
+            overwrite=config.options.output.overwrite,
+            open_options=config.open_options,
+            failures=_FAILURES,
+        )
+        examples = config.source.examples
+        reader = (
+            examples.reader
+            if isinstance(examples, EncodedSamples)
+            else SampleReader(columns_of(self._encoder.labels))
+        )
+        stages = _stages(inputs, reader, prepared, config)
+        written = write_samples(stages, config, failures=_FAILURES, prepared=prepared)
+        return WriteResult.of(config.output, *written)
+
+
+def _inputs(samples: Any) -> dict[str, beam.PCollection]:
+    """{"samples"} and perhaps {"bad"} of what was piped in."""
+    if isinstance(samples, beam.PCollection):
+        return {"samples": samples}
+    if isinstance(samples, Mapping) and "samples" in samples:
+        return dict(samples)
+    if isinstance(samples, tuple) and len(samples) == len(JoinedSamples._fields):
+        return JoinedSamples(*samples)._asdict()
+    raise UsageError(
+        "WriteImageShards takes the JoinedSamples of JoinLabels, or a PCollection of ImageSamples or ImageFiles"
+    )
+
+
+def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
+    """The conversion of samples that come from elsewhere."""
+    own = encoder if isinstance(encoder, Images) else None
+    examples = own.source if own else EncodedSamples.of(encoder)
+    numbering = columns_of(encoder.labels).numbering
+    folder = output_folder(options.output.output)
+    return ConvertConfig(
+        options=options,
+        source=Source(_LAYOUT, (), PipelineLabels(), examples, numbering=numbering),
+        output=folder,
+        name=options.output.name or dataset_name(folder),
+        renames=own.renames if own else {},
+        known=own.known if own else None,
+    )
+
+
+def _stages(
+    inputs: Mapping[str, beam.PCollection],
+    reader: SampleReader,
+    prepared: beam.PCollection[str],
+    config: ConvertConfig,
+) -> list[Stage]:
+    """The stages that the conversion of files has before it writes: of what is bad, and of the samples."""
+    read = batched(inputs["samples"], "Samples", SampleBatch, reader)
+    letters = [read[DEAD_LETTERS]]
+    if "bad" in inputs:
+        letters.append(batched(inputs["bad"], "Bad", ImageBatch, dead_letter)[DEAD_LETTERS])
+    dead = letters | "AllBad" >> beam.Flatten()
+    tallies = (
+        dead | "CountBad" >> beam.Map(_count_bad).with_output_types(Tally),
+        prepared | "NoSamples" >> beam.Map(_nothing).with_output_types(Tally),
+    ) | "BadTallies" >> beam.Flatten()
+    labelling = Labelling(config.split_assigner, config.source.columns, config.sample_filter)
+    labelled = read["items"] | "Label" >> beam.ParDo(
+        InWorkers(partial(_label, labelling=labelling))
+    ).with_output_types(SampleBatch).with_outputs(DEAD_LETTERS, TALLY, main="samples")
+    return [{TALLY: tallies, DEAD_LETTERS: dead}, labelled]
+
+
+def _label(samples: SampleBatch, labelling: Labelling) -> list[Outcome]:
+    outcome = labelling.of(Joined(samples=list(samples)))
+    assert outcome.tally is not None
+    outcome.tally.listed = len(samples)
+    return [outcome]
+
+
+def _count_bad(letters: DeadLetterBatch) -> Tally:
+    """Counts bad samples; rows of label files have no image."""
+    rows = sum(not letter.uri for letter in letters)
+    tally = Tally(listed=len(letters) - rows, orphan_rows=rows)
+    tally.add_dead_letters(letters)
+    return tally
+
+
+def _nothing(_: str) -> Tally:
+    return Tally()
