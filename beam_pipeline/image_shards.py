@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -19,14 +19,15 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.core.labels.join import Joined
-from beam_pipeline.core.labels.sample_filters import KnownClasses
+from beam_pipeline.core.labels.sample_filters import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, SampleBatch
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.shard_writer import Rejected
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.inputs import output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, ImageOptions
+from beam_pipeline.options import ConvertOptions, ImageOptions, OutputOptions
 from beam_pipeline.pipeline import Stage, write_samples
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
 from beam_pipeline.transforms.in_workers import InWorkers
@@ -182,6 +183,83 @@ class Images(Encoder):
         return OneImage(self.source, self._example_options, class_ids)
 
 
+class EncodedImages(NamedTuple):
+    """Examples for any sink.
+
+    Attributes:
+      records: PCollection of bytes, serialized `tf.train.Example`s.
+      bad: PCollection of `BadSample`, of the other samples.
+    """
+
+    records: beam.PCollection[bytes]
+    bad: beam.PCollection[BadSample]
+
+
+class EncodeImages(beam.PTransform):
+    """Reads and encodes the images of samples, for `beam.io.WriteToTFRecord` or any sink: -> `EncodedImages`.
+
+    It takes what `WriteImageShards` takes. The images travel on through the pipeline, so every byte is
+    shuffled where records are; class ids are those of `class_names`.
+
+        encoded = joined | EncodeImages(Images({"species": "class"}, class_names=["cat", "dog"]))
+    """
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        """Takes what makes examples; by default `Images()`.
+
+        Raises:
+          UsageError: in `expand`: the encoder's classes have no ids.
+          ValueError: in `expand`: a PCollection is unbounded.
+        """
+        super().__init__()
+        self._encoder = encoder or Images()
+
+    def expand(self, samples: Any) -> EncodedImages:
+        inputs = _inputs(samples)
+        config = _config(ConvertOptions(output=OutputOptions("unused")), self._encoder)
+        numbering = config.source.numbering
+        if class_column(config.source.columns) is not None and not numbering.known:
+            raise UsageError("EncodeImages does not see all classes; give Images its class_names")
+        read = batched(inputs["samples"], "Samples", SampleBatch, _reader(config, self._encoder))
+        encode = partial(
+            _encode,
+            encoding=config.encoding,
+            class_ids=dict(numbering.known),
+            sample_filter=config.sample_filter,
+        )
+        encoded = (
+            read["items"]
+            | beam.Reshuffle()
+            | "Encode"
+            >> beam.ParDo(InWorkers(encode))
+            .with_output_types(bytes)
+            .with_outputs(DEAD_LETTERS, main="records")
+        )
+        bad = (read[DEAD_LETTERS], encoded[DEAD_LETTERS]) | "AllBad" >> beam.Flatten()
+        public = bad | "BadSamples" >> beam.FlatMap(bad_samples).with_output_types(BadSample)
+        letters = [public, *([inputs["bad"]] if "bad" in inputs else [])]
+        return EncodedImages(encoded["records"], letters | "AllOfThem" >> beam.Flatten())
+
+
+def _encode(
+    samples: SampleBatch,
+    encoding: EncodingOptions,
+    class_ids: Mapping[str, int],
+    sample_filter: SampleFilters | None,
+) -> Iterator[Outcome]:
+    refs, letters = sample_filter.apply(samples) if sample_filter else (list(samples), [])
+    with encoding.maker(class_ids, refs, None) as maker:
+        for ref in refs:
+            try:
+                encoded = maker.make(ref)
+            except Rejected as rejected:
+                letters.append(rejected.letter)
+                continue
+            letters += encoded.dead_letters
+            yield Outcome([encoded.record])
+    yield Outcome(dead_letters=DeadLetterBatch(letters))
+
+
 class WriteImageShards(beam.PTransform):
     """Writes samples as shuffled shards with a manifest, as `beam-tfrecord convert` does: the same bytes.
 
@@ -251,8 +329,7 @@ class WriteImageShards(beam.PTransform):
             options = convert_options(given)
         except UsageError as error:
             raise UsageError(_in_our_arguments(str(error))) from error
-        own = self._encoder.options if isinstance(self._encoder, Images) else ImageOptions()
-        images = dataclasses.replace(own, max_bad_fraction=float(on_error == "collect"))
+        images = ImageOptions(max_bad_fraction=float(on_error == "collect"))
         self._options = dataclasses.replace(options, images=images)
 
     def expand(self, samples: Any) -> WriteResult:
@@ -269,13 +346,7 @@ class WriteImageShards(beam.PTransform):
             open_options=config.open_options,
             failures=_FAILURES,
         )
-        examples = config.source.examples
-        reader = (
-            examples.reader
-            if isinstance(examples, EncodedSamples)
-            else SampleReader(columns_of(self._encoder.labels))
-        )
-        stages = _stages(inputs, reader, prepared, config)
+        stages = _stages(inputs, _reader(config, self._encoder), prepared, config)
         written = write_samples(stages, config, failures=_FAILURES, prepared=prepared)
         return WriteResult.of(config.output, *written)
 
@@ -296,6 +367,10 @@ def _inputs(samples: Any) -> dict[str, beam.PCollection]:
 def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
     """The conversion of samples that come from elsewhere."""
     own = encoder if isinstance(encoder, Images) else None
+    if own:
+        most_bad = options.images.max_bad_fraction
+        images = dataclasses.replace(own.options, max_bad_fraction=most_bad)
+        options = dataclasses.replace(options, images=images)
     examples = own.source if own else EncodedSamples.of(encoder)
     numbering = columns_of(encoder.labels).numbering
     folder = output_folder(options.output.output)
@@ -307,6 +382,14 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
         renames=own.renames if own else {},
         known=own.known if own else None,
     )
+
+
+def _reader(config: ConvertConfig, encoder: Encoder) -> SampleReader:
+    """Makes references of the samples that an encoder takes."""
+    examples = config.source.examples
+    if isinstance(examples, EncodedSamples):
+        return examples.reader
+    return SampleReader(columns_of(encoder.labels))
 
 
 def _stages(

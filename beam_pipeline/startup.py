@@ -162,7 +162,7 @@ def _shortage_message() -> str:
 
 
 def full_disk(error: BaseException) -> str:
-    """The reason of an error of Beam's own sink on a full disk; empty for any other."""
+    """The reason of an engine's error on a full disk; empty for any other."""
     match = _FULL.search(f"OSError: {error}" if isinstance(error, OSError) else str(error))
     return match[1].strip() if match else ""
 

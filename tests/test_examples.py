@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from tests.harness import REPOSITORY, convert, documented, manifest_of
+from tests.harness import ALL_BAD, REPOSITORY, convert, documented, manifest_of, read_all
 from tests.notebook import NOTEBOOK, executed
 from tests.pictures import picture, write_files
 
@@ -49,6 +49,7 @@ def run_python(folder: Path, *argv: str, script: str = "") -> str:
     [
         ("records_to_shards.py", (), {"1000 records in 5 shards"}),
         ("convert_and_follow.py", ("photos",), {"2 examples", "('not_an_image', 1)"}),
+        ("embeddings_and_own_labels.py", ("photos",), {"2 examples", "not_an_image"}),
     ],
 )
 def test_a_pipeline_of_ones_own(
@@ -61,9 +62,22 @@ def test_a_pipeline_of_ones_own(
     assert main(["verify", f"{tmp_path}/out"]) == 0
 
 
-def test_the_pipeline_of_the_page_on_transforms_runs(tmp_path: Path) -> None:
+def test_the_textbook_pipeline_writes_the_same_examples(tmp_path: Path) -> None:
+    """In shards of Beam's own sink."""
+    write_files(f"{tmp_path}/photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
+    script = f"{REPOSITORY}/examples/textbook.py"
+    printed = run_python(tmp_path, script, "photos", "textbook", "--runner=FnApiRunner")
+    assert printed == "not_an_image\n"
+    assert convert("--images", f"{tmp_path}/photos", ALL_BAD, "--output", f"{tmp_path}/out") == 0
+    assert read_all(tmp_path / "textbook") == read_all(tmp_path / "out")
+
+
+def test_the_pipelines_of_the_page_on_transforms_run(tmp_path: Path) -> None:
     """The shards that the page asks for, and a step after the commit."""
-    (code,) = documented("docs/transforms.md", "python")
+    write_files(f"{tmp_path}/photos", {"a/1.jpg": picture(), "b/2.jpg": picture()})
+    joining, code = documented("docs/transforms.md", "python")
+    assert run_python(tmp_path, "-", script=joining) == "2 examples\n"
+    assert {e["label/age"][0] for e in read_all(tmp_path / "out/pets").values()} == {3, 5}
     assert run_python(tmp_path, "-", script=code) == "100 examples\n"
     shards = manifest_of(tmp_path / "out/readings")["splits"]
     assert {name: len(split["shards"]) for name, split in shards.items()} == {"test": 4, "train": 4}

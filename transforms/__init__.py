@@ -23,6 +23,8 @@ __all__ = [
     "BadSample",
     "CommittedDataset",
     "ConvertImages",
+    "EncodeImages",
+    "EncodedImages",
     "Encoder",
     "ImageFile",
     "ImageSample",
@@ -43,6 +45,8 @@ __all__ = [
 
 _ABOVE = {
     "ConvertImages": "convert_images",
+    "EncodeImages": "image_shards",
+    "EncodedImages": "image_shards",
     "Images": "image_shards",
     "WriteImageShards": "image_shards",
 }

@@ -56,7 +56,6 @@ class DataflowEngine(Engine):
         template: str | None = self.options.view_as(GoogleCloudOptions).template_location
         self.waits = wait and not template
         self._job: DataflowJob | None = None
-        self._runs = 0
 
     def interrupt(self) -> str:
         """See `Engine`; a submitted job continues."""
@@ -97,9 +96,6 @@ class DataflowEngine(Engine):
         """
         options = copy.deepcopy(self.options)  # Beam adds folders of each job to them
         google = options.view_as(GoogleCloudOptions)
-        self._runs += 1
-        if self._runs > 1:
-            google.job_name += f"-{self._runs}"
         if note := private_addresses_note(self.options):
             say(note)
         say(f"Submitting the job to Dataflow (staging in {google.staging_location})")

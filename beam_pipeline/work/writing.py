@@ -36,7 +36,12 @@ from beam_pipeline.core.records.example_source import (
     recorded_source,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.shard_writer import Maker, sort_by_key_hash, write_shard
+from beam_pipeline.core.records.shard_writer import (
+    REPEATED,
+    Maker,
+    sort_by_key_hash,
+    write_shard,
+)
 from beam_pipeline.core.records.sharding import KeyHasher, ShardSpec
 from beam_pipeline.core.references import SampleRef, bytes_of, files_of
 from beam_pipeline.storage import files
@@ -160,13 +165,19 @@ class EncodingOptions:
 
         Args:
           class_ids: class -> id, of all classes in the references at least.
-          refs: the references that it will be asked for, in this order.
+          refs: the references that it will be asked for, in this order, those that it rejects unread included.
           reading: how far it reads ahead; None for what is usual where the images are.
         """
         reading = reading or usual_reading(ref.uri for ref in refs)
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
-        wanted = (ref for ref in refs if not outside_bytes(ref.size, filters)) if filters else refs
+        wanted: Iterable[SampleRef] = refs
+        if self.examples.keyed or filters:
+            wanted = (
+                ref
+                for ref in refs
+                if ref.origin != REPEATED and not (filters and outside_bytes(ref.size, filters))
+            )
         requests = (
             (
                 request

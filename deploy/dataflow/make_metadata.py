@@ -25,7 +25,6 @@ LEFT_OUT = {
     "writers": "processes on the machine of the command, which here only submits the job",
     "show_roles": "prints a table, and converts nothing",
     "no_wait": "a launcher never waits; main.py says so itself",
-    "shuffle": "`records` runs two jobs one after the other, and a template launches one",
 }
 
 _PICKERS = {

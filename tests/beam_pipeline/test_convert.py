@@ -299,10 +299,8 @@ def test_splits_by_fraction_keep_every_sample_on_its_side_when_others_come(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_records_mode_gives_the_same_set_through_the_stock_sink(
-    tmp_path: Path, compression: str
-) -> None:
-    """`--shuffle=records` gives the same examples, dead letters and classes."""
+def test_records_mode_gives_the_same_shards(tmp_path: Path, compression: str) -> None:
+    """`--shuffle=records` gives the same files, but no receipts, and lists the images once."""
     write_pictures(str(tmp_path / "photos"), [f"{'abc'[i % 3]}/{i}.jpg" for i in range(40)])
     write_files(str(tmp_path / "photos"), {"a/bad.jpg": "x"})
     argv = ("--images", f"{tmp_path}/photos", "--max_bad_fraction", "0.1", "--name", "d")
@@ -310,11 +308,13 @@ def test_records_mode_gives_the_same_set_through_the_stock_sink(
     assert convert(*argv, *more, "--output", f"{tmp_path}/references") == 0
     records = f"{tmp_path}/records"
     assert convert(*argv, *more, "--output", records, "--shuffle", "records") == 0
-    assert shard_names(records) == shard_names(tmp_path / "references")
-    assert read_all(records) == read_all(tmp_path / "references")
-    assert dead_letters_of(records) == dead_letters_of(tmp_path / "references")
-    assert manifest_of(records)["classes"] == manifest_of(tmp_path / "references")["classes"]
-    assert not [name for name in os.listdir(records) if name.startswith((".", "beam-temp"))]
+    ours, theirs = digests(records), digests(tmp_path / "references")
+    assert {name for name in ours if ours[name] != theirs[name]} == {
+        "README.md",
+        "manifest.json",
+        "report.html",
+    }
+    assert not [name for name in os.listdir(records) if name.startswith(".")]
 
 
 @pytest.mark.promise("same_bytes")

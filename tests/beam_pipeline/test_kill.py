@@ -180,8 +180,8 @@ def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) ->
 
 @pytest.mark.promise("disk_full")
 @pytest.mark.slow
-def test_a_disk_that_is_full_for_beams_own_sink_is_one_line(images: Path, tmp_path: Path) -> None:
-    """With --shuffle=records; Beam's temporary folder goes, too."""
+def test_a_disk_that_is_full_for_records_is_one_line(images: Path, tmp_path: Path) -> None:
+    """With --shuffle=records; nothing is left in the folder."""
     output = tmp_path / "out"
     argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
     done = subprocess.run(

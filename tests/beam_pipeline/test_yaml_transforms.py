@@ -8,7 +8,7 @@ import pytest
 
 import beam_pipeline
 from beam_pipeline.core.errors import ConversionError
-from tests.harness import documented, manifest_of, read_all_by
+from tests.harness import convert, documented, manifest_of, shard_names
 from tests.pictures import picture, write_files
 
 yaml_main = pytest.importorskip(
@@ -62,17 +62,28 @@ def run(spec: str) -> None:
 
 
 def test_the_page_s_pipeline_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows become records; a folder that holds them already fails the pipeline."""
+    """Images and labels become the command's shards; a folder that contains them, or a bad row, fails it."""
     monkeypatch.chdir(tmp_path)
+    write_files("photos", {f"{i}.jpg": picture(i) for i in range(4)})
+    write_files(".", {"labels.csv": "image,species\n0.jpg,cat\n1.jpg,dog\n2.jpg,cat\n"})
     (spec,) = documented("docs/transforms.md", "yaml")
     run(spec)
-    assert {key: e["celsius"] for key, e in read_all_by("out/from_yaml", "id").items()} == {
-        "a": [20.5],
-        "b": [21.0],
-        "c": [19.5],
-    }
+    argv = ("--images", "photos", "--labels", "labels.csv", "--num_shards", "2", "--yes")
+    assert convert(*argv, "--output", "command/from_yaml") == 0
+    for name in shard_names("command/from_yaml"):
+        assert (
+            Path("out/from_yaml", name).read_bytes() == Path("command/from_yaml", name).read_bytes()
+        )
+    assert manifest_of("out/from_yaml")["dead_letters"] == {"unlabelled": 1}
     with pytest.raises(ConversionError, match="is not empty"):
         run(spec)
+    write_files(".", {"labels.csv": "image,species\n0.jpg,cat\n1.jpg,dog\n2.jpg,\n"})
+    with pytest.raises(ConversionError, match=r"labels\.csv, line 4: .* is empty"):
+        run(
+            spec.replace(", error_handling: {output: bad}", "")
+            .replace(", bad: JoinLabels.bad", "")
+            .replace("out/from_yaml", "out/bad")
+        )
 
 
 def test_bad_samples_have_an_output_of_their_own(

@@ -263,14 +263,6 @@ def test_overwrite_replaces_an_earlier_data_set(cloud: Store, photos: Path, run:
     assert cloud.get("out/notes.txt") == b"mine"
 
 
-@pytest.mark.parametrize("cloud", ["s3", "az"], indirect=True)
-def test_records_are_not_written_by_beam(cloud: Store, tmp_path: Path, run: Run) -> None:
-    """Its sink knows no such bucket."""
-    argv = ("--images", str(tmp_path), "--output", f"{cloud.uri}/out", "--shuffle=records")
-    code, _, stderr = run("convert", *argv)
-    assert (code, f"which cannot write to {cloud.scheme}://" in stderr) == (2, True)
-
-
 def test_records_of_a_pipeline(cloud: Store, tmp_path: Path) -> None:
     """Of any size, they have the bytes that they have on disk; the job's own files are deleted."""
     records = [{"id": f"k{i}", "x": bytes([i]) * (3 if i % 4 else 20_000)} for i in range(20)]

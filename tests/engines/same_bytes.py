@@ -62,7 +62,11 @@ LAYOUT_SETS = {
 """Layout -> page whose data sets hold one of it, and the arguments that convert that one."""
 
 
-SCRIPTS = {"records_to_shards.py": (), "convert_and_follow.py": ("photos",)}
+SCRIPTS = {
+    "records_to_shards.py": (),
+    "convert_and_follow.py": ("photos",),
+    "embeddings_and_own_labels.py": ("photos",),
+}
 """Pipeline of examples/ -> its arguments before the output folder."""
 
 

@@ -403,30 +403,10 @@ def test_one_job_at_a_time_writes_a_folder(
     assert f"There is already active job named {name}" in capsys.readouterr().err
 
 
-def test_records_are_two_jobs(
-    cloud: Cloud,
-    service: FakeDataflow,
-    argv: list[str],
-    quick: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The second is made from what the first found, which is played here by a run of it elsewhere."""
-    note = "sets/pets/.incomplete/plan.json"
-    look = service._look
-
-    def look_and_plan(job: Any) -> dict[str, Any]:
-        plan = {"name": "pets", "shards": [["train", 2]], "compression": "none"}
-        cloud.put(note, json.dumps(plan).encode())
-        return look(job)
-
-    monkeypatch.setattr(service, "_look", look_and_plan)
-    assert convert(*argv, *IN_REGION, "--shuffle=records") == 1  # nobody wrote a manifest
-    first, second = service.jobs
-    assert second.body["name"] == f"{first.body['name']}-2"
-    out = capsys.readouterr().out
-    assert out.count("Submitting the job to Dataflow") == 2
-    assert "Job 2026-01-01_00_00_00-1\n" in out
+def test_records_are_one_job(service: FakeDataflow, argv: list[str]) -> None:
+    """Which may be left, as its stages plan and write."""
+    assert convert(*argv, *IN_REGION, "--shuffle=records", "--no_wait") == 0
+    assert len(service.jobs) == 1
 
 
 @pytest.mark.parametrize(
@@ -440,12 +420,7 @@ def test_records_are_two_jobs(
         ),
         (["--region=r", "--output=gs://whole"], "give --temp_location=gs://BUCKET/FOLDER"),
         (["--region=r", "--writers=2"], "--writers is for processes of this machine"),
-        (["--region=r", "--shuffle=records", "--no_wait"], "so leave --no_wait out"),
         (["--region=r", "--dry_run=True"], "--dry_run submits nothing"),
-        (
-            ["--region=r", "--shuffle=records", "--template_location=gs://b/t"],
-            "so leave --no_wait out, and --template_location",
-        ),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_done(

@@ -180,7 +180,7 @@ def test_a_key_is_found_without_receipts(data_set: str, tmp_path: Path, run: Run
 def test_a_key_is_found_in_every_kind_of_data_set(
     data_set: str, tmp_path: Path, run: Run, option: str
 ) -> None:
-    """Compressed shards cannot be jumped in; those of Beam's own sink have no receipts."""
+    """Compressed shards cannot be jumped in; those of --shuffle=records have no receipts."""
     argv = ("--images", str(Path(data_set).parent / "photos"), "--output", f"{tmp_path}/out")
     assert convert(*argv, "--num_shards=2", ALL_BAD, option) == 0
     for key in ("train/a/4.png", "test/b/7.png"):

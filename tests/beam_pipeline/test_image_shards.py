@@ -1,0 +1,406 @@
+"""`WriteImageShards`, `Images` and encoders of one's own: samples of a pipeline become the command's shards."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+from beam_pipeline.cli import main
+from beam_pipeline.core.errors import (
+    ChangedInputsError,
+    OutputNotEmptyError,
+    QuestionError,
+    TooManyBadSamplesError,
+    UsageError,
+)
+from beam_pipeline.transforms import (
+    BadSample,
+    Encoder,
+    ImageFile,
+    Images,
+    ImageSample,
+    JoinLabels,
+    ReadImages,
+    ReadLabels,
+    WriteImageShards,
+)
+from tests.harness import (
+    convert,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    read_all,
+    read_all_by,
+    shard_names,
+)
+from tests.pictures import picture, write_files
+
+SPLITS = {"train": 0.5, "test": 0.5}
+SHARDS: dict[str, Any] = {"num_shards": 2, "splits": SPLITS}
+ARGV = ("--num_shards", "2", "--splits", "train=0.5,test=0.5", "--max_bad_fraction", "1")
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: twelve images, one file that is none, and a table of them."""
+    monkeypatch.chdir(tmp_path)
+    images: dict[str, Any] = {
+        f"{c}/{i}.jpg": picture(i, size=(40, 30)) for c in "ab" for i in range(6)
+    }
+    write_files("photos", {**images, "a/bad.jpg": "no image"})
+    rows = "".join(f"{key},{'cat' if i % 2 else 'dog'},{i}\n" for i, key in enumerate(images))
+    Path("labels.csv").write_text(f"filename,species,age\n{rows}a/bad.jpg,cat,1\ngone.jpg,dog,3\n")
+    return tmp_path
+
+
+def write(samples: Any, *transforms: WriteImageShards) -> None:
+    """Runs a pipeline of elements, or of what a function makes of its beginning, and writes it."""
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        made = samples(pipeline) if callable(samples) else pipeline | beam.Create(samples)
+        for number, transform in enumerate(transforms):
+            _ = made | f"Write{number}" >> transform
+
+
+def joined(pipeline: beam.Pipeline, labels: ReadLabels | None = None) -> Any:
+    """The images joined with their table."""
+    labels = labels or ReadLabels("labels.csv", label_column="species")
+    read = pipeline | labels
+    images = pipeline | ReadImages("photos")
+    return {"images": images, "rows": read.rows, "bad": read.bad} | JoinLabels(labels)
+
+
+def sample(key: str, **labels: Any) -> ImageSample:
+    """A sample of the images."""
+    return ImageSample(
+        key, os.path.abspath(f"photos/{key}"), os.path.getsize(f"photos/{key}"), labels
+    )
+
+
+class WithLength(Encoder):
+    """The features of `Images` and the length of the file."""
+
+    def __init__(self, fingerprint: str = "length 1", **options: Any) -> None:
+        self.images = Images({"species": "class"}, **options)
+        self.fingerprint = f"{fingerprint} {self.images.fingerprint}"
+        self.labels = self.images.labels
+        self.features = {**self.images.features, "length": "int64", "age": "int64"}
+
+    def encode(self, sample: ImageSample, image_bytes: bytes) -> Mapping[str, Any] | BadSample:
+        features = self.images.encode(sample, image_bytes)
+        if isinstance(features, BadSample):
+            return features
+        return {**features, "length": len(image_bytes), "age": sample.labels["age"]}
+
+
+class Unlabelled(Encoder):
+    """The features of `Images()`."""
+
+    fingerprint = "unlabelled"
+    images = Images()
+    labels, features = images.labels, images.features
+
+    def encode(self, sample: ImageSample, image_bytes: bytes) -> Mapping[str, Any] | BadSample:
+        if "x" in sample.labels:
+            return BadSample(sample.key, "bad_label_value", "x", stage="labels")
+        return self.images.encode(sample, image_bytes)
+
+
+@pytest.mark.promise("same_bytes")
+@pytest.mark.parametrize(
+    ("options", "argv"),
+    [
+        ({}, ()),
+        ({"resize": 16, "image_format": "png"}, ("--resize", "16", "--image_format", "png")),
+        (
+            {"features": {"y": "species"}, "min_side": 31},
+            ("--features", "y=species", "--min_side", "31"),
+        ),
+    ],
+    ids=["as they are", "scaled", "renamed and filtered"],
+)
+def test_it_gives_the_shards_of_the_command(
+    photos: Path, options: dict[str, Any], argv: tuple[str, ...]
+) -> None:
+    """And its dead letters, classes and figures; results follow the commit."""
+    if "min_side" in options:
+        write_files("photos", {"b/9.jpg": picture(9, size=(60, 50))})
+        with open("labels.csv", "a") as table:
+            table.write("b/9.jpg,cat,4\n")
+    inputs = ("--images", "photos", "--labels", "labels.csv", "--label_column", "species")
+    code = convert(*inputs, *ARGV, *argv, "--output", "command/out")
+    labels = ReadLabels("labels.csv", label_column="species")
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        result = joined(pipeline, labels) | WriteImageShards(
+            "step/out", Images(labels, **options), on_error="collect", **SHARDS
+        )
+        names = result.shards | beam.Map(lambda shard: os.path.basename(shard.path))
+        assert_that(names, equal_to(shard_names("command/out")), label="Shards")
+        bad = result.bad | "Reason" >> beam.Map(lambda bad: bad.reason)
+        reasons = [letter["reason"] for letter in dead_letters_of("command/out")]
+        assert_that(bad, equal_to(reasons), label="Bad")
+        there = result.manifest | "There" >> beam.Map(lambda c: (os.path.exists(c.manifest), c.bad))
+        assert_that(there, equal_to([(True, len(reasons))]), label="Committed")
+    assert code == 0
+    ours = {name: digest for name, digest in digests("step/out").items() if "." in name}
+    theirs = digests("command/out")
+    differ = {name for name, digest in ours.items() if theirs[name] != digest}
+    assert differ == {"README.md", "manifest.json"}
+    counts = [manifest_of(folder)["counts"] for folder in ("command/out", "step/out")]
+    assert counts[0] == {**counts[1], "label_rows": counts[0]["label_rows"]}
+
+
+def test_images_without_labels(photos: Path) -> None:
+    """A list of files is enough; what cannot be an image is bad; a folder called as a split is one."""
+    write_files("photos", {"test/c.jpg": picture(7)})
+    files = [ImageFile(key, f"{photos}/photos/{key}", 1) for key in ("a/0.jpg", "test/c.jpg")]
+    files = [file._replace(size=os.path.getsize(file.uri)) for file in files]
+    pipe = ImageFile("pipe.jpg", "/pipe.jpg", 0, reason="not_a_file", message="a pipe")
+    write([*files, pipe], WriteImageShards("out", on_error="collect"))
+    assert {key: e["image/filename"] for key, e in read_all("out").items()} == {
+        "a/0.jpg": [b"a/0.jpg"],
+        "test/c.jpg": [b"test/c.jpg"],
+    }
+    assert manifest_of("out")["splits"].keys() == {"test", "train"}
+    assert [(d["key"], d["reason"]) for d in dead_letters_of("out")] == [("pipe.jpg", "not_a_file")]
+
+
+def test_features_of_ones_own_beside_those_of_images(photos: Path) -> None:
+    """The other features are as before; objects, changes and statistics are counted; ids are the data set's."""
+    own = functools.partial(joined)
+    collect = {"on_error": "collect", **SHARDS}
+    write(
+        own,
+        WriteImageShards("mine/out", WithLength(resize=16), **collect),
+        WriteImageShards(
+            "plain/out", Images({"species": "class", "age": "int"}, resize=16), **collect
+        ),
+    )
+    mine, plain = read_all("mine/out"), read_all("plain/out")
+    assert mine.keys() == plain.keys()
+    for key, features in mine.items():
+        length, age = features.pop("length"), features.pop("age")
+        assert (length, age) == ([os.path.getsize(f"photos/{key}")], plain[key].pop("label/age"))
+        assert features == plain[key]
+    manifests = [manifest_of(folder) for folder in ("mine/out", "plain/out")]
+    for entry in ("classes", "counts", "images", "dead_letters"):
+        assert manifests[0].get(entry) == manifests[1].get(entry), entry
+    assert manifests[0]["options"]["encoder"].startswith("length 1 ")
+    assert "encoder" not in manifests[1]["options"]
+    assert main(["verify", "mine/out"]) == 0
+
+
+def test_objects_that_are_left_out_behind_an_encoder(photos: Path) -> None:
+    """A box without an area is reported although `encode` never saw a bad sample."""
+    box = {"kind": "box", "feature": "image/object/bbox", "repeated": True, "pixels": True}
+    name = {"kind": "class", "feature": "image/object/class", "repeated": True}
+
+    class Boxes(Encoder):
+        fingerprint = "boxes"
+        images = Images({"box": box, "name": name})
+        labels, features = images.labels, images.features
+
+        def encode(self, sample: ImageSample, image_bytes: bytes) -> Any:
+            return self.images.encode(sample, image_bytes)
+
+    boxes = [[1, 2, 9, 9], [4, 4, 4, 8]]
+    samples = [sample("a/0.jpg", box=boxes, name=["cat", "dog"])]
+    write(samples, WriteImageShards("out", Boxes(), on_error="collect"))
+    assert read_all("out")["a/0.jpg"]["image/object/class/text"] == [b"cat"]
+    assert [d["reason"] for d in dead_letters_of("out")] == ["empty_box"]
+    assert [(c["name"], c["objects"]) for c in manifest_of("out")["classes"]] == [
+        ("cat", 1),
+        ("dog", 0),
+    ]
+
+
+def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
+    """Labels of any kind reach it; what it leaves out keeps its reason; what it must not return is bad."""
+
+    class Tags(Encoder):
+        fingerprint = "tags"
+
+        def __init__(self) -> None:
+            size = {"kind": "int64", "shape": [], "optional": False}
+            self.features = {"tags": "bytes", "size": size}
+
+        def encode(self, sample: ImageSample, image_bytes: bytes) -> Any:
+            if sample.labels["tags"] == ():
+                return BadSample(sample.key, "no_tags", "it has no tags")
+            more = {"more": 1} if sample.labels.get("wild") else {}
+            return {"tags": list(sample.labels["tags"]), "size": sample.size, **more}
+
+    samples = [sample("a/0.jpg", tags=["x", "y"]), sample("a/1.jpg", tags=[])]
+    samples += [sample("a/2.jpg", tags=["z"], wild=True), sample("a/3.jpg", tags=b"bytes", wild={})]
+    write(samples, WriteImageShards("out", Tags(), on_error="collect"))
+    ((_, example),) = read_all_by("out", "tags").items()
+    assert example == {"tags": [b"x", b"y"], "size": [len(picture(0, size=(40, 30)))]}
+    assert [(d["key"], d["reason"], d["message"]) for d in dead_letters_of("out")] == [
+        ("a/1.jpg", "no_tags", "it has no tags"),
+        (
+            "a/2.jpg",
+            "bad_label_value",
+            "the encoder: 'more' is none of the features that were given",
+        ),
+        (
+            "a/3.jpg",
+            "bad_label_value",
+            "label 'wild' is a dict, expected a text, a number or a list of them",
+        ),
+    ]
+
+
+def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fingerprint decides; only the pipeline has the encoder; shards of `Images` are repaired."""
+    for path, encoder in (
+        ("mine", WithLength()),
+        ("plain", Images({"species": "class", "age": "int"})),
+    ):
+        write(joined, WriteImageShards(path, encoder, on_error="collect", **SHARDS))
+        before, (name, *_) = digests(path), shard_names(path)
+        os.unlink(f"{path}/{name}")
+        resumed = WriteImageShards(path, encoder, on_error="collect", if_exists="resume", **SHARDS)
+        write(joined, resumed)
+        assert digests(path) == before
+        os.unlink(f"{path}/{name}")
+        assert main(["repair", path]) == int(path == "mine")
+        assert (digests(path) == before) == (path == "plain")
+    said = "its examples were made by tests.beam_pipeline.test_image_shards.WithLength"
+    assert said in capsys.readouterr().err
+    other = WithLength("length 2")
+    with pytest.raises(ChangedInputsError, match='encoder was "length 1'):
+        write(
+            joined,
+            WriteImageShards("mine", other, if_exists="resume", on_error="collect", **SHARDS),
+        )
+    inputs = ("--images", "photos", "--labels", "labels.csv", "--label_column", "species")
+    assert convert(*inputs, *ARGV, "--reuse", "mine", "--output", "reused") == 2
+    assert "written with other options" in capsys.readouterr().err
+
+
+def test_two_samples_of_a_key_and_other_bad_ones(photos: Path) -> None:
+    """Neither of the two is written; labels, splits and elements are checked; by default the job fails."""
+    twice = [sample("a/0.jpg"), sample("a/0.jpg")._replace(version=3)]
+    bad = [sample("a/1.jpg", x=1), sample("a/2.jpg")._replace(split="a/b"), {"key": "a/3.jpg"}]
+    good = {
+        "key": "a/4.jpg",
+        "uri": f"{photos}/photos/a/4.jpg",
+        "size": os.path.getsize("photos/a/4.jpg"),
+    }
+    for path, encoder in (("out", None), ("mine", Unlabelled())):
+        write([*twice, *bad, good], WriteImageShards(path, encoder, on_error="collect"))
+        assert [*read_all(path)] == ["a/4.jpg"]
+        assert [(d["key"], d["reason"]) for d in dead_letters_of(path)] == [
+            ("a/0.jpg", "duplicate_key"),
+            ("a/0.jpg", "duplicate_key"),
+            ("", "bad_row"),
+            ("a/1.jpg", "bad_label_value"),
+            ("a/2.jpg", "bad_label_value"),
+        ]
+    with pytest.raises(TooManyBadSamplesError, match=r'give on_error="collect"'):
+        write([*twice, good], WriteImageShards("fails"))
+    with pytest.raises(Exception, match="no images found"):
+        write([], WriteImageShards("empty"))
+
+
+def test_classes_that_are_named(photos: Path) -> None:
+    """They get the ids of their places; a sample of another one is left out, but not bad."""
+    images = Images({"species": "class"}, class_names=["dog", "cat"])
+    samples = [sample("a/0.jpg", species="cat"), sample("a/1.jpg", species="cow")]
+    write(samples, WriteImageShards("out", images))
+    assert read_all("out")["a/0.jpg"]["image/class/label"] == [1]
+    assert [d["reason"] for d in dead_letters_of("out")] == ["unknown_class"]
+    features = images.encode(samples[0], picture(0))
+    assert (features["image/class/label"], features["image/encoded"]) == (1, picture(0))
+    assert images.encode(samples[1], picture(0)).reason == "unknown_class"
+    assert images.encode(samples[0], b"none").reason == "not_an_image"
+    with pytest.raises(UsageError, match="give Images its class_names"):
+        Images({"species": "class"}).encode(samples[0], picture(0))
+
+
+def test_a_folder_that_is_not_empty(photos: Path) -> None:
+    """It stays, or is replaced; messages name arguments."""
+    samples = [sample("a/0.jpg"), sample("a/1.jpg")]
+    write(samples, WriteImageShards("out"))
+    with pytest.raises(OutputNotEmptyError, match='use if_exists="overwrite" to replace'):
+        write(samples, WriteImageShards("out"))
+    write(samples[:1], WriteImageShards("out", if_exists="overwrite"))
+    assert [*read_all("out")] == ["a/0.jpg"]
+
+
+def test_windows_twice_in_one_pipeline_and_in_threads(photos: Path) -> None:
+    """All samples of a bounded PCollection are one data set; transforms share nothing."""
+    samples = [sample(f"{c}/{i}.jpg") for c in "ab" for i in range(6)]
+    write(samples, WriteImageShards("plain/out", num_shards=2))
+
+    def windows(pipeline: beam.Pipeline) -> beam.PCollection:
+        timed = pipeline | beam.Create(
+            [TimestampedValue(s, 100 * i) for i, s in enumerate(samples)]
+        )
+        return timed | beam.Map(lambda value: value) | beam.WindowInto(FixedWindows(50))
+
+    twice = [WriteImageShards(f"{n}/out", num_shards=2) for n in ("first", "second")]
+    threads = [
+        threading.Thread(
+            target=write, args=(samples, WriteImageShards(f"thread{n}/out", num_shards=2))
+        )
+        for n in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    write(windows, *twice)
+    for thread in threads:
+        thread.join()
+    expected = digests("plain/out")
+    for name in ("first", "second", "thread0", "thread1"):
+        assert digests(f"{name}/out") == expected, name
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Images(quallity=3), "Images has no argument 'quallity'"),
+        (lambda: Images(max_bad_fraction=1), "Images has no argument 'max_bad_fraction'"),
+        (lambda: Images(image_format="gif"), "image_format is 'gif', expected one of"),
+        (lambda: Images({"x": "colour"}), "expected 'class', 'int'"),
+        (
+            lambda: WriteImageShards("out", if_exists="stop"),
+            "if_exists is 'stop', expected one of fail",
+        ),
+        (
+            lambda: WriteImageShards("out", on_error="log"),
+            "on_error is 'log', expected one of raise",
+        ),
+        (lambda: WriteImageShards("out", format="zip"), "format is 'zip', expected one of"),
+        (lambda: write([1], WriteImageShards("out", Encoder())), "fingerprint"),
+        (
+            lambda: write(lambda p: {"rows": p | beam.Create([1])}, WriteImageShards("out")),
+            "takes the JoinedSamples",
+        ),
+    ],
+)
+def test_arguments_are_checked(make: Any, message: str) -> None:
+    """When they are given, or when the transform is applied."""
+    with pytest.raises((UsageError, AttributeError), match=message):
+        make()
+
+
+def test_numbers_that_a_new_size_would_move(photos: Path) -> None:
+    """They are asked about as by the command, and nothing is written before the pipeline runs."""
+    Path("labels.csv").write_text("filename,species,x,y\na/0.jpg,cat,3,4\na/1.jpg,dog,3,5\n")
+    labels = ReadLabels("labels.csv", label_column="species")
+    with pytest.raises(QuestionError, match="x, y look like places"):
+        write(lambda p: joined(p, labels), WriteImageShards("out", Images(labels, resize=16)))
+    _ = beam.Pipeline(FnApiRunner()) | ReadImages("photos") | WriteImageShards("out")
+    assert not os.path.exists("out")
