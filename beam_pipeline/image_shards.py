@@ -23,6 +23,7 @@ from beam_pipeline.core.labels.sample_filters import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, SampleBatch
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.shard_writer import Rejected
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.inputs import output_folder, resolve_renames
@@ -327,6 +328,7 @@ class WriteImageShards(beam.PTransform):
         }
         try:
             options = convert_options(given)
+            record_format(compression, format)  # for its errors
         except UsageError as error:
             raise UsageError(_in_our_arguments(str(error))) from error
         images = ImageOptions(max_bad_fraction=float(on_error == "collect"))

@@ -159,18 +159,19 @@ print(json.dumps(ids))
 
 
 @pytest.mark.slow
-def test_a_sink_of_beams_does_not_write_it(installed: Path, tmp_path: Path) -> None:
-    """`--shuffle=records` is an error, and so is a compression that the format lacks."""
+def test_records_are_shuffled_into_it(installed: Path, tmp_path: Path) -> None:
+    """`--shuffle=records` writes the same shards; a compression that the format lacks is an error."""
     write_pictures(str(tmp_path / "photos"), ["a/1.jpg", "b/1.jpg"])
-    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    for option, message in {
-        "--shuffle=records": "--shuffle=records writes TFRecords only, not base64_lines",
-        "--compression=gzip": "--compression is 'gzip', expected one of ('none',) for base64_lines",
-    }.items():
-        code = "sys.exit(main(['convert', '--format', 'base64_lines', *sys.argv[1:]]))"
-        done = python(installed, code, *argv, option)
-        assert done.returncode == 2
-        assert message in done.stderr
+    code = "sys.exit(main(['convert', '--format', 'base64_lines', '--name', 'd', *sys.argv[1:]]))"
+    argv = ("--images", f"{tmp_path}/photos", "--output")
+    done = python(installed, code, *argv, f"{tmp_path}/zip", "--compression=gzip")
+    message = "--compression is 'gzip', expected one of ('none',) for base64_lines"
+    assert (done.returncode, message in done.stderr) == (2, True)
+    for shuffle in ("references", "records"):
+        done = python(installed, code, *argv, f"{tmp_path}/{shuffle}", f"--shuffle={shuffle}")
+        assert done.returncode == 0, done.stderr
+    (shard,) = (tmp_path / "records").glob("d-train.lines-*")
+    assert shard.read_bytes() == (tmp_path / "references" / shard.name).read_bytes()
 
 
 # --- bad packages ---------------------------------------------------------------------------------
