@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
+from beam_pipeline.core.dataset.estimate import TABLE_ROW, USUAL_ENCODE_S, USUAL_IMAGE, Work
 from beam_pipeline.core.dataset.names import POINTER_NAME, TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
@@ -20,6 +21,7 @@ from beam_pipeline.core.labels.classes import AUTO_ORDER
 from beam_pipeline.core.labels.sample_filters import Exclusion, KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.core.records.formats import (
     format_options,
@@ -80,7 +82,7 @@ class ConvertConfig:
       name: data set name in file names.
       inventory: URIs of files that list the images; empty to list the image folders.
       renames: the key to write a feature under -> its standard key.
-      inventory_groups: in how many groups the rows of the inventories are compared.
+      inventory_rows: about how many rows the inventories have; 0 if unknown.
       label_bytes: total size of the label files; None if unknown before the job lists them.
       unlabelled: makes samples of images without labels; None where they are left out.
       known: the only classes that there are, as --classes names them; None for any.
@@ -96,7 +98,7 @@ class ConvertConfig:
     output: str
     name: str
     inventory: tuple[str, ...] = ()
-    inventory_groups: int = 256
+    inventory_rows: int = 0
     renames: Mapping[str, str] = field(default_factory=dict)
     label_bytes: int | None = None
     unlabelled: KeepUnlabelled | None = None
@@ -199,6 +201,24 @@ class ConvertConfig:
         """Every file and folder that the job reads or writes."""
         earlier = (self.earlier.folder,) if self.earlier else ()
         return (*self.source.uris, *self.inventory, self.output, *earlier)
+
+    @property
+    def inventory_groups(self) -> int:
+        """In how many groups the rows of the inventories are compared."""
+        return groups_for(self.inventory_rows)
+
+    @property
+    def expected_work(self) -> Work | None:
+        """The work as far as sizes of inventories or tables tell before anything is listed; None if they do not."""
+        table = (self.label_bytes or 0) // TABLE_ROW if self.source.tables else 0
+        samples = self.inventory_rows or table
+        if not samples:
+            return None
+        size, wanted = samples * USUAL_IMAGE, self.options.splits.shards
+        splits = self.options.splits.split_names or (DEFAULT_SPLIT,)
+        shards = sum(wanted.count_for(split, size // len(splits)) for split in splits)
+        encode_s = USUAL_ENCODE_S if self.changes.encodes else 0.0
+        return Work(samples, size, 0, samples, bool(table), shards, encode_s=encode_s)
 
     @property
     def sample_filter(self) -> SampleFilters | None:

@@ -35,7 +35,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
-from beam_pipeline.core.listing.inventory import groups_for
+from beam_pipeline.core.listing.inventory import rows_in
 from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records.example_source import ExampleSource, LabelledImages
 from beam_pipeline.core.records.features import feature_kinds
@@ -88,7 +88,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         output=folder,
         name=options.output.name or dataset_name(folder),
         inventory=tuple(inventory),
-        inventory_groups=_inventory_groups(inventory),
+        inventory_rows=_inventory_rows(inventory),
         renames=resolve_renames(options.output.features, source.columns),
         label_bytes=_label_bytes(source.labels),
         unlabelled=keep,
@@ -353,15 +353,14 @@ def _label_bytes(labels: Labels) -> int | None:
         )
 
 
-def _inventory_groups(inventory: Sequence[str]) -> int:
-    """The number of groups for inventories; of many, some represent all, as each size is a request."""
+def _inventory_rows(inventory: Sequence[str]) -> int:
+    """About how many rows inventories have, 0 if unknown; of many, some represent all, as each size is a request."""
     asked = inventory[:: -(-len(inventory) // _INVENTORIES_ASKED) or 1]
     try:
         sizes = {uri: max(0, files.size_of(uri)) for uri in asked}
     except (OSError, ConversionError):
-        return groups_for({})  # as for label files
-    share = len(inventory) / max(1, len(asked))
-    return groups_for({uri: int(size * share) for uri, size in sizes.items()})
+        return 0  # as for label files
+    return rows_in(sizes) * len(inventory) // max(1, len(asked))
 
 
 def output_folder(output: str) -> str:

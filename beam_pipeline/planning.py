@@ -17,12 +17,17 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.changes import ShardFate, changes_file
 from beam_pipeline.core.dataset.estimate import (
+    DOUBLING_S,
+    FIRST_READS,
+    LONG_SHARD_S,
+    WANTED_S,
     Estimate,
     Machines,
     Prices,
     Work,
     estimate,
     parse_prices,
+    workers_for,
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, mean_seconds
@@ -37,6 +42,7 @@ from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.pipeline import label_samples, plan_samples
 from beam_pipeline.progress_bar import show_progress
 from beam_pipeline.storage import files
+from beam_pipeline.storage.buckets import place_of
 from beam_pipeline.summary import (
     class_lines,
     duplicate_lines,
@@ -77,7 +83,7 @@ def print_plan(
         prices = parse_prices(text, prices_uri)
     plan, packed, changes = _planned(config, beam_argv)
     work = _work(plan, packed, config)
-    say(*_plan_lines(plan, config), *_join_lines(config))
+    say(*_plan_lines(plan, config), *_long_shard_lines(work, config), *_join_lines(config))
     if plan.refusal:
         raise plan.refusal.to_error()
     if config.earlier:
@@ -86,7 +92,10 @@ def print_plan(
     on_cloud = on_cloud or any(uri.startswith("gs://") for uri in config.uris)
     if machines or prices_uri or on_cloud:
         workers = machines or Machines()
-        say(*_estimate_lines(estimate(work, workers, prices), workers))
+        say(
+            *_estimate_lines(estimate(work, workers, prices), workers),
+            *_worker_lines(work, workers),
+        )
 
 
 def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
@@ -103,6 +112,7 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
         joined=isinstance(labels, (FileLabels, ListedLabels)),
         shards=len(plan.shard_plan.specs),
         encode_s=mean_seconds(tally.measured) if tally.measured else 0.0,
+        buckets=len({place_of(root.uri).bucket for root in config.source.roots}) or 1,
     )
 
 
@@ -244,6 +254,29 @@ def _encoding_line(tally: Tally) -> str:
     )
 
 
+def _long_shard_lines(work: Work, config: ConvertConfig) -> Iterator[str]:
+    """Says how to divide shards that one thread would encode for long."""
+    seconds = work.samples * work.encode_s / max(1, work.shards)
+    times = -(-int(seconds) // LONG_SHARD_S)
+    if times < 2:
+        return
+    wanted = config.options.splits.shards
+    how = f"--shard_size {max(1, wanted.shard_bytes // times // 10**6)}MB"
+    if wanted.num_shards is not None:
+        how = f"{times} times as many shards (--num_shards)"
+    yield (
+        f"  note: one thread encodes a shard for {_duration(seconds)}, again if its worker is lost, and the job ends "
+        f"with its last shard; {how} would make that {_duration(seconds / times)}"
+    )
+
+
+def _worker_lines(work: Work, machines: Machines) -> Iterator[str]:
+    """Says how many workers are worth their cost."""
+    wanted, most = workers_for(work, machines.vcpus, 2)
+    if wanted > 1:
+        yield f"  workers for {WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
+
+
 def _join_lines(config: ConvertConfig) -> Iterator[str]:
     """Says how labels are joined with images, and why."""
     labels = config.source.labels
@@ -281,6 +314,11 @@ def _estimate_lines(estimated: Estimate, machines: Machines) -> Iterator[str]:
     yield f"  requests to the bucket: {estimated.class_a} lists and writes, {estimated.class_b} reads"
     yield f"  time: {_duration(estimated.seconds)}, {estimated.vcpu_hours:.1f} vCPU hours"
     yield f"  cost: {estimated.dollars:.2f} USD; {estimated.records_dollars:.2f} with --shuffle=records"
+    if estimated.ramp_s >= 60:
+        yield (
+            f"  note: {_duration(estimated.ramp_s)} of that is waiting: a bucket takes {FIRST_READS:,} reads per "
+            f"second at first, and twice as many every {DOUBLING_S // 60} minutes"
+        )
     if estimated.idle_workers:
         yield (
             f"  note: {estimated.idle_workers} of the workers would be without a shard to write; "

@@ -11,7 +11,8 @@ none.
 
 from __future__ import annotations
 
-from collections import deque
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,14 +31,20 @@ from beam_pipeline.core.packed_batches import (
     LabelBatch,
     SampleBatch,
 )
+from beam_pipeline.storage import pace
 from beam_pipeline.work import progress
 from beam_pipeline.work.job import current_job, enter
 from beam_pipeline.work.outcome import (
+    BYTES_DONE,
     COUNTERS,
     DEAD_LETTERS,
     IMAGES_LISTED,
+    READ_MS,
     REFUSALS,
+    RETRIES,
+    SAMPLES_DONE,
     TALLY,
+    THROTTLED,
     Division,
     Outcome,
     divide,
@@ -130,6 +137,46 @@ def count(name: str, amount: int) -> None:
     Metrics.counter(COUNTERS, name).inc(amount)
 
 
+def _measure(name: str, values: Iterable[int]) -> None:
+    """Adds to a distribution; see `count`."""
+    distribution = Metrics.distribution(COUNTERS, name)
+    for value in values:
+        distribution.update(value)
+
+
+def _count_usage() -> None:
+    """Counts the requests of this process since the last time."""
+    usage = pace.take_usage()
+    if usage.throttled_s:
+        count(THROTTLED, usage.throttled_s)
+    if usage.read_ms:
+        _measure(READ_MS, usage.read_ms)
+    if usage.retries:
+        _measure(RETRIES, [usage.retries])
+
+
+class _Early(threading.local):
+    """Samples that this bundle has counted although the outcome of their shard will count them as well."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+
+_early = _Early()
+
+
+def _count_early(counts: Counts) -> None:
+    """Counts the samples of a shard that is being written, where nobody else listens to its progress."""
+    if counts.is_total:
+        return
+    done = {SAMPLES_DONE: counts.samples, BYTES_DONE: counts.image_bytes}
+    for name, amount in done.items():
+        if amount:
+            _early.counts[name] += amount
+            count(name, amount)
+    _count_usage()
+
+
 class InWorkers(beam.DoFn):
     """Runs the tasks that the work on each element makes, and yields the results.
 
@@ -160,7 +207,8 @@ class InWorkers(beam.DoFn):
         self._spills = spills
 
     def start_bundle(self) -> None:
-        enter(self._job)
+        enter(progress.with_listener(self._job, _count_early))
+        _early.counts.clear()
         self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
@@ -218,7 +266,10 @@ class InWorkers(beam.DoFn):
         for tag, value in outcome.tagged:
             yield TaggedOutput(tag, value)
         for name, amount in outcome.counters.items():
-            count(name, amount)
+            count(name, amount - _early.counts.pop(name, 0))
+        for name, values in outcome.measured.items():
+            _measure(name, values)
+        _count_usage()
         if tally is not None:
             if tally.listed:
                 count(IMAGES_LISTED, tally.listed)

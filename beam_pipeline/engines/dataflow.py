@@ -27,6 +27,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 
 from beam_pipeline.beam_patches import applied, silent_submission
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.estimate import workers_for
 from beam_pipeline.core.errors import OUTAGE, JobError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine, job_name
@@ -37,7 +38,7 @@ from beam_pipeline.terminal import say
 from beam_pipeline.work import outcome
 from beam_pipeline.work.progress import Counts
 
-MACHINE_TYPE = "e2-standard-4"
+MACHINE_TYPE, VCPUS = "e2-standard-4", 4
 HARNESS_THREADS = 2
 """Shards that a worker process writes at the same time; a worker has one process per vCPU."""
 
@@ -158,6 +159,7 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     debug.number_of_worker_harness_threads = (
         debug.number_of_worker_harness_threads or HARNESS_THREADS
     )
+    _set_workers(workers, debug.number_of_worker_harness_threads, config)
     setup = options.view_as(SetupOptions)
     if setup.save_main_session is None:
         setup.save_main_session = False
@@ -178,6 +180,23 @@ def _set_machine_type(options: PipelineOptions, workers: WorkerOptions) -> None:
             f"--machine_type={workers.machine_type}: Dataflow Prime (enable_prime) chooses machines "
             "itself and refuses a type; leave one of the two out"
         )
+
+
+def _set_workers(workers: WorkerOptions, threads: int, config: ConvertConfig) -> None:
+    """Sets how many workers begin, and the most, by what is known before images are listed.
+
+    Dataflow would judge by the bytes that it shuffles, some 25 an image.
+    """
+    work = config.expected_work
+    if not work or workers.autoscaling_algorithm == "NONE":
+        return
+    vcpus = re.search(r"-(\d+)\Z", workers.machine_type or "")
+    wanted, most = workers_for(work, int(vcpus[1]) if vcpus else VCPUS, threads)
+    if wanted < 2:
+        return
+    most = workers.max_num_workers or max(most, workers.num_workers or 0)
+    workers.num_workers = workers.num_workers or min(wanted, most)
+    workers.max_num_workers = most
 
 
 def private_addresses_note(options: PipelineOptions) -> str:
@@ -275,7 +294,8 @@ ROUND_MS = 4000
 """The least time between two queries of the counters; Beam waits in steps of 5 seconds."""
 
 _PLANNED = (outcome.SAMPLES_PLANNED, outcome.BYTES_PLANNED)
-_DONE = (outcome.IMAGES_LISTED, outcome.SAMPLES_DONE, outcome.BYTES_DONE)
+_BEGUN = (outcome.SAMPLES_DONE, outcome.BYTES_DONE)
+_DONE = (outcome.IMAGES_LISTED, *_BEGUN)
 _BEAM = "apache_beam.runners.dataflow.dataflow_runner"
 _STATE = re.compile(r"is in state JOB_STATE_(\w+)")
 _MESSAGE = re.compile(r"JOB_MESSAGE_(\w+): (.*)", re.DOTALL)
@@ -423,8 +443,12 @@ def _query(result: PipelineResult) -> Mapping[str, int]:
         return {}
     totals: dict[str, int] = {}
     for counter in found["counters"]:
-        # "Attempted" counts retried work twice.
-        value = counter.attempted if counter.committed is None else counter.committed
         name = counter.key.metric.name
+        # "Attempted" counts retried work twice, and shards that are being written.
+        begun = name in _BEGUN or counter.committed is None
+        value = counter.attempted if begun else counter.committed
         totals[name] = totals.get(name, 0) + int(value or 0)
+    for name, planned in zip(_BEGUN, _PLANNED, strict=True):
+        if name in totals and totals.get(planned):
+            totals[name] = min(totals[name], totals[planned])
     return totals

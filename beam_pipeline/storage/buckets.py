@@ -28,14 +28,19 @@ from google_crc32c import Checksum
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError, BucketError
 from beam_pipeline.core.text import terminal_line
+from beam_pipeline.storage import pace
 from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 
 RETRY_SECONDS = 300.0
-"""Seconds to retry one request."""
+"""Seconds to retry one request; of one that the service refuses because of their number, as long as none succeeds."""
+
+_LONGER = 12  # times as long, at most, if others succeed
 
 FIRST_DELAY = 0.2  # seconds
 LONGEST_DELAY = 32.0
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+REFUSED_STATUS = frozenset({429, 503})
+"""Answers to more requests than the service takes now."""
 
 READ_BYTES = 8 << 20  # 8 MiB per request of a file that is read in order
 ONE_REQUEST_BYTES = 8 << 20  # 8 MiB; what is larger is collected in a temporary file
@@ -100,8 +105,8 @@ class Waiting:
         self._service = service
         self._began: float | None = None
 
-    def add(self, error: str) -> None:
-        """Takes the text of a transient error."""
+    def add(self, error: str, limit: float) -> None:
+        """Takes the text of a transient error, and the seconds to retry at most."""
         now = time.monotonic()
         self._began = now if self._began is None else self._began
         waited = now - self._began
@@ -109,11 +114,11 @@ class Waiting:
             return
         Waiting.warned = now
         _logger.warning(
-            "%s has given no good answer for %.0f s, the last: %s; retrying for %.0f s in all",
+            "%s has given no good answer for %.0f s, the last: %s; retrying for up to %.0f s",
             self._service,
             waited,
             terminal_line(error),
-            RETRY_SECONDS,
+            limit,
         )
 
 
@@ -151,6 +156,10 @@ class BucketFiles(FileSystem):
           another OSError (errno `ERANGE` for a range after the end of an object), or the error
           itself if it is not of the library.
         """
+
+    @abstractmethod
+    def is_refusal(self, error: Exception) -> bool:
+        """True if the service answers that there are too many requests."""
 
     @abstractmethod
     def text(self, error: Exception) -> str:
@@ -222,6 +231,9 @@ class BucketFiles(FileSystem):
     def retried(self, request: Callable[[], _T], uri: str) -> _T:
         """Makes a request, and repeats it after transient errors, with growing delays.
 
+        Requests at once are bounded as `pace` describes. One that is refused because of their number is
+        repeated as long as others succeed.
+
         Args:
           request: makes the request from its beginning each time it is called.
           uri: the object or folder that it is about, for errors.
@@ -231,21 +243,34 @@ class BucketFiles(FileSystem):
           Exception: another error that `permanent` returned.
         """
         began, delay, waiting = time.monotonic(), FIRST_DELAY, Waiting(self.title)
-        while True:
-            try:
-                return request()
-            except Exception as error:
-                permanent = self.permanent(error, uri)
-                if permanent is error:
-                    raise
-                if permanent is not None:
-                    raise permanent from error
-                text, seconds = self.text(error), time.monotonic() - began
-                if seconds + delay > RETRY_SECONDS:
-                    raise self.timeout(seconds, text, uri) from error
-                waiting.add(text)
-            time.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 -- so that clients spread
-            delay = min(2 * delay, LONGEST_DELAY)
+        own = pace.paces[bucket_uri(uri)]
+        this_round, answered = own.enter(), False
+        try:
+            while True:
+                try:
+                    result = request()
+                    answered = True
+                    return result
+                except Exception as error:
+                    permanent = self.permanent(error, uri)
+                    if permanent is error:
+                        raise
+                    if permanent is not None:
+                        raise permanent from error
+                    text, now, refused = self.text(error), time.monotonic(), self.is_refusal(error)
+                    limit = RETRY_SECONDS * (_LONGER if refused else 1)
+                    since = max(began, own.answered) if refused else began
+                    if now - since + delay > RETRY_SECONDS or now - began > limit:
+                        raise self.timeout(now - began, text, uri) from error
+                    waiting.add(text, limit)
+                if refused:
+                    own.refuse(this_round)
+                with pace.meter.wait(refused=refused):
+                    spread = delay * random.uniform(0.5, 1)  # noqa: S311 -- so that clients spread
+                    this_round = own.sleep(spread)
+                delay = min(2 * delay, LONGEST_DELAY)
+        finally:
+            own.leave(answered=answered)
 
     def timeout(self, seconds: float, text: str, uri: str) -> TimeoutError:
         """Returns the error of a request that was retried in vain."""

@@ -45,6 +45,7 @@ from beam_pipeline.storage.buckets import (
     FIRST_DELAY,
     LONGEST_DELAY,
     PAGE_SIZE,
+    REFUSED_STATUS,
     TRANSIENT_STATUS,
     BucketFiles,
     Permissions,
@@ -184,7 +185,7 @@ class GoogleStorage(BucketFiles):
         blob, waiting = _blob(uri), Waiting(self.title)
         retry = Retry(
             predicate=is_transient,
-            on_error=lambda error: waiting.add(self.text(error)),
+            on_error=lambda error: waiting.add(self.text(error), buckets.RETRY_SECONDS),
             initial=FIRST_DELAY,
             maximum=LONGEST_DELAY,
             timeout=buckets.RETRY_SECONDS,
@@ -248,6 +249,10 @@ class GoogleStorage(BucketFiles):
             _details(error).get("message") or body[:300] or http.client.responses.get(status, "")
         )
         return " ".join(f"{status} {words}".split())
+
+    def is_refusal(self, error: Exception) -> bool:
+        status = _status(error)
+        return status in REFUSED_STATUS or (status == 403 and is_transient(error))
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
         # The library's class of damaged uploads has moved between its versions 2 and 3.

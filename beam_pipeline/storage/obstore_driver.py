@@ -33,6 +33,7 @@ from beam_pipeline.core.errors import ConversionError, CredentialsError, UsageEr
 from beam_pipeline.storage.base import FoundFile
 from beam_pipeline.storage.buckets import (
     PAGE_SIZE,
+    REFUSED_STATUS,
     TRANSIENT_STATUS,
     BucketFiles,
     StoredObject,
@@ -322,6 +323,9 @@ class ObstoreFiles(BucketFiles):
 
     def text(self, error: Exception) -> str:
         return answer_of(error).text
+
+    def is_refusal(self, error: Exception) -> bool:
+        return answer_of(error).status in REFUSED_STATUS
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
         if isinstance(error, ValueError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from beam_pipeline.core.records.shard_writer import ImageReader
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import pace
 from beam_pipeline.storage.local import open_prefetched, read_and_close
 
 DEFAULT_MAX_BYTES = 128_000_000
@@ -120,9 +122,16 @@ class ReadAhead:
                 return
             if self._waiting and self._waiting_bytes + request.size > self._max_bytes:
                 return
-            self._waiting.append((request, self._threads.submit(self._plain_read, *request)))
+            self._waiting.append((request, self._threads.submit(self._read_timed, *request)))
             self._waiting_bytes += request.size
             self._next = None
+
+    def _read_timed(self, uri: str, size: int, offset: int) -> bytes:
+        began = time.monotonic()
+        try:
+            return self._plain_read(uri, size, offset)
+        finally:
+            pace.meter.add_read(time.monotonic() - began)
 
 
 class Prefetch:

@@ -28,7 +28,14 @@ BYTES_DONE = "bytes_done"
 EXAMPLES_WRITTEN = "examples_written"
 SHARDS_WRITTEN = "shards_written"
 """The namespace of Beam's counters, which the launcher of a remote engine queries, and their names. They are
-updated once per batch, shard or job, not for each sample."""
+updated once per batch, shard or job, and a few times a second while a shard is written, not for each sample."""
+
+THROTTLED = "cumulativeThrottlingSeconds"
+"""A counter by whose name Dataflow knows that more workers would not help: whole seconds in which requests waited
+because the service refused them."""
+
+READ_MS, RETRIES, SHARD_BYTES, SHARD_MS = "read_ms", "retries", "shard_bytes", "shard_ms"
+"""Beam's distributions: of each read ahead, requests repeated per report, and of each shard that was written."""
 
 SMALL = 1 << 14
 """Bytes of a call, a thousand references: done in about the time that it takes to send them elsewhere."""
@@ -44,6 +51,7 @@ class Outcome:
       dead_letters: those that were left out.
       tagged: (tag, element) of further outputs.
       counters: amounts to add to Beam's counters, by their names.
+      measured: values to add to Beam's distributions, by their names.
     """
 
     main: Iterable[Any] = ()
@@ -51,6 +59,7 @@ class Outcome:
     dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
+    measured: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
     def refused(cls, error: ConversionError) -> Outcome:

@@ -5,8 +5,7 @@ writer process ──(its connection)──┐
 threads of the engine ─────────────┴──> listener of the job, which shows the counts
 ```
 
-Workers on other machines report through the counters of `outcome.py` instead; for them, nobody
-listens here.
+On other machines, workers count what they report in the counters of `outcome.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from beam_pipeline.work.job import Resource
+from beam_pipeline.work.job import Job, Resource
 
 _INTERVAL = 0.1  # seconds between two reports of a reporter
 
@@ -46,6 +45,13 @@ _LISTENER = Resource[Listener]()
 def reported_to(listener: Listener) -> contextlib.AbstractContextManager[None]:
     """While the block runs, counts of the job go to a listener."""
     return _LISTENER.given(listener)
+
+
+def with_listener(job: Job, listener: Listener) -> Job:
+    """The job with this listener, unless it has one."""
+    return (
+        job if _LISTENER in job.resources else Job(job.id, {**job.resources, _LISTENER: listener})
+    )
 
 
 def report(counts: Counts) -> None:

@@ -5,6 +5,7 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,8 @@ from beam_pipeline.work.outcome import (
     EXAMPLES_WRITTEN,
     REFUSALS,
     SAMPLES_DONE,
+    SHARD_BYTES,
+    SHARD_MS,
     SHARDS_WRITTEN,
     Outcome,
 )
@@ -270,7 +273,7 @@ class ShardTask:
         A shard that is finished is not written: one in the output folder, of an earlier run, is kept,
         and one of the earlier data set is taken.
         """
-        request, name = self.request, self.spec.file_name
+        began, request, name = time.monotonic(), self.request, self.spec.file_name
         inputs = shard_inputs(self.spec, self.batches, self.class_ids, request.encoding)
         refs, examples = inputs.refs, request.encoding.examples
         if isinstance(examples, PipelineRecords):
@@ -299,7 +302,9 @@ class ShardTask:
             receipt = write_inputs(request, inputs, self.record_format, new=new, refs=refs)
         if examples.resumable:
             write_receipt(request.folder, receipt, new=own is None)
-        return self._written(receipt, earlier)
+        took = {SHARD_MS: [round(1000 * (time.monotonic() - began))]}
+        measured = {**took, SHARD_BYTES: [receipt.info.bytes]}
+        return replace(self._written(receipt, earlier), measured=measured)
 
     def _is_kept(self, own: Receipt) -> bool:
         """Tells whether the existing shard is sound, and would not become better.

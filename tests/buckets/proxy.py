@@ -23,6 +23,7 @@ import random
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,6 +52,7 @@ class Fault:
       times: how often, at most.
       probability: of each request.
       skip: how many requests to let through before.
+      per_second: how many requests to let through each second.
     """
 
     method: str = ".*"
@@ -64,6 +66,7 @@ class Fault:
     times: int = 10**9
     probability: float = 1
     skip: int = 0
+    per_second: int = 0
 
 
 class Request(NamedTuple):
@@ -92,6 +95,8 @@ class _State:
     """upload -> the name that must be free when it ends."""
     held: dict[str, int] = field(default_factory=dict)
     """upload -> how many bytes it holds."""
+    passed: Counter[int] = field(default_factory=Counter)
+    """second -> requests that were let through because of `per_second`."""
     rng: random.Random = field(default_factory=lambda: random.Random(7))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -105,6 +110,10 @@ class _State:
                 if fault.skip:
                     fault.skip -= 1
                     continue
+                second = int(time.monotonic())
+                if self.passed[second] < fault.per_second:
+                    self.passed[second] += 1
+                    return None
                 fault.times -= 1
                 return fault
         return None

@@ -16,7 +16,7 @@ import pytest
 from obstore import exceptions
 
 from beam_pipeline.core.errors import BucketError, CredentialsError, UsageError
-from beam_pipeline.storage import buckets
+from beam_pipeline.storage import buckets, pace
 from beam_pipeline.storage.buckets import Permissions, TakenError
 from beam_pipeline.storage.obstore_driver import Answer, ObstoreFiles, answer_of, before
 
@@ -314,7 +314,7 @@ def test_ten_seconds_of_retrying_are_said(
         clock.clear()
         _get(_failing(7))
     assert caplog.messages == [
-        "S3 has given no good answer for 13 s, the last: 503 SlowDown; retrying for 300 s in all"
+        "S3 has given no good answer for 13 s, the last: 503 SlowDown; retrying for up to 300 s"
     ]
 
 
@@ -327,6 +327,36 @@ def test_in_the_end_the_last_reason_is_told(clock: list[float]) -> None:
     assert str(caught.value.strerror).startswith("S3 gave no good answer for 2")
     assert str(caught.value.strerror).endswith(" s; the last: 503 SlowDown")
     assert sum(clock) <= buckets.RETRY_SECONDS
+
+
+class Refused(Patient):
+    """Every answer is that there are too many requests."""
+
+    def is_refusal(self, error: Exception) -> bool:
+        return True
+
+
+def test_a_refused_request_waits_as_long_as_others_succeed(clock: list[float]) -> None:
+    """Beyond five minutes, up to an hour; then, or five minutes after the last success, it fails."""
+    own = pace.paces["s3://pets"]
+
+    def others(request: Callable[[], str], until: float) -> Callable[[], str]:
+        def also() -> str:
+            if sum(clock) < until:
+                own.answered = buckets.time.monotonic()
+            return request()
+
+        return also
+
+    files = Refused()
+    assert files.retried(others(_failing(40), math.inf), URI) == "answer"
+    assert sum(clock) > 3 * buckets.RETRY_SECONDS
+    for until, least, most in ((900, 1100, 1200), (math.inf, 3590, 3640)):
+        clock.clear()
+        with pytest.raises(TimeoutError):
+            files.retried(others(_failing(10**9), until), URI)
+        assert least < sum(clock) <= most
+    pace.paces.clear()
 
 
 def test_a_permanent_error_is_raised_at_once(clock: list[float]) -> None:

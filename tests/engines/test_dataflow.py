@@ -224,6 +224,34 @@ def test_the_package_is_not_staged_twice(
         assert contents == {}
 
 
+@pytest.mark.parametrize(
+    ("said", "workers"),
+    [
+        ((), (14, 56)),
+        (("--max_num_workers=5",), (5, 5)),
+        (("--num_workers=3", "--num_shards=80"), (3, 10)),
+        (("--resize=256",), (153, 611)),
+        (("--autoscaling_algorithm=NONE", "--num_workers=2"), (2, None)),
+    ],
+)
+def test_workers_by_the_size_of_an_inventory(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    said: tuple[str, ...],
+    workers: tuple[int, int | None],
+) -> None:
+    """An inventory of 5 GB has about 10^8 rows; options that are given stay as they are."""
+    cloud.put("inventory.csv", f"uri,size\n{cloud.uri}/photos/0.jpg,900\n".encode())
+    sizes = {f"{cloud.uri}/inventory.csv": 5 * 10**9}
+    monkeypatch.setattr("beam_pipeline.inputs.files.size_of", sizes.__getitem__)
+    inventory = f"--inventory={cloud.uri}/inventory.csv"
+    assert convert(*argv, *IN_REGION, inventory, *said, "--no_wait") == 0
+    (pool,) = service.jobs[-1].body["environment"]["workerPools"]
+    assert (pool["numWorkers"], pool["autoscalingSettings"].get("maxNumWorkers")) == workers
+
+
 def test_another_package_comes_along(
     cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
 ) -> None:
@@ -244,7 +272,7 @@ def test_states_and_counts_are_shown(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What was committed, as the service tells it while the job runs; then what came of it."""
+    """What was committed, and samples of unfinished shards, at most those planned; then what came of it."""
     assert convert(*argv[:4], "--writers=0") == 0  # what the job would write
     before = cloud.get_folder("sets/pets", tmp_path / "before")
     capsys.readouterr()
@@ -266,7 +294,7 @@ def test_states_and_counts_are_shown(
         "20 samples, 20.0 kB to write",
         shown[3],
     ]
-    assert shown[3].startswith("8 of 20 samples, 8.0 kB of 20.0 kB, ")
+    assert shown[3].startswith("9 of 20 samples, 8.0 kB of 20.0 kB, ")
     assert shown[4].startswith("20 of 20 samples, 20.0 kB of 20.0 kB, ")
     assert len(shown) == 5
     assert f"Job {FIRST_ID}\n{URL}\n" in captured.out

@@ -21,7 +21,18 @@ from beam_pipeline.core.packed_batches import ImageBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
-from beam_pipeline.work.outcome import DEAD_LETTERS, SMALL, TALLY, Outcome, step
+from beam_pipeline.work import progress
+from beam_pipeline.work.outcome import (
+    BYTES_DONE,
+    DEAD_LETTERS,
+    SAMPLES_DONE,
+    SHARD_MS,
+    SMALL,
+    TALLY,
+    Outcome,
+    step,
+)
+from beam_pipeline.work.progress import Counts
 from beam_pipeline.work.writer_process import writer_processes
 from tests.transforms.tasks import LETTER, Doubled, Fatal
 
@@ -164,3 +175,21 @@ def test_a_refusal_that_nothing_collects_is_raised() -> None:
         beam.Pipeline(runner="FnApiRunner") as pipeline,
     ):
         _ = pipeline | beam.Create([1]) | beam.ParDo(InWorkers(refuse, raises=True))
+
+
+def begin_shard(samples: int) -> Iterator[Step]:
+    """A shard of five samples reports some, and ends unless these are an odd number."""
+    progress.report(Counts(samples=samples, image_bytes=10 * samples))
+    ended = {SAMPLES_DONE: 5, BYTES_DONE: 50}
+    yield Outcome(counters={} if samples % 2 else ended, measured={SHARD_MS: [7, samples]})
+
+
+def test_samples_count_while_their_shard_is_written() -> None:
+    """Where nobody listens; the end of the shard adds what is missing, and figures of shards are distributions."""
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    _ = pipeline | beam.Create([2, 3], reshuffle=False) | beam.ParDo(InWorkers(begin_shard))
+    metrics = pipeline.run().metrics().query()
+    counters = {c.key.metric.name: c.committed for c in metrics["counters"]}
+    assert (counters[SAMPLES_DONE], counters[BYTES_DONE]) == (5 + 3, 50 + 30)
+    (took,) = (d.committed for d in metrics["distributions"] if d.key.metric.name == SHARD_MS)
+    assert (took.count, took.sum, took.min, took.max) == (4, 19, 2, 7)

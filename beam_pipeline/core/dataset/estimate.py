@@ -20,6 +20,20 @@ COMPARED_BYTES = 20
 """Of an image in the search for duplicates: its digest and number."""
 
 
+FIRST_READS, DOUBLING_S = 5000, 1200
+"""Reads a second that a bucket takes at first, and seconds in which that may double:
+https://cloud.google.com/storage/docs/request-rate"""
+
+USUAL_IMAGE, USUAL_ENCODE_S, TABLE_ROW = 100_000, 0.01, 41
+"""Bytes of an image, CPU seconds to encode it again and bytes of its row in a table, where nothing is known yet."""
+
+WANTED_S = 1800
+"""Seconds of writing for which `workers_for` chooses workers."""
+
+LONG_SHARD_S = 300
+"""Seconds of one thread from which a shard is worth dividing."""
+
+
 PRICE_LIST = "us-central1, 2025"
 """Where and when the default prices apply."""
 
@@ -88,6 +102,7 @@ class Work:
       joined: labels come from tables, so that references are shuffled twice.
       shards: to write.
       encode_s: CPU seconds to encode an image again; 0 where images are written as they are.
+      buckets: that images are read from.
     """
 
     samples: int
@@ -98,6 +113,12 @@ class Work:
     shards: int
     files: int = 0
     encode_s: float = 0.0
+    buckets: int = 1
+
+    def writing_s(self, rates: Rates = Rates()) -> float:
+        """CPU seconds to write all shards."""
+        reads = (self.samples + self.files) * rates.read_s
+        return reads + self.image_bytes * rates.byte_s + self.samples * self.encode_s
 
 
 @dataclass(frozen=True)
@@ -112,6 +133,7 @@ class Estimate:
       seconds: from the start of the job to its end.
       dollars: for workers, shuffle and requests; records_dollars with --shuffle=records.
       idle_workers: workers without a shard to write.
+      ramp_s: seconds in which workers wait because buckets do not take as many reads yet.
     """
 
     shuffle_bytes: int
@@ -123,17 +145,39 @@ class Estimate:
     dollars: float
     records_dollars: float
     idle_workers: int
+    ramp_s: float
+
+
+def read_seconds(reads: int, rate: float, buckets: int = 1) -> float:
+    """Seconds for reads at a rate a second, while buckets take more every `DOUBLING_S` seconds.
+
+    >>> round(read_seconds(10**8, 10**6) / 60)
+    82
+    """
+    seconds, allowed = 0.0, float(FIRST_READS * buckets)
+    while allowed < rate and reads > allowed * DOUBLING_S:
+        reads -= int(allowed * DOUBLING_S)
+        seconds += DOUBLING_S
+        allowed *= 2
+    return seconds + reads / min(allowed, rate)
+
+
+def workers_for(work: Work, vcpus: int, threads: int) -> tuple[int, int]:
+    """Workers that write all shards in about `WANTED_S`, and in a quarter of it; each thread has a shard."""
+    busy = -(-work.shards // (vcpus * threads))
+    wanted = work.writing_s() / (vcpus * WANTED_S)
+    return max(1, min(busy, round(wanted))), max(1, min(busy, round(4 * wanted)))
 
 
 def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rates()) -> Estimate:
     """Estimates the cost of a conversion on Dataflow."""
     lanes = machines.workers * machines.vcpus
     reads = work.samples + work.files
-    writing = reads * rates.read_s + work.image_bytes * rates.byte_s
-    writing += work.samples * work.encode_s
     planning = (work.listed + work.samples) * rates.plan_s
     busy = min(lanes, work.shards)  # a shard is written by one thread of one process
-    seconds = rates.start_s + planning / lanes + writing / max(1, busy)
+    writing = work.writing_s(rates) / max(1, busy)
+    ramp = read_seconds(reads, reads / writing, work.buckets) - writing if writing else 0.0
+    seconds = rates.start_s + planning / lanes + writing + ramp
     hours = seconds / 3600
     vcpu_hours = hours * lanes
     shuffled = work.reference_bytes * (2 if work.joined else 1) + work.samples * COMPARED_BYTES
@@ -155,6 +199,7 @@ def estimate(work: Work, machines: Machines, prices: Prices, rates: Rates = Rate
         dollars=dollars + shuffled / GB * prices.shuffle_gb,
         records_dollars=dollars + records / GB * prices.shuffle_gb,
         idle_workers=max(0, machines.workers - -(-work.shards // machines.vcpus)),
+        ramp_s=ramp,
     )
 
 

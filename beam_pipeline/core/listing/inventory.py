@@ -42,8 +42,8 @@ _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300
 _BEYOND = 1 << 63  # sizes and generations are stored as signed integers of 64 bits
 
 
-_LEAST_GROUPS = 256
-_PLAIN_BYTES, _PACKED_BYTES = 2_500_000, 400_000  # a group's share of CSV, and of anything else
+_LEAST_GROUPS, _ROWS_A_GROUP = 256, 50_000
+_PLAIN_ROW, _PACKED_ROW = 50, 8  # bytes of CSV, and of anything else
 
 
 class InventoryRows(NamedTuple):
@@ -64,19 +64,21 @@ class InventoryRows(NamedTuple):
     live: Sequence[bool]
 
 
-def groups_for(inventories: Mapping[str, int]) -> int:
-    """In how many groups the rows are compared with each other; each has some 50,000 rows.
-
-    The worker of a group keeps it, 387 bytes a row.
+def rows_in(inventories: Mapping[str, int]) -> int:
+    """Roughly how many rows inventories have.
 
     Args:
       inventories: URI -> bytes; a name without `.csv` at its end counts as compressed.
     """
-    groups = sum(
-        size // (_PLAIN_BYTES if uri.endswith(".csv") else _PACKED_BYTES)
+    return sum(
+        size // (_PLAIN_ROW if uri.endswith(".csv") else _PACKED_ROW)
         for uri, size in inventories.items()
     )
-    return max(_LEAST_GROUPS, groups)
+
+
+def groups_for(rows: int) -> int:
+    """In how many groups that many rows are compared with each other; the worker of a group keeps it, 387 bytes a row."""
+    return max(_LEAST_GROUPS, rows // _ROWS_A_GROUP)
 
 
 def read_inventory(

@@ -13,6 +13,8 @@ from beam_pipeline.core.dataset.estimate import (
     Work,
     estimate,
     parse_prices,
+    read_seconds,
+    workers_for,
 )
 from beam_pipeline.core.errors import UsageError
 from tests.harness import REPOSITORY
@@ -49,9 +51,10 @@ def test_every_figure_by_hand() -> None:
 
 
 def test_more_workers_take_less_time_until_shards_run_out() -> None:
-    """Beyond a vCPU a shard, writing is no faster."""
+    """Beyond a vCPU a shard, writing is no faster; here many buckets take any number of reads."""
+    work = dataclasses.replace(IMAGENET, buckets=1000)
     times = [
-        estimate(IMAGENET, Machines(workers=n), Prices()).seconds for n in (1, 10, 256, 1000, 2000)
+        estimate(work, Machines(workers=n), Prices()).seconds for n in (1, 10, 256, 1000, 2000)
     ]
     assert times == sorted(times, reverse=True)
     assert times[0] - 180 == pytest.approx(10 * (times[1] - 180), rel=0.01)
@@ -95,3 +98,34 @@ def test_the_documented_prices_are_the_defaults() -> None:
     text = Path(REPOSITORY, "docs/scale.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", text, re.MULTILINE)
     assert {name: float(price) for name, price in rows} == dataclasses.asdict(Prices())
+
+
+@pytest.mark.parametrize(
+    ("reads", "rate", "buckets", "minutes"),
+    [
+        (10**8, 10**6, 1, 82),  # 6, 12, 24 and 48 million in 20 minutes each, the rest at 80,000/s
+        (10**8, 10**6, 8, 31),
+        (10**8, 20_000, 1, 108),  # the workers are the limit from the third step on
+        (6_000_000, 10**6, 1, 20),
+        (10**8, 2222, 1, 750),
+    ],
+)
+def test_a_bucket_takes_twice_as_many_reads_every_20_minutes(
+    reads: int, rate: float, buckets: int, minutes: int
+) -> None:
+    """From 5,000 a second, as Google documents; workers that read fewer do not wait."""
+    assert round(read_seconds(reads, rate, buckets) / 60) == minutes
+    work = Work(reads, 0, 0, 0, False, 10**6, buckets=buckets)
+    lanes = round(rate * Rates().read_s)
+    found = estimate(work, Machines(workers=lanes, vcpus=1), Prices(), Rates(start_s=0, plan_s=0))
+    assert found.seconds == pytest.approx(60 * minutes, rel=0.02)
+    assert found.ramp_s == pytest.approx(found.seconds - reads * Rates().read_s / lanes)
+
+
+def test_workers_are_as_many_as_the_work_is_worth() -> None:
+    """Half an hour of writing, or a quarter of that at most; each thread has a shard."""
+    work = Work(10**8, 10**13, 0, 0, True, 50_000)
+    assert workers_for(work, vcpus=4, threads=2) == (14, 56)
+    assert workers_for(dataclasses.replace(work, encode_s=0.01), 4, 2) == (153, 611)
+    assert workers_for(dataclasses.replace(work, shards=80), 4, 2) == (10, 10)
+    assert workers_for(IMAGENET, 4, 2) == (1, 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from beam_pipeline.core.errors import InventoryError
-from beam_pipeline.core.listing.inventory import groups_for, read_inventory
+from beam_pipeline.core.listing.inventory import groups_for, read_inventory, rows_in
 
 
 class InventoryRow(NamedTuple):
@@ -274,11 +274,11 @@ def test_large_inventories_are_compared_in_more_groups(
     inventories: dict[str, int], groups: int
 ) -> None:
     """A worker holds one group, which has some 50,000 rows."""
-    assert groups_for(inventories) == groups
+    assert groups_for(rows_in(inventories)) == groups
 
 
 @pytest.mark.parametrize("rows", [10**8, 10**9, 10**10])
 def test_a_group_does_not_grow_with_the_inventory(rows: int) -> None:
     """Neither of CSV with 60 bytes a row nor of Parquet with 12."""
     for name, row_bytes in (("a.csv", 60), ("a.parquet", 12)):
-        assert rows / groups_for({name: rows * row_bytes}) < 60_000
+        assert rows / groups_for(rows_in({name: rows * row_bytes})) < 60_000
