@@ -56,6 +56,7 @@ from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.reuse import with_reuse
 from beam_pipeline.storage import files
+from beam_pipeline.work.exclusion import read_exclusion
 
 _STANDARD_INPUT = "standard input"
 _INVENTORIES_ASKED = 32  # for their sizes
@@ -116,7 +117,7 @@ def _exclusion(path: str) -> Exclusion | None:
         data = sys.stdin.buffer.read() if path == "-" else files.read_bytes(uri)
     except OSError as error:
         raise UsageError(f"--exclude {path} cannot be read: {error.strerror or error}") from error
-    return Exclusion.parse(data, uri)
+    return read_exclusion(data, uri)
 
 
 def _with_unlabelled(source: Source, choice: str) -> Source:

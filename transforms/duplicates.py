@@ -16,12 +16,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates, Sizes
+from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates, Sizes, range_count
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
@@ -39,13 +38,13 @@ from beam_pipeline.work.planning import (
 )
 from beam_pipeline.work.spill import unspill_all
 
-_RANGES = 1024
+_LEAST_RANGES = 1024
 _IMAGES_A_TASK = 256
 
 
 def _sizes(samples: SampleBatch) -> Sizes:
     sizes = Sizes()
-    sizes.add(ref.size for ref in samples)
+    sizes.add([ref.size for ref in samples])
     return sizes
 
 
@@ -117,6 +116,11 @@ def _refs(packed: Iterable[bytes]) -> Iterator[SampleRef]:
     return itertools.chain.from_iterable(unpack(SampleRef, part) for part in packed)
 
 
+def _ranges(sizes: Sizes) -> RangeDivision:
+    """The ranges of digests that are compared: by their number, no worker has too many images."""
+    return RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
+
+
 @dataclass(kw_only=True)
 class DropDuplicates(beam.PTransform):
     """Drops all but one of the samples whose images have the same bytes, or only counts them.
@@ -154,9 +158,7 @@ class DropDuplicates(beam.PTransform):
         compared = (
             taken[DIGESTED]
             | "Divide"
-            >> beam.ParDo(Divide(partial(RangeDivision, _RANGES))).with_output_types(
-                tuple[int, bytes]
-            )
+            >> beam.ParDo(Divide(_ranges), AsSingleton(sizes)).with_output_types(tuple[int, bytes])
             | "GroupByDigest" >> beam.GroupByKey()
             | "Drop"
             >> beam.ParDo(InWorkers(dropping))

@@ -6,10 +6,11 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import BinaryIO
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
@@ -25,6 +26,7 @@ from beam_pipeline.core.labels.join import (
     label_by_folder,
     split_duplicates,
 )
+from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.sample_filters import SampleFilters
 from beam_pipeline.core.labels.schema import (
@@ -47,7 +49,7 @@ from beam_pipeline.layouts.layout import FileLabels, LabelReader, ListedLabels, 
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
 from beam_pipeline.work.file_parts import FilePart, read_lines
-from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.outcome import Division, Outcome, divide
 
 _Found = LabelRow | DeadLetter | LabelBatch
 
@@ -241,6 +243,62 @@ def _batches(columns: Columns) -> Iterator[SampleBatch]:
         yield SampleBatch.of_columns([c[start : start + _MOST_SAMPLES] for c in columns])
 
 
+_MOST_PACKED = 8 << 20  # bytes of references that are unpacked together: some 250,000 images with rows
+_DIVIDED_AT_ONCE = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class _Portions:
+    """Divides the images and rows of a bucket again, by other bits of the same hash.
+
+    Attributes:
+      parts: the number of portions.
+    """
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The portion of each image or row."""
+        hashes = NameDivision(1 << 32).numbers(columns)
+        return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
+
+
+def _in_portions(work: Callable[..., Outcome], *kinds: Sequence[bytes]) -> Outcome:
+    """The outcome of a bucket, however large: portions that share no name are worked on one by one.
+
+    Args:
+      work: makes the outcome of the same kinds of references.
+      kinds: packed images and rows, each in parts.
+    """
+    size = sum(len(part) for parts in kinds for part in parts)
+    portions = -(-size // _MOST_PACKED)
+    if portions < 2:
+        return work(*kinds)
+    divided = [_divided(parts, _Portions(portions)) for parts in kinds]
+    main: list[SampleBatch] = []
+    tally, dead_letters = Tally(), DeadLetterBatch()
+    for number in range(portions):
+        outcome = work(*(parts.pop(number, []) for parts in divided))
+        main += (batch.kept_packed() for batch in outcome.main)
+        dead_letters.extend(outcome.dead_letters)
+        if outcome.tally:
+            tally.add(outcome.tally)
+    return Outcome(main, tally, dead_letters)
+
+
+def _divided(parts: Sequence[bytes], division: Division) -> dict[int, list[bytes]]:
+    """Part -> its packed references; some are unpacked at once."""
+    divided: dict[int, list[bytes]] = defaultdict(list)
+    some: list[bytes] = []
+    for index, part in enumerate(parts, 1):
+        some.append(part)
+        if index == len(parts) or sum(map(len, some)) >= _DIVIDED_AT_ONCE:
+            for number, packed in divide(some, division).main:
+                divided[number].append(packed)
+            some = []
+    return divided
+
+
 def label_images(
     parts: Sequence[bytes],
     names: NamePattern | None,
@@ -255,6 +313,12 @@ def label_images(
       labelling: what happens to them then.
       may_repeat: whether two images may have the same key.
     """
+    return _in_portions(partial(_label, names, labelling, may_repeat), parts)
+
+
+def _label(
+    names: NamePattern | None, labelling: Labelling, may_repeat: bool, parts: Sequence[bytes]
+) -> Outcome:
     images = join_columns(parts)
     if not images:
         return labelling.of(Joined())
@@ -306,6 +370,16 @@ def join_parts(
       labelling: what happens to the samples.
       named: rows of files that are read beside an image, packed, in parts.
     """
+    return _in_portions(partial(_join, merger, labelling), images, rows, named)
+
+
+def _join(
+    merger: RowMerger,
+    labelling: Labelling,
+    images: Sequence[bytes],
+    rows: Sequence[bytes],
+    named: Sequence[bytes],
+) -> Outcome:
     beside = {name for part in named for name in unpack_columns(part)[0]}
     joined = join_bucket(join_columns(images), join_columns(rows), merger, labelling.keep, beside)
     return labelling.of(joined)

@@ -111,3 +111,25 @@ def test_nothing_is_labelled_where_there_is_nothing() -> None:
     assert shown(partial(join_parts, [], [], AGREE, labelling)) == ([], [], Tally())
     _, dead_letters, tally = shown(partial(join_parts, [], [pack(ROWS)], AGREE, labelling))
     assert len(dead_letters) == tally.orphan_rows == 16
+
+
+@pytest.mark.parametrize("packed", [1 << 24, 400, 40])
+def test_large_buckets_are_worked_on_in_portions(
+    packed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same outcome: samples, dead letters of images and rows without the other, repeated keys, counts."""
+    images = [
+        ImageRef(f"{n % 50:03d}/{n}.jpg", f"/photos/{n % 50:03d}/{n}.jpg", n) for n in range(999)
+    ]
+    rows = [LabelRow(image.key, ("cat",), "", "/labels.csv", n) for n, image in enumerate(images)]
+    labelling = Labelling(SplitAssigner(SHARES, 3))
+    twice = [pack(images), pack(images[:9])]
+    label = partial(label_images, twice, None, labelling, may_repeat=True)
+    join = partial(
+        join_parts, [pack(images[9:])], [pack(rows[5:]), pack(rows[:3])], AGREE, labelling
+    )
+    usual = shown(label), shown(join)
+    assert [(len(samples), len(letters)) for samples, letters, _ in usual] == [(990, 18), (990, 7)]
+    monkeypatch.setattr(label_work, "_MOST_PACKED", packed)
+    monkeypatch.setattr(label_work, "_DIVIDED_AT_ONCE", packed)
+    assert (shown(label), shown(join)) == usual

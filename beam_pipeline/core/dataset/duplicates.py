@@ -380,16 +380,22 @@ class _Group:
 
 
 class Sizes:
-    """Sizes of images, and which of them several have; about a million are told apart."""
+    """Sizes of images, and which of them several have; about a million are told apart.
+
+    Attributes:
+      images: how many images were added.
+    """
 
     _SLOTS = 1 << 20  # so that sizes below 1 MiB are never taken for each other
 
     def __init__(self) -> None:
+        self.images = 0
         self._seen: set[int] = set()
         self._shared: set[int] = set()
 
-    def add(self, sizes: Iterable[int]) -> None:
+    def add(self, sizes: Sequence[int]) -> None:
         """Adds the sizes of some images."""
+        self.images += len(sizes)
         for size in sizes:
             slot = size % self._SLOTS
             if slot in self._seen:
@@ -399,12 +405,14 @@ class Sizes:
 
     def merge(self, sizes: Sizes) -> None:
         """Adds the sizes that another has seen."""
+        self.images += sizes.images
         self._shared |= sizes._shared | (self._seen & sizes._seen)
         self._seen |= sizes._seen
 
     def only_shared(self) -> Sizes:
         """The sizes that several images have; no more can be added."""
         shared = Sizes()
+        shared.images = self.images
         shared._shared = self._shared
         return shared
 

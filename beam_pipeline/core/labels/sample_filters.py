@@ -107,7 +107,7 @@ class SampleFilters:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Keys of samples to leave out. It travels to the workers with its keys.
+    """Keys of samples to leave out.
 
     Attributes:
       uri: the file that lists them, for messages.

@@ -191,6 +191,7 @@ def test_sizes_of_one_image_are_not_shared() -> None:
     one.merge(other)
     sizes = one.only_shared()
     assert [size for size in range(5) if sizes.is_shared(size)] == [1, 2]
+    assert sizes.images == 5
 
 
 @pytest.mark.parametrize(
