@@ -243,7 +243,9 @@ def _batches(columns: Columns) -> Iterator[SampleBatch]:
         yield SampleBatch.of_columns([c[start : start + _MOST_SAMPLES] for c in columns])
 
 
-_MOST_PACKED = 8 << 20  # bytes of references that are unpacked together: some 250,000 images with rows
+_MOST_PACKED = (
+    8 << 20
+)  # bytes of references that are unpacked together: some 250,000 images with rows
 _DIVIDED_AT_ONCE = 1 << 20  # bytes
 
 
