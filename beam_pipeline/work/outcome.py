@@ -59,7 +59,7 @@ class Outcome:
     dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
-    measured: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    measured: Mapping[str, Sequence[int]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def refused(cls, error: ConversionError) -> Outcome:
