@@ -31,21 +31,21 @@ class TravellingExclusion(Exclusion):
     deflated: bytes = b""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.uri, self.digest, self.deflated)
+        return _arrived, (self.uri, self.digest, self.deflated, self.files)
 
 
-def read_exclusion(data: bytes, uri: str) -> Exclusion:
+def read_exclusion(data: bytes, uri: str, label_files: tuple[int, ...] = ()) -> Exclusion:
     """Reads keys as `Exclusion.parse` does, from the bytes of a file."""
-    lines = Exclusion.parse(data, uri).lines
-    digest = hashlib.sha256(data).digest()
-    return TravellingExclusion(uri, lines, digest, b"" if is_remote(uri) else zlib.compress(data))
+    lines, digest = Exclusion.parse(data, uri).lines, hashlib.sha256(data).digest()
+    deflated = b"" if is_remote(uri) else zlib.compress(data)
+    return TravellingExclusion(uri, lines, label_files, digest, deflated)
 
 
 @functools.lru_cache(maxsize=1)
-def _arrived(uri: str, digest: bytes, deflated: bytes) -> Exclusion:
+def _arrived(uri: str, digest: bytes, deflated: bytes, label_files: tuple[int, ...]) -> Exclusion:
     data = zlib.decompress(deflated) if deflated else files.read_bytes(uri)
     if hashlib.sha256(data).digest() != digest:
         raise ChangedInputsError(
             f"--exclude: {uri} has changed since the job began; start it again"
         )
-    return read_exclusion(data, uri)
+    return read_exclusion(data, uri, label_files)
