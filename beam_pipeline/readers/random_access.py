@@ -34,7 +34,7 @@ class RandomAccess:
       weights: for each of several folders, how many times a pass reads it.
       decode: a function that turns an example into a sample; or True to replace the encoded image
         by its pixels, "image", [height, width, channels], and an encoded mask by "mask", uint8 or
-        uint16 [height, width, 1]. With True, a missing optional value is b"", NaN or the least
+        uint16 [height, width, 1], and `right/encoded` of --file_columns by "right". With True, a missing optional value is b"", NaN or the least
         int64, so that samples can be batched.
       image_size: (height, width) in pixels to resize to with decode=True, bilinear with
         antialiasing, ignoring the aspect ratio; one number for both, or "WIDTHxHEIGHT". By default

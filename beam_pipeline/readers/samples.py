@@ -25,6 +25,7 @@ IMAGE, MASK = "image", "mask"
 """The keys of the pixels."""
 MASK_KEYS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
 VOID = 255  # unlabelled pixels
+_ENCODED = "/encoded"
 DEEP = "uint16"
 DEEPER = 257  # 255 becomes 65,535
 
@@ -112,6 +113,7 @@ class PixelPlan:
       bare: keys of height, width and channels if images are bare pixels, else none.
       mask: key of the mask, or empty.
       mask_pixels: type of the mask's ids.
+      pictures: name -> (key, type of the pixels) of each further picture.
       size: (height, width) to resize to; None for the stored size.
       options: the others.
     """
@@ -122,6 +124,7 @@ class PixelPlan:
     bare: tuple[str, ...]
     mask: str
     mask_pixels: str
+    pictures: Mapping[str, tuple[str, str]]
     size: tuple[int, int] | None
     options: PixelOptions
 
@@ -147,7 +150,13 @@ def plan_pixels(
     encoded = dataset.key_of(ENCODED_KEY) or ""
     mask = next(filter(None, map(dataset.key_of, MASK_KEYS)), "")
     pixels = dataset.features[mask].pixels if mask and encoded else ""
+    beside = {
+        key.removesuffix(_ENCODED): (key, feature.picture)
+        for key, feature in dataset.features.items()
+        if asked_by and feature.picture and key.endswith(_ENCODED) and not feature.shape
+    }
     names = {IMAGE: encoded, MASK: mask if pixels else ""} if asked_by else {}
+    names |= {name: key for name, (key, _) in beside.items()}
     for name, key in names.items():
         if key and name in dataset.features and key != name:
             raise UsageError(
@@ -178,6 +187,7 @@ def plan_pixels(
         bare=bare if dataset.bare_pixels else (),
         mask=mask if pixels and (mask in keys or not asked_by) else "",
         mask_pixels=pixels,
+        pictures={name: picture for name, picture in beside.items() if picture[0] in keys},
         size=checked_size(options.image_size),
         options=options,
     )
@@ -283,9 +293,10 @@ def scaled_side(side: int) -> int:
 
 @dataclass(frozen=True)
 class PixelDecoder:
-    """Replaces the encoded image of an example by "image", and an encoded mask by "mask".
+    """Replaces the encoded image of an example by "image", a mask by "mask", and `right/encoded` by "right".
 
-    The image is uint8 or uint16 [height, width, channels], the mask uint8 or uint16 [height, width, 1].
+    The image is uint8 or uint16 [height, width, channels], the mask uint8 or uint16 [height, width, 1], as are
+    pictures of 16 bits and one channel; others are as the image.
     A missing optional value is filled in, as samples without one cannot be batched.
 
     Attributes:
@@ -303,10 +314,11 @@ class PixelDecoder:
           DamagedRecordError: one of them cannot be decoded.
         """
         plan = self.plan
+        pixels = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
         decoded = {
             key: self._missing(key) if example[key] is None else example[key]
             for key in plan.keys
-            if key not in (plan.encoded, plan.mask)
+            if key not in pixels
         }
         try:
             shape = (1, 1)
@@ -315,7 +327,15 @@ class PixelDecoder:
                 decoded[IMAGE] = image = self._image(example[plan.encoded], bare)
                 shape = image.shape[:2]
             if plan.mask:
-                decoded[MASK] = self._mask(example[plan.mask], shape)
+                decoded[MASK] = self._mask(example[plan.mask], (*shape, 1), plan.mask_pixels, VOID)
+            for name, (key, kind) in plan.pictures.items():
+                data = example[key]
+                if data and kind != DEEP:
+                    decoded[name] = self._image(data, ())
+                else:
+                    channels = 1 if kind == DEEP else plan.options.channels
+                    blank = plan.options.dtype if kind != DEEP else DEEP
+                    decoded[name] = self._mask(data, (*shape, channels), blank, 0)
         except (BadImageError, OSError, ValueError, SyntaxError) as error:
             name = example.get("image/filename", b"")
             raise DamagedRecordError(f"image {name!r} cannot be decoded: {error}") from error
@@ -358,14 +378,14 @@ class PixelDecoder:
         array = array if array.ndim == 3 else array[..., np.newaxis]
         return array.astype(np.uint16) * np.uint16(DEEPER) if dtype == DEEP else array
 
-    def _mask(self, data: bytes | None, shape: tuple[int, ...]) -> Any:
+    def _mask(self, data: bytes | None, shape: tuple[int, ...], kind: str, missing: int) -> Any:
         import numpy as np
         from PIL import Image
 
         if not data:  # the image was not labelled
-            return np.full((*shape, 1), VOID, self.plan.mask_pixels)
+            return np.full((*(self.plan.size or shape[:2]), shape[2]), missing, kind)
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            mask = np.asarray(image).astype(self.plan.mask_pixels)[..., np.newaxis]
+            mask = np.asarray(image).astype(kind)[..., np.newaxis]
         if not self.plan.size:
             return mask
         rows, columns = (

@@ -35,7 +35,7 @@ try:
         checked_images,
         crop_decoder,
         image_reader,
-        mask_reader,
+        mask_readers,
         numbers,
     )
     from beam_pipeline.readers.tf_records import (
@@ -139,7 +139,9 @@ def load(
       max_boxes: pads and cuts boxes and classes to this number after `augment`, with boxes of
         zeros and class -1. By default batches of them are ragged.
       as_dict: True for every feature under its key (see `feature_spec`), with the pixels as "image"
-        and "mask" instead of the encoded image and mask.
+        and "mask" instead of the encoded image and mask, and as "right" instead of `right/encoded` for
+        each picture of --file_columns: uint16 [height, width, 1] if these have 16 bits and one channel,
+        resized as masks are; else as the image; black if it is missing.
       input_context: the context of one of several input pipelines; each reads its own shards.
       check_lengths: True to check the header of every record first, for a data set from an untrusted
         source: TensorFlow crashes on a record that claims terabytes.
@@ -183,7 +185,7 @@ def load(
     if image:
         image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
     make_reader = partial(dict_reader, plan) if as_dict else pair_reader
-    reader = make_reader(dataset, image, mask_reader(dataset, plan))
+    reader = make_reader(dataset, image, mask_readers(dataset, plan, antialias=antialias))
     if max_boxes is not None:
         check_max_boxes(max_boxes, dataset, as_dict)
     if shuffle is None:
@@ -308,10 +310,11 @@ def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
 
 
 def dict_reader(
-    plan: PixelPlan, dataset: Dataset, image: Reader | None, mask: MaskReader | None
+    plan: PixelPlan, dataset: Dataset, image: Reader | None, masks: Mapping[str, MaskReader]
 ) -> Reader:
     """The features that were asked for under their keys, with the pixels instead of encoded ones."""
-    stored = [key for key in plan.keys if key not in (plan.encoded, plan.mask)]
+    made = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
+    stored = [key for key in plan.keys if key not in made]
     spec = spec_of(dataset, *stored)
 
     def read(parsed: Parsed) -> dict[str, Any]:
@@ -319,21 +322,21 @@ def dict_reader(
         pixels = image.read(parsed) if image else None
         if image:
             element[IMAGE] = pixels
-        if mask:
-            element[MASK] = mask.read(parsed, pixels)
-        return element
+        return element | {name: mask.read(parsed, pixels) for name, mask in masks.items()}
 
     spec |= image.spec if image else {}
-    spec |= mask.spec if mask else {}
+    for mask in masks.values():
+        spec |= mask.spec
     return Reader(spec, read, any(dataset.features[key].ragged for key in stored))
 
 
-def pair_reader(dataset: Dataset, image: Reader | None, mask: MaskReader | None) -> Reader:
+def pair_reader(dataset: Dataset, image: Reader | None, masks: Mapping[str, MaskReader]) -> Reader:
     """(image, label); the label is a mask, or what `_label_reader` finds.
 
     Raises:
       UsageError: the data set lacks images, or labels of that kind.
     """
+    mask = masks.get(MASK)
     if image and mask:
         read_mask = mask.read
         read = image.read

@@ -9,7 +9,7 @@ part of a JPEG is decoded. Decoded at 1/2, 1/4 or 1/8 of the size, it begins and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers.samples import (
     DEEP,
     DEEPER,
+    MASK,
     MASK_KEYS,
     VOID,
     PixelPlan,
@@ -127,20 +128,56 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDec
     if not plan.encoded:
         raise UsageError(f"{dataset.path} has no images ({ENCODED_KEY}) for random_crop")
     placed = [key for key in (*BOX_SIDES, *MASK_KEYS) if dataset.key_of(key)]
+    placed += [key for key, _ in plan.pictures.values()]
     if placed:
         raise UsageError(
-            f"{dataset.path} has boxes or masks ({placed[0]}), which random_crop does not move; crop them "
+            f"{dataset.path} has boxes, masks or further pictures ({placed[0]}), which random_crop does not move; crop them "
             "together with their image in augment"
         )
     return CropDecoder(_checked_shares(random_crop), plan.size, plan)
 
 
-def mask_reader(dataset: Dataset, plan: PixelPlan) -> MaskReader | None:
-    """Decodes and resizes the mask; None if the examples have none."""
-    key = plan.mask
-    if not key:
-        return None
-    pixels = tf.as_dtype(plan.mask_pixels)
+def mask_readers(
+    dataset: Dataset, plan: PixelPlan, *, antialias: bool = False
+) -> dict[str, MaskReader]:
+    """Name -> what decodes and resizes the mask, and each further picture."""
+    made = (
+        {MASK: _mask_reader(dataset, plan, plan.mask, plan.mask_pixels, VOID)} if plan.mask else {}
+    )
+    for name, (key, pixels) in plan.pictures.items():
+        if pixels == DEEP:
+            made[name] = _mask_reader(dataset, plan, key, pixels, 0)
+        else:
+            part = replace(plan, encoded=key, bare=(), sides=())
+            image = image_reader(dataset, part, antialias=antialias)
+            assert image
+            made[name] = MaskReader(image.spec, _or_black(dataset, key, image, plan))
+    return made
+
+
+def _or_black(
+    dataset: Dataset, key: str, picture: Reader, plan: PixelPlan
+) -> Callable[[Parsed, Any], Any]:
+    """Reads a picture; one that is missing is black, of the size of the image."""
+    kind = tf.float32 if plan.size else tf.as_dtype(plan.options.dtype)
+
+    def read(parsed: Parsed, image: Any) -> Any:
+        def black() -> Any:
+            size = plan.size or ((1, 1) if image is None else tf.unstack(tf.shape(image)[:2]))
+            return tf.zeros([*size, plan.options.channels], kind)
+
+        if not dataset.features[key].optional:
+            return picture.read(parsed)
+        made = tf.cond(tf.strings.length(parsed[key]) > 0, lambda: picture.read(parsed), black)
+        return tf.ensure_shape(made, [*(plan.size or (None, None)), plan.options.channels])
+
+    return read
+
+
+def _mask_reader(
+    dataset: Dataset, plan: PixelPlan, key: str, pixels_type: str, missing: int
+) -> MaskReader:
+    pixels = tf.as_dtype(pixels_type)
 
     def read(parsed: Parsed, image: Any) -> Any:
         def decode() -> Any:
@@ -148,7 +185,7 @@ def mask_reader(dataset: Dataset, plan: PixelPlan) -> MaskReader | None:
 
         def void() -> Any:
             size = tf.unstack(tf.shape(image)[:2]) if image is not None else (1, 1)
-            return tf.fill([*size, 1], tf.cast(VOID, pixels))
+            return tf.fill([*size, 1], tf.cast(missing, pixels))
 
         if dataset.features[key].optional:
             mask = tf.cond(tf.strings.length(parsed[key]) > 0, decode, void)
@@ -158,7 +195,8 @@ def mask_reader(dataset: Dataset, plan: PixelPlan) -> MaskReader | None:
         if plan.size:
             nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
             return tf.image.resize(mask, plan.size, nearest)
-        return mask if image is None else tf.ensure_shape(mask, [*image.shape[:2], 1])
+        of_image = image is not None and key == plan.mask
+        return tf.ensure_shape(mask, [*image.shape[:2], 1]) if of_image else mask
 
     return MaskReader(spec_of(dataset, key), read)
 

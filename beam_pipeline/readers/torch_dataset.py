@@ -50,7 +50,7 @@ class TFRecordDataset(IterableDataset[Any]):
       weights: for each of several folders, how many times an epoch reads it.
       decode: turns an example into a sample, in the worker; by default the dict is the sample. True
         replaces the encoded image by its pixels, "image", [height, width, channels], and an encoded
-        mask by "mask", uint8 or uint16 [height, width, 1]; a missing optional value is then b"", NaN
+        mask by "mask", uint8 or uint16 [height, width, 1], and `right/encoded` of --file_columns by "right"; a missing optional value is then b"", NaN
         or the least int64, so that samples can be batched.
       shuffle_buffer: records that each worker keeps to draw from at random; shards then come in
         another order each epoch. With 0, records come in the stored order, which is shuffled once.

@@ -69,7 +69,8 @@ def make_report(
     tiles = {}
     for split in _shown_splits(manifest):
         samples = read_samples(folder, manifest, split, _tiles(manifest))
-        tiles[split] = [*map(Tile, samples, _in_threads(_thumbnail_of, samples))]
+        made = (_in_threads(of_sample, samples) for of_sample in (_thumbnail_of, _beside))
+        tiles[split] = [*map(Tile, samples, *made)]
     letters = some_of_each_reason(dead_letters)
     left_out = [*map(LeftOut, letters, _in_threads(_thumbnail_at, _uris(letters)))]
     return report_page(
@@ -84,7 +85,7 @@ def make_report(
     )
 
 
-def _in_threads(make: Callable[[_Item], Thumbnail | None], items: Sequence[_Item]) -> list[Any]:
+def _in_threads(make: Callable[[_Item], Any], items: Sequence[_Item]) -> list[Any]:
     """Makes thumbnails, several at a time if the system has threads and memory left."""
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="thumbnails") as pool:
@@ -93,7 +94,7 @@ def _in_threads(make: Callable[[_Item], Thumbnail | None], items: Sequence[_Item
         return [_if_memory_allows(make, item) for item in items]
 
 
-def _if_memory_allows(make: Callable[[_Item], Thumbnail | None], item: _Item) -> Thumbnail | None:
+def _if_memory_allows(make: Callable[[_Item], Any], item: _Item) -> Any:
     try:
         return make(item)
     except MemoryError:
@@ -170,6 +171,10 @@ def _uris(letters: Sequence[DeadLetter]) -> list[str]:
     uris = [letter.uri if letter.reason in _WITH_IMAGE else "" for letter in letters]
     shown = [uri for uri in uris if uri][:_PICTURES]
     return [uri if uri in shown else "" for uri in uris]
+
+
+def _beside(sample: ShownSample) -> list[Thumbnail]:
+    return [*filter(None, map(thumbnail, sample.beside))]
 
 
 def _thumbnail_at(uri: str) -> Thumbnail | None:

@@ -88,9 +88,9 @@ def test_files_are_written_beside_their_image(tree: Path) -> None:
     counts = manifest_of("out")["counts"]
     assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (4, 4, 0)
     pictures = {
-        k: v["picture"] for k, v in manifest_of("out")["features"].items() if "picture" in v
+        k: v["content"] for k, v in manifest_of("out")["features"].items() if "content" in v
     }
-    assert pictures == {"right/encoded": "uint8", "depth/encoded": "uint16"}
+    assert pictures == {"right/encoded": "picture", "depth/encoded": "picture16"}
 
 
 def test_the_question_has_the_command(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,3 +264,69 @@ def test_columns_that_cannot_be_files(
     given = ("--images", "d", "--labels", "t.csv", "--output", "out", "--file_columns", column)
     assert convert(*given) == 2
     assert fault in capsys.readouterr().err
+
+
+def photo(number: int, size: tuple[int, int] = (12, 8)) -> Image.Image:
+    """A picture of different pixels."""
+    generator = np.random.default_rng(number)
+    return Image.fromarray(generator.integers(0, 256, (size[1], size[0], 3), np.uint8))
+
+
+def decoded(data: bytes) -> Any:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_pictures_of_the_images_size_are_resized_with_it(working_folder: Path) -> None:
+    """The same picture gives the same bytes; depths keep their values; copies and other sizes stay as they are."""
+    picture_bytes = encoded(photo(1))
+    depth, small = deep(3, (12, 8)), encoded(photo(2, (5, 4)))
+    write_files(
+        ".",
+        {
+            **dict.fromkeys(("d/a.png", "d/r.png", "d/copy.png"), picture_bytes),
+            "d/depth.png": depth,
+            "d/small.png": small,
+            "t.csv": csv(
+                ("file", "right", "depth", "copy", "small"),
+                ("a.png", "r.png", "depth.png", "copy.png", "small.png"),
+            ),
+        },
+    )
+    given = ("--images", "d", "--labels", "t.csv", "--output", "out", NONE_BAD)
+    options = ("--file_columns", "right,depth,copy:copy,small", "--resize", "6x4")
+    assert convert(*given, *options, "--resize_mode", "crop") == 0
+    (example,) = read_all("out").values()
+    assert decoded(example["image/encoded"][0]).shape == (4, 6, 3)
+    assert example["right/encoded"] == example["image/encoded"]
+    assert (example["right/height"], example["right/width"]) == ([4], [6])
+    assert decoded(example["depth/encoded"][0]).tolist() == decoded(depth)[1::2, 1::2].tolist()
+    assert (example["depth/height"], example["depth/width"]) == ([4], [6])
+    assert example["copy/encoded"] == [picture_bytes]
+    assert (example["small/encoded"], example["small/height"]) == ([small], [4])
+
+
+@pytest.mark.parametrize("orientation", ["", "keep", "refuse"])
+def test_pictures_are_turned_with_their_image(working_folder: Path, orientation: str) -> None:
+    """EXIF turns a picture of its own; one of the stored image's size that has none is turned as the image is."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = encoded(photo(1), "JPEG", exif=exif, quality=95)
+    stored_size, shown_size = deep(1, (12, 8)), deep(2, (8, 12))
+    files = {"a.jpg": turned, "r.jpg": turned, "s.png": stored_size, "t.png": shown_size}
+    table = csv(("file", "right", "stored", "shown"), ("a.jpg", "r.jpg", "s.png", "t.png"))
+    write_files(".", {**{f"d/{name}": data for name, data in files.items()}, "t.csv": table})
+    given = ("--images", "d", "--labels", "t.csv", "--output", "out", "--max_bad_fraction", "1")
+    options = ("--orientation", orientation) if orientation else ()
+    assert convert(*given, *options, "--file_columns", "right,stored,shown") == 0
+    if orientation == "refuse":
+        assert [letter["reason"] for letter in dead_letters_of("out")] == ["not_upright"]
+        return
+    (example,) = read_all("out").values()
+    assert example["right/encoded"] == example["image/encoded"]
+    assert example["shown/encoded"] == [shown_size]
+    if orientation == "keep":
+        assert (example["right/encoded"], example["stored/encoded"]) == ([turned], [stored_size])
+        return
+    assert decoded(example["right/encoded"][0]).shape == (12, 8, 3)
+    upright = np.rot90(decoded(stored_size), -1)
+    assert decoded(example["stored/encoded"][0]).tolist() == upright.tolist()

@@ -92,6 +92,9 @@ def tfds_files(manifest: Manifest) -> dict[str, bytes]:
             features[key] = _image(feature, "3", dtype="uint8")
         elif feature.pixels:
             features[key] = _image(feature, "1", dtype=feature.pixels, encodingFormat="png")
+        elif feature.picture:
+            channels = "1" if feature.picture == "uint16" else "3"
+            features[key] = _image(feature, channels, dtype=feature.picture)
         elif feature.kind == "bytes" and key != image_key and _is_one_value(feature):
             features[key] = _connector("text_feature.Text", text={})
         else:
@@ -254,7 +257,9 @@ def _lines(key: str, manifest: Manifest) -> Iterator[str]:
 def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterator[str]:
     """The values of a class, or that they are images, whose statistics differ from texts."""
     classes, kind = manifest.classes, feature.kind
-    is_image = feature.pixels or (standard == ENCODED_KEY and not manifest.bare_pixels)
+    is_image = (
+        feature.pixels or feature.picture or (standard == ENCODED_KEY and not manifest.bare_pixels)
+    )
     if classes and standard in _CLASS_KEYS and kind == "int64":
         ids = [entry.id for entry in classes]
         yield f"int_domain {{ min: {min(ids)} max: {max(ids)} is_categorical: true }}"

@@ -96,14 +96,20 @@ class FeatureEntry:
       optional: whether some examples lack it.
       shape: () for one value, (n,) for n of them, (None,) for any number.
       pixels: of a PNG whose pixels are ids, their type, "uint8" or "uint16"; else empty.
-      picture: of another picture than the image, the type of its pixels; else empty.
+      content: "picture" of a picture besides the image, "picture16" of one of 16 bits, "json" of text of
+        JSON; else empty.
     """
 
     kind: Annotated[Any, one_of("bytes", "float", "int64")]
     optional: bool
     shape: tuple[Count | None, ...] = ()
     pixels: Annotated[Any, one_of("uint8", "uint16")] = ""
-    picture: Annotated[Any, one_of("uint8", "uint16")] = ""
+    content: Annotated[Any, one_of("picture", "picture16", "json")] = ""
+
+    @property
+    def picture(self) -> str:
+        """The type of the pixels of a picture besides the image; else empty."""
+        return {"picture": "uint8", "picture16": "uint16"}.get(self.content, "")
 
     @property
     def ragged(self) -> bool:

@@ -46,13 +46,13 @@ class WrittenAs(NamedTuple):
       suffix: of its key.
       kind: of its list: "bytes", "float" or "int64".
       pixels: the type of its pixels if it is an image of ids; else empty.
-      picture: the type of its pixels if it is another image; else empty.
+      content: "picture" or "picture16" for another image, "json" for text of JSON; else empty.
     """
 
     suffix: str
     kind: str
     pixels: str = ""
-    picture: str = ""
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
 _SIDES = tuple(WrittenAs(f"/{side}", "int64") for side in ("height", "width", "channels"))
 
 
-def _picture(pixels: str) -> tuple[WrittenAs, ...]:
-    encoded = WrittenAs("/encoded", "bytes", picture=pixels)
+def _picture(content: str) -> tuple[WrittenAs, ...]:
+    encoded = WrittenAs("/encoded", "bytes", content=content)
     return (encoded, WrittenAs("/format", "bytes"), *_SIDES)
 
 
@@ -112,7 +112,7 @@ _WRITTEN = {
     ColumnKind.INT64: (WrittenAs("", "int64"),),
     ColumnKind.FLOAT: (WrittenAs("", "float"),),
     ColumnKind.BYTES: (WrittenAs("", "bytes"),),
-    ColumnKind.JSON: (WrittenAs("", "bytes"),),
+    ColumnKind.JSON: (WrittenAs("", "bytes", content="json"),),
     ColumnKind.BOX: tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES),
     ColumnKind.POINT: (WrittenAs("/x", "float"), WrittenAs("/y", "float")),
     ColumnKind.MASK: (WrittenAs("", "bytes"),),
@@ -129,9 +129,9 @@ _WRITTEN = {
         WrittenAs("/instance_mask", "bytes", "uint8"),
     ),
     ColumnKind.FILE: (WrittenAs("/encoded", "bytes"),),
-    ColumnKind.COPY: _picture("uint8"),
-    ColumnKind.PICTURE: _picture("uint8"),
-    ColumnKind.PICTURE_16: _picture("uint16"),
+    ColumnKind.COPY: _picture("picture"),
+    ColumnKind.PICTURE: _picture("picture"),
+    ColumnKind.PICTURE_16: _picture("picture16"),
 }
 """Kind of a column -> the features that it becomes."""
 

@@ -59,7 +59,7 @@ class Feature:
       optional: whether some examples lack it.
       repeated: whether it is a list of any length; else it is one value.
       pixels: of an image whose pixels are ids, their type; else empty.
-      picture: of an image other than the sample's, the type of its pixels; else empty.
+      content: as in `WrittenAs`.
     """
 
     key: str
@@ -68,7 +68,7 @@ class Feature:
     optional: bool = False
     repeated: bool = False
     pixels: str = ""
-    picture: str = ""
+    content: str = ""
 
     @property
     def described(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Feature:
             "optional": self.optional,
             "shape": [None] if self.repeated else [],
             **({"pixels": self.pixels} if self.pixels else {}),
-            **({"picture": self.picture} if self.picture else {}),
+            **({"content": self.content} if self.content else {}),
         }
 
 
@@ -176,9 +176,9 @@ def column_features(
             not column.required,
             column.repeated,
             pixels,
-            picture,
+            content,
         )
-        for part, (suffix, kind, pixels, picture) in enumerate(column.written)
+        for part, (suffix, kind, pixels, content) in enumerate(column.written)
     ]
 
 

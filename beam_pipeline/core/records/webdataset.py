@@ -10,7 +10,8 @@ the first dot of its last component.
 
 In the JSON, a feature of one value is that value, a list is a list; text is text. Bytes that are not
 text cannot be in JSON: a single value, such as a mask, is a file beside it and the JSON has
-`{"file": "segmentation_class.png"}`, the rest of that file's name; in a list, each is a `data:` URL.
+`{"file": "segmentation_class.png"}`, the rest of that file's name; in a list, each is a `data:` URL. Pictures
+and JSON of columns are such files in any case: `right.png`, `talk.json`, and `views.0.png`, ... of a list.
 `__empty__` has the kind of each list without values, so that nothing of the example is lost.
 
 Headers are POSIX's (ustar, and pax for names that do not fit), with no time and no owner.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -280,6 +281,7 @@ JSON, CLASS = "json", "cls"
 
 _CLASS_KEY, _FORMAT_KEY = "image/class/label", "image/format"
 _EMPTY = "__empty__"
+_FURTHER = "label"
 _OTHER = "bin"
 _EXTENSIONS = {"jpeg": "jpg", RAW_FORMAT: _OTHER}
 _BEGINNINGS = (*(kind for kind in MAGICS if kind[1] in _IMAGE_EXTENSIONS), (b"RIFF", "webp"))
@@ -312,12 +314,15 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
             empty[key] = kind or "bytes"
         elif kind == "bytes":
             texts = [_text(item) for item in items]
-            if single and texts[0] is None:
-                name = _file_name(key, items[0], example)
-                if name not in files:
-                    files[name] = items[0]
-                    values[key] = {"file": name}
-                    continue
+            described = features.get(key, {}).get("content")
+            named: list[str] = []
+            if described or (single and texts[0] is None):
+                named = _names(key, items, example, described, single=single)
+            if named and files.keys().isdisjoint(named):
+                files |= dict(zip(named, items, strict=True))
+                places = [{"file": name} for name in named]
+                values[key] = places[0] if single else places
+                continue
             pairs = zip(texts, items, strict=True)
             items = [_url(item) if text is None else text for text, item in pairs]
         elif key == _CLASS_KEY and kind == "int64" and single:
@@ -352,12 +357,13 @@ def example_of(files: Mapping[str, bytes], where: str) -> bytes:
 
 def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tuple[str, Any]:
     """The kind and the values of a feature. Raises ValueError."""
-    if isinstance(value, dict):
-        name = str(value.get("file"))
-        if name not in files:
-            raise ValueError(f"its .{JSON} names a file .{name} for {key}, which is not there")
-        return "bytes", [files[name]]
     items = value if isinstance(value, list) else [value]
+    if items and all(isinstance(item, dict) for item in items):
+        names = [str(item.get("file")) for item in items]
+        for name in names:
+            if name not in files:
+                raise ValueError(f"its .{JSON} names a file .{name} for {key}, which is not there")
+        return "bytes", [files[name] for name in names]
     if not items:
         kind = str(empty.get(key)) if isinstance(empty, dict) else ""
         return (kind if kind in ("float", "int64") else "bytes"), []
@@ -409,6 +415,20 @@ def _file_name(key: str, data: bytes, example: ExampleView) -> str:
         return _image_extension(data, example)
     name = key.removeprefix("image/").removesuffix("/encoded").lower()
     return f"{_NOT_IN_A_NAME.sub('_', name)}.{_extension(data)}"
+
+
+def _names(
+    key: str, items: Sequence[bytes], example: ExampleView, content: Any, *, single: bool
+) -> list[str]:
+    """The extensions of the files of a feature: `right.png`; of a list `views.0.png`, ...; `talk.json`."""
+    if content == "json":
+        key = key.removeprefix(f"{_FURTHER}/")
+    names = [_file_name(key, item, example) for item in items]
+    if content == "json":
+        names = [f"{name.rpartition('.')[0]}.{JSON}" for name in names]
+    if not single:
+        names = [f"{n.rpartition('.')[0]}.{i}.{n.rpartition('.')[2]}" for i, n in enumerate(names)]
+    return names
 
 
 def _text(value: bytes) -> str | None:

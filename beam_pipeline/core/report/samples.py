@@ -9,6 +9,7 @@ from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import (
     BOX_SIDES,
+    CELL_FILES,
     ENCODED_KEY,
     Column,
     ColumnKind,
@@ -28,6 +29,7 @@ _COLOURS = (
 )
 """Of the first classes; other classes get hues far from each other."""
 _MOST_VALUES = 4
+_MOST_BESIDE = 3  # pictures
 _MOST_BYTES = 200  # of a text
 _SOURCE_ID = "image/source_id"
 _OBJECT_MASK = "image/segmentation/object/encoded"
@@ -54,6 +56,7 @@ class ShownSample(NamedTuple):
       labels: (name, values) of each label that is not one of objects.
       boxes: its boxes, the first `MOST_BOXES` of them.
       objects: number of its boxes.
+      beside: the first few pictures of its columns.
     """
 
     key: str
@@ -62,6 +65,7 @@ class ShownSample(NamedTuple):
     labels: Sequence[tuple[str, str]] = ()
     boxes: Sequence[ShownBox] = ()
     objects: int = 0
+    beside: Sequence[bytes] = ()
 
 
 def shown_sample(
@@ -113,6 +117,12 @@ def shown_sample(
         labels=tuple(labels),
         boxes=tuple(boxes),
         objects=len(sides[0]),
+        beside=[
+            picture
+            for column in columns
+            if column.kind in CELL_FILES and column.kind is not ColumnKind.FILE
+            for picture in values(f"{column.feature}/encoded")
+        ][:_MOST_BESIDE],
     )
 
 
@@ -148,6 +158,7 @@ class Tile(NamedTuple):
 
     sample: ShownSample
     thumbnail: Thumbnail | None
+    beside: Sequence[Thumbnail] = ()
 
 
 def sample_grids(tiles: Mapping[str, Sequence[Tile]], manifest: Manifest) -> Iterator[str]:
@@ -214,11 +225,12 @@ def _legend(colours: Mapping[str, str]) -> str:
 
 
 def _picture(tile: Tile, colours: Mapping[str, str]) -> str:
-    sample, small = tile
+    sample, small, beside = tile
     if small is None:
         return '<span class="none">no picture</span>'
     boxes = _boxes_over(sample.boxes, small.width, small.height, colours) if sample.boxes else ""
-    return framed(small, sample.key, boxes, LARGE_SIDE if colours else 0)
+    pictures = (framed(picture, f"beside {sample.key}") for picture in beside or ())
+    return "".join((framed(small, sample.key, boxes, LARGE_SIDE if colours else 0), *pictures))
 
 
 def framed(image: Thumbnail, key: str, over: str = "", side: int = 0) -> str:
