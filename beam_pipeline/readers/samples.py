@@ -113,9 +113,9 @@ class PixelPlan:
       bare: keys of height, width and channels if images are bare pixels, else none.
       mask: key of the mask, or empty.
       mask_pixels: type of the mask's ids.
-      pictures: name -> (key, type of the pixels) of each further picture.
       size: (height, width) to resize to; None for the stored size.
       options: the others.
+      pictures: name -> (key, type of the pixels) of each further picture.
     """
 
     keys: Sequence[str]
@@ -124,9 +124,9 @@ class PixelPlan:
     bare: tuple[str, ...]
     mask: str
     mask_pixels: str
-    pictures: Mapping[str, tuple[str, str]]
     size: tuple[int, int] | None
     options: PixelOptions
+    pictures: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def plan_pixels(

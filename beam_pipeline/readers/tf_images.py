@@ -128,10 +128,11 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDec
     if not plan.encoded:
         raise UsageError(f"{dataset.path} has no images ({ENCODED_KEY}) for random_crop")
     placed = [key for key in (*BOX_SIDES, *MASK_KEYS) if dataset.key_of(key)]
+    kind = "boxes or masks" if placed else "further pictures"
     placed += [key for key, _ in plan.pictures.values()]
     if placed:
         raise UsageError(
-            f"{dataset.path} has boxes, masks or further pictures ({placed[0]}), which random_crop does not move; crop them "
+            f"{dataset.path} has {kind} ({placed[0]}), which random_crop does not move; crop them "
             "together with their image in augment"
         )
     return CropDecoder(_checked_shares(random_crop), plan.size, plan)
