@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # else an import that most commands do without
@@ -221,6 +221,20 @@ def whole_elements() -> _Undo:
         _set(worker_handlers, DATA_BUFFER_TIME_LIMIT_MS=_NEVER_MS),
         lambda: delattr(BundleProcessorCache, "_lock"),
     )
+
+
+@Patch
+def unsampled_states() -> _Undo:
+    """Starts no thread that samples which step of a bundle is running; no command shows its figures.
+
+    The end of a bundle waits for that thread, which sleeps for up to a sixth of the bundle's time.
+    """
+    from apache_beam.runners.worker.statesampler import statesampler_impl
+
+    if not hasattr(statesampler_impl, "threading"):  # it is not compiled, and samples nothing
+        return bool
+    unstarted = SimpleNamespace(start=bool, join=bool)
+    return _set(statesampler_impl, threading=SimpleNamespace(Thread=lambda target: unstarted))
 
 
 # --- Flink ----------------------------------------------------------------------------------------

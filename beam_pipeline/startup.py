@@ -13,6 +13,7 @@ alive. Keeping back Beam's warnings saves no time, but hides two about the missi
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import gc
 import logging
@@ -22,9 +23,8 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 from beam_pipeline.core.errors import ConversionError
@@ -56,11 +56,25 @@ _CALLED_LATER = (
     "beartype.door",
     "beartype.roar",
     "cryptography.fernet",
+    "dateutil.parser",
     "fastavro",
     "fastavro.read",
     "fastavro.write",
+    "google.protobuf.text_format",
+    "grpc",
+    "http.client",
     "httplib2",
+    "importlib.metadata",
+    "numpy",
+    "objsize",
+    "packaging.version",
+    "pprint",
+    "proto",
+    "pstats",
+    "sortedcontainers",
+    "urllib.request",
     "yaml",
+    "zipfile",
 )
 _WHOLE_IMPORT = "BEAM_TFRECORD_WHOLE_IMPORT"
 _LEAST_FILES = 32  # with fewer, imports fail in many ways
@@ -116,8 +130,39 @@ def begin() -> None:
     global _is_program
     _is_program = True
     gc.disable()
+    _make_methods_when_called()
     sys.excepthook = show_traceback
     threading.excepthook = _show_traceback_of_thread
+
+
+def begin_writer() -> None:
+    """Prepares a writer process before it imports our modules, and for references, which have no cycles."""
+    gc.set_threshold(_OBJECTS_A_COLLECTION, 100, 100)
+    _make_methods_when_called()
+
+
+def _make_methods_when_called() -> None:
+    """From now on, the methods of each dataclass in this process are compiled by their first call.
+
+    Up to Python 3.12, a frozen dataclass compiles six functions, each on its own. That is half of the time in which
+    our modules are imported, and most are never called.
+    """
+    create: Any = getattr(dataclasses, "_create_fn", None)
+
+    def create_later(name: str, arguments: Any, body: Any, **options: Any) -> Any:
+        def first(self: Any, *values: Any, **named: Any) -> Any:
+            method = create(name, arguments, body, **options)
+            method.__qualname__ = first.__qualname__
+            for owner in type(self).__mro__:
+                if vars(owner).get(name) is first:
+                    setattr(owner, name, method)
+            return method(self, *values, **named)
+
+        first.__name__ = name
+        return first
+
+    if create:
+        setattr(dataclasses, "_create_fn", create_later)  # noqa: B010 -- it is not public
 
 
 def check_limits() -> None:
@@ -240,18 +285,31 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
 
 
 class _CalledLater(ModuleType):
-    """Replaces a module that Beam rarely calls; the first call imports it."""
+    """Replaces a module that Beam names and rarely calls; the first call imports it.
+
+    A name is a class, so that Beam can derive from it, list it as a type, and test values for it, which are never
+    of it. A call of it calls what the module has under that name.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name.endswith("Exception"):
-            return type(name, (Exception,), {})
-        return _is_subhint if name == "is_subhint" else partial(_call, self.__name__, name)
+        if name in _ANSWERS:
+            return _ANSWERS[name]
+        bases = (Exception,) if name.endswith(("Error", "Exception")) else ()
+        value = _StandIn(name, bases, {"_stands_for": (self.__name__, name)})
+        setattr(self, name, value)
+        return value
 
 
-def _call(module: str, name: str, *arguments: Any, **options: Any) -> Any:
-    return getattr(import_module(module), name)(*arguments, **options)
+class _StandIn(type):
+    """The type of such names."""
+
+    def __call__(cls, *arguments: Any, **options: Any) -> Any:
+        if "_stands_for" not in vars(cls):  # derived from one
+            return super().__call__(*arguments, **options)
+        module, name = vars(cls)["_stands_for"]
+        return getattr(import_module(module), name)(*arguments, **options)
 
 
 def _is_subhint(sub: Any, base: Any) -> bool:
@@ -265,6 +323,16 @@ def _is_subhint(sub: Any, base: Any) -> bool:
         return is_subhint(sub, base)
     except BeartypeDoorException:
         return False
+
+
+_ANSWERS = {
+    "is_subhint": _is_subhint,
+    "argsort": lambda numbers: sorted(range(len(numbers)), key=numbers.__getitem__),
+    "iinfo": lambda _: SimpleNamespace(
+        max=2**31 - 1
+    ),  # of int32, the only type that Beam asks about
+}
+"""What Beam calls while it is imported, or often."""
 
 
 @contextlib.contextmanager

@@ -106,7 +106,11 @@ def start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfig
     check_questions(config)
     local = not call.beam_argv and not any(map(is_remote, config.uris))
     with importing_beam(lean=local):
+        from beam_pipeline.engines.registry import import_engine
         from beam_pipeline.launch import beam_parser
+
+        if local:
+            import_engine(None)
     if call.beam_argv:
         parser = beam_parser(call.beam_argv)
         known = (option.flag for option in ConvertOptions.options())

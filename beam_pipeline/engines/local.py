@@ -13,7 +13,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
 
-from beam_pipeline.beam_patches import EVERY_ENGINE, whole_elements
+from beam_pipeline.beam_patches import EVERY_ENGINE, unsampled_states, whole_elements
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.failures import FailurePolicy
@@ -27,7 +27,7 @@ class LocalEngine(Engine):
     """An engine on this machine. Failed work is not retried, and the launcher reads refusals."""
 
     failures = FailurePolicy(retries=False, raises_refusals=False)
-    patches = (*EVERY_ENGINE, whole_elements)
+    patches = (*EVERY_ENGINE, whole_elements, unsampled_states)
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """See `Engine`.

@@ -61,6 +61,7 @@ class _WriterProcess:
         self._answer: Any = None
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
+            "from beam_pipeline.startup import begin_writer; begin_writer(); "
             f"from beam_pipeline.work.writer_process import serve; serve({theirs.fileno()})"
         )
         # Its standard input is open as long as we live.

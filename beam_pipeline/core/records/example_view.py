@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.wire import parse_varint
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PROTO_LISTS = (
@@ -165,15 +166,3 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
             raise ValueError("a field is cut short")
         yield start, start + length
         start += length
-
-
-def parse_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, offset after it) of the varint at an offset."""
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-    raise ValueError("a number of more than 10 bytes")

@@ -25,21 +25,29 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import MAGICS
 from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import ENCODED_KEY
-from beam_pipeline.core.records.example_view import ExampleView, parse_varint
 from beam_pipeline.core.records.record_format import (
     EncodedSample,
     RecordFormat,
     RecordWriter,
     Sink,
 )
-from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES, TAG_1, encode_example, varint
+from beam_pipeline.core.records.wire import (
+    MAX_EXAMPLE_BYTES,
+    TAG_1,
+    encode_example,
+    parse_varint,
+    varint,
+)
 from beam_pipeline.core.text import excerpt
+
+if TYPE_CHECKING:  # else protobuf, which no job with TFRecords needs in its writers
+    from beam_pipeline.core.records.example_view import ExampleView
 
 _BLOCK = 512
 _NAME_BYTES = 100
@@ -299,6 +307,8 @@ def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str
       features: key -> its description as in the manifest; the message tells which features are lists. One
         that is not described is a list if it does not have one value.
     """
+    from beam_pipeline.core.records.example_view import ExampleView
+
     rest, image_key, image = _without_image(sample)
     example = ExampleView(rest, "a sample")
     files: dict[str, bytes] = {}

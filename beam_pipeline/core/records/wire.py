@@ -137,3 +137,15 @@ def value_prefixes(key: str) -> Callable[[int], bytes]:
         return TAG_1 + varint(len(feature) + length) + feature
 
     return prefix
+
+
+def parse_varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, offset after it) of the varint at an offset."""
+    value = shift = 0
+    while shift < 70:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+    raise ValueError("a number of more than 10 bytes")
