@@ -211,7 +211,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         options=options,
         unseen=source.unseen,
         confirmed=options.inputs.layout == source.layout,
-        folder="" if split_folders else _only_folder(source, options),
+        folder=_only_folder(source, options),
         split_folders=split_folders,
         split_files={} if options.splits.splits else split_files(source),
         split_columns={} if options.splits.splits else split_columns(source),

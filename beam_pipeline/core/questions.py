@@ -42,7 +42,7 @@ class Commands(Protocol):
         """The command line that gives these options with others in their place."""
 
 
-_OF_COLUMNS = frozenset(["columns", "label_column", "list_column"])
+_OF_COLUMNS = frozenset(["columns", "key_column", "label_column", "list_column", "one_hot"])
 
 
 def _with_columns(

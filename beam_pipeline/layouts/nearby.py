@@ -13,11 +13,13 @@ import posixpath
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.labels.mask_names import Addition, find_names
+from beam_pipeline.core.labels.path_roles import last_folder_pattern
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
@@ -63,10 +65,13 @@ _PAIRED = frozenset(
         *("A", "B", "rgb", "color", "colour", "gray", "depth", "thermal", "infrared", "ir"),
         *("left", "right", "input", "target", "output", "photo", "sketch", "edges"),
         *("image", "images", "hr", "lr", "high", "low", "before", "after", "clean", "noisy"),
-        *("real", "synthetic", "source"),
+        *("real", "synthetic", "source", "original", "originals"),
     ]
 )
-"""Names of folders with the parts of pairs; but for single letters, in lower case."""
+"""Words in names of folders with the parts of pairs; but for single letters, in lower case."""
+_OF_MASKS = re.compile(
+    r"mask|ground.?truth|(?<![a-z])gt(?![a-z])|label|annot|segment", re.IGNORECASE
+)
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 _LOOKED_AT = 10  # text files, for one that is not empty
@@ -243,7 +248,7 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         or [*_sets_below(here, typed, _recognised(here.folders, options))]
         or [*ignored_label_files(here, typed), *_masks_among(tree(here), typed)]
         or [*_images_and_masks(here, typed)]
-        or [*_pairs_of_folders(here, typed)]
+        or [*_same_names(here, typed)]
     )
 
 
@@ -314,9 +319,11 @@ def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
 
 def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
     """A question about the tables whose rows name the images or, if there are none, about all."""
-    if not paths:
+    folders_below = {posixpath.basename(path) for folder in tree(here) for path in folder.folders}
+    tables = [t for t in look_at_tables(paths) if not t.is_of_classes(folders_below)]
+    if not tables:
         return
-    tables = look_at_tables(paths)
+    paths = [table.path for table in tables]
     images: set[str] = set()
     naming = [table for table in tables if table.names_images_in(here.path)]
     if not naming and not here.images:  # the tables of some of the folders beside them
@@ -339,12 +346,9 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
     columns = (naming or tables)[0].columns
     described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
     meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
-    yield question(
-        "tables_ignored",
-        _ignored(meant, typed, f"labels{described}"),
-        images=tuple(sorted(images)) or (typed,),
-        labels=_as_typed(meant, typed),
-    )
+    answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(meant, typed)}
+    reason = _ignored(meant, typed, f"labels{described}")
+    yield Question("tables_ignored", reason, answer=answer if naming else None)
 
 
 def _json_files(
@@ -479,22 +483,72 @@ def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
         )
 
 
-def _pairs_of_folders(here: Folder, typed: str) -> Iterator[Question]:
-    """A question about folders whose images have the same names, unless these are mere numbers from 0 or 1 on."""
-    folders = [names_in(path) for path in here.folders[:MOST_FOLDERS]]
-    stems = [frozenset(os.path.splitext(name)[0] for name in folder.images) for folder in folders]
-    if here.images or not 1 < len(folders) <= _EXAMPLES or len(set(stems)) > 1:
+def _same_names(here: Folder, typed: str) -> Iterator[Question]:
+    """A question about the first folders beside each other whose images have the same names, at any level."""
+    below = [names_in(path) for path in here.folders[:_EXAMPLES]]
+    lowest = [names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
+    parent = next(filter(_contains_pairs, (here, *below, *lowest)), None)
+    if parent is None:
         return
-    names = [posixpath.basename(folder.path) for folder in folders]
-    numbers = sorted(int(digits) for stem in stems[0] if (digits := re.sub(r"\D", "", stem)))
-    counted_up = numbers == [*range(numbers[0], numbers[0] + len(stems[0]))] if numbers else False
-    if len(stems[0]) >= ENOUGH_NAMES and not (
-        counted_up and not all({name, name.lower()} & _PAIRED for name in names)
-    ):
-        yield question(
-            "same_names_in_folders",
-            f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(here.path, typed)} would become "
-            "classes, but contain images of the same names, as pairs or masks do.",
-            "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
-            "of labels with --labels. If they are classes, give --layout class_folders.",
-        )
+    names = [posixpath.basename(path) for path in parent.folders]
+    reason = (
+        f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(parent.path, typed)} would become "
+        "classes, but contain images of the same names, as pairs, masks and several views do."
+    )
+    of_masks = [name for name in names if _OF_MASKS.search(name)]
+    if len(names) == 2 and len(of_masks) == 1:  # anywhere below, if there are further levels
+        folder = typed.rstrip("/") + ("" if parent is here else "/**")
+        ending = "" if parent is here else "/*"
+        (images,) = {*names} - {*of_masks}
+        sides = {"images": images, "masks": of_masks[0]}
+        answer = {side: (f"{folder}/{name}{ending}",) for side, name in sides.items()}
+        yield Question("same_names_in_folders", reason, answer=answer)
+        return
+    splits = [name for name in map(posixpath.basename, here.folders) if name.lower() in SPLIT_NAMES]
+    at_top = parent is here or (splits and posixpath.dirname(parent.path) == here.path)
+    yield Question(
+        "same_names_in_folders",
+        reason,
+        "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
+        "of labels with --labels. If they are classes:",
+        {"layout": "class_folders"} if at_top else {"label_from": last_folder_pattern(splits)},
+    )
+
+
+def _contains_pairs(parent: Folder) -> bool:
+    """True if the folders in a folder contain images of the same names.
+
+    Mere numbers from 0 or 1 on are no evidence, unless the folders are called like parts of a pair. Names with an
+    addition are, such as `7.png` and `7_mask.png`.
+    """
+    if parent.images or len(parent.folders) < 2 or len(parent.folders) > MOST_FOLDERS:
+        return False
+    first, second = (_stems(path) for path in parent.folders[:2])
+    if len(parent.folders) == 2 and len(first) >= ENOUGH_NAMES and _added(first, second):
+        return True
+    if first != second or (len(parent.folders) - 1) * (len(first) - 1) < ENOUGH_NAMES - 1:
+        return False
+    if any(_stems(path) != first for path in parent.folders[2:]):
+        return False
+    numbers = sorted(int(digits) for stem in first if (digits := re.sub(r"\D", "", stem)))
+    counted_up = numbers == [*range(numbers[0], numbers[0] + len(first))] if numbers else False
+    return not counted_up or all(map(_is_of_pair, map(posixpath.basename, parent.folders)))
+
+
+def _stems(folder: str) -> frozenset[str]:
+    return frozenset(os.path.splitext(name)[0] for name in names_in(folder).images)
+
+
+def _added(first: Collection[str], second: Collection[str]) -> bool:
+    """True if the names in one of two folders are those in the other, with the same addition."""
+    for names, longer in ((first, second), (second, first)):
+        pairs = find_names([*names], [*longer])
+        addition = pairs.names.addition
+        if len(names) == len(longer) and pairs.met == 1 and addition != Addition():
+            return not (addition.image_prefix or addition.image_suffix)
+    return False
+
+
+def _is_of_pair(name: str) -> bool:
+    words = {name, *re.split(r"[\W_]+", name.lower())}
+    return bool(words & _PAIRED or _OF_MASKS.search(name))

@@ -31,7 +31,7 @@ from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.unused_folders import unused_folders
+from beam_pipeline.layouts.unused_folders import other_keys, unused_folders
 
 TABLE_OPTIONS = frozenset(
     {
@@ -114,10 +114,12 @@ class Table:
         roots = image_roots(options.images, frozenset(uris))
         beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]
         keys = zip(beginnings, tables, strict=True)
-        names = [text_of(cell) for rows, table in keys for cell in rows.cells(table.key_column)]
+        names = [text_of(cell) for part, table in keys for cell in part.cells(table.key_column)]
         copies = find_copies(names, roots, uris)
         by_folder = schema.class_by_folder
-        unused = unused_folders(options, roots, names, TableRows.together(beginnings), schema)
+        rows = TableRows.together(beginnings)
+        doubts = [*other_keys(options, roots, names, rows)]
+        doubts += unused_folders(options, roots, names, rows, schema)
         columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
         whole_classes = by_folder and options.split_by == FOLDER
         return Source(
@@ -132,7 +134,7 @@ class Table:
             examples=LabelledImages(columns),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *copies.notes),
-            questions=(*schema.questions, *unused, *([WHOLE_CLASSES] if whole_classes else [])),
+            questions=(*schema.questions, *doubts, *([WHOLE_CLASSES] if whole_classes else [])),
             tables=tables,
             roles=schema.roles,
         )

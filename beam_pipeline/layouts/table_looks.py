@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.schema import ColumnChoices
+from beam_pipeline.core.labels.table_files import is_image_name
 from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.layouts.heads import first_line
@@ -55,17 +56,29 @@ class TableLook(NamedTuple):
       path: the file.
       columns: its header; empty if it cannot be read as a table.
       images: the names of images in its first rows.
+      values: of each column, in its first rows.
     """
 
     path: str
     columns: Sequence[str]
     images: Sequence[str]
+    values: Sequence[Sequence[str]] = ()
 
     @property
     def is_of_colours(self) -> bool:
         """True for classes and their colours in masks, such as CamVid's `class_dict.csv`."""
         names = {name.lower() for name in self.columns}
         return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
+
+    def is_of_classes(self, folders: Collection[str]) -> bool:
+        """True for a table of the classes of folders, or of the values of pixels: a row for each, not for an image."""
+        if any(name.strip().lower() == "pixel value" for name in self.columns):
+            return True
+        names = {name.replace("_", " ") for name in folders}
+        return not any(map(is_image_name, self.images)) and any(
+            len({*values}) == len(values) > 1 and {v.replace("_", " ") for v in values} <= names
+            for values in self.values
+        )
 
     def names_images_in(self, folder: str, *, by_file_name: bool = False) -> bool:
         """True if most of the first rows name files in a folder.
@@ -102,8 +115,10 @@ def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
         try:
             if head:
                 _, (table,) = inspect_tables([head], ColumnChoices(label_needed=False))
-                names = head_rows(head, table).cells(table.key_column)[:_ROWS]
-                looks[-1] = TableLook(path, table.header, [text_of(name) for name in names])
+                rows = head_rows(head, table)
+                values = {name: [*map(text_of, rows.cells(name)[:_ROWS])] for name in rows.columns}
+                images = values[table.key_column]
+                looks[-1] = TableLook(path, table.header, images, [*values.values()])
         except ConversionError:
             continue
     return [table for table in looks if len(table.columns) != 1] or looks

@@ -14,8 +14,9 @@ from typing import Any
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
-from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, numbered_alike
+from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, parts_of_set
 from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN
+from beam_pipeline.core.labels.table_files import is_image_name
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -88,6 +89,38 @@ def unused_folders(
         return
 
 
+def other_keys(
+    options: SourceOptions, roots: Sequence[ImageRoot], names: Sequence[str], rows: TableRows
+) -> Iterator[Question]:
+    """Asks about a column whose values are names of the images, if those of the key are not.
+
+    Args:
+      options: those given; --key_column confirms the key.
+      roots: the folders of images.
+      names: the values of the key in the first rows.
+      rows: these rows.
+    """
+    if options.key_column or not names or any(map(is_image_name, names)):
+        return
+    images = _folders_by_name(roots).keys()
+    if not any(_name(name) in images for name in names):
+        cells = {column: [*map(text_of, rows.cells(column))] for column in rows.columns}
+        keys = [c for c, texts in cells.items() if all(_name(text) in images for text in texts)]
+        answers = [(f"If {key!r} names it:", {"key_column": key}) for key in keys]
+        for advice, answer in answers[:1]:
+            yield Question(
+                "other_key",
+                f"Rows would name their images as {names[0]!r}, and no image is called so.",
+                advice,
+                answer,
+                tuple(answers[1:]),
+            )
+
+
+def _name(path: str) -> str:
+    return posixpath.basename(path.strip().replace("\\", "/"))
+
+
 def _folders_by_name(roots: Sequence[ImageRoot]) -> dict[str, tuple[str, ...]]:
     """Name of an image, with and without extension -> the folders that it is in; none where there are too many."""
     folders: dict[str, tuple[str, ...]] = {}
@@ -113,7 +146,7 @@ def _tell_something(names: Sequence[str], level: int) -> bool:
     """True for several folders, unless they are splits that are used, usual for images, or parts of a set."""
     lower = {name.lower() for name in names}
     used = lower <= SPLIT_NAMES.keys() and not level
-    return len(names) > 1 and not (used or lower <= IMAGES | MASKS or numbered_alike(names))
+    return len(names) > 1 and not (used or lower <= IMAGES | MASKS or parts_of_set(names))
 
 
 def _agrees(pairs: _Pairs, cells: Sequence[Any]) -> bool:

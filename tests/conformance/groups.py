@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.conformance import classes, golden, nearby, pages, questions, samples, shapes
+from tests.conformance import classes, golden, hubs, nearby, pages, questions, samples, shapes
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -22,6 +22,7 @@ class AnyRow(Protocol):
 GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "classes": classes.ROWS,
     "golden": golden.ROWS,
+    "hubs": hubs.ROWS,
     "nearby": nearby.ROWS,
     "pages": pages.ROWS,
     "questions": questions.ROWS,

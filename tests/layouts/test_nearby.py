@@ -177,8 +177,10 @@ def test_a_table_says_its_columns_and_images(root: str) -> None:
     rows = "".join(f"{i}.jpg,cat\n" for i in range(30))
     write_files("t", {"l.csv": f"size,file\n{rows.replace(',cat', '')}", "b.csv": "a,a\n1,1\n"})
     write_files("t", {"l.csv": f"file,label\n{rows}"})
+    names = [f"{i}.jpg" for i in range(20)]
+    columns = ("file", "label")
     assert look_at_tables(["t/l.csv"]) == [
-        TableLook("t/l.csv", ("file", "label"), [f"{i}.jpg" for i in range(20)])
+        TableLook("t/l.csv", columns, names, [names, ["cat"] * 20])
     ]
     assert look_at_tables(["t/b.csv"]) == [TableLook("t/b.csv", (), ())]
     assert look_at_tables(["t/nowhere.csv"]) == [TableLook("t/nowhere.csv", (), ())]

@@ -7,7 +7,7 @@ import posixpath
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.labels.path_roles import (
     IMAGES,
@@ -15,6 +15,8 @@ from beam_pipeline.core.labels.path_roles import (
     Role,
     Segment,
     crossed_pattern,
+    differ_in_numbers,
+    first_folder_pattern,
     label_pattern,
     last_folder_pattern,
     segments_of,
@@ -46,7 +48,7 @@ class LabelChecks:
       known_only: whether any other class is an error.
       option: which names the label files, for messages.
       unseen: True if classes are taken from folders by default, and label files were not looked for.
-      folder: the only path of --images, if it is a folder, and none in it is a split; else empty.
+      folder: the only path of --images, if it is a folder; else empty.
       split_folders: names of the folders in --images that are splits.
       split_files: label file -> the split in its name, of those with one; none with --splits.
       split_columns: column that seems to contain splits -> its type, as it is a feature; none with --splits.
@@ -204,21 +206,26 @@ def _paths_as_classes(classes: Mapping[str, int], checks: LabelChecks) -> Iterat
     described = "; ".join(f"level {i} has {_some(level)}" for i, level in enumerate(names, 1))
     words = {name for level in names for name in level}
     pattern = last_folder_pattern([*checks.split_folders, *sorted(words)])
-    masks = any(name.lower() in MASKS for name in words)
-    images = any(path[-1].lower() in IMAGES for path in paths)
+    whole = "If whole paths are the classes, give --layout class_folders. "
+    answer: Mapping[str, str] | None = None
+    if any(name.lower() in MASKS for name in words):
+        advice = f"{whole}Name a folder without masks with --images."
+    elif any(path[-1].lower() in IMAGES for path in paths):
+        advice = f"{whole}Name one folder of class folders with --images."
+    elif all("/".join(path[:-1]) in classes for path in paths):
+        advice = f"{whole}If the upper folders are, which contain images, too:"
+        answer = {"label_from": first_folder_pattern(checks.split_folders)}
+    elif len(last := {path[-1] for path in paths}) < len(paths) and differ_in_numbers(last):
+        advice = f"If the last folder is the class, give --label_from {shlex.quote(pattern)}. If whole paths are:"
+        answer = {"layout": "class_folders"}
+    else:
+        advice, answer = f"{whole}If the last folder is the class:", {"label_from": pattern}
     yield Question(
         "paths_as_classes",
         f"{len(paths)} of {counted(len(classes), 'class/classes')} by {checks.where} are paths of several "
         f"folders: {described}.",
-        "If whole paths are the classes, give --layout class_folders. "
-        + (
-            "Name a folder without masks with --images."
-            if masks
-            else "Name one folder of class folders with --images."
-            if images
-            else "If the last folder is the class:"
-        ),
-        None if masks or images else {"label_from": pattern},
+        advice,
+        answer,
     )
 
 
@@ -240,7 +247,11 @@ def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
         and all(n.lower() in SPLIT_NAMES for n in below[0].names)
     ):
         below = below[1:]
-    if not (above and checks.folder) or [segment.role for segment in below] != [Role.CLASS]:
+    if (
+        not (above and checks.folder)
+        or checks.split_folders
+        or [segment.role for segment in below] != [Role.CLASS]
+    ):
         return ""
     if any("/" in name for name in below[0].names):
         return ""
@@ -324,8 +335,18 @@ def _odd_names(
                 kind.id,
                 f"{name!r} is one of {counted(len(classes), 'class/classes')} by {checks.where}, with "
                 f"{counted(classes[name], 'image')}, but {kind.reason}.",
-                kind.advice,
+                *_without_images_of_splits(kind, classes, checks),
             )
+
+
+def _without_images_of_splits(
+    kind: _OddName, classes: Mapping[str, int], checks: LabelChecks
+) -> tuple[str, Mapping[str, Any] | None]:
+    """What to do about a name, with the pattern that leaves out images without a class, if other splits have classes."""
+    with_classes = {*checks.split_folders} - classes.keys()
+    if kind.id != "split_as_class" or not (with_classes and checks.folder):
+        return kind.advice, None
+    return f"{kind.advice} To leave its images out:", {"images": (f"{checks.folder}/*/*/*",)}
 
 
 # --- splits ---------------------------------------------------------------------------------------

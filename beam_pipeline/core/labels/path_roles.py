@@ -25,6 +25,8 @@ IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
 MASKS = frozenset(["masks", "mask", "ground_truth", "groundtruth", "gt"])
 """Usual names of folders of masks."""
 
+_LABELS = MASKS | {"annotation", "annotations", "label", "labels"}
+
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
@@ -151,14 +153,24 @@ def last_folder_pattern(names: Sequence[str]) -> str:
     return f"(?:.*?/)??{above}(?P<label>[^/]+)/[^/]+"
 
 
-def numbered_alike(names: Collection[str]) -> bool:
-    """True for parts of a set: names that differ in numbers alone, letters, or digits of a hash.
+def first_folder_pattern(splits: Sequence[str]) -> str:
+    """The --label_from whose label is the first folder, or the one below a split; others below have no meaning."""
+    above = f"(?:(?P<split>{'|'.join(splits)})/)?" if splits else ""
+    return f"{above}(?P<label>[^/]+)/.+"
 
-    >>> numbered_alike(["images_part_1", "images_part_2"]), numbered_alike(["ok", "ill"])
+
+def differ_in_numbers(names: Collection[str]) -> bool:
+    """True for several names that differ in numbers alone.
+
+    >>> differ_in_numbers({"images_part_1", "images_part_2"}), differ_in_numbers({"ok", "ill"})
     (True, False)
     """
-    frames = {re.sub(r"\d+", "0", name) for name in names}
-    return len(frames) == 1 or all(map(_DIGITS_OF_HASH.fullmatch, names))
+    return len({*names}) > 1 and len({re.sub(r"\d+", "0", name) for name in names}) == 1
+
+
+def parts_of_set(names: Collection[str]) -> bool:
+    """True for names that differ in numbers alone, and for letters or digits of a hash."""
+    return differ_in_numbers(names) or all(map(_DIGITS_OF_HASH.fullmatch, names))
 
 
 def _split(path: str) -> list[str]:
@@ -185,8 +197,9 @@ def _first(paths: Sequence[Sequence[str]], *, at_top: bool) -> Segment | None:
     names = sorted({path[0] for path in paths})
     leaf = any(len(path) == 1 for path in paths)
     lower = {name.lower() for name in names}
-    if not leaf and len(names) == 1 and lower <= IMAGES:
-        return Segment(Role.IMAGES, names, re.escape(names[0]))
+    images = [name for name in names if name.lower() in IMAGES]
+    if not leaf and len(images) == 1 and lower <= {images[0].lower(), *_LABELS}:
+        return Segment(Role.IMAGES, images, re.escape(images[0]))
     if not (leaf or at_top) and lower <= SPLIT_NAMES.keys():
         return Segment(Role.SPLIT, names, f"(?P<split>{'|'.join(names)})")
     odd = _splits_in_names(names) or _dates(names)
@@ -209,13 +222,19 @@ def _dates(names: Sequence[str]) -> Segment | None:
 def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
     """Folders that mostly have the same content.
 
-    So are domains, folds, sessions, or copies of the images in several forms.
+    So are domains, folds, sessions, or copies of the images in several forms. Numbers are not the same content
+    unless each folder has all of them.
     """
     above: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for first, *below in paths:
         above[tuple(below)].add(first)
     shared = [folders for folders in above.values() if len(folders) > 1]
-    most = len(above) > 1 and 2 * sum(map(len, shared)) > len(paths)
+    different = sum(map(len, above.values()))
+    most = len(above) > 1 and 2 * sum(map(len, shared)) > different
+    if different < len(above) * len(set().union(*above.values())) and differ_in_numbers(
+        {below[-1] for below in above if below}
+    ):
+        return None  # numbers within each folder, as of characters in an alphabet
     return Segment(Role.GROUP, sorted(set().union(*shared)), "[^/]+") if most else None
 
 

@@ -18,6 +18,7 @@ from beam_pipeline.core.text import enumerated
 _LARGEST_FRACTION = 1.5  # a point may be slightly outside its image
 _NUMBERS = frozenset({ColumnKind.INT64, ColumnKind.FLOAT})
 _PLACES = re.compile("point|landmark|coord|polygon", re.IGNORECASE)
+_SEVERAL_PLACES = re.compile("(point|landmark|coord|coordinate|polygon)s", re.IGNORECASE)
 _SHOWN = 4
 
 Pairs = Mapping[str, tuple[str, str]]
@@ -83,20 +84,19 @@ def resize_questions(
       declared: column -> the type that the user gave.
       answered: whether `--columns` makes points of the source's columns.
     """
-    numbers = {
-        column.name: column
-        for column in columns
-        if column.kind in _NUMBERS and column.name not in declared
-    }
+    free = [column for column in columns if column.name not in declared]
+    numbers = {column.name: column for column in free if column.kind in _NUMBERS}
     pairs = paired_columns(numbers)
     lists = [name for name, column in numbers.items() if column.repeated and _PLACES.search(name)]
+    texts = [column for column in free if column.kind is ColumnKind.BYTES]
+    lists += [column.name for column in texts if _SEVERAL_PLACES.search(column.name)]
     names = [*dict.fromkeys([*(name for pair in pairs.values() for name in pair), *lists])]
     if not names:
         return
-    further = all(numbers[name].feature == f"label/{name}" for name in names)
-    keep = (
-        f"--columns {names[0]}:{'int' if numbers[names[0]].kind is ColumnKind.INT64 else 'float'}"
-    )
+    first = next(column for column in free if column.name == names[0])
+    kind = {ColumnKind.INT64: "int", ColumnKind.FLOAT: "float"}.get(first.kind, "str")
+    keep = f"--columns {names[0]}:{kind}"
+    further = all(c.feature == f"label/{c.name}" for c in free if c.name in names)
     points = answered and further and not lists
     yield Question(
         "moved_points",

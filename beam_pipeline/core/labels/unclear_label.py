@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 import shlex
@@ -10,6 +11,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_empty, text_of
+from beam_pipeline.core.labels.points import paired_columns
 from beam_pipeline.core.labels.schema import (
     FILE_TYPES,
     JSON_KIND,
@@ -111,6 +113,7 @@ def unclear_label(
     objects = [name for name, column in cells.items() if any(map(_is_object, column))]
     boxes = [name for name, column in texts.items() if all(map(_BOX.fullmatch, column))]
     flags = [name for name, column in texts.items() if any(column <= flags for flags in _FLAGS)]
+    points = paired_columns(names)
     say = (
         "--label_column NAME, or --label_column none to keep all of them as features label/<column>"
     )
@@ -134,6 +137,9 @@ def unclear_label(
     elif 1 < len(flags) <= _MOST_FLAGS:
         one_hot = f"--one_hot {','.join(flags)}"
         hint = f"If 1 means that an image has a column's class: {one_hot}. Otherwise, give {say}"
+    elif {*itertools.chain(*points.values())} == {*names}:
+        columns = ",".join(f"{name}:{POINT_KIND}" for name in points)
+        hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give {say}"
     else:
         hint = f"Give {say}"
     return LabelTableError(
