@@ -38,7 +38,6 @@ from beam_pipeline.layouts.label_files import (
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.nearby import (
-    LABEL_FOLDERS,
     TEXTS,
     ignored_label_files,
     is_of_numbers,
@@ -46,7 +45,7 @@ from beam_pipeline.layouts.nearby import (
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import column_choices, table_numbering
 from beam_pipeline.layouts.table_looks import tables_in, tree
-from beam_pipeline.layouts.tree import Folder, beginning, has_folder, names_in, walk
+from beam_pipeline.layouts.tree import LABEL_FOLDERS, Folder, beginning, has_folder, names_in, walk
 from beam_pipeline.storage import files
 
 KEY_COLUMN, CLASS_COLUMN, CAPTION_COLUMN = "__key__", "cls", "caption"

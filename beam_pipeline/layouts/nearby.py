@@ -12,14 +12,11 @@ import os
 import posixpath
 import re
 import shlex
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.labels.mask_names import Addition, find_names
-from beam_pipeline.core.labels.path_roles import last_folder_pattern
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
@@ -27,27 +24,24 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
+from beam_pipeline.layouts.paired_folders import (
+    images_and_masks,
+    masks_among,
+    same_names,
+)
 from beam_pipeline.layouts.registry import all_layouts, layout_named
 from beam_pipeline.layouts.table_looks import (
-    ENOUGH_NAMES,
     MOST_FOLDERS,
+    folders_with_images,
     look_at_tables,
     tables_in,
     tree,
 )
-from beam_pipeline.layouts.tree import IMAGE_FOLDERS, Folder, names_in
+from beam_pipeline.layouts.tree import IMAGE_FOLDERS, LABEL_FOLDERS, Folder, names_in
 from beam_pipeline.storage import files
 
 TEXTS = (".txt", ".caption")
 """Extensions of texts beside images: captions, or labels of YOLO and KITTI."""
-
-LABEL_FOLDERS = frozenset(
-    [
-        *("masks", "segmentationclass", "segmentationobject"),
-        *("labels", "label", "label_2", "annotations", "annotation", "xmls"),
-    ]
-)
-"""Usual names of folders of label files or masks, in lower case."""
 
 _LABELS_IN_NAME = re.compile("annot|label|xml")
 
@@ -60,19 +54,6 @@ _YOLO = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
 _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as DOTA's corners
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_PAIRED = frozenset(
-    [
-        *("A", "B", "rgb", "color", "colour", "gray", "depth", "thermal", "infrared", "ir"),
-        *("left", "right", "input", "target", "output", "photo", "sketch", "edges"),
-        *("image", "images", "hr", "lr", "high", "low", "before", "after", "clean", "noisy"),
-        *("real", "synthetic", "source", "original", "originals"),
-    ]
-)
-"""Words in names of folders with the parts of pairs; but for single letters, in lower case."""
-_OF_MASKS = re.compile(
-    r"mask|ground.?truth|(?<![a-z])gt(?![a-z])|label|annot|segment", re.IGNORECASE
-)
-_OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 
 _LOOKED_AT = 10  # text files, for one that is not empty
 _EXAMPLES = 3
@@ -88,16 +69,6 @@ def only_folder(options: SourceOptions) -> str:
         return ""
     root = files.canonical(options.images[0])
     return root if not is_remote(root) and os.path.isdir(root) else ""
-
-
-def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
-    """Returns the paths of the folders that contain images, up to some levels below a folder."""
-    below = map(names_in, here.folders[:MOST_FOLDERS])
-    return [
-        folder.path
-        for folder in below
-        if folder.images or (levels > 1 and folders_with_images(folder, levels - 1))
-    ]
 
 
 def _name(path: str) -> str:
@@ -246,9 +217,9 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     return (
         [*_parts(here, typed, _above(root, options))]
         or [*_sets_below(here, typed, _recognised(here.folders, options))]
-        or [*ignored_label_files(here, typed), *_masks_among(tree(here), typed)]
-        or [*_images_and_masks(here, typed)]
-        or [*_same_names(here, typed)]
+        or [*ignored_label_files(here, typed), *masks_among(tree(here), typed)]
+        or [*images_and_masks(here, typed)]
+        or [*same_names(here, typed)]
     )
 
 
@@ -437,118 +408,3 @@ def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:
     endings = {posixpath.splitext(path)[1].lower() for path in paths}
     patterns = sorted(f"{folder}/*{ending}" for folder in folders for ending in endings)
     return tuple(typed_path(pattern, typed) for pattern in patterns)
-
-
-def _masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
-    """A question about files named like a mask of an image beside them, of at least half of the images."""
-    masks = []
-    for folder in inside:
-        parts = [os.path.splitext(name) for name in folder.images]
-        stems = {stem for stem, _ in parts}
-        for stem, extension in parts:
-            match = _OF_IMAGE.fullmatch(stem)
-            if match and match[1] in stems:
-                masks.append((f"{folder.path}/{stem}{extension}", match[2], extension))
-    images = sum(len(folder.images) for folder in inside) - len(masks)
-    if not masks or 2 * len(masks) < images:
-        return
-    mark, extension = Counter(mask[1:] for mask in masks).most_common(1)[0][0]
-    pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
-    yield question(
-        "masks_among_images",
-        f"{counted(len(masks), 'file')} with names of masks, such as {typed_path(masks[0][0], typed)}, would be "
-        "images like those beside them.",
-        f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
-        "are the labels:",
-        images=(typed,),
-        masks=(f"{typed.rstrip('/')}/**/*{mark}{extension}",),
-    )
-
-
-def _images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
-    """A question about a folder of images beside one of masks, and no other folders of labels."""
-    folders = folders_with_images(here)
-    images = [folder for folder in folders if _name(folder) in IMAGE_FOLDERS]
-    labels = [folder for folder in folders if _name(folder) in LABEL_FOLDERS]
-    if len(images) == len(labels) == 1 and not any(
-        below.files for below in tree(names_in(labels[0]))
-    ):
-        both = [f"{posixpath.basename(folder)}/" for folder in (*images, *labels)]
-        yield question(
-            "images_and_masks",
-            f"{enumerated(both, _EXAMPLES)} in {typed_path(here.path, typed)} would become classes, but such names "
-            "are usual for images and a mask for each.",
-            images=(typed_path(images[0], typed),),
-            masks=(typed_path(labels[0], typed),),
-        )
-
-
-def _same_names(here: Folder, typed: str) -> Iterator[Question]:
-    """A question about the first folders beside each other whose images have the same names, at any level."""
-    below = [names_in(path) for path in here.folders[:_EXAMPLES]]
-    lowest = [names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
-    parent = next(filter(_contains_pairs, (here, *below, *lowest)), None)
-    if parent is None:
-        return
-    names = [posixpath.basename(path) for path in parent.folders]
-    reason = (
-        f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(parent.path, typed)} would become "
-        "classes, but contain images of the same names, as pairs, masks and several views do."
-    )
-    of_masks = [name for name in names if _OF_MASKS.search(name)]
-    if len(names) == 2 and len(of_masks) == 1:  # anywhere below, if there are further levels
-        folder = typed.rstrip("/") + ("" if parent is here else "/**")
-        ending = "" if parent is here else "/*"
-        (images,) = {*names} - {*of_masks}
-        sides = {"images": images, "masks": of_masks[0]}
-        answer = {side: (f"{folder}/{name}{ending}",) for side, name in sides.items()}
-        yield Question("same_names_in_folders", reason, answer=answer)
-        return
-    splits = [name for name in map(posixpath.basename, here.folders) if name.lower() in SPLIT_NAMES]
-    at_top = parent is here or (splits and posixpath.dirname(parent.path) == here.path)
-    yield Question(
-        "same_names_in_folders",
-        reason,
-        "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
-        "of labels with --labels. If they are classes:",
-        {"layout": "class_folders"} if at_top else {"label_from": last_folder_pattern(splits)},
-    )
-
-
-def _contains_pairs(parent: Folder) -> bool:
-    """True if the folders in a folder contain images of the same names.
-
-    Mere numbers from 0 or 1 on are no evidence, unless the folders are called like parts of a pair. Names with an
-    addition are, such as `7.png` and `7_mask.png`.
-    """
-    if parent.images or len(parent.folders) < 2 or len(parent.folders) > MOST_FOLDERS:
-        return False
-    first, second = (_stems(path) for path in parent.folders[:2])
-    if len(parent.folders) == 2 and len(first) >= ENOUGH_NAMES and _added(first, second):
-        return True
-    if first != second or (len(parent.folders) - 1) * (len(first) - 1) < ENOUGH_NAMES - 1:
-        return False
-    if any(_stems(path) != first for path in parent.folders[2:]):
-        return False
-    numbers = sorted(int(digits) for stem in first if (digits := re.sub(r"\D", "", stem)))
-    counted_up = numbers == [*range(numbers[0], numbers[0] + len(first))] if numbers else False
-    return not counted_up or all(map(_is_of_pair, map(posixpath.basename, parent.folders)))
-
-
-def _stems(folder: str) -> frozenset[str]:
-    return frozenset(os.path.splitext(name)[0] for name in names_in(folder).images)
-
-
-def _added(first: Collection[str], second: Collection[str]) -> bool:
-    """True if the names in one of two folders are those in the other, with the same addition."""
-    for names, longer in ((first, second), (second, first)):
-        pairs = find_names([*names], [*longer])
-        addition = pairs.names.addition
-        if len(names) == len(longer) and pairs.met == 1 and addition != Addition():
-            return not (addition.image_prefix or addition.image_suffix)
-    return False
-
-
-def _is_of_pair(name: str) -> bool:
-    words = {name, *re.split(r"[\W_]+", name.lower())}
-    return bool(words & _PAIRED or _OF_MASKS.search(name))

@@ -49,6 +49,16 @@ def tree(here: Folder) -> list[Folder]:
     ]
 
 
+def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
+    """Returns the paths of the folders that contain images, up to some levels below a folder."""
+    below = map(names_in, here.folders[:MOST_FOLDERS])
+    return [
+        folder.path
+        for folder in below
+        if folder.images or (levels > 1 and folders_with_images(folder, levels - 1))
+    ]
+
+
 class TableLook(NamedTuple):
     """The beginning of a table.
 
@@ -95,7 +105,9 @@ class TableLook(NamedTuple):
         for name in self.images:
             base = posixpath.basename(name.replace("\\", "/"))
             paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
-            paths += [f"{place}/{base}" for place in anywhere if base]
+            places = [f"{place}/{base}" for place in anywhere if base]
+            if sum(map(os.path.isfile, places)) < 2:  # several are ambiguous
+                paths += places
             paths = [path for path in paths if path.startswith(f"{folder}/")]
             if any(map(os.path.isfile, paths)):
                 exact += 1

@@ -31,6 +31,14 @@ IMAGE_FOLDERS = frozenset(
 )
 """Usual names of folders of images, in lower case."""
 
+LABEL_FOLDERS = frozenset(
+    [
+        *("masks", "segmentationclass", "segmentationobject"),
+        *("labels", "label", "label_2", "annotations", "annotation", "xmls"),
+    ]
+)
+"""Usual names of folders of label files or masks, in lower case."""
+
 MOST_IMAGES = 2000
 _PAGE = 1000  # names of a request to a bucket
 _MOST_PAGES = 100  # requests while names are remembered

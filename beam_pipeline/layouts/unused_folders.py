@@ -103,18 +103,12 @@ def other_keys(
     if options.key_column or not names or any(map(is_image_name, names)):
         return
     images = _folders_by_name(roots).keys()
-    if not any(_name(name) in images for name in names):
-        cells = {column: [*map(text_of, rows.cells(column))] for column in rows.columns}
-        keys = [c for c, texts in cells.items() if all(_name(text) in images for text in texts)]
-        answers = [(f"If {key!r} names it:", {"key_column": key}) for key in keys]
-        for advice, answer in answers[:1]:
-            yield Question(
-                "other_key",
-                f"Rows would name their images as {names[0]!r}, and no image is called so.",
-                advice,
-                answer,
-                tuple(answers[1:]),
-            )
+    cells = {column: [*map(text_of, rows.cells(column))] for column in rows.columns}
+    keys = [c for c, texts in cells.items() if all(_name(text) in images for text in texts)]
+    if keys and not any(_name(name) in images for name in names):
+        (advice, answer), *others = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+        reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
+        yield Question("other_key", reason, advice, answer, tuple(others))
 
 
 def _name(path: str) -> str:

@@ -7,7 +7,7 @@ import posixpath
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from beam_pipeline.core.labels.path_roles import (
     IMAGES,
@@ -100,7 +100,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         roles -= {Role.WRAPPER}
     if not guessed:
         roles = roles & {Role.SPLIT} if checks.column else set()
-    if roles == {Role.DATE} and sum(classes.values()) < _FEW_IMAGES:
+    if roles and roles <= {Role.DATE, Role.PART} and sum(classes.values()) < _FEW_IMAGES:
         roles = set()
     of_kind = None if roles else kind_of(classes, checks.column, confirmed=checks.confirmed)
     of_all = f"{counted(len(classes), 'class/classes')} by {checks.where}"
@@ -153,6 +153,7 @@ _NO_CLASSES = {
         "folder.",
     ),
     Role.DATE: ("dates", "Name a file of labels with --labels."),
+    Role.PART: ("numbered parts", "Name a file of labels with --labels."),
     Role.GROUP: ("of the same classes each", "Name one of these folders with --images."),
     Role.WRAPPER: (
         "around all others",
@@ -188,11 +189,18 @@ def _folders_in_classes(
     if not pattern:
         return question
     advice = "This takes each part as what it is:"
-    other = crossed_pattern(segments, len(classes))
+    other, levels = crossed_pattern(segments, len(classes)), ("upper", "lower")
     if other:
-        advice = f"If the upper folders are the classes: --label_from {shlex.quote(other)}. If the lower are:"
+        names_of = {segment.role: segment.names for segment in segments}
+        if differ_in_numbers(names_of[Role.CLASS]) > differ_in_numbers(names_of[Role.GROUP]):
+            pattern, other, levels = other, pattern, ("lower", "upper")
+        advice = (
+            f"If the {levels[0]} folders are the classes: --label_from {shlex.quote(other)}. "
+            f"If the {levels[1]} are:"
+        )
     if all(segment.role is not Role.CLASS for segment in segments):
-        advice = "Name a file of labels with --labels. This keeps the date, without a class:"
+        name = "group" if odd[0].role is Role.PART else odd[0].role.value
+        advice = f"Name a file of labels with --labels. This keeps the {name}, without a class:"
     return question._replace(advice=advice, answer={"label_from": pattern})
 
 
@@ -295,28 +303,24 @@ _NULL_NAME = _OddName(
 )
 _MISSING_NAME = _OddName(
     "missing_values",
-    frozenset(["nan", "NaN", "<NA>", "#N/A", "null", "NULL"]).__contains__,
+    frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"]).__contains__,
     "this is how programs write a missing value",
     "Leave these cells empty, and their images become dead letters; or leave out their rows.",
 )
-_FOLDER_NAMES = (
-    _OddName(
-        "images_as_class",
-        IMAGES.__contains__,
-        "such a name is usual for a folder of images",
-        "Name the folder that contains class folders with --images, or a file of labels with "
-        "--labels.",
-    ),
-    _OddName(
-        "split_as_class",
-        lambda name: (
-            SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT
-        ),  # train: a thing
-        "such a name is usual for a split",
-        "Move them into class folders below it, name a table of their labels with --labels, or name "
-        "only folders that contain class folders with --images.",
-    ),
+_IMAGES = _OddName(
+    "images_as_class",
+    IMAGES.__contains__,
+    "such a name is usual for a folder of images",
+    "Name the folder that contains class folders with --images, or a file of labels with --labels.",
 )
+_SPLIT = _OddName(
+    "split_as_class",
+    lambda name: SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT,  # train: a thing
+    "such a name is usual for a split",
+    "Move them into class folders below it, name a table of their labels with --labels, or name "
+    "only folders that contain class folders with --images.",
+)
+_FOLDER_NAMES = (_IMAGES, _SPLIT)
 
 
 def _odd_names(
@@ -329,24 +333,17 @@ def _odd_names(
     for name in sorted(classes):
         if kind := next((kind for kind in kinds if kind.test(name)), None):
             first.setdefault(kind, name)
+    labelled = {*checks.split_folders} - classes.keys() if checks.folder else ()
     for kind, name in first.items():
+        without = {"images": (f"{checks.folder}/*/*/*",)} if kind is _SPLIT and labelled else None
         if len(classes) > 1 or kind not in _FOLDER_NAMES:
             yield Question(
                 kind.id,
                 f"{name!r} is one of {counted(len(classes), 'class/classes')} by {checks.where}, with "
                 f"{counted(classes[name], 'image')}, but {kind.reason}.",
-                *_without_images_of_splits(kind, classes, checks),
+                f"{kind.advice}{' To leave its images out:' if without else ''}",
+                without,
             )
-
-
-def _without_images_of_splits(
-    kind: _OddName, classes: Mapping[str, int], checks: LabelChecks
-) -> tuple[str, Mapping[str, Any] | None]:
-    """What to do about a name, with the pattern that leaves out images without a class, if other splits have classes."""
-    with_classes = {*checks.split_folders} - classes.keys()
-    if kind.id != "split_as_class" or not (with_classes and checks.folder):
-        return kind.advice, None
-    return f"{kind.advice} To leave its images out:", {"images": (f"{checks.folder}/*/*/*",)}
 
 
 # --- splits ---------------------------------------------------------------------------------------

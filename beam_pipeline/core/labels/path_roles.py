@@ -27,6 +27,12 @@ MASKS = frozenset(["masks", "mask", "ground_truth", "groundtruth", "gt"])
 
 _LABELS = MASKS | {"annotation", "annotations", "label", "labels"}
 
+_PARTS = re.compile(
+    "(?:batch|case|chunk|clip|episode|folder|frame|image|img|part|patient|scan|scene|seq|sequence|session"
+    "|shard|slide|subject|video|volume)s?"
+)
+"""Words that folders of numbered parts end in."""
+
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
@@ -48,6 +54,7 @@ class Role(enum.Enum):
     MASKS = "masks"
     DATE = "date"
     GROUP = "group"
+    PART = "part"
     WRAPPER = "wrapper"
     CLASS = "class"
 
@@ -126,7 +133,7 @@ def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> st
     return above + "/".join([*parts, "[^/]+"])
 
 
-_GROUPS = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group"}
+_GROUPS = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group", Role.PART: "group"}
 
 
 def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
@@ -202,7 +209,7 @@ def _first(paths: Sequence[Sequence[str]], *, at_top: bool) -> Segment | None:
         return Segment(Role.IMAGES, images, re.escape(images[0]))
     if not (leaf or at_top) and lower <= SPLIT_NAMES.keys():
         return Segment(Role.SPLIT, names, f"(?P<split>{'|'.join(names)})")
-    odd = _splits_in_names(names) or _dates(names)
+    odd = _splits_in_names(names) or _dates(names) or _parts(names)
     return odd or (None if leaf else _wrapper(names) or _repeated(paths))
 
 
@@ -217,6 +224,13 @@ def _dates(names: Sequence[str]) -> Segment | None:
     if 2 * len(dates) <= len(set(names)):
         return None
     return Segment(Role.DATE, dates, ".+" if any("/" in name for name in names) else "[^/]+")
+
+
+def _parts(names: Sequence[str]) -> Segment | None:
+    """Folders with the numbers of patients, videos and other parts of a set that are not classes."""
+    words = {word for name in names for word in _WORDS.findall(name)[-1:]}
+    parts = differ_in_numbers(names) and all(_PARTS.fullmatch(word.lower()) for word in words)
+    return Segment(Role.PART, names, "[^/]+") if parts and words else None
 
 
 def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:

@@ -123,7 +123,7 @@ INDEX_COLUMN = "Unnamed: 0"
 """A first column without a name that names the images; as pandas calls it."""
 
 _OF_CLASSES = re.compile("cls|class|categor|label|species|type")
-_SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "partition"])
+_SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "kfold", "partition"])
 _MOST_SPLITS = 20  # folds of a cross-validation
 
 

@@ -31,6 +31,10 @@ _NUMBER = r"\s*[+-]?\d+(?:\.\d*)?\s*"
 _BOX = re.compile(rf"\[{_NUMBER}(?:,{_NUMBER}){{3}}\]")
 _PIXEL_LISTS = frozenset(["pixels", "pixel"])
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
+_NO_RUN_LENGTHS = (
+    "It seems to contain masks as run lengths, which are not read. Write a PNG for each image, whose pixels are "
+    "class ids, and name their folder with --masks (docs/datasets/segmentation.md)"
+)
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 _WHOLE = re.compile(r"\d+\.0*")
 _ENOUGH_CELLS = 10
@@ -137,6 +141,8 @@ def unclear_label(
     elif 1 < len(flags) <= _MOST_FLAGS:
         one_hot = f"--one_hot {','.join(flags)}"
         hint = f"If 1 means that an image has a column's class: {one_hot}. Otherwise, give {say}"
+    elif not _RUN_LENGTHS.isdisjoint(map(str.lower, names)):
+        hint = f"{_NO_RUN_LENGTHS}. For the other columns, give {say}"
     elif {*itertools.chain(*points.values())} == {*names}:
         columns = ",".join(f"{name}:{POINT_KIND}" for name in points)
         hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give {say}"
@@ -174,11 +180,7 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
             f"{refused} {_no_objects([label])}. To take the label from another column: --label_column NAME"
         )
     if label.lower() in _RUN_LENGTHS:
-        raise LabelTableError(
-            f"{refused} It seems to contain masks as run lengths, which are not read. Write a PNG for each "
-            "image, whose pixels are class ids, and name their folder with --masks "
-            "(docs/datasets/segmentation.md)"
-        )
+        raise LabelTableError(f"{refused} {_NO_RUN_LENGTHS}")
 
 
 def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Question:

@@ -26,8 +26,8 @@ _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _QUANTITY = re.compile(
-    "ages?|angle|amount|area|bmi|boneage|cost|depth|distance|duration|height|humidity|length|mass"
-    "|percentage|price|pressure|salary|speed|steering|temperature|volume|weight|width|year"
+    "ages?|angle|amount|area|bmi|boneage|cost|counts?|depth|distance|duration|height|humidity|length|mass"
+    "|percentage|price|pressure|ratings?|salary|scores?|speed|steering|temperature|volume|weight|width|year"
 )
 _OF_CLASSES = re.compile("bins?|bucket|category|class|code|group|grade|label|level|range|type")
 
