@@ -53,7 +53,9 @@ def _with_columns(
     for other in others:
         if combined.keys() | other.keys() <= _OF_COLUMNS:
             both = {**other.get("columns", {}), **combined.get("columns", {})}
-            combined = {**other, **combined, **({"columns": both} if both else {})}
+            combined = {**other, **combined}
+            both.pop(combined.get("key_column", ""), None)
+            combined |= {"columns": both} if both else {}
     return combined
 
 
