@@ -27,6 +27,7 @@ LAYOUTS: Mapping[str, str] = {
     "parquet": "beam_pipeline.layouts.parquet:Parquet",
     "kitti": "beam_pipeline.layouts.kitti:Kitti",
     "voc": "beam_pipeline.layouts.voc:Voc",
+    "label_studio": "beam_pipeline.layouts.label_studio:LabelStudio",
     "coco_panoptic": "beam_pipeline.layouts.coco.layout:CocoPanoptic",
     "coco": "beam_pipeline.layouts.coco.layout:Coco",
     "yolo": "beam_pipeline.layouts.yolo:Yolo",

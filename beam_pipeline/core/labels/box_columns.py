@@ -131,7 +131,7 @@ class BoxColumns(LeadingColumns):
             [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
         ]
         columns: list[tuple[str, Callable[[Any], Any]]] = [(self.class_name, self._class_of)]
-        columns += [(c.name, partial(_further, column=c)) for c in self.columns[2:]]
+        columns += [(c.name, partial(object_value, column=c)) for c in self.columns[2:]]
         for name, parse in columns:
             cells, faults = parse_cells(rows.cells(name), parse)
             values.append([(cell,) for cell in cells])
@@ -512,8 +512,8 @@ def _four_items(cell: Any, name: str) -> Sequence[Any]:
     return items
 
 
-def _further(cell: Any, column: Column) -> Any:
-    """Returns a value of an object; a missing text is empty, a missing float NaN."""
+def object_value(cell: Any, column: Column) -> Any:
+    """Returns a value of an object; a missing text is empty, a missing float NaN. Raises BadCellError."""
     if is_empty(cell) and column.kind is ColumnKind.FLOAT:
         return math.nan
     if column.kind is ColumnKind.BYTES and not text_of(cell):
