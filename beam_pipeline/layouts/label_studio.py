@@ -15,30 +15,17 @@ https://labelstud.io/guide/task_format and https://labelstud.io/guide/export
 
 from __future__ import annotations
 
-import math
-import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.layouts.image_records import (
-    Labelled,
-    LabelledObject,
-    RecordFormat,
-    RecordLayout,
-    agreed,
-    list_at,
-    members,
-    numbers,
-    outlined,
-    size_of,
-    text_at,
-)
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject
+from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.tree import walk
@@ -48,15 +35,11 @@ _UPLOADED = re.compile(r"(?:.*/)?[0-9a-f]{8}-(.+)")
 """Names of uploaded images, which get a prefix."""
 
 _FOLDERS = 50  # that are searched for such names
-_PLACES = frozenset(
-    ["x", "y", "width", "height", "points", "rle", "radiusX", "vertices", "sequence"]
-)
-_KINDS = {
-    "rle": "brush mask",
-    "radiusX": "ellipse",
-    "vertices": "vector",
-    "sequence": "track in a video",
-}
+_LEFT_OUT = {"rle": "brush mask", "radiusX": "ellipse", "vertices": "vector", "sequence": "track"}
+"""Members of a result's value -> the kind of an object without a box."""
+
+_PLACE = frozenset(["x", "y", "width", "height", "points", *_LEFT_OUT])
+_CLASS = ""
 
 
 @dataclass(frozen=True)
@@ -76,30 +59,26 @@ class LabelStudioFormat(RecordFormat):
     without_prefix: bool = False
 
     def of_files(self, uris: Sequence[str], options: SourceOptions) -> RecordFormat:
-        folders = (
-            folder for path in options.images for folder in walk(files.canonical(path), _FOLDERS)
-        )
-        names = (name for folder in folders for name in folder.images)
+        roots = map(files.canonical, options.images)
+        names = (name for root in roots for here in walk(root, _FOLDERS) for name in here.images)
         return replace(self, without_prefix=not any(map(_UPLOADED.fullmatch, names)))
 
     def image_name(self, entry: Any) -> str:
-        data = members(entry, "data")
-        texts = {key: url for key, url in data.items() if _is_image(url)} if data else {}
-        key = "image" if "image" in texts else next(iter(texts), "image")
-        name = _path(text_at(entry, "data", key))
-        uploaded = _UPLOADED.fullmatch(name) if self.without_prefix else None
-        return uploaded[1] if uploaded and "/upload/" in f"/{name}" else name
+        data = entries.mapping_at(entry, "data")
+        urls = [data.get("image"), *data.values()]
+        name = entries.image_path((_path(url) for url in urls if isinstance(url, str)), data)
+        uploaded = _UPLOADED.fullmatch(name) if "/upload/" in name else None
+        return uploaded[1] if uploaded and self.without_prefix else name
 
     def labelled(self, entry: Any) -> Labelled:
-        annotations = list_at(entry, "annotations") or list_at(entry, "completions")
-        given = [each for each in annotations if not members(each, "was_cancelled")]
-        chosen = [each for each in given if members(each, "ground_truth")] or given
+        annotations = entries.list_at(entry, "annotations") or entries.list_at(entry, "completions")
+        given = [one for one in annotations if not entries.members(one, "was_cancelled")]
+        chosen = [one for one in given if entries.members(one, "ground_truth")] or given
         if chosen:
-            return agreed([_opinion(each) for each in chosen], "annotations")
-        predicted = "annotated by a model only" if list_at(entry, "predictions") else ""
-        return Labelled(
-            unlabelled="skipped" if annotations else predicted or "without an annotation"
-        )
+            return entries.agreed([_opinion(one) for one in chosen], "annotations")
+        predicted = "annotated by a model only" if entries.members(entry, "predictions") else ""
+        reason = "skipped" if annotations else predicted or "without an annotation"
+        return Labelled(unlabelled=reason)
 
 
 class LabelStudio(RecordLayout):
@@ -109,97 +88,80 @@ class LabelStudio(RecordLayout):
     format = LabelStudioFormat()
 
 
-def _is_image(url: Any) -> bool:
-    return isinstance(url, str) and posixpath.splitext(_path(url))[1].lower() in IMAGE_EXTENSIONS
-
-
 def _path(url: str) -> str:
-    """The path of an image in a URL of Label Studio or another server; a bucket's URL as it is."""
-    scheme, _, path, query, _ = urlsplit(url)
-    if scheme not in ("", "http", "https"):
-        return url
+    """The path of an image on Label Studio's own server; any other name is unchanged."""
+    _, _, path, query, _ = urlsplit(url)
     local = parse_qs(query).get("d", []) if path.endswith("/local-files/") else []
-    return local[0] if local else unquote(path) if path.startswith("/data/") or scheme else url
+    return local[0] if local else unquote(path) if path.startswith("/data/") else url
 
 
 def _opinion(annotation: Any) -> Labelled:
     """What an annotation states."""
     regions: dict[Any, list[Any]] = {}
-    for number, result in enumerate(list_at(annotation, "result")):
-        key = members(result, "id")
+    for number, result in enumerate(entries.list_at(annotation, "result")):
+        key = entries.members(result, "id")
         regions.setdefault(key if isinstance(key, str) else number, []).append(result)
     objects: list[LabelledObject] = []
     fields: dict[str, list[Any]] = {}
     left_out: list[str] = []
     size = None
     for results in regions.values():
-        places: dict[str, Any] = {}
-        labels: list[Any] = []
+        place: dict[str, Any] = {}
         values: dict[str, list[Any]] = {}
         for result in results:
-            value = members(result, "value")
-            if not isinstance(value, dict):  # a relation of two regions
-                continue
-            places |= {key: value[key] for key in value.keys() & {*_PLACES, "rotation"}}
-            for name, item in _payload(result, value):
-                (labels if name == "" else values.setdefault(name, [])).extend(item)
-            size = size or size_of(result.get("original_width"), result.get("original_height"))
+            value = entries.mapping_at(result, "value")
+            place |= {key: value[key] for key in value.keys() & {*_PLACE, "rotation"}}
+            _add_values(values, result, value)
+            sides = (result.get(f"original_{side}") for side in ("width", "height"))
+            size = size or entries.size_of(*sides)
             if result.get("image_rotation"):
+                turned = excerpt(result["image_rotation"])
                 raise BadLabelError(
-                    f"labelled on an image turned by {excerpt(result['image_rotation'])} degrees; "
-                    "turn the image file instead"
+                    f"labelled on an image turned by {turned}; turn the file instead"
                 )
-        if places.keys() & _PLACES:
-            kind = next((kind for key, kind in _KINDS.items() if key in places), "")
-            kind = kind or ("" if "points" in places or "height" in places else "key point")
-            if kind:
-                left_out.append(kind)
-            else:
-                objects.append(_region(places, labels, values, size))
-        else:
+        if not place.keys() & _PLACE:
             for name, items in values.items():
                 fields.setdefault(name, []).extend(items)
+        elif "points" in place or "height" in place:
+            objects.append(_region(place, values, size))
+        else:
+            kinds = (kind for key, kind in _LEFT_OUT.items() if key in place)
+            left_out.append(next(kinds, "key point"))
     return Labelled(objects, fields, size, left_out=left_out)
 
 
-def _payload(result: Any, value: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yields (name, values) that a result gives; the name of an object's class is empty."""
-    kind = text_at(result, "type")
+def _add_values(
+    values: dict[str, list[Any]], result: Mapping[str, Any], value: Mapping[str, Any]
+) -> None:
+    """Adds the classes of a result's region, or values of the question that it answers."""
+    kind = entries.text_at(result, "type")
     content = value.get("text" if kind == "textarea" else kind)
     if content is not None:
-        name = "" if kind.endswith("labels") else text_at(result, "from_name")
+        name = _CLASS if kind.endswith("labels") else entries.text_at(result, "from_name")
         items = content if isinstance(content, list) else [content]
-        yield (
-            name,
-            [" / ".join(map(str, item)) if isinstance(item, list) else item for item in items],
-        )
+        texts = ["/".join(map(str, item)) if isinstance(item, list) else item for item in items]
+        values.setdefault(name, []).extend(texts)
 
 
 def _region(
-    places: Mapping[str, Any],
-    labels: Sequence[Any],
-    values: Mapping[str, Sequence[Any]],
-    size: Size | None,
+    place: Mapping[str, Any], values: dict[str, list[Any]], size: Size | None
 ) -> LabelledObject:
-    """The object of a rectangle or polygon."""
-    if len(labels) != 1:
-        raise BadLabelError(f"a region has the labels {excerpt(list(labels))}, expected one")
-    label = text_at({"label": labels[0]}, "label")
-    attributes = {name: items[0] if len(items) == 1 else items for name, items in values.items()}
-    if "points" in places:
-        points = [numbers(point, "x and y in per cent", 2) for point in list_at(places, "points")]
-        return outlined(label, [value / 100 for point in points for value in point], attributes)
-    sides = [places.get(key) for key in ("x", "y", "width", "height")]
-    x, y, width, height = (side / 100 for side in numbers(sides, "x, y, width and height", 4))
-    (turned,) = numbers([places.get("rotation") or 0], "a rotation in degrees")
+    """The object of a polygon or rectangle."""
+    classes = values.pop(_CLASS, [])
+    if len(classes) != 1:
+        raise BadLabelError(f"a region with the labels {excerpt(classes)}, expected one")
+    label, attributes = entries.text_at({"label": classes[0]}, "label"), entries.one_or_all(values)
+    if "points" in place:
+        pairs = [entries.numbers(p, "x and y", 2) for p in entries.list_at(place, "points")]
+        return entries.outlined(label, [side / 100 for pair in pairs for side in pair], attributes)
+    sides = [place.get(key) for key in ("x", "y", "width", "height")]
+    box = [side / 100 for side in entries.numbers(sides, "x, y, width and height", 4)]
+    (turned,) = entries.numbers([place.get("rotation") or 0], "a rotation in degrees")
     if not turned:
-        return LabelledObject(label, (x, y, x + width, y + height), (), attributes)
+        return entries.boxed(label, box, attributes)
     if size is None:
         raise BadLabelError("a turned rectangle without original_width and original_height")
-    ratio, angle = size[0] / size[1], math.radians(turned)
-    (along, across), (up, down) = (
-        (width * math.cos(angle), width * math.sin(angle) * ratio),
-        (-height * math.sin(angle) / ratio, height * math.cos(angle)),
-    )
-    corners = (x, y, x + along, y + across, x + along + up, y + across + down, x + up, y + down)
-    return outlined(label, corners, {**attributes, "rotation": turned})
+    pixels = [side * size[number % 2] for number, side in enumerate(box)]
+    corners = entries.corners_of(pixels, turned, (pixels[0], pixels[1]))
+    points = [side / size[number % 2] for number, side in enumerate(corners)]
+    return entries.outlined(label, points, {**attributes, "rotation": turned})

@@ -1,0 +1,70 @@
+"""Hasty's JSON, version 1.0 and 1.1: one file with all images of a project.
+
+    {"export_format_version": "1.1", "label_classes": [{"class_name": "cat", ...}],
+     "images": [{"image_name": "a.jpg", "dataset_name": "train", "width": 500, "height": 430,
+                 "image_status": "DONE", "tags": ["indoor"],
+                 "labels": [{"class_name": "cat", "bbox": [102, 45, 420, 404], "polygon": null,
+                             "mask": null, "z_index": 1, "attributes": {"pose": "sitting"}}]}]}
+
+A box is xmin, ymin, xmax, ymax in pixels. Source: https://help.hasty.ai/export-formats/hasty-json-v1.1
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from beam_pipeline.core.listing.folders import named_split
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject
+from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
+
+
+@dataclass(frozen=True)
+class HastyFormat(RecordFormat):
+    """Images of a project."""
+
+    title: ClassVar[str] = "Hasty's JSON"
+    head: ClassVar[re.Pattern[bytes]] = re.compile(
+        rb'(?:\xef\xbb\xbf)?\s*\{(?s:.*?)"export_format_version"\s*:(?s:.*?)"label_classes"\s*:'
+    )
+    member: ClassVar[str] = "images"
+
+    def image_name(self, entry: Any) -> str:
+        return entries.text_at(entry, "image_name")
+
+    def labelled(self, entry: Any) -> Labelled:
+        labels, tags = entries.list_at(entry, "labels"), entries.list_at(entry, "tags")
+        status = entries.members(entry, "image_status")
+        if status == "SKIPPED" or (status == "NEW" and not labels and not tags):
+            return Labelled(unlabelled="skipped" if status == "SKIPPED" else "without a label")
+        placed = [one for one in labels if any(entries.members(one, key) for key in _PLACES)]
+        dataset = entries.members(entry, "dataset_name")
+        return Labelled(
+            [_object(one) for one in placed],
+            {"tags": tags} if tags else {},
+            entries.size_of(entry.get("width"), entry.get("height")),
+            named_split(dataset) if isinstance(dataset, str) else "",
+            ["mask without a box"] * (len(labels) - len(placed)),
+        )
+
+
+_PLACES = ("bbox", "polygon")
+
+
+class Hasty(RecordLayout):
+    """A project of Hasty, exported as JSON."""
+
+    name = "hasty"
+    format = HastyFormat()
+
+
+def _object(one: Any) -> LabelledObject:
+    label, attributes = entries.text_at(one, "class_name"), entries.mapping_at(one, "attributes")
+    pairs = [entries.numbers(point, "x and y", 2) for point in entries.list_at(one, "polygon")]
+    outline = [side for pair in pairs for side in pair]
+    if not one.get("bbox"):
+        return entries.outlined(label, outline, attributes)
+    xmin, ymin, xmax, ymax = entries.numbers(one["bbox"], "xmin, ymin, xmax, ymax", 4)
+    return LabelledObject(label, (xmin, ymin, xmax, ymax), outline, attributes)
