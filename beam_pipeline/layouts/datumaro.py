@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.layouts import entries
-from beam_pipeline.layouts.coco.file import opened
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import NumberedFormat, RecordLayout
-from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.label_files import BadLabelError, opened
 
 
 @dataclass(frozen=True)

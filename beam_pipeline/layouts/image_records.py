@@ -26,11 +26,14 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
-from beam_pipeline.layouts.coco.describe import common_categories
-from beam_pipeline.layouts.coco.file import opened
-from beam_pipeline.layouts.coco.layout import split_of
 from beam_pipeline.layouts.entries import Labelled, LabelledObject, json_entries
-from beam_pipeline.layouts.label_files import BadLabelError, typed_path
+from beam_pipeline.layouts.label_files import (
+    BadLabelError,
+    common_categories,
+    opened,
+    split_of,
+    typed_path,
+)
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files

@@ -10,14 +10,15 @@ import codecs
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
-from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
@@ -316,3 +317,48 @@ def _without_extension(name: str) -> str:
     name = posixpath.basename(name.replace("\\", "/"))
     stem, extension = posixpath.splitext(name)
     return stem if extension.lower() in IMAGE_EXTENSIONS | {".xml"} else name
+
+
+# --- label files of many images ------------------------------------------------------------------
+
+
+@contextmanager
+def opened(uri: str) -> Iterator[BinaryIO]:
+    """Opens a file of --labels. Raises LabelTableError, also for an OSError in the block."""
+    try:
+        with files.open_input(uri) as file:
+            yield file
+    except OSError as error:
+        problem = f"--labels {uri} cannot be read: {error.strerror or error}"
+        raise LabelTableError(problem) from error
+
+
+def split_of(uri: str) -> str:
+    """Returns the split in a file's name (instances_val2017.json), else in its folder's name."""
+    folder, name = posixpath.split(uri)
+    stem = posixpath.splitext(name)[0]
+    return named_split(stem) or named_split(posixpath.basename(folder))
+
+
+def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
+    """Returns the categories of all files, id -> name.
+
+    Raises:
+      LabelTableError: two files give an id to two names, or a name to two ids.
+    """
+    names: dict[int, tuple[str, str]] = {}
+    ids: dict[str, tuple[int, str]] = {}
+    for uri, categories in of_files.items():
+        for i, name in categories.items():
+            first_name, name_from = names.setdefault(i, (name, uri))
+            first_id, id_from = ids.setdefault(name, (i, uri))
+            problem = ""
+            if first_name != name:
+                problem = f"category {i} is {first_name!r} in {name_from} and {name!r} in {uri}"
+            elif first_id != i:
+                problem = f"category {name!r} has the id {first_id} in {id_from} and {i} in {uri}"
+            if problem:
+                raise LabelTableError(
+                    f"{problem}; files that are converted together must agree on their categories"
+                )
+    return {i: name for i, (name, _) in names.items()}

@@ -29,10 +29,9 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts import entries
-from beam_pipeline.layouts.coco.file import opened
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import NumberedFormat, RecordLayout
-from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.label_files import BadLabelError, opened
 
 _BOX = 5  # numbers
 _OBJECTS = {"boxes": (_BOX, _BOX), "segments": (7, 0), "pose": (_BOX, 0), "obb": (9, 9)}

@@ -147,27 +147,3 @@ def _keypoints(categories: Sequence[Any], uri: str) -> tuple[str, ...]:
             "convert a file for each category"
         )
     return named.pop() if named else ()
-
-
-def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
-    """Returns the categories of all files, id -> name.
-
-    Raises:
-      LabelTableError: two files give an id to two names, or a name to two ids.
-    """
-    names: dict[int, tuple[str, str]] = {}
-    ids: dict[str, tuple[int, str]] = {}
-    for uri, categories in of_files.items():
-        for i, name in categories.items():
-            first_name, name_from = names.setdefault(i, (name, uri))
-            first_id, id_from = ids.setdefault(name, (i, uri))
-            problem = ""
-            if first_name != name:
-                problem = f"category {i} is {first_name!r} in {name_from} and {name!r} in {uri}"
-            elif first_id != i:
-                problem = f"category {name!r} has the id {first_id} in {id_from} and {i} in {uri}"
-            if problem:
-                raise LabelTableError(
-                    f"{problem}; files that are converted together must agree on their categories"
-                )
-    return {i: name for i, (name, _) in names.items()}

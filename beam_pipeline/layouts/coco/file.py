@@ -10,7 +10,6 @@ image depends on the task; see `tasks.py`. Source: https://cocodataset.org/#form
 
 from __future__ import annotations
 
-import contextlib
 import marshal
 import posixpath
 import struct
@@ -28,7 +27,6 @@ from beam_pipeline.core.numbers import INT64, is_finite, is_integer
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import excerpt, is_utf8
 from beam_pipeline.layouts.label_files import BadLabelError
-from beam_pipeline.storage import files
 
 IMAGES, ANNOTATIONS, CATEGORIES = "images", "annotations", "categories"
 ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
@@ -342,17 +340,6 @@ class _Images:
 
 
 # --- lists and their entries ---------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def opened(uri: str) -> Iterator[BinaryIO]:
-    """Opens a file of --labels. Raises LabelTableError, also for an OSError in the block."""
-    try:
-        with files.open_input(uri) as file:
-            yield file
-    except OSError as error:
-        problem = f"--labels {uri} cannot be read: {error.strerror or error}"
-        raise LabelTableError(problem) from error
 
 
 def read_lists(

@@ -19,14 +19,14 @@ from beam_pipeline.core.labels.schema import (
     group_column,
 )
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.folders import FOLDER, named_split
+from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, some
-from beam_pipeline.layouts.coco.describe import Description, Kind, common_categories, describe
-from beam_pipeline.layouts.coco.file import ANNOTATIONS, CocoReader, Task, opened
+from beam_pipeline.layouts.coco.describe import Description, Kind, describe
+from beam_pipeline.layouts.coco.file import ANNOTATIONS, CocoReader, Task
 from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
-from beam_pipeline.layouts.label_files import typed_path
+from beam_pipeline.layouts.label_files import common_categories, opened, split_of, typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import beginning, files_of, has_file, has_folder, subfolders
@@ -443,13 +443,6 @@ def _is_json_lines(head: bytes) -> bool:
 
 
 # --- splits and image folders, from names --------------------------------------------------------
-
-
-def split_of(uri: str) -> str:
-    """Returns the split in a file's name (instances_val2017.json), else in its folder's name."""
-    folder, name = posixpath.split(uri)
-    stem = posixpath.splitext(name)[0]
-    return named_split(stem) or named_split(posixpath.basename(folder))
 
 
 def image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
