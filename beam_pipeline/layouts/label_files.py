@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
@@ -29,6 +29,7 @@ UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""
 
 _ALL_OF_TRAINING = "trainval"
+_Id = TypeVar("_Id", int, str)
 
 
 class BadLabelError(ValueError):
@@ -340,14 +341,14 @@ def split_of(uri: str) -> str:
     return named_split(stem) or named_split(posixpath.basename(folder))
 
 
-def common_categories(of_files: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
+def common_categories(of_files: Mapping[str, Mapping[_Id, str]]) -> dict[_Id, str]:
     """Returns the categories of all files, id -> name.
 
     Raises:
       LabelTableError: two files give an id to two names, or a name to two ids.
     """
-    names: dict[int, tuple[str, str]] = {}
-    ids: dict[str, tuple[int, str]] = {}
+    names: dict[_Id, tuple[str, str]] = {}
+    ids: dict[str, tuple[_Id, str]] = {}
     for uri, categories in of_files.items():
         for i, name in categories.items():
             first_name, name_from = names.setdefault(i, (name, uri))

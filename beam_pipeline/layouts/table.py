@@ -8,12 +8,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels.cells import by_text, text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_files import LabelTable
@@ -27,6 +27,7 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.automl import REASON, Automl, is_automl
 from beam_pipeline.layouts.cell_files import file_heads
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
+from beam_pipeline.layouts.class_names import without_class_names
 from beam_pipeline.layouts.heads import allow_long_cells, head
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
@@ -51,11 +52,13 @@ class TableReader:
       tables: how each file is read.
       schema: their columns.
       copies: maps the rows' names to images on this machine.
+      class_names: id of a class, as rows contain it -> its name; others are names.
     """
 
     tables: tuple[LabelTable, ...]
     schema: LabelSchema
     copies: LocalCopy
+    class_names: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelBatch | DeadLetter]:
         """Yields every row of a table."""
@@ -78,7 +81,14 @@ class TableReader:
         else:
             chunks = read_chunks(file, table, first_line=part.first)
         rename = self.copies.name if self.copies != LocalCopy() else None
+        chunks = map(self._with_class_names, chunks) if self.class_names else chunks
         return label_rows(chunks, table, self.schema, rename)
+
+    def _with_class_names(self, rows: TableRows) -> TableRows:
+        column = self.schema.leading.class_name or self.schema.columns[0].name
+        cells = by_text(rows.cells(column), lambda cell: self.class_names.get(text_of(cell), cell))
+        columns = {**rows.columns, column: cells}
+        return TableRows(rows.lines, columns, rows.faults, ragged=rows.ragged)
 
     def _table(self, uri: str) -> LabelTable:
         (table,) = (table for table in self.tables if table.uri == uri)
@@ -103,13 +113,15 @@ class Table:
         """
         if not options.labels:
             raise UsageError("--layout table needs --labels")
-        heads = [head(uri) for uri in label_files(options.labels)]
+        heads, class_names = without_class_names([head(uri) for uri in label_files(options.labels)])
         automl = [beginning.uri for beginning in heads if is_automl(beginning)]
         if automl:
             return _open_automl(options, f"{automl[0]} has no header: {REASON}")
         choices = replace(column_choices(options), may_be_lists=True)
         head_of = file_heads(lambda: image_roots(options.images), [head.uri for head in heads])
         schema, tables = inspect_tables(heads, choices, head_of)
+        if class_names and schema.leading.integer_classes:
+            schema = replace(schema, leading=replace(schema.leading, integer_classes=False))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
         beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]
@@ -126,7 +138,7 @@ class Table:
             layout=self.name,
             roots=roots,
             labels=FileLabels(
-                TableReader(tables, schema, copies),
+                TableReader(tables, schema, copies, class_names),
                 uris,
                 merge_rows=schema.several_rows,
                 class_by_folder=by_folder,

@@ -69,7 +69,7 @@ _CORNER = (("x", "y"), ("left", "top"), ("xmin", "ymin"), ("x1", "y1"))
 _LENGTHS = (("w", "h"), ("width", "height"))
 """Names of a box's sides; beside `w` and `h`, `width` and `height` are the image's."""
 
-_PREFIX = re.compile(r"\A(?:bbox|box|bndbox)(?=.)")
+_PREFIX = re.compile(r"\A(?:bbox|box|bndbox|roi)(?=.)")
 
 CORNERS, CORNER_AND_SIZE, CENTRE_AND_SIZE = "corners", "corner and size", "centre and size"
 
@@ -209,6 +209,11 @@ def _are_points(plain: Sequence[str], known: Mapping[str, str]) -> bool:
     """True if columns such as x1, y1, x2, y2 are followed by x3: points or an outline, not a box."""
     last = plain[2]
     return last[-1].isdigit() and f"{last[:-1]}{int(last[-1]) + 1}" in known
+
+
+def are_regions(sides: Sequence[str]) -> bool:
+    """True for sides such as Roi.X1, of the part of an image that its class is about, or else of an object."""
+    return all(_bare(name).startswith("roi") for name in sides)
 
 
 def class_name_column(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.box_columns import (
     BoxColumns,
+    are_regions,
     class_name_column,
     find_boxes,
     find_size,
@@ -400,6 +401,8 @@ class _Inspection:
         if not sides or any(
             self._chosen.get(side, LIST_FORMS[0]) not in LIST_FORMS for side in sides
         ):
+            return None
+        if choices.label and are_regions(sides):
             return None
         label = "" if choices.label == NO_LABEL_COLUMN else choices.label
         further = [name for name in names if name not in sides]
