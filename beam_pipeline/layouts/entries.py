@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
@@ -22,6 +23,7 @@ from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.layouts.label_files import BadLabelError
 
 _FIRST_BYTES = 64
+_URL = re.compile(r"https?://[^/?#]*(/[^?#]+)", re.IGNORECASE)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Corners = tuple[float, float, float, float]
@@ -166,8 +168,8 @@ def size_of(width: Any, height: Any) -> Size | None:
 
 def url_path(url: str) -> str:
     """The path in the URL of a server; any other name, as of an object in a bucket, is unchanged."""
-    scheme, _, path, _, _ = urlsplit(url)
-    return unquote(path) if scheme in ("http", "https") else url
+    of_server = _URL.match(url)
+    return unquote(of_server[1]) if of_server else url
 
 
 def image_path(values: Iterable[Any], given: Any) -> str:

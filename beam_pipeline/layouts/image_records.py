@@ -44,6 +44,7 @@ _LOOKED_AT = 10_000  # entries of a file, before the job starts
 _FEW_FILES = 20  # of a folder, whose beginnings are read
 _EXAMPLES = 5
 _FIRST_DETECTION_ID = 1  # 0 is the background's
+_EMPTY = "without objects"
 _MASKS = schema.OBJECT_FEATURES[0]
 
 
@@ -379,13 +380,17 @@ class _Survey:
             self.attributes.update(one.attributes.keys())
         if labelled.unlabelled:
             self.states[f"{labelled.unlabelled} (unlabelled)"] += 1
-        elif not (labelled.objects or labelled.left_out or labelled.fields):
-            self.states["without objects"] += 1
+        elif not (labelled.objects or labelled.left_out):
+            self.states[_EMPTY] += 1
 
     def notes(self, options: SourceOptions, columns: RecordColumns) -> Iterator[str]:
         """Notes on images without labels, and on what is not used."""
-        if self.states:
-            states = [f"{number} {state}" for state, number in sorted(self.states.items())]
+        states = [
+            f"{number} {state}"
+            for state, number in sorted(self.states.items())
+            if state != _EMPTY or columns.label is None
+        ]
+        if states:
             yield f"of the {counted(len(self.names), 'image')} looked at: {', '.join(states)}"
         if self.outlines and not (columns.label or columns.masks):
             yield (
@@ -420,7 +425,9 @@ def _columns(options: SourceOptions, survey: _Survey, form: RecordFormat) -> Rec
         ("object_features", {*options.object_features}, {_MASKS}),
     ):
         if given - there:
-            raise UsageError(f"--{option} {min(given - there)}: there is {quoted(sorted(there))}")
+            raise UsageError(
+                f"--{option} {min(given - there)}: there is only {quoted(sorted(there))}"
+            )
     kinds = {
         name: schema.KIND_NAMES[kind]
         for name, kind in options.columns.items()

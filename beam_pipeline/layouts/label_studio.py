@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import excerpt
@@ -90,7 +90,7 @@ class LabelStudio(RecordLayout):
 
 def _path(url: str) -> str:
     """The path of an image on Label Studio's own server; any other name is unchanged."""
-    _, _, path, query, _ = urlsplit(url)
+    path, _, query = url.partition("?")
     local = parse_qs(query).get("d", []) if path.endswith("/local-files/") else []
     return local[0] if local else unquote(path) if path.startswith("/data/") else url
 

@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from google.protobuf.message import DecodeError
@@ -40,9 +40,12 @@ from beam_pipeline.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.core.labels.name_pattern import name_pattern
 from beam_pipeline.core.labels.sample_filters import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.schema import (
+    Column,
     ColumnKind,
     further_column,
     group_column,
+    label_column,
+    object_column,
 )
 from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead, inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
@@ -69,8 +72,14 @@ from beam_pipeline.layouts.coco.describe import describe
 from beam_pipeline.layouts.coco.file import CocoReader, Task
 from beam_pipeline.layouts.coco.layout import LVIS_COLUMNS
 from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panoptic
+from beam_pipeline.layouts.datumaro import DatumaroFormat
+from beam_pipeline.layouts.hasty import HastyFormat
+from beam_pipeline.layouts.image_records import RecordColumns, RecordFormat, RecordReader
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.label_studio import LabelStudioFormat
+from beam_pipeline.layouts.labelbox import LabelboxFormat
+from beam_pipeline.layouts.ultralytics import UltralyticsFormat
 from beam_pipeline.layouts.voc import parse_annotation
 from beam_pipeline.layouts.yolo import (
     DETECT,
@@ -394,6 +403,44 @@ def _coco_captions(data: bytes) -> None:
     _read_coco(data, Captions())
 
 
+def _records(form: RecordFormat) -> Callable[[bytes], None]:
+    """A reader of entries of many images: what is known of the classes is in the format."""
+    names = (
+        further_column("time", ColumnKind.BYTES),
+        Column("tags", ColumnKind.BYTES, "label/tags", True, repeated=True),
+    )
+    seen = (object_column("occluded", ColumnKind.INT64), object_column("pose", ColumnKind.FLOAT))
+
+    def read(data: bytes) -> None:
+        columns = RecordColumns(None, form.pixels, masks=True, attributes=seen, fields=names)
+        for label in (None, label_column("time", ColumnKind.BYTES)):
+            reader = RecordReader(form, replace(columns, label=label))
+            for _ in reader.read(io.BytesIO(data), "f"):
+                pass
+
+    return read
+
+
+def _record_targets() -> dict[str, Target]:
+    from tests.layouts import make_label_tools as tools
+
+    project, items = tools.hasty(), tools.datumaro("train")
+    project["images"], items["items"] = project["images"][:2], items["items"][:2]
+    lines = tools.ultralytics("detect", lambda box: tools.fractions(*box[1:])).splitlines()[:3]
+    classes = (("disc", 0), ("square", 1))
+    formats: dict[str, tuple[RecordFormat, bytes]] = {
+        "Label Studio": (LabelStudioFormat(without_prefix=True), _dumped(tools.label_studio()[:3])),
+        "Labelbox": (LabelboxFormat(), "\n".join(tools.labelbox().splitlines()[:2]).encode()),
+        "Hasty": (HastyFormat(), _dumped(project)),
+        "Datumaro": (DatumaroFormat(classes=classes), _dumped(items)),
+        "Ultralytics": (UltralyticsFormat(classes=classes), "\n".join(lines).encode()),
+    }
+    words = (b"null", b"[]", b"{}", b'"points":', b"-1e308", b'"\\ud83d"', b"[" * 3000)
+    return {
+        name: Target(_records(form), [data], words=words) for name, (form, data) in formats.items()
+    }
+
+
 def _mask(data: bytes) -> None:
     """A shape of COCO, as an annotation has it and as a label holds it, drawn on a small image."""
     try:
@@ -699,6 +746,7 @@ TARGETS: dict[str, Target] = {
         (UsageError,),
     ),
     "tar members": Target(_archive, [*_tar(), gzip.compress(_tar()[0], 1)]),
+    **_record_targets(),
 }
 
 KEPT: dict[str, list[bytes]] = {
@@ -707,6 +755,7 @@ KEPT: dict[str, list[bytes]] = {
         b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'
     ],
     "COCO masks": [b'{"size": [-13, -19], "counts": "53_7"}'],
+    "Labelbox": [b'{"data_row": {"row_data": "https://h[]/a.jpg"}}'],
     "inventory": [b"uri,size\0\n/a.jpg,3\n"],
     "class manifest": [MANIFEST.replace(b'"id": 0', b'"id": 1e400')],
     "mask colours": [b"cat:128\0,0,0::\n", b"a" * 140_000 + b",0,0,0\n"],

@@ -57,18 +57,18 @@ def make(folder: str) -> None:
     """Writes train/ with drawings, train_labels.csv, and wheat.csv with lists as boxes."""
     tables = {"train_labels.csv": [HEADER, *rows()]}
     tables["wheat.csv"] = [(*HEADER[:4], "bbox"), *rows_with_lists()]
-    write_files(folder, {name: _csv(lines) for name, lines in tables.items()})
-    drawings = {name: _drawing(boxes) for name, boxes in objects().items()}
+    write_files(folder, {name: csv_text(lines) for name, lines in tables.items()})
+    drawings = {name: drawing(boxes) for name, boxes in objects().items()}
     write_files(os.path.join(folder, "train"), drawings)
 
 
-def _csv(lines: Iterable[Iterable[object]]) -> str:
+def csv_text(lines: Iterable[Iterable[object]]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 
-def _drawing(boxes: list[tuple[str, int, int, int, int]]) -> bytes:
+def drawing(boxes: list[tuple[str, int, int, int, int]]) -> bytes:
     image = Image.new("RGB", (WIDTH, HEIGHT), (230, 230, 220))
     draw = ImageDraw.Draw(image)
     for label, *corners in boxes:

@@ -1,0 +1,629 @@
+"""Exports of labelling tools that list many images: against parsers of these tests, which read them whole."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_pipeline.layouts.datumaro import DatumaroFormat
+from beam_pipeline.layouts.image_records import RecordColumns, RecordFormat, RecordReader
+from beam_pipeline.layouts.label_studio import LabelStudioFormat
+from beam_pipeline.layouts.labelbox import LabelboxFormat
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    convert,
+    convert_asking,
+    dead_letters_of,
+    float32,
+    manifest_of,
+    read_all,
+    split_of_each,
+)
+from tests.layouts.make_label_tools import (
+    SKIPPED,
+    SPLITS,
+    UNSEEN,
+    annotation,
+    choice,
+    datumaro,
+    fractions,
+    hasty,
+    labelbox,
+    make,
+    rectangle,
+    rhombus,
+    split_of,
+    task,
+    time_of,
+    ultralytics,
+)
+from tests.layouts.make_table_boxes import HEIGHT, WIDTH, drawing, objects
+from tests.pictures import picture, write_files
+
+Objects = list[tuple[str, float, float, float, float]]
+"""Class, xmin, ymin, xmax, ymax of each, in fractions."""
+
+_GRID = (WIDTH, HEIGHT, WIDTH, HEIGHT)
+
+
+# --- independent parsers -------------------------------------------------------------------------
+
+
+def _around(label: str, xs: list[float], ys: list[float]) -> tuple[str, float, float, float, float]:
+    return label, min(xs), min(ys), max(xs), max(ys)
+
+
+def _of_label_studio(folder: Path) -> Iterator[tuple[str, str, Objects]]:
+    for each in json.loads((folder / "project-1.json").read_text()):
+        given = [a for a in each["annotations"] if not a["was_cancelled"]]
+        given.sort(key=lambda a: not a["ground_truth"])
+        name = each["file_upload"].split("-", 1)[1]
+        boxes: Objects = []
+        for result in given[0]["result"] if given else ():
+            value = {k: v / 100 for k, v in result["value"].items() if isinstance(v, int | float)}
+            if result["type"] == "rectanglelabels":
+                x, y = value["x"], value["y"]
+                right, bottom = x + value["width"], y + value["height"]
+                boxes.append((result["value"]["rectanglelabels"][0], x, y, right, bottom))
+            if result["type"] == "polygonlabels":
+                xs, ys = zip(*result["value"]["points"], strict=True)
+                label = result["value"]["polygonlabels"][0]
+                boxes.append(_around(label, [x / 100 for x in xs], [y / 100 for y in ys]))
+        if given:
+            yield name, "train", boxes
+
+
+def _of_labelbox(folder: Path) -> Iterator[tuple[str, str, Objects]]:
+    for line in (folder / "export.ndjson").read_text().splitlines():
+        row = json.loads(line)
+        for label in row["projects"]["cl1"]["labels"]:
+            if label["performance_details"]["skipped"]:
+                continue
+            boxes: Objects = []
+            for each in label["annotations"]["objects"]:
+                points = each.get("polygon") or []
+                if box := each.get("bounding_box"):
+                    right, bottom = box["left"] + box["width"], box["top"] + box["height"]
+                    points = [{"x": box["left"], "y": box["top"]}, {"x": right, "y": bottom}]
+                xs, ys = [p["x"] / WIDTH for p in points], [p["y"] / HEIGHT for p in points]
+                boxes.append(_around(each["name"], xs, ys))
+            yield row["data_row"]["external_id"], "train", boxes
+
+
+def _of_ultralytics(folder: Path) -> Iterator[tuple[str, str, Objects]]:
+    head, *lines = map(json.loads, (folder / "shapes.ndjson").read_text().splitlines())
+    for line in lines:
+        boxes: Objects = []
+        for number, *values in line.get("annotations", {}).get("boxes", ()):
+            x, y, width, height = values
+            sides = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            boxes.append((head["class_names"][str(number)], *sides))
+        yield line["file"], {"train": "train", "val": "validation"}[line["split"]], boxes
+
+
+def _of_hasty(folder: Path) -> Iterator[tuple[str, str, Objects]]:
+    for image in json.loads((folder / "project.json").read_text())["images"]:
+        split = {"train set": "train", "val set": "validation"}[image["dataset_name"]]
+        boxes: Objects = [
+            (
+                label["class_name"],
+                *(side / of for side, of in zip(label["bbox"], _GRID, strict=True)),
+            )
+            for label in image["labels"]
+        ]
+        if image["image_status"] == "DONE":
+            yield image["image_name"], split, boxes
+
+
+def _of_datumaro(folder: Path) -> Iterator[tuple[str, str, Objects]]:
+    for split, name in (("train", "train"), ("val", "validation")):
+        content = json.loads((folder / f"annotations/{split}.json").read_text())
+        labels = [label["name"] for label in content["categories"]["label"]["labels"]]
+        for item in content["items"]:
+            boxes: Objects = []
+            for each in item["annotations"]:
+                points = each.get("points")
+                if each["type"] == "bbox":
+                    x, y, width, height = each["bbox"]
+                    if each["attributes"]["rotation"] == 90:
+                        x, y = x + (width - height) / 2, y + (height - width) / 2
+                        width, height = height, width
+                    points = [x, y, x + width, y + height]
+                if points:
+                    xs, ys = [x / WIDTH for x in points[::2]], [y / HEIGHT for y in points[1::2]]
+                    boxes.append(_around(labels[each["label_id"]], xs, ys))
+            yield item["image"]["path"], name, boxes
+
+
+PARSERS: Mapping[str, Callable[[Path], Iterator[tuple[str, str, Objects]]]] = {
+    "label_studio": _of_label_studio,
+    "labelbox": _of_labelbox,
+    "ultralytics": _of_ultralytics,
+    "hasty": _of_hasty,
+    "datumaro": _of_datumaro,
+}
+
+
+def _written(folder: str = "out") -> dict[str, Objects]:
+    """File name -> its objects, as TensorFlow reads them."""
+    found = {}
+    for key, features in read_all(folder).items():
+        sides = [
+            features.get(f"image/object/bbox/{s}", []) for s in ("xmin", "ymin", "xmax", "ymax")
+        ]
+        names = [name.decode() for name in features.get("image/object/class/text", [])]
+        found[key.rpartition("/")[2]] = [*zip(names, *sides, strict=True)]
+    return found
+
+
+@pytest.fixture
+def tools(working_folder: Path) -> Path:
+    """A folder with the exports of all tools, which is the working directory."""
+    make(str(working_folder))
+    return working_folder
+
+
+@pytest.mark.parametrize("tool", PARSERS)
+def test_an_export_is_detected_and_read_as_an_independent_parser_reads_it(
+    tools: Path, capsys: pytest.CaptureFixture[str], tool: str
+) -> None:
+    """Boxes and classes of every image, splits, and images without labels; nothing else is left out."""
+    assert convert_asking("--images", tool, "--output", "out", NONE_BAD) == 0
+    assert f"Layout {tool}: " in capsys.readouterr().out
+    expected = [*PARSERS[tool](tools / tool)]
+    written = _written()
+    assert written.keys() == {name for name, _, _ in expected}
+    for name, _, boxes in expected:
+        assert [box[0] for box in written[name]] == [box[0] for box in boxes]
+        assert [box[1:] for box in written[name]] == [pytest.approx(box[1:]) for box in boxes]
+    splits = {key.rpartition("/")[2]: split for key, split in split_of_each("out").items()}
+    assert splits == {name: split for name, split, _ in expected}
+    assert sum(map(len, written.values())) == sum(len(boxes) for _, _, boxes in expected) > 40
+    unlabelled = {d["key"].rpartition("/")[2]: d["reason"] for d in dead_letters_of("out")}
+    assert unlabelled == dict.fromkeys(objects().keys() - written.keys(), "unlabelled")
+    first = 1 if tool in ("label_studio", "labelbox", "hasty") else 0
+    classes = {entry["name"]: entry["id"] for entry in manifest_of("out")["classes"]}
+    assert classes == {"disc": first, "square": first + 1}
+
+
+def test_skipped_and_unseen_images_are_counted(
+    tools: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As what they are; so are answers that are not used."""
+    for tool, unseen in (("label_studio", "an annotation"), ("labelbox", "a label")):
+        assert convert("--images", tool, "--output", f"out/{tool}", NONE_BAD) == 0
+        assert {d["key"] for d in dead_letters_of(f"out/{tool}")} == {
+            f"images/{SKIPPED}",
+            f"images/{UNSEEN}",
+        }
+        out = capsys.readouterr().out
+        assert (
+            f"Note: of the 25 images looked at: 1 skipped (unlabelled), 1 without {unseen} (unlabelled), 1 "
+            "without objects\n"
+        ) in out
+        unused = "occluded, time" if tool == "label_studio" else "seen, time"
+        assert f"Note: not used: {unused}; --columns " in out
+
+
+def test_answers_and_attributes_become_features_and_outlines_masks(tools: Path) -> None:
+    """--columns names those of images and of objects; --object_features masks draws outlines."""
+    for tool, argv in (
+        ("labelbox", "--columns seen:str,time:str --object_features masks"),
+        ("datumaro", "--columns occluded:int,rotation:float,frame:int,caption:str"),
+        ("hasty", "--columns side:int,tags:str --list_column tags=,"),
+    ):
+        assert convert("--images", tool, *argv.split(), "--output", f"out/{tool}", NONE_BAD) == 0
+    features = {
+        tool: next(f for key, f in read_all(f"out/{tool}").items() if key.endswith("002.jpg"))
+        for tool in ("labelbox", "datumaro", "hasty")
+    }
+    assert features["labelbox"]["image/object/seen"] == [b"wholly", b"partly", b"partly"]
+    assert features["labelbox"]["label/time"] == [b"day"]
+    drawn = [mask[:8] for mask in features["labelbox"]["image/object/mask"]]
+    assert drawn == [b"\x89PNG\r\n\x1a\n"] * 3
+    assert features["datumaro"]["image/object/occluded"] == [0, 1, 1]
+    assert features["datumaro"]["label/frame"] == [2]
+    assert features["datumaro"]["label/caption"] == [b"a drawing by day"]
+    sides = [xmax - xmin for _, xmin, _, xmax, _ in objects()["002.jpg"]]
+    assert features["hasty"]["image/object/side"] == sides
+    assert features["hasty"]["label/tags"] == [b"day"]
+
+
+@pytest.mark.parametrize("tool", ["label_studio", "labelbox", "hasty"])
+def test_an_answer_can_be_the_class_of_images(tools: Path, tool: str) -> None:
+    """--label_column names it; objects are not used, and images without an answer are unlabelled."""
+    name = "tags" if tool == "hasty" else "time"
+    assert convert("--images", tool, "--label_column", name, "--output", "out", NONE_BAD) == 0
+    classes = {key[-7:]: f["image/class/text"] for key, f in read_all("out").items()}
+    unlabelled = {SKIPPED, UNSEEN, *(["024.jpg"] if tool == "label_studio" else [])}
+    assert classes == {n: [time_of(n).encode()] for n in objects().keys() - unlabelled}
+
+
+def _write(entries: Any, images: int = 4, name: str = "set/export.json") -> None:
+    text = entries if isinstance(entries, str) else json.dumps(entries)
+    pictures = {f"set/{i:03d}.jpg": picture(i, size=(WIDTH, HEIGHT)) for i in range(images)}
+    write_files(".", {name: text, **pictures})
+
+
+def test_choices_are_classes_of_images(working_folder: Path) -> None:
+    """In a project without regions; several choices are a list where --list_column says so."""
+    results = [[choice("cat")], [choice("dog")], [choice("cat"), choice("dog")]]
+    tasks = [task(f"{i:03d}.jpg", [annotation(each)]) for i, each in enumerate(results)]
+    tasks[2]["annotations"][0]["result"] = [{**choice("cat"), "value": {"choices": ["dog", "cat"]}}]
+    _write(tasks, images=3)
+    assert convert("--images", "set", "--output", "one", ALL_BAD) == 0
+    assert {k: f["image/class/text"] for k, f in read_all("one").items()} == {
+        "000.jpg": [b"cat"],
+        "001.jpg": [b"dog"],
+    }
+    (letter,) = dead_letters_of("one")
+    assert (letter["key"], letter["reason"]) == ("002.jpg", "bad_label_value")
+    assert (
+        "several values of time, ['dog', 'cat']; --list_column time=, writes" in letter["message"]
+    )
+    argv = ("--list_column", "time=,", "--output", "two", NONE_BAD)
+    assert convert("--images", "set", *argv) == 0
+    assert read_all("two")["002.jpg"]["image/class/text"] == [b"dog", b"cat"]
+
+
+def test_a_turned_rectangle_becomes_the_box_around_it(working_folder: Path) -> None:
+    """It is turned around its first corner, in the image's pixels, not in per cent."""
+    turned = rectangle("disc", 50, 10, 80, 20, turned=30)
+    _write([task("000.jpg", [annotation(turned)])], images=1)
+    argv = ("--columns", "rotation:float", "--output", "out", NONE_BAD)
+    assert convert("--images", "set", *argv) == 0
+    cos, sin = math.cos(math.pi / 6), math.sin(math.pi / 6)
+    box = (50 - 10 * sin, 10, 50 + 30 * cos, 10 + 30 * sin + 10 * cos)
+    ((_, *written),) = _written()["000.jpg"]
+    assert written == pytest.approx([v / side for v, side in zip(box, _GRID, strict=True)])
+    assert read_all("out")["000.jpg"]["image/object/rotation"] == [30.0]
+
+
+@pytest.mark.parametrize(
+    ("url", "image"),
+    [
+        ("/data/upload/7/0a1b2c3d-street%20one.jpg", "street one.jpg"),
+        ("/data/local-files/?d=photos/a.jpg", "photos/a.jpg"),
+        ("https://host/media/photos/a.jpg?token=1", "photos/a.jpg"),
+        ("s3://bucket/photos/a.jpg", "photos/a.jpg"),
+        ("a.jpg", "a.jpg"),
+    ],
+)
+def test_images_are_found_whatever_their_url_in_label_studio(
+    working_folder: Path, url: str, image: str
+) -> None:
+    """Uploaded, on its server's disk, on the web, in a bucket, or named."""
+    entry = task("x.jpg", [annotation(rectangle("disc", 1, 1, 9, 9))])
+    entry["data"] = {"text": "words", "photo": url}
+    write_files(
+        ".", {"set.json": json.dumps([entry]), f"set/{image}": picture(size=(WIDTH, HEIGHT))}
+    )
+    assert convert("--images", "set", "--labels", "set.json", "--output", "out", NONE_BAD) == 0
+    assert [*read_all("out")] == [image]
+
+
+def test_uploaded_images_may_have_their_prefix(working_folder: Path) -> None:
+    """As Label Studio's own export of images names them."""
+    entries = [task("000.jpg", [annotation(rectangle("disc", 1, 1, 9, 9))])]
+    images = {"set/1a2b3c4d-000.jpg": picture(size=(WIDTH, HEIGHT))}
+    write_files(".", {"set/p.json": json.dumps(entries), **images})
+    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
+    assert [*read_all("out")] == ["1a2b3c4d-000.jpg"]
+
+
+# --- what is left out ----------------------------------------------------------------------------
+
+_BOX = rectangle("disc", 1, 1, 9, 9)
+_PLACE = {key: _BOX[0]["value"][key] for key in ("x", "y", "width", "height")}
+
+
+def _studio(*results: Any) -> list[Any]:
+    """Two tasks: of the results, and a good one."""
+    return [task("000.jpg", [annotation(results)]), task("001.jpg", [annotation(_BOX)])]
+
+
+def _result(value: Any, kind: str = "rectanglelabels", **further: Any) -> dict[str, Any]:
+    return {"id": "r", "type": kind, "from_name": "l", "to_name": "i", "value": value, **further}
+
+
+def _box_row(shape: Mapping[str, Any], **further: Any) -> str:
+    """A good data row of Labelbox, and one with another shape, in the second line."""
+    first, second = (json.loads(line) for line in labelbox().splitlines()[:2])
+    second["projects"]["cl1"]["labels"][0]["annotations"]["objects"] = [shape]
+    return json.dumps(first) + "\n" + json.dumps({**second, **further}) + "\n"
+
+
+def _lines(*annotations: Any, **further: Any) -> str:
+    """Ultralytics' lines of two images; the second is as given."""
+    head, first, second = (
+        json.loads(s) for s in ultralytics("detect", lambda b: fractions(*b[1:])).splitlines()[:3]
+    )
+    second["annotations"] = {"boxes": [*annotations]}
+    return "".join(json.dumps(line) + "\n" for line in (head, first, {**second, **further}))
+
+
+def _subset(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Two items of Datumaro; the first object of the first is changed."""
+    content = datumaro("train")
+    content["items"] = content["items"][:2]
+    content["items"][0]["annotations"] = [content["items"][0]["annotations"][0] | change]
+    return content
+
+
+def _project(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Two images of Hasty; the first object of the first is changed."""
+    content = hasty()
+    content["images"] = content["images"][:2]
+    content["images"][0]["labels"][0] |= change
+    return content
+
+
+FAULTS: Mapping[str, tuple[Any, str]] = {
+    "labels": (
+        _studio(_result({**_PLACE, "rectanglelabels": ["a", "b"]})),
+        "the labels ['a', 'b'], e",
+    ),
+    "no label": (
+        _studio(_result({**_PLACE, "rectanglelabels": []})),
+        "with the labels [], expected",
+    ),
+    "no side": (
+        _studio(_result({**_PLACE, "x": None, "rectanglelabels": ["a"]})),
+        "[None, 1.5625, 8.333333333333334, 12.5]: expected x, y, width and height",
+    ),
+    "two points": (
+        _studio(_result({"points": [[1, 1], [2, 2]], "polygonlabels": ["a"]}, "polygonlabels")),
+        "an outline of 2 points, expected 3 or more",
+    ),
+    "turned image": (
+        _studio(_result({**_PLACE, "rectanglelabels": ["a"]}, image_rotation=90)),
+        "labelled on an image turned by 90; turn the file instead",
+    ),
+    "turned box of unknown size": (
+        _studio(_result({**_PLACE, "rotation": 9, "rectanglelabels": ["a"]})),
+        "a turned rectangle without original_width",
+    ),
+    "result": ([task("000.jpg", [{"result": 7}]), *_studio()[1:]], "result is 7, expected a list"),
+    "people": (
+        [task("000.jpg", [annotation(_BOX), annotation([], 2)]), *_studio()[1:]],
+        "2 annotations by different people that differ; keep one of them",
+    ),
+    "labelbox": (
+        _box_row({"name": "a", "bounding_box": {"top": 1, "left": 1, "height": 4}}),
+        "[1, 1, None, 4]: expected left, top, width, height",
+    ),
+    "labelbox point": (
+        _box_row({"name": "a", "polygon": [{"x": 1, "y": 1}, {"x": 2}, {"x": 3, "y": 3}]}),
+        "[2, None]: expected x and y",
+    ),
+    "labelbox name": (_box_row({"bounding_box": {"top": 1}}), "expected a text as name"),
+    "class": (_lines([7, 0.5, 0.5, 0.1, 0.1]), "class 7.0 is not among the 2 classes"),
+    "numbers": (_lines([0, 0.5, 0.5, 0.1]), "boxes: [0, 0.5, 0.5, 0.1], expected 5 numbers"),
+    "infinite": (_lines([0, 0.5, 0.5, 0.1, 1e400]), "expected a list of numbers"),
+    "split": (_lines(split="a b"), "split 'a b': expected a word"),
+    "label_id": (_subset({"label_id": 7}), "class 7 is not among the 2 classes"),
+    "datumaro": (_subset({"type": "bbox", "bbox": [1, 2]}), "[1, 2]: expected x, y, width, height"),
+    "hasty": (
+        _project({"bbox": [1, 2, "3", 4]}),
+        "[1, 2, '3', 4]: expected xmin, ymin, xmax, ymax",
+    ),
+    "attributes": (_project({"attributes": []}), "attributes is [], expected an object"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_leaves_out_its_image_with_file_and_line(working_folder: Path, fault: str) -> None:
+    """The rest of the file is converted."""
+    entries, message = FAULTS[fault]
+    name = "set/export.ndjson" if isinstance(entries, str) else "set/export.json"
+    _write(entries, name=name)
+    labels = ("--labels", name, "--unlabelled", "keep")
+    assert convert("--images", "set", *labels, "--output", "out", ALL_BAD) == 0
+    (letter,) = dead_letters_of("out")
+    assert letter["reason"] == "bad_label_value"
+    assert letter["file"] == str(working_folder / name)
+    lines = (2 if "data_row" in entries else 3) if isinstance(entries, str) else 1
+    assert letter["line"] == lines
+    assert message in letter["message"]
+    assert len(read_all("out")) == 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("no json", "entry 2 names no image: b'no json\\n': expected a text as image"),
+        ("7", "entry 2 names no image: 7: expected a text as image"),
+        ('{"data_row": {"id": 1}}', "expected a text as image"),
+        ('{"data_row": {"external_id": "\\ud83d"}}', "'\\ud83d': expected a text as image"),
+    ],
+)
+def test_an_entry_without_an_image_is_a_bad_row(
+    working_folder: Path, entry: str, message: str
+) -> None:
+    """Its dead letter has file and line, and the number of the entry."""
+    first = labelbox().splitlines()[0]
+    _write(f"{first}\n{entry}\n", images=1, name="set/export.ndjson")
+    assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
+    (letter,) = dead_letters_of("out")
+    assert (letter["key"], letter["reason"], letter["line"]) == ("entry 2", "bad_row", 2)
+    assert message in letter["message"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "argv", "message"),
+    [
+        (
+            _studio(_result({**_PLACE, "rectanglelabels": ["a"]})),
+            "--columns age:int",
+            "there is none",
+        ),
+        (_studio(choice("a")), "--label_column age", "age: there is only 'time'"),
+        ([task("0.jpg", [annotation([choice("a"), choice("b", "x")])])], "", "one of 'time', 'x'"),
+        ([task("000.jpg", [])], "", "no label in the first 1 image"),
+        ('[{"annotations": [], "data": {"image": "a.jpg"}}, {', "", "is broken: "),
+        ({**datumaro("train"), "items": 3}, "", "is broken: no list of items; export it again"),
+        (_subset({}), "--label_base 1", "Datumaro's JSON gives classes their ids"),
+        (_lines().replace('"0": "disc"', '"0": "square"'), "", "'square' has the id 0 in"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(
+    working_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    entries: Any,
+    argv: str,
+    message: str,
+) -> None:
+    """Options that name nothing, projects without labels, broken files: before any image is read."""
+    name = "set/e.ndjson" if isinstance(entries, str) and '"dataset"' in entries else "set/e.json"
+    _write(entries, name=name)
+    assert convert("--images", "set", *argv.split(), "--output", "out") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_objects_without_boxes_are_asked_about(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their images would have too few objects; --yes accepts that."""
+    brush = _result({"format": "rle", "rle": [0, 1], "brushlabels": ["a"]}, "brushlabels")
+    point = {**_result({"x": 1, "y": 1, "width": 1, "keypointlabels": ["a"]}, "keypointlabels")}
+    _write(_studio(*_BOX, brush, {**point, "id": "p"}))
+    assert convert_asking("--images", "set", "--output", "out") == 2
+    assert (
+        "- the 2 images looked at have 1 brush mask, 1 key point, which become no boxes, so these objects "
+        "would be missing beside the 2 that do."
+    ) in capsys.readouterr().err
+    assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
+    assert {name: len(boxes) for name, boxes in _written().items()} == {"000.jpg": 1, "001.jpg": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_object"),
+    [
+        (
+            "segment",
+            lambda box: [
+                v / s for p in rhombus(*box[1:]) for v, s in zip(p, _GRID[:2], strict=True)
+            ],
+        ),
+        (
+            "obb",
+            lambda box: [
+                v / s for p in rhombus(*box[1:]) for v, s in zip(p, _GRID[:2], strict=True)
+            ],
+        ),
+        ("pose", lambda box: [*fractions(*box[1:]), 0.5, 0.5, 2]),
+    ],
+)
+def test_other_tasks_of_ultralytics_have_the_same_boxes(
+    working_folder: Path, kind: str, of_object: Any
+) -> None:
+    """Outlines, corners and key points; the fixture draws all of them in the boxes."""
+    images = {f"set/{name}": drawing(boxes) for name, boxes in objects().items()}
+    write_files(".", {"set/s.ndjson": ultralytics(kind, of_object), **images})
+    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
+    for name, boxes in objects().items():
+        expected = [[v / s for v, s in zip(box[1:], _GRID, strict=True)] for box in boxes]
+        assert [list(box[1:]) for box in _written()[name]] == [pytest.approx(b) for b in expected]
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_tables_of_tools_are_read_as_they_are(tools: Path) -> None:
+    """Roboflow's boxes and one-hot classes, Open Images with its names of classes, ROIs of traffic signs."""
+    splits = {name: {"val": "validation"}.get(split_of(name), "train") for name in objects()}
+    boxes = {
+        name: [
+            (box[0], *float32(v / s for v, s in zip(box[1:], _GRID, strict=True))) for box in drawn
+        ]
+        for name, drawn in objects().items()
+    }
+    with_objects = {name: drawn for name, drawn in boxes.items() if drawn}
+    tables = [f"roboflow/{split}/_annotations.csv" for split in SPLITS]
+    assert convert("--images", "roboflow", "--labels", *tables, "--output", "out/a", NONE_BAD) == 0
+    assert _written("out/a") == with_objects
+    written = {key.rpartition("/")[2]: split for key, split in split_of_each("out/a").items()}
+    assert written == {name: splits[name] for name in with_objects}
+    named = [f"roboflow_classes/{split}/_classes.csv" for split in SPLITS]
+    argv = ("--labels", *named, "--one_hot", "day,night", "--output", "out/b", NONE_BAD)
+    assert convert("--images", "roboflow_classes", *argv) == 0
+    classes = {key[-7:]: f["image/class/text"] for key, f in read_all("out/b").items()}
+    assert classes == {name: [time_of(name).encode()] for name in objects()}
+    tables = [
+        "open_images/train-annotations-bbox.csv",
+        "open_images/class-descriptions-boxable.csv",
+    ]
+    argv = ("--labels", *tables, "--output", "out/c", NONE_BAD)
+    assert convert("--images", "open_images/train", *argv) == 0
+    assert _written("out/c") == with_objects
+    flags = read_all("out/c")["002.jpg"]
+    assert flags["image/object/IsGroupOf"] == [0, 1, 0]
+    assert flags["image/object/IsOccluded"] == [-1, 0, 0]
+    argv = ("--labels", "gtsrb/*/GT-*.csv", "--reencode", "auto", "--output", "out/d", NONE_BAD)
+    assert convert("--images", "gtsrb", *argv) == 0
+    signs = read_all("out/d")
+    assert {k: f["image/object/class/label"] for k, f in signs.items()} == {
+        f"{number:05d}/{i:05d}_00000.ppm": [number] for number in (0, 1) for i in range(10)
+    }
+    sides = [
+        signs["00001/00003_00000.ppm"][f"image/object/bbox/{side}"] for side in ("xmin", "ymax")
+    ]
+    assert sides == [float32([5 / 29]), float32([25 / 30])]
+    assert (
+        convert("--images", "gtsrb", "--label_column", "ClassId", *argv[:4], "--output", "e") == 0
+    )
+    (first,) = {tuple(sorted(f)) for f in read_all("e").values()}
+    assert "label/Roi.X1" in first
+    assert "image/object/bbox/xmin" not in first
+
+
+def test_descriptions_of_classes_that_are_no_pairs_are_an_error(
+    tools: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the file and its line."""
+    write_files("open_images", {"class-descriptions.csv": "LabelName,DisplayName\n/m/0,a,b\n"})
+    labels = ("open_images/train-annotations-bbox.csv", "open_images/class-descriptions.csv")
+    assert convert("--images", "open_images/train", "--labels", *labels, "--output", "out") == 2
+    assert (
+        "class-descriptions.csv, line 2: expected the id and the name of" in capsys.readouterr().err
+    )
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ["label_studio", "labelbox", "datumaro"])
+def test_a_hundred_thousand_objects_are_read_in_bounded_memory(
+    working_folder: Path, tool: str
+) -> None:
+    """A list, lines, and a member of a document; the file is never in memory as a whole."""
+    boxes = [rectangle("disc", i % 80, 1, i % 80 + 9, 9, number=i)[0] for i in range(100)]
+    form: RecordFormat = LabelStudioFormat()
+    beginning, entry, between, end = "[", json.dumps(task("a.jpg", [annotation(boxes)])), ",", "]"
+    if tool == "labelbox":
+        row = json.loads(labelbox().splitlines()[0])
+        annotations = row["projects"]["cl1"]["labels"][0]["annotations"]
+        annotations["objects"] = annotations["objects"][:1] * 100
+        form, beginning, entry, between, end = LabelboxFormat(), "", json.dumps(row), "\n", "\n"
+    if tool == "datumaro":
+        content = datumaro("train")
+        item = content["items"][0] | {"annotations": content["items"][0]["annotations"][:1] * 100}
+        form = DatumaroFormat(classes=(("disc", 0), ("square", 1)))
+        entry, beginning, end = json.dumps(item), '{"items": [', '], "info": {}}'
+    with open("large.json", "w") as file:
+        file.write(beginning + between.join([entry] * 1000) + end)
+    reader = RecordReader(form, RecordColumns(None, form.pixels))
+    tracemalloc.start()
+    with open("large.json", "rb") as file:
+        count = sum(len(row.values[0]) for row in reader.read(file, "large.json"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 100_000
+    assert peak < 12_000_000 < 2 * Path("large.json").stat().st_size
