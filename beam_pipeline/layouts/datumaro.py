@@ -52,29 +52,29 @@ class DatumaroFormat(NumberedFormat):
     def labelled(self, entry: Any) -> Labelled:
         objects, left_out = [], []
         fields = {name: [value] for name, value in entries.mapping_at(entry, "attr").items()}
-        for one in entries.list_at(entry, "annotations"):
-            kind = entries.text_at(one, "type")
+        for annotation in entries.list_at(entry, "annotations"):
+            kind = entries.text_at(annotation, "type")
             if kind in ("bbox", "polygon"):
-                objects.append(self._object(kind, one))
+                objects.append(self._object(kind, annotation))
             elif kind == "label":
-                fields.setdefault(kind, []).append(self.class_of(one.get("label_id")))
+                fields.setdefault(kind, []).append(self.class_of(annotation.get("label_id")))
             elif kind == "caption":
-                fields.setdefault(kind, []).append(one.get(kind))
+                fields.setdefault(kind, []).append(annotation.get(kind))
             else:
                 left_out.append(kind.replace("_", " "))
         height, width = [*entries.list_at(entry, "image", "size"), None, None][:2]
         size = entries.size_of(width, height)
         return Labelled(objects, fields, size, left_out=left_out)
 
-    def _object(self, kind: str, one: Any) -> LabelledObject:
+    def _object(self, kind: str, annotation: Any) -> LabelledObject:
         label, attributes = (
-            self.class_of(one.get("label_id")),
-            entries.mapping_at(one, "attributes"),
+            self.class_of(annotation.get("label_id")),
+            entries.mapping_at(annotation, "attributes"),
         )
         if kind == "polygon":
-            points = entries.numbers(one.get("points"), "a list of x, y, ...")
+            points = entries.numbers(annotation.get("points"), "a list of x, y, ...")
             return entries.outlined(label, points, attributes)
-        box = entries.numbers(one.get("bbox"), "x, y, width, height", 4)
+        box = entries.numbers(annotation.get("bbox"), "x, y, width, height", 4)
         (turned,) = entries.numbers([attributes.get("rotation") or 0], "a rotation in degrees")
         if turned:
             return entries.outlined(label, entries.corners_of(box, turned), attributes)

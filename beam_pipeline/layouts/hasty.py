@@ -39,10 +39,10 @@ class HastyFormat(RecordFormat):
         status = entries.members(entry, "image_status")
         if status == "SKIPPED" or (status == "NEW" and not labels and not tags):
             return Labelled(unlabelled="skipped" if status == "SKIPPED" else "without a label")
-        placed = [one for one in labels if any(entries.members(one, key) for key in _PLACES)]
+        placed = [shape for shape in labels if any(entries.members(shape, key) for key in _PLACES)]
         dataset = entries.members(entry, "dataset_name")
         return Labelled(
-            [_object(one) for one in placed],
+            [_object(shape) for shape in placed],
             {"tags": tags} if tags else {},
             entries.size_of(entry.get("width"), entry.get("height")),
             named_split(dataset) if isinstance(dataset, str) else "",
@@ -60,11 +60,14 @@ class Hasty(RecordLayout):
     format = HastyFormat()
 
 
-def _object(one: Any) -> LabelledObject:
-    label, attributes = entries.text_at(one, "class_name"), entries.mapping_at(one, "attributes")
-    pairs = [entries.numbers(point, "x and y", 2) for point in entries.list_at(one, "polygon")]
+def _object(shape: Any) -> LabelledObject:
+    label, attributes = (
+        entries.text_at(shape, "class_name"),
+        entries.mapping_at(shape, "attributes"),
+    )
+    pairs = [entries.numbers(point, "x and y", 2) for point in entries.list_at(shape, "polygon")]
     outline = [side for pair in pairs for side in pair]
-    if not one.get("bbox"):
+    if not shape.get("bbox"):
         return entries.outlined(label, outline, attributes)
-    xmin, ymin, xmax, ymax = entries.numbers(one["bbox"], "xmin, ymin, xmax, ymax", 4)
+    xmin, ymin, xmax, ymax = entries.numbers(shape["bbox"], "xmin, ymin, xmax, ymax", 4)
     return LabelledObject(label, (xmin, ymin, xmax, ymax), outline, attributes)

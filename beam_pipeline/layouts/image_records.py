@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 
@@ -41,10 +42,10 @@ from beam_pipeline.layouts.tree import beginning, files_of, once
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
-_FEW_FILES = 20  # of a folder, whose beginnings are read
+_FEW_FILES = 20  # in a folder; of more, which may be a file for each image, none is read
 _EXAMPLES = 5
 _FIRST_DETECTION_ID = 1  # 0 is the background's
-_EMPTY = "without objects"
+_PLACES = frozenset([*schema.LIST_FORMS, schema.POINT_KIND])
 _MASKS = schema.OBJECT_FEATURES[0]
 
 
@@ -106,10 +107,14 @@ class NumberedFormat(RecordFormat):
 
     def class_of(self, number: Any) -> str:
         """The name of a class. Raises BadLabelError."""
-        for name, i in self.classes:
-            if i == number:
-                return name
-        raise BadLabelError(f"class {excerpt(number)} is not among the {len(self.classes)} classes")
+        if not isinstance(number, (int, float)) or number not in self._names:
+            of = f"the {len(self.classes)} classes"
+            raise BadLabelError(f"class {excerpt(number)} is not among {of}")
+        return self._names[number]
+
+    @cached_property
+    def _names(self) -> Mapping[float, str]:
+        return {i: name for name, i in self.classes}
 
 
 # --- columns -------------------------------------------------------------------------------------
@@ -159,14 +164,14 @@ class RecordColumns:
                     raise BadLabelError("an object, in files that begin with classes of images")
                 return _field(labelled, self.label), *fields
             attributes = [
-                tuple(object_value(_cell(one.attributes.get(c.name), c), c) for one in objects)
+                tuple(object_value(_cell(shape.attributes.get(c.name), c), c) for shape in objects)
                 for c in self.attributes
             ]
         except BadCellError as error:
             raise BadLabelError(str(error)) from error
         masks = (tuple(map(_shape, objects)),) if self.masks else ()
-        boxes = tuple((*one.box, line) for one in objects)
-        return boxes, tuple(one.label for one in objects), *masks, *attributes, *fields
+        boxes = tuple((*shape.box, line) for shape in objects)
+        return boxes, tuple(shape.label for shape in objects), *masks, *attributes, *fields
 
 
 def _shape(labelled: LabelledObject) -> str:
@@ -256,17 +261,9 @@ class RecordLayout:
 
     name: str
     format: RecordFormat
-    option_names = frozenset(
-        [
-            "label_column",
-            "columns",
-            "list_column",
-            "object_features",
-            "label_base",
-            "label_order",
-            "class_ids",
-        ]
-    )
+    option_names = frozenset({"label_column", "columns", "list_column", "object_features"}) | {
+        *("label_base", "label_order", "class_ids")
+    }
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the beginnings of --labels, or of files in --images or its `annotations`."""
@@ -277,23 +274,24 @@ class RecordLayout:
         """The label files as typed; none unless all of --labels are of this format."""
         if options.labels:
             try:
-                known = all(map(self._is_one, label_files(options.labels)))
+                known = all(map(self._fits, label_files(options.labels)))
             except (UsageError, OSError):
                 return []
             return list(options.labels) if known else []
         paths: list[str] = []
         for path in filter(str.strip, options.images):
             folder = files.canonical(path)
-            places = [
-                (p, e) for p in (folder, f"{folder}/annotations") for e in self.format.extensions
-            ]
-            uris = [uri for place in places for uri in _few(files_of(*place)) if self._is_one(uri)]
+            uris: list[str] = []
+            for ending in self.format.extensions:
+                for place in (folder, f"{folder}/annotations"):
+                    there = files_of(place, ending)
+                    uris += filter(self._fits, there if len(there) <= _FEW_FILES else ())
             if not uris:
                 return []
             paths += [typed_path(uri, path) for uri in uris]
         return paths
 
-    def _is_one(self, uri: str) -> bool:
+    def _fits(self, uri: str) -> bool:
         head = once(("beginning", uri), lambda: beginning(uri))
         return self.format.head.match(head) is not None
 
@@ -336,11 +334,6 @@ class RecordLayout:
         )
 
 
-def _few(uris: list[str]) -> list[str]:
-    """Files of a folder; none if it has as many as a file for each image would be."""
-    return uris if len(uris) <= _FEW_FILES else []
-
-
 # --- what the files are about --------------------------------------------------------------------
 
 
@@ -373,24 +366,20 @@ class _Survey:
 
     def _add(self, labelled: Labelled) -> None:
         self.objects += len(labelled.objects)
-        self.outlines += sum(bool(one.outline) for one in labelled.objects)
+        self.outlines += sum(bool(shape.outline) for shape in labelled.objects)
         self.left_out.update(labelled.left_out)
         self.fields.update(labelled.fields.keys())
-        for one in labelled.objects:
-            self.attributes.update(one.attributes.keys())
+        for shape in labelled.objects:
+            self.attributes.update(shape.attributes.keys())
         if labelled.unlabelled:
             self.states[f"{labelled.unlabelled} (unlabelled)"] += 1
-        elif not (labelled.objects or labelled.left_out):
-            self.states[_EMPTY] += 1
+        elif not (labelled.objects or labelled.left_out or labelled.fields):
+            self.states["empty"] += 1
 
     def notes(self, options: SourceOptions, columns: RecordColumns) -> Iterator[str]:
         """Notes on images without labels, and on what is not used."""
-        states = [
-            f"{number} {state}"
-            for state, number in sorted(self.states.items())
-            if state != _EMPTY or columns.label is None
-        ]
-        if states:
+        if self.states:
+            states = [f"{number} {state}" for state, number in sorted(self.states.items())]
             yield f"of the {counted(len(self.names), 'image')} looked at: {', '.join(states)}"
         if self.outlines and not (columns.label or columns.masks):
             yield (
@@ -418,10 +407,11 @@ def _columns(options: SourceOptions, survey: _Survey, form: RecordFormat) -> Rec
     """The columns of entries. Raises UsageError for options that do not fit."""
     label, lists = options.label_column, options.list_column
     of_images, of_objects = survey.fields.keys(), survey.attributes.keys()
+    located = {name for name, kind in options.columns.items() if kind in _PLACES}
     for option, given, there in (
         ("label_column", {label} - {""}, of_images),
         ("list_column", lists.keys(), of_images),
-        ("columns", options.columns.keys(), of_images | of_objects),
+        ("columns", options.columns.keys(), (of_images | of_objects) - located),
         ("object_features", {*options.object_features}, {_MASKS}),
     ):
         if given - there:

@@ -72,10 +72,10 @@ class LabelStudioFormat(RecordFormat):
 
     def labelled(self, entry: Any) -> Labelled:
         annotations = entries.list_at(entry, "annotations") or entries.list_at(entry, "completions")
-        given = [one for one in annotations if not entries.members(one, "was_cancelled")]
-        chosen = [one for one in given if entries.members(one, "ground_truth")] or given
+        given = [each for each in annotations if not entries.members(each, "was_cancelled")]
+        chosen = [each for each in given if entries.members(each, "ground_truth")] or given
         if chosen:
-            return entries.agreed([_opinion(one) for one in chosen], "annotations")
+            return entries.agreed([_opinion(each) for each in chosen], "annotations")
         predicted = "annotated by a model only" if entries.members(entry, "predictions") else ""
         reason = "skipped" if annotations else predicted or "without an annotation"
         return Labelled(unlabelled=reason)

@@ -61,24 +61,24 @@ def _opinion(label: Any) -> Labelled:
     """What a label states."""
     objects, left_out = [], []
     annotations = entries.members(label, "annotations")
-    for one in entries.list_at(annotations, "objects"):
-        if entries.members(one, "bounding_box") or entries.members(one, "polygon"):
-            objects.append(_object(one))
+    for shape in entries.list_at(annotations, "objects"):
+        if entries.members(shape, "bounding_box") or entries.members(shape, "polygon"):
+            objects.append(_object(shape))
         else:
-            kind = entries.text_at(one, "annotation_kind").removeprefix("Image")
+            kind = entries.text_at(shape, "annotation_kind").removeprefix("Image")
             left_out.append(_WORD_BEGINS.sub(" ", kind).lower())
     return Labelled(objects, _answers(annotations), left_out=left_out)
 
 
-def _object(one: Any) -> LabelledObject:
-    label, attributes = entries.text_at(one, "name"), entries.one_or_all(_answers(one))
-    if one.get("polygon"):
+def _object(shape: Any) -> LabelledObject:
+    label, attributes = entries.text_at(shape, "name"), entries.one_or_all(_answers(shape))
+    if shape.get("polygon"):
         points = [
-            [entries.members(p, axis) for axis in "xy"] for p in entries.list_at(one, "polygon")
+            [entries.members(p, axis) for axis in "xy"] for p in entries.list_at(shape, "polygon")
         ]
         pairs = [entries.numbers(point, "x and y", 2) for point in points]
         return entries.outlined(label, [side for pair in pairs for side in pair], attributes)
-    box = entries.mapping_at(one, "bounding_box")
+    box = entries.mapping_at(shape, "bounding_box")
     sides = [box.get(key) for key in ("left", "top", "width", "height")]
     return entries.boxed(label, entries.numbers(sides, "left, top, width, height", 4), attributes)
 
@@ -86,12 +86,12 @@ def _object(one: Any) -> LabelledObject:
 def _answers(asked: Any) -> dict[str, list[Any]]:
     """Question -> its answers, of an image or an object; nested ones as well."""
     answers: dict[str, list[Any]] = {}
-    for one in entries.list_at(asked, "classifications"):
-        radio, content = (entries.members(one, f"{kind}_answer") for kind in ("radio", "text"))
-        options = [*entries.list_at(one, "checklist_answers"), *([radio] if radio else [])]
+    for question in entries.list_at(asked, "classifications"):
+        radio, content = (entries.members(question, f"{kind}_answer") for kind in ("radio", "text"))
+        options = [*entries.list_at(question, "checklist_answers"), *([radio] if radio else [])]
         values = [entries.text_at(option, "name") for option in options]
         values += [entries.text_at(content, "content")] if content else []
-        answers.setdefault(entries.text_at(one, "name"), []).extend(values)
+        answers.setdefault(entries.text_at(question, "name"), []).extend(values)
         for option in options:
             for name, nested in _answers(option).items():
                 answers.setdefault(name, []).extend(nested)

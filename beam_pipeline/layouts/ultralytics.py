@@ -73,19 +73,23 @@ class UltralyticsFormat(NumberedFormat):
             raise BadLabelError(f"split {excerpt(split)}: expected a word, such as train or val")
         classes = [self.class_of(number) for number in lists.pop("classification", [])]
         return Labelled(
-            [self._object(kind, one) for kind in _OBJECTS for one in lists.pop(kind, [])],
+            [
+                self._object(kind, annotation)
+                for kind in _OBJECTS
+                for annotation in lists.pop(kind, [])
+            ],
             {"class": classes} if classes else {},
             entries.size_of(entry.get("width"), entry.get("height")),
             SPLIT_NAMES.get(split.lower(), split),
             [kind for kind, values in lists.items() for _ in values],
         )
 
-    def _object(self, kind: str, one: Any) -> LabelledObject:
-        values = entries.numbers(one, "a list of numbers")
+    def _object(self, kind: str, annotation: Any) -> LabelledObject:
+        values = entries.numbers(annotation, "a list of numbers")
         least, most = _OBJECTS[kind]
         if len(values) < least or 0 < most < len(values):
             expected = f"{least} numbers{'' if most else ' or more'}"
-            raise BadLabelError(f"{kind}: {excerpt(one)}, expected {expected}")
+            raise BadLabelError(f"{kind}: {excerpt(annotation)}, expected {expected}")
         label = self.class_of(values[0])
         if kind in ("segments", "obb"):
             return entries.outlined(label, values[1:])

@@ -23,9 +23,10 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.core.labels.schema import Column
-from beam_pipeline.core.numbers import INT64, is_finite, is_integer
+from beam_pipeline.core.numbers import INT64, is_integer
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import excerpt, is_utf8
+from beam_pipeline.layouts.entries import size_of
 from beam_pipeline.layouts.label_files import BadLabelError
 
 IMAGES, ANNOTATIONS, CATEGORIES = "images", "annotations", "categories"
@@ -321,7 +322,7 @@ class _Images:
                 values = self._task.field_values(fields)
             except BadLabelError as error:
                 self._problems[image_id] = str(error)
-            size = _size(fields)
+            size = size_of(fields.get("width"), fields.get("height"))
             self.images.append(Image(image_id, name, sizes.setdefault(size, size), values))
 
     def problem(self, image: Image) -> str:
@@ -420,14 +421,6 @@ def _name(fields: Mapping[str, Any], number: int) -> str:
     if is_text(own) or is_int64(own):
         return f"annotation {excerpt(own)}"
     return f"annotation number {number} of the list"
-
-
-def _size(fields: Mapping[str, Any]) -> Size | None:
-    """Width and height of an image; None unless both are whole numbers of pixels from 1 on."""
-    width, height = fields.get("width"), fields.get("height")
-    if not is_finite(width) or not is_finite(height) or min(width, height) < 1:
-        return None
-    return int(width), int(height)
 
 
 def is_id(value: Any) -> TypeGuard[Id]:
