@@ -244,7 +244,7 @@ def agreed(opinions: Sequence[Labelled], kind: str) -> Labelled:
         fields = sorted(map(repr, labelled.fields.items()))
         return sorted(map(repr, labelled.objects)), fields, sorted(labelled.left_out)
 
-    if any(content(opinion) != content(opinions[0]) for opinion in opinions):
+    if any(content(opinion) != content(opinions[0]) for opinion in opinions[1:]):
         raise BadLabelError(
             f"{len(opinions)} {kind} by different people that differ; keep one of them"
         )

@@ -39,6 +39,7 @@ _LEFT_OUT = {"rle": "brush mask", "radiusX": "ellipse", "vertices": "vector", "s
 """Members of a result's value -> the kind of an object without a box."""
 
 _PLACE = frozenset(["x", "y", "width", "height", "points", *_LEFT_OUT])
+_TAKEN = _PLACE | {"rotation"}
 _CLASS = ""
 
 
@@ -110,7 +111,7 @@ def _opinion(annotation: Any) -> Labelled:
         values: dict[str, list[Any]] = {}
         for result in results:
             value = entries.mapping_at(result, "value")
-            place |= {key: value[key] for key in value.keys() & {*_PLACE, "rotation"}}
+            place |= {key: value[key] for key in value.keys() & _TAKEN}
             _add_values(values, result, value)
             sides = (result.get(f"original_{side}") for side in ("width", "height"))
             size = size or entries.size_of(*sides)
