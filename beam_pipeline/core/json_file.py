@@ -90,6 +90,18 @@ class JsonFile:
         if self._next():
             raise self._error("expected the end of the file")
 
+    def items(self, inside: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
+        """Yields (key, value) of each member of the object that begins here.
+
+        Args:
+          inside: keys of members that are objects, whose own members take their place.
+        """
+        for key in self._keys():
+            if key in inside and self._next() == "{":
+                yield from self.items()
+            else:
+                yield key, self._value()
+
     def elements(self) -> Iterator[Any]:
         """Yields the elements of the list that begins here, possibly the whole document."""
         self._take("[")

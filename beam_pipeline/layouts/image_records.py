@@ -60,6 +60,7 @@ class RecordFormat:
       pixels: True if coordinates are in pixels, False if in fractions of the image.
       member: the member of a JSON document that is the list of entries; see `json_entries`.
       classes: (name, id) of the classes that the files number themselves.
+      masks: True to read the pixels of masks.
     """
 
     title: ClassVar[str]
@@ -68,6 +69,7 @@ class RecordFormat:
     pixels: ClassVar[bool] = True
     member: ClassVar[str] = ""
     classes: tuple[tuple[str, int], ...] = ()
+    masks: bool = False
 
     def of_files(self, uris: Sequence[str], options: SourceOptions) -> RecordFormat:
         """The format with what files state outside of their entries, and options. Raises UsageError."""
@@ -312,7 +314,8 @@ class RecordLayout:
         self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
     ) -> Source:
         """The source of some label files and images; raises as `open` does."""
-        form = self.format.of_files(uris, options)
+        form = replace(self.format, masks=_MASKS in options.object_features)
+        form = form.of_files(uris, options)
         survey = _Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()

@@ -80,8 +80,8 @@ class LabelFormat:
         """The bytes that a file may have."""
         return 64 << 20
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels:
-        """Parses a whole file. Raises BadLabelError."""
+    def parse(self, data: bytes, uri: str) -> ImageLabels | None:
+        """Parses a whole file; None if it leaves its image unlabelled. Raises BadLabelError."""
         raise NotImplementedError
 
     def skips(self, name: str) -> bool:
@@ -142,7 +142,7 @@ class LabelFileReader:
     skipped: frozenset[str] = frozenset()
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        """Yields the one row of a file; none for a file that is not a label file."""
+        """Yields the one row of a file; none for a file that is not a label file, or labels nothing."""
         if uri in self.skipped or self.format.skips(posixpath.basename(uri)):
             return
         most = self.format.most_bytes
@@ -150,11 +150,13 @@ class LabelFileReader:
             data = file.read(most + 1)
             if len(data) > most:
                 raise BadLabelError(f"the file has more than {most} bytes")
-            values, size, split = self.format.parse(data, uri)
+            labels = self.format.parse(data, uri)
         except BadLabelError as error:
             yield self._row(uri, str(error), error.line)
         else:
-            name = self.image_name(uri)
+            if labels is None:
+                return
+            name, (values, size, split) = self.image_name(uri), labels
             yield LabelRow(name, values, split or self.splits.of(name), uri, 0, "", size)
 
     def row(self, image: ImageRef) -> LabelRow:
