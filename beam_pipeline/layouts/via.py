@@ -15,7 +15,6 @@ https://gitlab.com/vgg/via
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections import Counter
@@ -169,7 +168,7 @@ def _members(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
 def _rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
     """Yields the image of each run of rows of one file name, as in VIA's JSON."""
     allow_long_cells()
-    rows = csv.DictReader(io.TextIOWrapper(file, "utf-8-sig", newline=""))
+    rows = csv.DictReader(line.decode("utf-8-sig") for line in file)
     image: dict[str, Any] = {}
     line = start = 2
     try:

@@ -1,0 +1,696 @@
+"""LabelMe, Supervisely, CVAT and VIA."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from beam_pipeline.layouts.cvat import CvatFormat
+from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
+from beam_pipeline.layouts.labelme import LabelMe
+from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.registry import LAYOUTS, layout_named
+from beam_pipeline.layouts.via import ViaFormat
+from tests.harness import (
+    ALL_BAD,
+    convert,
+    convert_asking,
+    dead_letters_of,
+    read_all,
+    split_of_each,
+)
+from tests.layouts import make_shape_tools as tools
+from tests.layouts.make_shape_tools import BITS, SCENES, SIZE, Drawn
+from tests.layouts.objects import objects_of
+from tests.pictures import write_files
+
+TOOLS = ("labelme", "supervisely", "cvat", "via")
+MASKS = ("--object_features", "masks")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of each tool."""
+    folder = tmp_path_factory.mktemp("tools")
+    tools.make(str(folder))
+    files = {**tools.images(), "via_region_data.csv": tools.via_csv(SCENES)}
+    write_files(f"{folder}/via_csv", files)
+    exported = {**tools.images(), "via_region_data.json": json.dumps(tools.via(SCENES))}
+    write_files(f"{folder}/via_json", exported)
+    return folder
+
+
+# --- independent readers --------------------------------------------------------------------------
+
+Boxes = dict[str, list[tuple[str, tuple[float, ...]]]]
+"""Name of an image without folder and extension -> class and box of each object."""
+
+
+def _around(points: Any) -> tuple[float, ...]:
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def read_labelme(folder: Path) -> Boxes:
+    boxes: Boxes = {}
+    for file in folder.rglob("*.json"):
+        shapes = boxes.setdefault(file.stem, [])
+        for shape in json.loads(file.read_text())["shapes"]:
+            points = shape["points"]
+            if shape["shape_type"] == "circle":
+                (x, y), edge = points
+                r = math.dist((x, y), edge)
+                points = [(x - r, y - r), (x + r, y + r)]
+            if shape["shape_type"] == "mask":  # of whole pixels
+                points = [points[0], [points[1][0] + 1, points[1][1] + 1]]
+            shapes.append((shape["label"], _around(points)))
+    return boxes
+
+
+def read_supervisely(folder: Path) -> Boxes:
+    boxes: Boxes = {}
+    for file in folder.rglob("ann/*.json"):
+        shapes = boxes.setdefault(file.name.removesuffix(".jpg.json"), [])
+        for each in json.loads(file.read_text())["objects"]:
+            if each["geometryType"] == "bitmap":
+                data = zlib.decompress(base64.b64decode(each["bitmap"]["data"]))
+                x, y = each["bitmap"]["origin"]
+                width, height = Image.open(io.BytesIO(data)).size
+                box: tuple[float, ...] = (x, y, x + width, y + height)
+            else:
+                box = _around(each["points"]["exterior"])
+            shapes.append((each["classTitle"], box))
+    return boxes
+
+
+def read_cvat(folder: Path) -> Boxes:
+    boxes: Boxes = {}
+    for image in ElementTree.parse(folder / "annotations.xml").iter("image"):
+        shapes = boxes.setdefault(image.attrib["name"].removesuffix(".jpg"), [])
+        for each in image:
+            v = {k: float(x) for k, x in each.attrib.items() if x.replace(".", "").isdigit()}
+            if each.tag == "box":
+                box: tuple[float, ...] = (v["xtl"], v["ytl"], v["xbr"], v["ybr"])
+            elif each.tag == "ellipse":
+                box = (v["cx"] - v["rx"], v["cy"] - v["ry"], v["cx"] + v["rx"], v["cy"] + v["ry"])
+            elif each.tag == "mask":
+                box = (v["left"], v["top"], v["left"] + v["width"], v["top"] + v["height"])
+            else:
+                pairs = each.attrib["points"].split(";")
+                box = _around([tuple(map(float, pair.split(","))) for pair in pairs])
+            shapes.append((each.attrib["label"], box))
+    return boxes
+
+
+def read_via(folder: Path) -> Boxes:
+    boxes: Boxes = {}
+    project = json.loads((folder / "via_project.json").read_text())
+    for entry in project["_via_img_metadata"].values():
+        shapes = boxes.setdefault(Path(entry["filename"]).stem, [])
+        for region in entry["regions"]:
+            s = region["shape_attributes"]
+            if s["name"] == "rect":
+                box = (s["x"], s["y"], s["x"] + s["width"], s["y"] + s["height"])
+            elif s["name"] == "polygon":
+                box = _around(zip(s["all_points_x"], s["all_points_y"], strict=True))
+            else:  # the ellipse is a circle, too
+                r = s.get("r") or s["rx"]
+                box = (s["cx"] - r, s["cy"] - r, s["cx"] + r, s["cy"] + r)
+            shapes.append((next(iter(region["region_attributes"]["type"])), box))
+    return boxes
+
+
+READERS: Mapping[str, Callable[[Path], Boxes]] = {
+    "labelme": read_labelme,
+    "supervisely": read_supervisely,
+    "cvat": read_cvat,
+    "via": read_via,
+}
+
+
+def written(output: Path) -> Boxes:
+    """What the examples contain, in pixels."""
+    boxes: Boxes = {}
+    for key, features in read_all(output).items():
+        objects = objects_of(features)
+        sides = [objects.get(f"bbox/{side}", []) for side in ("xmin", "ymin", "xmax", "ymax")]
+        labels = [label.decode() for label in objects.get("class/text", [])]
+        in_pixels = [
+            tuple(round(value * SIZE[i % 2], 4) for i, value in enumerate(box))
+            for box in zip(*sides, strict=True)
+        ]
+        boxes[Path(key).stem] = list(zip(labels, in_pixels, strict=True))
+    return boxes
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_boxes_and_splits_are_those_of_the_files(
+    made: Path, tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As independent parsers read them; the layout is detected; an image that the tool lacks is unlabelled."""
+    output = tmp_path / "out"
+    assert convert_asking("--images", f"{made}/{tool}", "--output", str(output), ALL_BAD) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"Layout {tool}: ")
+    assert "Note: outlines are written as the boxes around them, " in printed
+    expected = {
+        name: [(label, tuple(round(side, 4) for side in box)) for label, box in shapes]
+        for name, shapes in READERS[tool](made / tool).items()
+    }
+    assert sum(map(len, expected.values())) == 5
+    assert written(output) == expected
+    splits = {Path(key).stem: split for key, split in split_of_each(output).items()}
+    assert splits == {"yard 1": "train", "2": "train", "3": "train", "4": "test"}
+    assert [(Path(d["key"]).stem, d["reason"]) for d in dead_letters_of(output)] == [
+        ("5", "unlabelled")
+    ]
+
+
+@pytest.mark.parametrize("export", ["via_csv", "via_json"])
+def test_the_exports_of_via_are_its_project(made: Path, tmp_path: Path, export: str) -> None:
+    """Its CSV and its JSON give the same objects."""
+    output = tmp_path / "out"
+    assert convert("--images", f"{made}/{export}", "--output", str(output), ALL_BAD) == 0
+    assert written(output) == {
+        name: [(label, tuple(round(side, 4) for side in box)) for label, box in shapes]
+        for name, shapes in read_via(made / "via").items()
+    }
+
+
+def _inside(x: float, y: float, points: Any) -> bool:
+    """True if a point is inside of a polygon, by the even-odd rule."""
+    crossings = 0
+    for (ax, ay), (bx, by) in zip(points, [*points[1:], points[0]], strict=True):
+        if (ay > y) != (by > y) and x < ax + (y - ay) * (bx - ax) / (by - ay):
+            crossings += 1
+    return crossings % 2 == 1
+
+
+def _drawn(is_inside: Callable[[float, float], bool]) -> set[tuple[int, int]]:
+    return {(x, y) for x in range(SIZE[0]) for y in range(SIZE[1]) if is_inside(x + 0.5, y + 0.5)}
+
+
+@pytest.mark.parametrize("tool", ["labelme", "supervisely", "cvat"])
+def test_masks_are_what_was_drawn(made: Path, tmp_path: Path, tool: str) -> None:
+    """Of a box, a polygon, a circle or a polygon with holes, and pixels with a hole."""
+    output = tmp_path / "out"
+    argv = ("--images", f"{made}/{tool}", "--output", str(output), *MASKS, ALL_BAD)
+    assert convert(*argv) == 0
+    pixels: dict[str, list[set[tuple[int, int]]]] = {}
+    for key, features in read_all(output).items():
+        for png in features.get("image/object/mask", []):
+            with Image.open(io.BytesIO(png)) as image:
+                assert image.size == SIZE
+                set_ = {(x, y) for x, y in _drawn(lambda *_: True) if image.getpixel((x, y))}
+            pixels.setdefault(Path(key).stem, []).append(set_)
+    polygon = SCENES["train/yard 1"][1].numbers
+    outline = list(zip(polygon[::2], polygon[1::2], strict=True))
+    assert pixels["yard 1"] == [
+        _drawn(lambda x, y: 1.5 <= x < 30 and 2 <= y < 20.25),
+        _drawn(lambda x, y: _inside(x, y, outline)),
+    ]
+    first, mask = pixels["2"]
+    assert mask == {
+        (7 + x, 4 + y) for y, row in enumerate(BITS) for x, bit in enumerate(row) if bit == "1"
+    }
+    if tool == "supervisely":
+        triangle, square = [(8, 6), (10, 6), (10, 9)], [(12, 12), (15, 12), (15, 15), (12, 15)]
+        assert first == _drawn(
+            lambda x, y: (
+                6 <= x < 18
+                and 4 <= y < 16
+                and not _inside(x, y, triangle)
+                and not _inside(x, y, square)
+            )
+        )
+    else:
+        assert first == _drawn(lambda x, y: math.dist((x, y), (12, 10)) < 6)
+
+
+@pytest.mark.parametrize(
+    ("tool", "options", "feature", "values"),
+    [
+        (
+            "labelme",
+            "description:str",
+            "object/description",
+            {"yard 1": [b"red", b""], "4": [b"blue"]},
+        ),
+        ("labelme", "occluded:int", "object/occluded", {"yard 1": [0, 0], "2": [0, 0], "4": [0]}),
+        ("labelme", "flags:str", "label/flags", {"4": [b"night"]}),
+        ("supervisely", "colour:str", "object/colour", {"yard 1": [b"red", b""], "4": [b"blue"]}),
+        ("supervisely", "tags:str", "label/tags", {"4": [b"night"]}),
+        ("cvat", "colour:str", "object/colour", {"yard 1": [b"red", b""], "4": [b"blue"]}),
+        ("cvat", "occluded:int", "object/occluded", {"yard 1": [0, 0], "2": [0, 0], "4": [0]}),
+        ("via", "colour:str", "object/colour", {"yard 1": [b"red", b""], "4": [b"blue"]}),
+        ("via", "night:str", "label/night", {"4": [b"yes"]}),
+    ],
+)
+def test_values_of_objects_and_images_can_be_written(
+    made: Path,
+    tmp_path: Path,
+    tool: str,
+    options: str,
+    feature: str,
+    values: dict[str, list[Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A note names those that are not used."""
+    name = options.partition(":")[0]
+    argv = ("--images", f"{made}/{tool}", ALL_BAD, "--output")
+    assert convert(*argv, str(tmp_path / "without")) == 0
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if "not used: " in line]
+    assert name in note
+    assert convert(*argv, str(tmp_path / "out"), "--columns", options) == 0
+    key = feature if feature.startswith("label/") else f"image/{feature}"
+    examples = read_all(tmp_path / "out").items()
+    found = {Path(name).stem: features.get(key) for name, features in examples}
+    assert {name: value for name, value in found.items() if value and any(map(len, map(str, value)))
+            and value != [b"", b""]} == values  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "content", "option", "classes"),
+    [
+        ("labelme", None, (), {"4": [b"night"]}),
+        ("supervisely", None, ("--unlabelled", "keep"), {"4": [b"night"]}),
+        ("cvat", None, (), {name: [b"day"] for name in ("yard 1", "2", "3", "4")}),
+        ("via", None, (), {"4": [b"yes"]}),
+    ],
+)
+def test_images_without_shapes_have_the_class_of_their_tag(
+    tmp_path: Path,
+    tool: str,
+    content: Any,
+    option: tuple[str, ...],
+    classes: dict[str, list[bytes]],
+) -> None:
+    """Flags of LabelMe, tags of Supervisely and CVAT, file attributes of VIA; without one they are unlabelled."""
+    scenes: Mapping[str, tuple[Drawn, ...]] = dict.fromkeys(SCENES, ())
+    files = tools.images()
+    if tool == "cvat":
+        files["a.xml"] = tools.cvat(scenes, '    <tag label="day" source="manual"></tag>\n')
+    elif tool == "via":
+        files["a.json"] = tools.via_project(scenes)
+    elif tool == "labelme":
+        files |= {f"{name}.json": tools.labelme(name, ()) for name in scenes}
+    else:
+        files = {name.replace("/", "/img/"): data for name, data in files.items()}
+        for name in scenes:
+            files[f"{name.replace('/', '/ann/')}.jpg.json"] = tools.supervisely(name, ())
+    write_files(f"{tmp_path}/set", files)
+    argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD, *option)
+    assert convert(*argv) == 0
+    found = {
+        Path(key).stem: features["image/class/text"]
+        for key, features in read_all(tmp_path / "out").items()
+        if "image/class/text" in features
+    }
+    assert found == classes
+    unlabelled = [
+        d["key"] for d in dead_letters_of(tmp_path / "out") if d["reason"] == "unlabelled"
+    ]
+    assert len(unlabelled) == (0 if option else 5 - len(classes))
+
+
+@pytest.mark.parametrize(
+    ("angle", "box"),
+    [("90.0", (13.0, 7.0, 17.0, 17.0)), ("360", (10.0, 10.0, 20.0, 14.0)), ("45", None)],
+)
+def test_a_turned_box_of_cvat(tmp_path: Path, angle: str, box: tuple[float, ...] | None) -> None:
+    """It turns around its centre; the box around it is written."""
+    place = 'xtl="10" ytl="10" xbr="20" ybr="14"'
+    element = f'<box label="car" occluded="1" {place} rotation="{angle}" z_order="0"></box>\n'
+    files = tools.images()
+    files["a.xml"] = tools.cvat({"train/2": ()}, element)
+    write_files(f"{tmp_path}/set", files)
+    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
+    ((label, around),) = written(tmp_path / "out")["2"]
+    half = (10 + 4) / 2 / math.sqrt(2)
+    expected = box or (15 - half, 12 - half, 15 + half, 12 + half)
+    assert (label, around) == ("car", pytest.approx(expected, abs=1e-3))
+
+
+# --- recognition ----------------------------------------------------------------------------------
+
+
+def test_label_files_of_labelme_may_be_elsewhere(made: Path, tmp_path: Path) -> None:
+    """In a folder beside that of the images, or one that --labels names; other JSON is a fault of no image."""
+    files = tools.images()
+    beside = {f"data/images/{name}": data for name, data in files.items()}
+    labels = {f"{name}.json": tools.labelme(name, shapes) for name, shapes in SCENES.items()}
+    write_files(str(tmp_path), {**beside, **{f"data/json/{n}": text for n, text in labels.items()}})
+    write_files(f"{tmp_path}/notes", {**labels, "train/config.json": "{}"})
+    for number, argv in enumerate(
+        [
+            ("--images", f"{tmp_path}/data"),
+            ("--images", f"{tmp_path}/data/images", "--labels", f"{tmp_path}/notes"),
+        ]
+    ):
+        output = tmp_path / f"out{number}"
+        assert convert(*argv, "--output", str(output), ALL_BAD) == 0
+        assert written(output).keys() == {"yard 1", "2", "3", "4"}
+        assert set(split_of_each(output).values()) == {"train", "test"}
+    reasons = [(d["key"], d["reason"]) for d in dead_letters_of(output)]
+    assert sorted(reasons) == [("test/5.jpg", "unlabelled"), ("train/config", "missing_image")]
+
+
+def test_each_tool_is_recognised_by_its_layout_alone(made: Path) -> None:
+    """No other layout that looks at label files takes the folder, and these take no others."""
+    for tool in TOOLS:
+        options = SourceOptions((f"{made}/{tool}",))
+        reasons = {name for name in LAYOUTS if layout_named(name).recognise(options)}
+        assert reasons - {"class_folders"} == {tool}
+    for path in ("", "nowhere", "gs://bucket/photos", "*"):
+        assert not any(layout_named(tool).recognise(SourceOptions((path,))) for tool in TOOLS)
+    assert LabelMe().recognise(SourceOptions((f"{made}/via",), (f"{made}/via",))) == ""
+
+
+def test_the_attribute_that_is_the_class_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where several could be; --label_column answers, and an unusual name alone is not asked about."""
+    rect = {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}
+    for given, asked in ({"kind": "cat", "place": "yard"}, True), ({"kind": "cat"}, False):
+        region = {"shape_attributes": rect, "region_attributes": given}
+        entry = {
+            "filename": "train/2.jpg",
+            "size": 1,
+            "regions": {"0": region},
+            "file_attributes": {},
+        }
+        write_files(f"{tmp_path}/set", {**tools.images(), "a.json": json.dumps({"2.jpg1": entry})})
+        argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out{asked}", ALL_BAD)
+        assert convert_asking(*argv) == (2 if asked else 0)
+        if asked:
+            error = capsys.readouterr().err
+            assert "regions have the attributes kind and place" in error
+            assert "--label_column place" in error
+            assert convert_asking(*argv, "--label_column", "place") == 0
+        label = b"yard" if asked else b"cat"
+        (features,) = read_all(tmp_path / f"out{asked}").values()
+        assert features["image/object/class/text"] == [label]
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+BOX = SCENES["test/4"][0]
+MASK = SCENES["train/2"][1]
+POLYGON = SCENES["train/yard 1"][1]
+GOOD_LABELME, GOOD_SUPERVISELY = (
+    tools.labelme("train/2", [BOX]),
+    tools.supervisely("train/2", [BOX]),
+)
+
+
+def _of_via(*regions: Any) -> str:
+    entry = {"filename": "train/2.jpg", "size": 1, "regions": list(regions), "file_attributes": {}}
+    return json.dumps({"2.jpg1": entry})
+
+
+FAULTS: dict[str, tuple[str, str, int, str]] = {
+    "labelme cut": ("labelme", GOOD_LABELME[:60], 4, "not JSON, as LabelMe's JSON is: Expecting"),
+    "labelme list": ("labelme", "[1]", 0, "[1]: expected an object with a list of shapes"),
+    "labelme kind": (
+        "labelme",
+        GOOD_LABELME.replace("rectangle", "blob"),
+        0,
+        "shape 1: shape_type is 'blob', which LabelMe does not have",
+    ),
+    "labelme points": (
+        "labelme",
+        GOOD_LABELME.replace("0.0", '"x"', 1),
+        0,
+        "shape 1: ['x', 0.0]: expected x and y",
+    ),
+    "labelme label": ("labelme", GOOD_LABELME.replace('"person"', "3"), 0, "shape 1: 3: expected"),
+    "labelme polygon": (
+        "labelme",
+        GOOD_LABELME.replace("rectangle", "polygon"),
+        0,
+        "shape 1: an outline of 2 points, expected 3 or more",
+    ),
+    "labelme mask": (
+        "labelme",
+        GOOD_LABELME.replace("rectangle", "mask").replace('"mask": null', '"mask": "!"'),
+        0,
+        "shape 1: a mask that is not a PNG in base64",
+    ),
+    "labelme mask outside": (
+        "labelme",
+        tools.labelme("train/2", [Drawn("car", "mask", (38, 4))]),
+        0,
+        "shape 1: a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30",
+    ),
+    "supervisely kind": (
+        "supervisely",
+        GOOD_SUPERVISELY.replace('"rectangle"', "null"),
+        0,
+        "object 1: ",
+    ),
+    "supervisely bitmap": (
+        "supervisely",
+        tools.supervisely("train/2", [MASK]).replace('"data": "', '"data": "AAAA'),
+        0,
+        "object 1: a mask that is not a PNG in base64: Error",
+    ),
+    "supervisely points": (
+        "supervisely",
+        GOOD_SUPERVISELY.replace("[40.0, 30.0]", "[40.0]"),
+        0,
+        "object 1: [40.0]: expected x and y",
+    ),
+    "cvat number": (
+        "cvat",
+        tools.cvat({"train/2": [BOX]}).replace('xtl="0.00"', 'xtl="x"'),
+        7,
+        "expected xtl, ytl, xbr, ybr as numbers",
+    ),
+    "cvat infinite": (
+        "cvat",
+        tools.cvat({"train/2": [BOX]}).replace('xtl="0.00"', 'xtl="inf"'),
+        7,
+        "expected xtl, ytl, xbr, ybr as finite numbers",
+    ),
+    "cvat label": (
+        "cvat",
+        tools.cvat({"train/2": [BOX]}).replace('label="person"', 'label=""'),
+        7,
+        "'': expected a text as label",
+    ),
+    "cvat rle": (
+        "cvat",
+        tools.cvat({"train/2": [MASK]}).replace('rle="1,', 'rle="2,'),
+        7,
+        "the rle of a mask does not add up to 5 x 3 pixels",
+    ),
+    "cvat shape": (
+        "cvat",
+        tools.cvat({"train/2": ()}, '<blob label="a"/>'),
+        7,
+        "<blob> is not a shape of CVAT",
+    ),
+    "via shape": (
+        "via",
+        _of_via({"shape_attributes": {"name": "cube"}, "region_attributes": {"a": "b"}}),
+        1,
+        "region 0: {'name': 'cube'}: expected the shape_attributes of a rect or polygon",
+    ),
+    "via class": (
+        "via",
+        _of_via(
+            {"shape_attributes": {"name": "circle", "cx": 9, "cy": 9, "r": 2}, "region_attributes": {"a": "b"}},
+            {"shape_attributes": {"name": "circle", "cx": 9, "cy": 9, "r": 2}, "region_attributes": {}},
+        ),
+        1,
+        "region 1: {}: expected a text as a",
+    ),
+    "via radius": (
+        "via",
+        _of_via({"shape_attributes": {"name": "circle", "cx": 9, "cy": 9, "r": 0}, "region_attributes": {"a": "b"}}),
+        1,
+        "region 0: an ellipse whose half axes are 0 and 0",
+    ),
+    "via rows": (
+        "via_csv",
+        tools.via_csv({"train/2": SCENES["train/2"]}).replace(",2,0,", ",3,0,"),
+        2,
+        "region_count is '3', but the image has 2 rows one after the other",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "text", "line", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_faulty_entry_leaves_out_its_image(
+    tmp_path: Path, tool: str, text: str, line: int, message: str
+) -> None:
+    """With file and line; the other images are written."""
+    files = tools.images()
+    name = {"cvat": "a.xml", "via": "a.json", "via_csv": "a.csv"}.get(tool, "train/2.json")
+    files[name] = text
+    if tool == "labelme":
+        files["train/3.json"] = tools.labelme("train/3", [BOX])
+    if tool == "supervisely":
+        files = {name.replace("/", "/img/"): data for name, data in tools.images().items()}
+        name = "train/ann/2.jpg.json"
+        files |= {name: text, "train/ann/3.jpg.json": tools.supervisely("train/3", [BOX])}
+    write_files(f"{tmp_path}/set", files)
+    layout = tool.partition("_")[0]
+    argv = ("--images", f"{tmp_path}/set", "--layout", layout, "--output", f"{tmp_path}/out")
+    labels = ("--labels", f"{tmp_path}/set/{name}") if layout in ("cvat", "via") else ()
+    convert(*argv, *labels, *MASKS, ALL_BAD)
+    (letter,) = [d for d in dead_letters_of(tmp_path / "out") if d["reason"] == "bad_label_value"]
+    assert Path(letter["key"]).stem == "2"
+    assert message in letter["message"]
+    assert (letter["file"], letter.get("line", 0)) == (f"{tmp_path}/set/{name}", line)
+
+
+GOOD_CVAT = tools.cvat(SCENES)
+UNUSABLE = {
+    "video": (
+        GOOD_CVAT.replace("</annotations>", '<track id="0" label="car"></track></annotations>'),
+        'contains the tracks of "CVAT for video"; export it as "CVAT for images 1.1"',
+    ),
+    "doctype": (
+        GOOD_CVAT.replace("<annotations>", "<!DOCTYPE annotations>\n<annotations>"),
+        "line 2: a document type (<!DOCTYPE>), which CVAT does not write",
+    ),
+    "cut": (GOOD_CVAT[:700], "is not well-formed XML: "),
+    "encoding": (GOOD_CVAT.replace('"utf-8"', '"gb2312"'), "cannot be read: multi-byte encodings"),
+    "other": ("<photos/>", "the root element is <photos>, expected <annotations>"),
+    "cut project": (tools.via_project(SCENES)[:700], "is broken: "),
+    "latin-1": (
+        tools.via_csv(SCENES).replace("\\u00f6", "\xf6").encode("latin-1"),
+        "line 3: 'utf-8'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), UNUSABLE.values(), ids=UNUSABLE)
+def test_a_broken_file_of_many_images_ends_the_run(
+    tmp_path: Path, text: str | bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the images that it would name are unknown."""
+    start = text[:9] if isinstance(text, bytes) else text[:9].encode()
+    name = "a.csv" if start == b"filename," else "a.json" if start[:1] == b"{" else "a.xml"
+    write_files(f"{tmp_path}/set", {**tools.images(), name: text})
+    argv = ("--images", f"{tmp_path}/set", "--labels", f"{tmp_path}/set/{name}")
+    layout = "cvat" if name == "a.xml" else "via"
+    assert convert(*argv, "--layout", layout, "--output", f"{tmp_path}/out") == 2
+    assert f"{tmp_path}/set/{name}" in (error := capsys.readouterr().err)
+    assert message in error
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_folder_without_label_files_is_an_error(
+    tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It tells what was expected."""
+    write_files(f"{tmp_path}/set", tools.images())
+    argv = ("--images", f"{tmp_path}/set", "--layout", tool, "--output", f"{tmp_path}/out")
+    assert convert(*argv) == 2
+    expected = {
+        "labelme": "no file of LabelMe's JSON in its folders; name their folder with --labels",
+        "supervisely": "no folder with img/ beside ann/ in it",
+        "cvat": "--layout cvat needs --labels: CVAT's XML",
+        "via": "--layout via needs --labels: VIA's annotations",
+    }
+    assert expected[tool] in capsys.readouterr().err
+    if tool == "supervisely":
+        assert convert(*argv, "--labels", f"{tmp_path}/set") == 2
+        assert "finds ann/ beside img/; name the project with --images" in capsys.readouterr().err
+
+
+def test_lines_and_points_are_asked_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As no box is made of them."""
+    line = '<polyline label="car" points="1,2;3,4"/><points label="car" points="1,2"/><skeleton label="a"/>'
+    content = tools.cvat({"train/2": [BOX]}, f"{line}<cuboid label='a'/>\n")
+    write_files(f"{tmp_path}/set", {**tools.images(), "a.xml": content})
+    argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD)
+    assert convert_asking(*argv) == 2
+    error = capsys.readouterr().err
+    assert all(f"1 {kind}" in error for kind in ("cuboid", "line", "point", "skeleton"))
+    assert convert(*argv) == 0
+    assert [label for label, _ in written(tmp_path / "out")["2"]] == ["person"]
+
+
+# --- size -----------------------------------------------------------------------------------------
+
+
+class _Stream(io.RawIOBase):
+    """A file whose pieces are made while it is read."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._rest = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while len(self._rest) < len(buffer) and (piece := next(self._pieces, b"")):
+            self._rest += piece
+        data, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _many(tool: str) -> tuple[Any, Iterator[bytes]]:
+    """A format, and a file of it with 10,000 images that have 10 boxes each."""
+    shapes = [Drawn("car", "box", (1.0, 2.0, 30.0, 20.0))] * 10
+    if tool == "cvat":
+        head, image = tools.cvat({"train/1": shapes}).split("  <image", 1)
+        image = image.removesuffix("</annotations>\n")
+        return CvatFormat(), chain(
+            [head.encode()], repeat(b"  <image" + image.encode(), 10_000), [b"</annotations>"]
+        )
+    form = ViaFormat(attribute="type")
+    if tool == "via_csv":
+        head, rows = tools.via_csv({"train/1": shapes}).split("\r\n", 1)
+        named = (rows.replace("train/1", f"train/{i}").encode() for i in range(10_000))
+        return form, chain([f"{head}\r\n".encode()], named)
+    ((key, entry),) = tools.via({"train/1": shapes}).items()
+    member = f'"{key}": {json.dumps(entry)},'.encode()
+    project = tools.via_project({"train/1": ()})
+    head, _, rest = project.partition('"_via_img_metadata": {')
+    tail = rest[rest.index("}}") :]
+    return form, chain(
+        [f'{head}"_via_img_metadata": {{'.encode()],
+        repeat(member, 9_999),
+        [member[:-1], tail[1:].encode()],
+    )
+
+
+@pytest.mark.parametrize("tool", ["cvat", "via", "via_csv"])
+def test_a_hundred_thousand_objects_in_bounded_memory(tool: str) -> None:
+    """A file is read image by image."""
+    form, pieces = _many(tool)
+    reader = RecordReader(form, RecordColumns(None, True))
+    uri = "/d/a.csv" if tool == "via_csv" else "/d/a.json"
+    count = objects = 0
+    tracemalloc.start()
+    try:
+        for row in reader.read(io.BufferedReader(_Stream(pieces)), uri):
+            assert row.problem == ""
+            count, objects = count + 1, objects + len(row.values[0])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (count, objects) == (10_000, 100_000)
+    assert peak < 24 << 20
