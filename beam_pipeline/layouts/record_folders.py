@@ -51,7 +51,7 @@ class ImageFileFormat(RecordFormat):
 
 
 @dataclass(frozen=True)
-class _Files(LabelFormat):
+class FileRows(LabelFormat):
     """The files of a format, as rows with these columns."""
 
     format: RecordFormat
@@ -117,10 +117,10 @@ class ImageFileLayout(RecordLayout):
           UsageError: there are none, they label nothing, or an option does not fit them.
         """
         images, labels, pairs = self.places(options)
-        source = self.source(options, [*_sample(labels)], images)
+        source = self.source(options, [*_sample(pairs)], images)
         assert isinstance(source.labels, FileLabels)
         reader: Any = source.labels.reader
-        by_file = LabelFileReader(_Files(reader.format, reader.columns), pairs)
+        by_file = LabelFileReader(FileRows(reader.format, reader.columns), pairs)
         return replace(source, labels=FileLabels(by_file, folders=labels))
 
     def places(self, options: SourceOptions) -> Places:
@@ -142,11 +142,11 @@ class ImageFileLayout(RecordLayout):
         return Places(image_roots(images), roots, tuple(Place(root.uri) for root in roots))
 
 
-def _sample(labels: Sequence[ImageRoot]) -> Iterator[str]:
-    """Yields the URIs of the first label files."""
-    for root in labels:
-        most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
-        uris = (uri for folder in walk(root.uri, _FOLDERS) for uri in folder.of_kind(_JSON))
+def _sample(pairs: Sequence[Place]) -> Iterator[str]:
+    """Yields the URIs of the first label files of each folder."""
+    for pair in pairs:
+        most = _LOOKED_AT_REMOTE if is_remote(pair.labels) else _LOOKED_AT
+        uris = (uri for folder in walk(pair.labels, _FOLDERS) for uri in folder.of_kind(_JSON))
         yield from islice(uris, most)
 
 

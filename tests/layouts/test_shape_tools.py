@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import math
+import pickle
+import shutil
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +19,15 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.cvat import CvatFormat
 from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
-from beam_pipeline.layouts.labelme import LabelMe
+from beam_pipeline.layouts.label_files import LabelFileReader, Place
+from beam_pipeline.layouts.labelme import LabelMe, LabelMeFormat
 from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.record_folders import FileRows, ImageFileFormat
 from beam_pipeline.layouts.registry import LAYOUTS, layout_named
+from beam_pipeline.layouts.supervisely import SuperviselyFormat
 from beam_pipeline.layouts.via import ViaFormat
 from tests.harness import (
     ALL_BAD,
@@ -167,7 +173,7 @@ def test_boxes_and_splits_are_those_of_the_files(
     assert convert_asking("--images", f"{made}/{tool}", "--output", str(output), ALL_BAD) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"Layout {tool}: ")
-    assert "Note: outlines are written as the boxes around them, " in printed
+    assert "the boxes around them are written; --object_features masks adds a mask" in printed
     expected = {
         name: [(label, tuple(round(side, 4) for side in box)) for label, box in shapes]
         for name, shapes in READERS[tool](made / tool).items()
@@ -381,12 +387,17 @@ def test_each_tool_is_recognised_by_its_layout_alone(made: Path) -> None:
     assert LabelMe().recognise(SourceOptions((f"{made}/via",), (f"{made}/via",))) == ""
 
 
-def test_the_attribute_that_is_the_class_is_asked_for(
+def test_the_attribute_that_is_the_class_may_have_any_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where several could be; --label_column answers, and an unusual name alone is not asked about."""
+    """Where several could be it, --label_column tells; a single one is not asked about, and none is `object`."""
     rect = {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}
-    for given, asked in ({"kind": "cat", "place": "yard"}, True), ({"kind": "cat"}, False):
+    for given, label in (
+        ({"kind": "cat", "place": "yard"}, b"yard"),
+        ({"kind": "cat", "class": "dog"}, b"dog"),
+        ({"kind": "cat"}, b"cat"),
+        ({}, b"object"),
+    ):
         region = {"shape_attributes": rect, "region_attributes": given}
         entry = {
             "filename": "train/2.jpg",
@@ -395,15 +406,15 @@ def test_the_attribute_that_is_the_class_is_asked_for(
             "file_attributes": {},
         }
         write_files(f"{tmp_path}/set", {**tools.images(), "a.json": json.dumps({"2.jpg1": entry})})
-        argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out{asked}", ALL_BAD)
-        assert convert_asking(*argv) == (2 if asked else 0)
-        if asked:
-            error = capsys.readouterr().err
-            assert "regions have the attributes kind and place" in error
-            assert "--label_column place" in error
-            assert convert_asking(*argv, "--label_column", "place") == 0
-        label = b"yard" if asked else b"cat"
-        (features,) = read_all(tmp_path / f"out{asked}").values()
+        output = tmp_path / label.decode()
+        argv = ("--images", f"{tmp_path}/set", "--output", str(output), ALL_BAD)
+        if label == b"yard":
+            assert convert_asking(*argv) == 2
+            message = "which attribute is the class of a region? Give --label_column, one of 'kind', 'place'"
+            assert message in capsys.readouterr().err
+            argv = (*argv, "--label_column", "place")
+        assert convert_asking(*argv) == 0
+        (features,) = read_all(output).values()
         assert features["image/object/class/text"] == [label]
 
 
@@ -418,13 +429,32 @@ GOOD_LABELME, GOOD_SUPERVISELY = (
 )
 
 
+CIRCLE = {"name": "circle", "cx": 9, "cy": 9, "r": 2}
+REGION = {"shape_attributes": CIRCLE, "region_attributes": {"a": "b"}}
+
+
 def _of_via(*regions: Any) -> str:
-    entry = {"filename": "train/2.jpg", "size": 1, "regions": list(regions), "file_attributes": {}}
-    return json.dumps({"2.jpg1": entry})
+    """Two images, the second as it should be."""
+    entries = {}
+    for name, given in ("2", list(regions)), ("3", [REGION]):
+        entries[f"{name}.jpg1"] = {
+            "filename": f"train/{name}.jpg",
+            "size": 1,
+            "regions": given,
+            "file_attributes": {},
+        }
+    return json.dumps(entries)
+
+
+def _of_cvat(*shapes: Drawn, inside: str = "") -> str:
+    """Two images, the second as it should be."""
+    faulty = tools.cvat({"train/2": shapes}, inside).replace("</annotations>\n", "")
+    sound = tools.cvat({"train/3": [BOX]})
+    return faulty + sound[sound.index("  <image") :]
 
 
 FAULTS: dict[str, tuple[str, str, int, str]] = {
-    "labelme cut": ("labelme", GOOD_LABELME[:60], 4, "not JSON, as LabelMe's JSON is: Expecting"),
+    "labelme cut": ("labelme", GOOD_LABELME[:60], 5, "not JSON, as LabelMe's JSON is: Expecting"),
     "labelme list": ("labelme", "[1]", 0, "[1]: expected an object with a list of shapes"),
     "labelme kind": (
         "labelme",
@@ -477,32 +507,32 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
     ),
     "cvat number": (
         "cvat",
-        tools.cvat({"train/2": [BOX]}).replace('xtl="0.00"', 'xtl="x"'),
-        7,
+        _of_cvat(BOX).replace('xtl="0.00"', 'xtl="x"', 1),
+        8,
         "expected xtl, ytl, xbr, ybr as numbers",
     ),
     "cvat infinite": (
         "cvat",
-        tools.cvat({"train/2": [BOX]}).replace('xtl="0.00"', 'xtl="inf"'),
-        7,
+        _of_cvat(BOX).replace('xtl="0.00"', 'xtl="inf"', 1),
+        8,
         "expected xtl, ytl, xbr, ybr as finite numbers",
     ),
     "cvat label": (
         "cvat",
-        tools.cvat({"train/2": [BOX]}).replace('label="person"', 'label=""'),
-        7,
+        _of_cvat(BOX).replace('label="person"', 'label=""', 1),
+        8,
         "'': expected a text as label",
     ),
     "cvat rle": (
         "cvat",
-        tools.cvat({"train/2": [MASK]}).replace('rle="1,', 'rle="2,'),
-        7,
+        _of_cvat(MASK).replace('rle="1,', 'rle="2,', 1),
+        8,
         "the rle of a mask does not add up to 5 x 3 pixels",
     ),
     "cvat shape": (
         "cvat",
-        tools.cvat({"train/2": ()}, '<blob label="a"/>'),
-        7,
+        _of_cvat(inside='<blob label="a"/>'),
+        8,
         "<blob> is not a shape of CVAT",
     ),
     "via shape": (
@@ -514,50 +544,71 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
     "via class": (
         "via",
         _of_via(
-            {"shape_attributes": {"name": "circle", "cx": 9, "cy": 9, "r": 2}, "region_attributes": {"a": "b"}},
-            {"shape_attributes": {"name": "circle", "cx": 9, "cy": 9, "r": 2}, "region_attributes": {}},
+            REGION,
+            {**REGION, "region_attributes": {}},
         ),
         1,
         "region 1: {}: expected a text as a",
     ),
     "via radius": (
         "via",
-        _of_via({"shape_attributes": {"name": "circle", "cx": 9, "cy": 9, "r": 0}, "region_attributes": {"a": "b"}}),
+        _of_via({**REGION, "shape_attributes": {**CIRCLE, "r": 0}}),
         1,
         "region 0: an ellipse whose half axes are 0 and 0",
     ),
     "via rows": (
         "via_csv",
-        tools.via_csv({"train/2": SCENES["train/2"]}).replace(",2,0,", ",3,0,"),
+        tools.via_csv({"train/2": SCENES["train/2"], "test/4": [BOX]}).replace(",2,0,", ",3,0,"),
         2,
         "region_count is '3', but the image has 2 rows one after the other",
     ),
 }  # fmt: skip
 
 
+FORMATS = {
+    "labelme": LabelMeFormat(masks=True),
+    "supervisely": SuperviselyFormat(masks=True),
+    "cvat": CvatFormat(masks=True),
+    "via": ViaFormat(attribute="a"),
+    "via_csv": ViaFormat(attribute="type"),
+}
+
+
+def rows_of(tool: str, text: str) -> list[LabelRow]:
+    """The rows of a label file, as a worker reads it."""
+    form = FORMATS[tool]
+    columns = RecordColumns(None, True, masks=True)
+    reader: Any = RecordReader(form, columns)
+    if isinstance(form, ImageFileFormat):
+        reader = LabelFileReader(FileRows(form, columns), (Place("/d"),))
+    uri = {"cvat": "/d/a.xml", "via_csv": "/d/a.csv"}.get(tool, "/d/a.json")
+    return list(pickle.loads(pickle.dumps(reader)).read(io.BytesIO(text.encode()), uri))
+
+
 @pytest.mark.parametrize(("tool", "text", "line", "message"), FAULTS.values(), ids=FAULTS)
-def test_a_faulty_entry_leaves_out_its_image(
-    tmp_path: Path, tool: str, text: str, line: int, message: str
-) -> None:
-    """With file and line; the other images are written."""
-    files = tools.images()
-    name = {"cvat": "a.xml", "via": "a.json", "via_csv": "a.csv"}.get(tool, "train/2.json")
-    files[name] = text
-    if tool == "labelme":
-        files["train/3.json"] = tools.labelme("train/3", [BOX])
-    if tool == "supervisely":
-        files = {name.replace("/", "/img/"): data for name, data in tools.images().items()}
-        name = "train/ann/2.jpg.json"
-        files |= {name: text, "train/ann/3.jpg.json": tools.supervisely("train/3", [BOX])}
-    write_files(f"{tmp_path}/set", files)
-    layout = tool.partition("_")[0]
-    argv = ("--images", f"{tmp_path}/set", "--layout", layout, "--output", f"{tmp_path}/out")
-    labels = ("--labels", f"{tmp_path}/set/{name}") if layout in ("cvat", "via") else ()
-    convert(*argv, *labels, *MASKS, ALL_BAD)
+def test_a_fault_is_reported_with_its_place(tool: str, text: str, line: int, message: str) -> None:
+    """Its image has no labels; the next one has."""
+    row, *following = rows_of(tool, text)
+    assert message in row.problem
+    assert (row.line, row.values) == (line, ((), (), ()))
+    assert [len(next_row.values[0]) for next_row in following] == [1] * (tool[:3] in ("cva", "via"))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_faulty_entry_leaves_out_its_image(made: Path, tmp_path: Path, tool: str) -> None:
+    """The others are written; the dead letter names the file."""
+    shutil.copytree(made / tool, tmp_path / "set")
+    name = {"cvat": "annotations.xml", "via": "via_project.json"}.get(tool, "train/2.json")
+    name = "train/ann/2.jpg.json" if tool == "supervisely" else name
+    file = tmp_path / "set" / name
+    key = {"labelme": "points", "supervisely": "origin", "cvat": "", "via": "cx"}[tool]
+    file.write_text(file.read_text().replace(f'"{key}"', '"x"', 1).replace("rle=", "x=", 1))
+    assert (
+        convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", *MASKS, ALL_BAD) == 0
+    )
     (letter,) = [d for d in dead_letters_of(tmp_path / "out") if d["reason"] == "bad_label_value"]
-    assert Path(letter["key"]).stem == "2"
-    assert message in letter["message"]
-    assert (letter["file"], letter.get("line", 0)) == (f"{tmp_path}/set/{name}", line)
+    assert (Path(letter["key"]).stem, letter["file"]) == ("2", str(file))
+    assert written(tmp_path / "out").keys() == {"yard 1", "3", "4"}
 
 
 GOOD_CVAT = tools.cvat(SCENES)
@@ -571,7 +622,7 @@ UNUSABLE = {
         "line 2: a document type (<!DOCTYPE>), which CVAT does not write",
     ),
     "cut": (GOOD_CVAT[:700], "is not well-formed XML: "),
-    "encoding": (GOOD_CVAT.replace('"utf-8"', '"gb2312"'), "cannot be read: multi-byte encodings"),
+    "encoding": (GOOD_CVAT.replace('"utf-8"', '"gb2312"'), "is broken: multi-byte encodings"),
     "other": ("<photos/>", "the root element is <photos>, expected <annotations>"),
     "cut project": (tools.via_project(SCENES)[:700], "is broken: "),
     "latin-1": (
@@ -677,6 +728,7 @@ def _many(tool: str) -> tuple[Any, Iterator[bytes]]:
     )
 
 
+@pytest.mark.slow  # to trace the memory of a million values
 @pytest.mark.parametrize("tool", ["cvat", "via", "via_csv"])
 def test_a_hundred_thousand_objects_in_bounded_memory(tool: str) -> None:
     """A file is read image by image."""
