@@ -54,7 +54,7 @@ class LabelMeFormat(ImageFileFormat):
         size = size_of(entry.get("imageWidth"), entry.get("imageHeight"))
         objects, left_out = [], []
         for number, shape in enumerate(entry["shapes"], 1):
-            kind = members(shape, "shape_type") or "polygon"
+            kind = str(members(shape, "shape_type") or "polygon")
             if kind in _LEFT_OUT:
                 left_out.append(_LEFT_OUT[kind])
                 continue
@@ -74,7 +74,7 @@ class LabelMeFormat(ImageFileFormat):
             for name in ("group_id", "description")
             if shape.get(name) not in (None, "")
         }
-        attributes |= {name: int(is_set) for name, is_set in _flags(shape).items()}
+        attributes |= {name: int(bool(is_set)) for name, is_set in _flags(shape).items()}
         if kind in _OUTLINES:
             return outlined(label, flat, attributes)
         if len(points) < 2:

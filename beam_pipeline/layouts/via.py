@@ -89,7 +89,7 @@ class ViaFormat(RecordFormat):
             )
         for number, region in enumerate(regions):
             shape = members(region, "shape_attributes")
-            kind = members(shape, "name")
+            kind = str(members(shape, "name"))
             try:
                 if kind in _LEFT_OUT:
                     left_out.append(_LEFT_OUT[kind])

@@ -44,6 +44,10 @@ LAYOUT_SETS = {
     "cifar100": ("cifar10", "--images cifar-100-python"),
     "webdataset": ("archives", "--images pets-train-{000..001}.tar pets-val-000.tar"),
     "parquet": ("parquet", "--images hf"),
+    "labelme": ("shape_tools", "--images labelme"),
+    "supervisely": ("shape_tools", "--images supervisely --object_features masks"),
+    "cvat": ("shape_tools", "--images cvat --object_features masks --columns occluded:int"),
+    "via": ("shape_tools", "--images via"),
     "kitti": ("kitti", "--images kitti"),
     "voc": ("voc", "--images labelled"),
     "coco_panoptic": (

@@ -72,14 +72,19 @@ from beam_pipeline.layouts.coco.describe import describe
 from beam_pipeline.layouts.coco.file import CocoReader, Task
 from beam_pipeline.layouts.coco.layout import LVIS_COLUMNS
 from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panoptic
+from beam_pipeline.layouts.cvat import CvatFormat
 from beam_pipeline.layouts.datumaro import DatumaroFormat
 from beam_pipeline.layouts.hasty import HastyFormat
 from beam_pipeline.layouts.image_records import RecordColumns, RecordFormat, RecordReader
 from beam_pipeline.layouts.kitti import KittiFormat
-from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader
 from beam_pipeline.layouts.label_studio import LabelStudioFormat
 from beam_pipeline.layouts.labelbox import LabelboxFormat
+from beam_pipeline.layouts.labelme import LabelMeFormat
+from beam_pipeline.layouts.record_folders import FileRows, ImageFileFormat
+from beam_pipeline.layouts.supervisely import SuperviselyFormat
 from beam_pipeline.layouts.ultralytics import UltralyticsFormat
+from beam_pipeline.layouts.via import ViaFormat
 from beam_pipeline.layouts.voc import parse_annotation
 from beam_pipeline.layouts.yolo import (
     DETECT,
@@ -90,6 +95,8 @@ from beam_pipeline.layouts.yolo import (
     line_lengths,
 )
 from beam_pipeline.layouts.yolo_data_set import read_class_file, read_description
+from tests.layouts import make_shape_tools as shape_tools
+from tests.layouts.make_shape_tools import SCENES
 from tests.pictures import picture
 
 MOST_SECONDS = 5.0
@@ -403,8 +410,8 @@ def _coco_captions(data: bytes) -> None:
     _read_coco(data, Captions())
 
 
-def _records(form: RecordFormat) -> Callable[[bytes], None]:
-    """A reader of entries of many images: what is known of the classes is in the format."""
+def _records(form: RecordFormat, uri: str = "f") -> Callable[[bytes], None]:
+    """A reader of entries of one or many images: what is known of the classes is in the format."""
     names = (
         further_column("time", ColumnKind.BYTES),
         Column("tags", ColumnKind.BYTES, "label/tags", True, repeated=True),
@@ -414,8 +421,11 @@ def _records(form: RecordFormat) -> Callable[[bytes], None]:
     def read(data: bytes) -> None:
         columns = RecordColumns(None, form.pixels, masks=True, attributes=seen, fields=names)
         for label in (None, label_column("time", ColumnKind.BYTES)):
-            reader = RecordReader(form, replace(columns, label=label))
-            for _ in reader.read(io.BytesIO(data), "f"):
+            columns = replace(columns, label=label)
+            reader: Any = RecordReader(form, columns)
+            if isinstance(form, ImageFileFormat):
+                reader = LabelFileReader(FileRows(form, columns), ())
+            for _ in reader.read(io.BytesIO(data), uri):
                 pass
 
     return read
@@ -694,6 +704,33 @@ TARGETS: dict[str, Target] = {
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<object>"),
     ),
     "KITTI": Target(lambda data: KittiFormat().parse(data, "f"), [_KITTI], (BadLabelError,)),
+    "LabelMe": Target(
+        _records(LabelMeFormat(masks=True)),
+        [shape_tools.labelme(name, drawn).encode() for name, drawn in SCENES.items()],
+        (BadLabelError,),
+        (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
+    ),
+    "Supervisely": Target(
+        _records(SuperviselyFormat(masks=True)),
+        [shape_tools.supervisely(name, drawn).encode() for name, drawn in SCENES.items()],
+        (BadLabelError,),
+        (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
+    ),
+    "CVAT": Target(
+        _records(CvatFormat(masks=True)),
+        [shape_tools.cvat(SCENES).encode()],
+        words=(b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<image>", b"1e999", b'rotation="90"'),
+    ),
+    "VIA": Target(
+        _records(ViaFormat(attribute="type")),
+        [shape_tools.via_project(SCENES).encode(), json.dumps(shape_tools.via(SCENES)).encode()],
+        words=(b"null", b"[]", b"1e308", b"[" * 3000, b'"_via_img_metadata":'),
+    ),
+    "VIA's CSV": Target(
+        _records(ViaFormat(attribute="type"), "f.csv"),
+        [shape_tools.via_csv(SCENES).encode()],
+        words=(b'"', b"\r", b"\0", b'{""name"":""polygon""}'),
+    ),
     "caption files": Target(
         _caption,
         ["ein Hündchen\r\n".encode("utf-8-sig"), "a\ndog".encode("utf-16")],
@@ -750,6 +787,11 @@ TARGETS: dict[str, Target] = {
 }
 
 KEPT: dict[str, list[bytes]] = {
+    "LabelMe": [
+        b'{"shapes": [{"label": "a", "points": [], "shape_type": {}}]}',
+        b'{"shapes": [{"label": "a", "points": [[1, 2], [3, 4]], "shape_type": "rectangle", "flags": {"b": 1e999}}]}',
+    ],
+    "VIA": [b'{"a": {"filename": "a", "regions": [{"shape_attributes": {"name": {}}}]}}'],
     "COCO": [b'{"images": [], "annotations": [{"id": 1e99999999999999999999}]}'],
     "COCO captions": [
         b'{"images": [{"id": 1, "file_name": "a", "width": 1e99999999999999999999}]}'
