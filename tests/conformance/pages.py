@@ -27,7 +27,7 @@ _MAKERS = {
     "captions": ("captions", "caption_files"),
     "hugging_face": ("imagefolder", "parquet"),
     "python": (),
-    "label_tools": ("label_tools",),
+    "label_tools": ("label_tools", "shape_tools"),
     "tables": ("tables", "table_boxes", "automl"),
 }
 """Page -> modules `tests.layouts.make_*` of its data; otherwise the one that is called as the page."""
