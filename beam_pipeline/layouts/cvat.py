@@ -17,41 +17,45 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import cycle
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar
 from xml.parsers import expat
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.cells import parse_number
+from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import SPLIT_NAME, Size
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.layouts.entries import (
-    Labelled,
-    LabelledObject,
-    broken,
-    corners_of,
-    outlined,
-    size_of,
-    text_at,
-)
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError
-from beam_pipeline.layouts.object_shapes import UNREAD, ellipse, run_lengths
+from beam_pipeline.layouts.object_shapes import cut_out, ellipse, objects_of
 
 _PIECE = 1 << 16
-_IMAGE = ["annotations", "image"]
-_SUBSETS = (["annotations", "meta", "task", "subset"], ["annotations", "meta", "job", "subset"])
+_ROOT, _ATTRIBUTE = "annotations", "attribute"
 _LEFT_OUT = {"points": "point", "polyline": "line", "cuboid": "cuboid", "skeleton": "skeleton"}
 
 
-class _Element(NamedTuple):
-    """A shape or tag of an image, with its own values and those of the elements `attribute` in it."""
+@dataclass
+class _Element:
+    """An element of XML, from a line of the file."""
 
-    kind: str
-    values: Mapping[str, str]
-    attributes: dict[str, str]
+    tag: str
+    line: int
+    values: dict[str, str]
+    inside: list[_Element] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The values of the elements `attribute` in it."""
+        inside = [each for each in self.inside if each.tag == _ATTRIBUTE]
+        return {each.values.get("name", ""): each.text.strip() for each in inside}
 
 
 @dataclass(frozen=True)
@@ -65,68 +69,36 @@ class CvatFormat(RecordFormat):
     extensions: ClassVar[tuple[str, ...]] = (".xml",)
 
     def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
-        images = _Images(uri)
-        piece = b"?"
-        while piece:
-            piece = file.read(_PIECE)
-            try:
-                images.parser.Parse(piece, not piece)
-            except expat.ExpatError as error:
-                problem = (
-                    f"line {error.lineno} is not well-formed XML: {expat.ErrorString(error.code)}"
+        subset = ""
+        for element in _elements(file, uri):
+            if element.tag == "track":
+                raise LabelTableError(
+                    f'{uri} contains the tracks of "CVAT for video"; export it as "CVAT for images 1.1"'
                 )
-                raise broken(uri, problem) from error
-            except (ValueError, LookupError) as error:  # mostly unknown encodings
-                raise broken(uri, error) from error
-            yield from images.complete
-            images.complete.clear()
+            for about in element.inside if element.tag == "meta" else ():  # a task, job or project
+                subset = next((each.text for each in about.inside if each.tag == "subset"), subset)
+            if element.tag == "image":
+                element.values = {"subset": subset.strip(), **element.values}
+                yield element.line, element
 
     def image_name(self, entry: Any) -> str:
-        return text_at(entry, "name")
+        return entries.text_at(entry.values, "name")
 
     def labelled(self, entry: Any) -> Labelled:
-        size = _size(entry)
-        objects, left_out = [], []
         fields: dict[str, list[Any]] = {}
-        for element in entry["elements"]:
-            if element.kind == "tag":
-                fields.setdefault("tag", []).append(text_at(element.values, "label"))
-                for name, value in element.attributes.items():
-                    fields.setdefault(name, []).append(value)
-            elif element.kind in _LEFT_OUT:
-                left_out.append(_LEFT_OUT[element.kind])
-            else:
-                objects.append(self._object(element, size))
-        subset = entry.get("subset", "")
+        for tag in (each for each in entry.inside if each.tag == "tag"):
+            values = {"tag": entries.text_at(tag.values, "label"), **tag.attributes}
+            for name, value in values.items():
+                fields.setdefault(name, []).append(value)
+        size = entries.size_of(*_numbers(entry, "width", "height"))
+        shapes = (each for each in entry.inside if each.tag != "tag")
+        objects, left_out = objects_of(
+            shapes, partial(_object, size=size, masks=self.masks), "shape"
+        )
+        subset = entry.values["subset"]
         is_split = SPLIT_NAME.fullmatch(subset) and subset.lower() != "default"
         split = SPLIT_NAMES.get(subset.lower(), subset if is_split else "")
         return Labelled(objects, fields, size, split, left_out)
-
-    def _object(self, element: _Element, size: Size | None) -> LabelledObject:
-        values = element.values
-        label = text_at(values, "label")
-        occluded = {"occluded": values["occluded"]} if "occluded" in values else {}
-        attributes = {**occluded, **element.attributes}
-        (angle,) = _numbers({"rotation": "0", **values}, "rotation")
-        if element.kind == "box":
-            xmin, ymin, xmax, ymax = _numbers(values, "xtl", "ytl", "xbr", "ybr")
-            box = (xmin, ymin, xmax - xmin, ymax - ymin)
-            if angle:
-                return outlined(label, corners_of(box, angle), attributes)
-            return LabelledObject(label, (xmin, ymin, xmax, ymax), (), attributes)
-        if element.kind == "ellipse":
-            sides = _numbers(values, "cx", "cy", "rx", "ry")
-            return ellipse(label, sides, math.radians(angle), attributes)
-        if element.kind == "mask":
-            left, top, width, height = map(int, _numbers(values, "left", "top", "width", "height"))
-            box = (left, top, left + width, top + height)
-            outline = _runs(values, (left, top), (width, height), size) if self.masks else UNREAD
-            return LabelledObject(label, box, outline, attributes)
-        if element.kind == "polygon":
-            points = [point.split(",") for point in text_at(values, "points").split(";")]
-            flat = {f"{i}": text for i, text in enumerate(part for p in points for part in p)}
-            return outlined(label, _numbers(flat, *flat), attributes)
-        raise BadLabelError(f"<{element.kind}> is not a shape of CVAT")
 
 
 class Cvat(RecordLayout):
@@ -136,91 +108,81 @@ class Cvat(RecordLayout):
     format = CvatFormat()
 
 
-def _size(entry: Mapping[str, Any]) -> Size | None:
-    try:
-        return size_of(float(entry.get("width", "")), float(entry.get("height", "")))
-    except ValueError:
-        return None
-
-
-def _numbers(values: Mapping[str, str], *names: str) -> tuple[float, ...]:
-    """Finite numbers of an element. Raises BadLabelError."""
-    try:
-        found = tuple(float(values[name]) for name in names)
-    except (KeyError, ValueError) as error:
-        raise BadLabelError(f"{excerpt(values)}: expected {', '.join(names)} as numbers") from error
-    if not all(map(math.isfinite, found)):
-        raise BadLabelError(f"{excerpt(values)}: expected {', '.join(names)} as finite numbers")
-    return found
-
-
-def _runs(
-    values: Mapping[str, str], corner: tuple[int, int], part: Size, size: Size | None
-) -> Mapping[str, Any]:
-    try:
-        runs = [int(run) for run in values.get("rle", "").split(",")]
-    except ValueError:
-        runs = []
-    if not runs or min(runs) < 0 or sum(runs) != part[0] * part[1]:
-        raise BadLabelError(f"the rle of a mask does not add up to {part[0]} x {part[1]} pixels")
-    pixels = b"".join(bit * run for bit, run in zip(cycle((b"\0", b"\1")), runs, strict=False))
-    return run_lengths(pixels, part[0], corner, size)
-
-
-class _Images:
-    """Collects the images of a file.
-
-    Attributes:
-      complete: (line, image) of those that are complete and have not been taken.
-    """
-
-    def __init__(self, uri: str) -> None:
-        self.complete: list[tuple[int, dict[str, Any]]] = []
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self._refuse
-        self.parser.StartElementHandler = self._start
-        self.parser.CharacterDataHandler = lambda text: self._text.append(text)
-        self.parser.EndElementHandler = self._end
-        self._uri = uri
-        self._path: list[str] = []
-        self._text: list[str] = []
-        self._elements: list[_Element] = []
-        self._line = 0
-        self._image: dict[str, Any] = {}
-        self._attribute = self._subset = ""
-
-    def _refuse(self, *_: object) -> None:
-        raise LabelTableError(
-            f"{self._uri}, line {self.parser.CurrentLineNumber}: a document type (<!DOCTYPE>), which CVAT "
-            "does not write and may fill the memory; remove it"
+def _object(shape: _Element, *, size: Size | None, masks: bool) -> LabelledObject | str:
+    values = shape.values
+    if shape.tag in _LEFT_OUT:
+        return _LEFT_OUT[shape.tag]
+    label = entries.text_at(values, "label")
+    attributes = {key: values[key] for key in ("occluded",) if key in values} | shape.attributes
+    angle = _numbers(shape, "rotation")[0] if "rotation" in values else 0
+    if shape.tag == "box":
+        xmin, ymin, xmax, ymax = _numbers(shape, "xtl", "ytl", "xbr", "ybr")
+        corners = entries.corners_of((xmin, ymin, xmax - xmin, ymax - ymin), angle)
+        is_turned = entries.outlined(label, corners, attributes)
+        upright = LabelledObject(label, (xmin, ymin, xmax, ymax), (), attributes)
+        return is_turned if angle else upright
+    if shape.tag == "ellipse":
+        sides = _numbers(shape, "cx", "cy", "rx", "ry")
+        return ellipse(label, sides, math.radians(angle), attributes)
+    if shape.tag == "mask":
+        left, top, width, height = map(int, _numbers(shape, "left", "top", "width", "height"))
+        runs = [int(run) for run in _parsed(values.get("rle", "").split(","), "rle")]
+        if min(runs) < 0 or sum(runs) != width * height:
+            raise BadLabelError(f"the rle of a mask does not add up to {width} x {height} pixels")
+        bits = (bit * run for bit, run in zip(cycle((b"\0", b"\1")), runs, strict=False))
+        return cut_out(
+            label, (left, top), ((width, height), b"".join(bits)), size, attributes, masks=masks
         )
+    if shape.tag == "polygon":
+        texts = entries.text_at(values, "points").replace(";", ",").split(",")
+        return entries.outlined(label, _parsed(texts, "points"), attributes)
+    raise BadLabelError(f"<{shape.tag}> is not a shape of CVAT")
 
-    def _start(self, name: str, values: dict[str, str]) -> None:
-        self._path.append(name)
-        self._text.clear()
-        depth = len(self._path)
-        if depth == 1 and name != _IMAGE[0]:
-            raise LabelTableError(
-                f"{self._uri}: the root element is <{name}>, expected <annotations>"
-            )
-        if depth == 2 and name == "track":
-            raise LabelTableError(
-                f'{self._uri} contains the tracks of "CVAT for video"; export it as "CVAT for images 1.1"'
-            )
-        if self._path == _IMAGE:
-            self._line, self._elements = self.parser.CurrentLineNumber, []
-            self._image = {"subset": self._subset, **values, "elements": self._elements}
-        elif self._path[:2] == _IMAGE and depth == 3:
-            self._elements.append(_Element(name, values, {}))
-        self._attribute = values.get("name", "")
 
-    def _end(self, name: str) -> None:
-        if self._path == _IMAGE:
-            self.complete.append((self._line, self._image))
-        elif self._path[:2] == _IMAGE and len(self._path) == 4 and name == "attribute":
-            self._elements[-1].attributes[self._attribute] = "".join(self._text).strip()
-        elif self._path in _SUBSETS:
-            self._subset = "".join(self._text).strip()
-        self._text.clear()
-        self._path.pop()
+def _numbers(element: _Element, *names: str) -> tuple[float, ...]:
+    return _parsed([element.values.get(name, "") for name in names], ", ".join(names))
+
+
+def _parsed(texts: Iterable[str], names: str) -> tuple[float, ...]:
+    try:
+        return tuple(parse_number(text.strip(), ColumnKind.FLOAT) for text in texts)
+    except ValueError as error:
+        raise BadLabelError(f"{excerpt(texts)}: expected numbers as {names}") from error
+
+
+def _elements(file: BinaryIO, uri: str) -> Iterator[_Element]:
+    """Yields the elements in the root, each when it is complete. Raises LabelTableError."""
+    parser, path, complete = expat.ParserCreate(), list[_Element](), list[_Element]()
+
+    def start(tag: str, values: dict[str, str]) -> None:
+        element = _Element(tag, parser.CurrentLineNumber, values)
+        if not path and tag != _ROOT:
+            raise entries.broken(uri, f"the root element is <{tag}>, expected <{_ROOT}>")
+        if len(path) > 1:
+            path[-1].inside.append(element)
+        path.append(element)
+
+    def end(_: str) -> None:
+        element = path.pop()
+        if len(path) == 1:
+            complete.append(element)
+
+    def characters(text: str) -> None:
+        if len(path) > 2:
+            path[-1].text += text
+
+    def refuse(*_: object) -> None:
+        raise entries.broken(uri, "a document type (<!DOCTYPE>), which may fill the memory")
+
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = characters, refuse
+    piece = b"?"
+    while piece:
+        piece = file.read(_PIECE)
+        try:
+            parser.Parse(piece, not piece)
+        except (expat.ExpatError, ValueError, LookupError) as error:  # also unknown encodings
+            raise entries.broken(uri, f"not well-formed XML: {error}") from error
+        yield from complete
+        complete.clear()

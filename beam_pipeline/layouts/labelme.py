@@ -14,28 +14,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.layouts.entries import (
-    Labelled,
-    LabelledObject,
-    list_at,
-    members,
-    numbers,
-    outlined,
-    size_of,
-    text_at,
-)
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.label_files import BadLabelError
-from beam_pipeline.layouts.object_shapes import UNREAD, decoded, ellipse, png_runs, png_size
+from beam_pipeline.layouts.object_shapes import cut_out, ellipse, objects_of, pixels_of
 from beam_pipeline.layouts.record_folders import ImageFileFormat, ImageFileLayout
 
 _LEFT_OUT = {"point": "point", "points": "point set", "line": "line", "linestrip": "line"}
 _OUTLINES = ("polygon", "oriented_rectangle", "rotation")  # the last is X-AnyLabeling's
+_VALUES = ("group_id", "description")
 
 
 @dataclass(frozen=True)
@@ -49,51 +42,15 @@ class LabelMeFormat(ImageFileFormat):
     )
 
     def labelled(self, entry: Any) -> Labelled:
-        if not isinstance(members(entry, "shapes"), list):
+        shapes = entries.members(entry, "shapes")
+        if not isinstance(shapes, list):
             raise BadLabelError(f"{excerpt(entry)}: expected an object with a list of shapes")
-        size = size_of(entry.get("imageWidth"), entry.get("imageHeight"))
-        objects, left_out = [], []
-        for number, shape in enumerate(entry["shapes"], 1):
-            kind = str(members(shape, "shape_type") or "polygon")
-            if kind in _LEFT_OUT:
-                left_out.append(_LEFT_OUT[kind])
-                continue
-            try:
-                objects.append(self._object(shape, kind, size))
-            except BadLabelError as error:
-                raise BadLabelError(f"shape {number}: {error}") from error
-        flags = [name for name, is_set in _flags(entry).items() if is_set]
+        size = entries.size_of(entry.get("imageWidth"), entry.get("imageHeight"))
+        objects, left_out = objects_of(
+            shapes, partial(_object, size=size, masks=self.masks), "shape"
+        )
+        flags = [name for name, is_set in entries.mapping_at(entry, "flags").items() if is_set]
         return Labelled(objects, {"flags": flags} if flags else {}, size, left_out=left_out)
-
-    def _object(self, shape: Any, kind: str, size: Size | None) -> LabelledObject:
-        label = text_at(shape, "label")
-        points = [numbers(point, "x and y", 2) for point in list_at(shape, "points")]
-        flat = [value for point in points for value in point]
-        attributes: dict[str, Any] = {
-            name: shape[name]
-            for name in ("group_id", "description")
-            if shape.get(name) not in (None, "")
-        }
-        attributes |= {name: int(bool(is_set)) for name, is_set in _flags(shape).items()}
-        if kind in _OUTLINES:
-            return outlined(label, flat, attributes)
-        if len(points) < 2:
-            raise BadLabelError(f"a {kind} of the points {excerpt(points)}, expected two")
-        (x, y), (to_x, to_y) = points[:2]
-        if kind == "circle":
-            radius = math.hypot(to_x - x, to_y - y)
-            return ellipse(label, (x, y, radius, radius), 0, attributes)
-        box = (min(flat[::2]), min(flat[1::2]), max(flat[::2]), max(flat[1::2]))
-        if kind == "rectangle":
-            return LabelledObject(label, box, (), attributes)
-        if kind == "mask":
-            data = decoded(shape.get("mask"))
-            width, height = png_size(data)
-            box = (box[0], box[1], box[0] + width, box[1] + height)
-            corner = (int(box[0]), int(box[1]))
-            runs = png_runs(data, corner, size) if self.masks else UNREAD
-            return LabelledObject(label, box, runs, attributes)
-        raise BadLabelError(f"shape_type is {excerpt(kind)}, which LabelMe does not have")
 
 
 class LabelMe(ImageFileLayout):
@@ -103,6 +60,28 @@ class LabelMe(ImageFileLayout):
     format = LabelMeFormat()
 
 
-def _flags(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    flags = entry.get("flags")
-    return flags if isinstance(flags, dict) else {}
+def _object(shape: Any, *, size: Size | None, masks: bool) -> LabelledObject | str:
+    kind = str(entries.members(shape, "shape_type") or "polygon")
+    if kind in _LEFT_OUT:
+        return _LEFT_OUT[kind]
+    label = entries.text_at(shape, "label")
+    points = [entries.numbers(p, "x and y", 2) for p in entries.list_at(shape, "points")]
+    flat = [value for point in points for value in point]
+    flags = entries.mapping_at(shape, "flags").items()
+    attributes = {name: shape[name] for name in _VALUES if shape.get(name) not in (None, "")}
+    attributes |= {name: int(bool(is_set)) for name, is_set in flags}
+    if kind in _OUTLINES:
+        return entries.outlined(label, flat, attributes)
+    if len(points) < 2:
+        raise BadLabelError(f"a {kind} of the points {excerpt(points)}, expected two")
+    if kind == "circle":
+        radius = math.dist(points[0], points[1])
+        return ellipse(label, (*points[0], radius, radius), 0, attributes)
+    xmin, ymin = min(flat[::2]), min(flat[1::2])
+    if kind == "mask":
+        return cut_out(
+            label, (xmin, ymin), pixels_of(shape.get("mask")), size, attributes, masks=masks
+        )
+    if kind != "rectangle":
+        raise BadLabelError(f"shape_type is {excerpt(kind)}, which LabelMe does not have")
+    return LabelledObject(label, (xmin, ymin, max(flat[::2]), max(flat[1::2])), (), attributes)

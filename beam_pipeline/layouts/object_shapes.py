@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import math
 import re
 import zlib
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline.core.images.header import BadImageError
-from beam_pipeline.core.images.preparation import read_header
 from beam_pipeline.core.references import Size
 from beam_pipeline.layouts.entries import LabelledObject
 from beam_pipeline.layouts.label_files import BadLabelError
 
-UNREAD: Mapping[str, Any] = MappingProxyType({"counts": ""})
-"""The outline of a mask whose pixels are not needed."""
-
 _RUNS = re.compile(rb"\x00+|\x01+")
 _MOST_PIXELS = 1 << 28  # of an image with masks
 _BITS = bytes([0, *[1] * 255])
-_CIRCLE_POINTS = 64  # of the outline of a circle; a 1,000 pixels wide one is off by half a pixel
+_CIRCLE_POINTS = 64  # of an outline; that of a circle of 1,000 pixels is off by half a pixel
+
+
+def objects_of(
+    shapes: Iterable[Any], read: Callable[[Any], LabelledObject | str], noun: str
+) -> tuple[list[LabelledObject], list[str]]:
+    """The objects of an image, and the kinds of those without a box.
+
+    Args:
+      shapes: as the label file has them.
+      read: the object of a shape, or its kind.
+      noun: for messages.
+
+    Raises:
+      BadLabelError: names the number of a faulty shape.
+    """
+    objects, left_out = [], []
+    for number, shape in enumerate(shapes, 1):
+        try:
+            labelled = read(shape)
+        except BadLabelError as error:
+            raise BadLabelError(f"{noun} {number}: {error}") from error
+        if isinstance(labelled, str):
+            left_out.append(labelled)
+        else:
+            objects.append(labelled)
+    return objects, left_out
 
 
 def ellipse(
@@ -41,17 +60,14 @@ def ellipse(
     x, y, width, height = sides
     if width <= 0 or height <= 0:
         raise BadLabelError(f"an ellipse whose half axes are {width:g} and {height:g}")
-    steps = [2 * math.pi * i / _CIRCLE_POINTS for i in range(_CIRCLE_POINTS)]
-    points = [(width * math.cos(step), height * math.sin(step)) for step in steps]
-    half = math.hypot(width * math.cos(angle), height * math.sin(angle))
-    across = math.hypot(width * math.sin(angle), height * math.cos(angle))
-    box = (x - half, y - across, x + half, y + across)
-    return LabelledObject(label, box, _turned(points, x, y, angle), attributes)
-
-
-def _turned(points: Sequence[tuple[float, float]], x: float, y: float, angle: float) -> list[float]:
     cos, sin = math.cos(angle), math.sin(angle)
-    return [value for a, b in points for value in (x + a * cos - b * sin, y + a * sin + b * cos)]
+    outline: list[float] = []
+    for i in range(_CIRCLE_POINTS):
+        step = 2 * math.pi * i / _CIRCLE_POINTS
+        right, down = width * math.cos(step), height * math.sin(step)
+        outline += [x + right * cos - down * sin, y + right * sin + down * cos]
+    across, up = math.hypot(width * cos, height * sin), math.hypot(width * sin, height * cos)
+    return LabelledObject(label, (x - across, y - up, x + across, y + up), outline, attributes)
 
 
 def with_holes(outer: Sequence[float], holes: Sequence[Sequence[float]]) -> list[float]:
@@ -62,70 +78,66 @@ def with_holes(outer: Sequence[float], holes: Sequence[Sequence[float]]) -> list
     return outline
 
 
-def run_lengths(
-    pixels: bytes, width: int, corner: tuple[int, int], size: Size | None
-) -> Mapping[str, Any]:
-    """The run lengths, as in COCO, of a mask that is cut out of its image.
+def pixels_of(text: Any, *, compressed: bool = False) -> tuple[Size, bytes]:
+    """The size of a mask's PNG in base64, and 0 or 1 for each of its pixels, row by row.
+
+    Its alpha channel counts if it has one.
 
     Args:
-      pixels: 0 or 1 for each pixel of the part, row by row.
-      width: of the part.
-      corner: x and y of its upper left corner in the image.
+      text: the PNG.
+      compressed: True if zlib has compressed it.
+    """
+    from PIL import Image  # few jobs have masks
+
+    try:
+        data = base64.b64decode(text, validate=True)
+        data = zlib.decompressobj().decompress(data, _MOST_PIXELS) if compressed else data
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            band = image.getchannel("A") if "A" in image.getbands() else image
+            if band.mode not in ("1", "L", "P"):
+                raise ValueError(f"{band.mode} is not one channel of 1 or 8 bits")
+            band = band.convert("L") if band.mode == "1" else band
+            return band.size, band.tobytes().translate(_BITS)
+    except (TypeError, ValueError, OSError, SyntaxError, zlib.error) as error:
+        raise BadLabelError(f"a mask that is not a PNG in base64: {error}") from error
+    except Image.DecompressionBombError as error:
+        raise BadLabelError(f"a mask that is too large: {error}") from error
+
+
+def cut_out(
+    label: str,
+    corner: Sequence[float],
+    part: tuple[Size, bytes],
+    size: Size | None,
+    attributes: Mapping[str, Any],
+    *,
+    masks: bool,
+) -> LabelledObject:
+    """An object that is drawn pixel by pixel, whose outline is run lengths as in COCO.
+
+    Args:
+      label: its class.
+      corner: x and y of the part's upper left corner.
+      part: size of the part of the image that it is in, and 0 or 1 for each pixel, row by row.
       size: the image's.
+      attributes: further values.
+      masks: False if the outline is not needed; making it takes the memory of the image.
 
     Raises:
       BadLabelError: the part is not inside the image.
     """
-    left, top = corner
-    height = len(pixels) // width
+    (left, top), ((width, height), pixels) = map(int, corner), part
+    box = (left, top, left + width, top + height)
+    if not masks:
+        return LabelledObject(label, box, {"counts": ""}, attributes)
     if not size or size[0] * size[1] > _MOST_PIXELS:
         raise BadLabelError("a mask without the size of its image, or of a too large one")
-    if min(corner) < 0 or left + width > size[0] or top + height > size[1]:
-        part = f"{width} x {height} pixels at {left}, {top}"
-        raise BadLabelError(f"a mask of {part}, outside of the image of {size[0]} x {size[1]}")
+    if min(left, top) < 0 or left + width > size[0] or top + height > size[1]:
+        place = f"{width} x {height} pixels at {left}, {top}"
+        raise BadLabelError(f"a mask of {place}, outside of the image of {size[0]} x {size[1]}")
     columns = bytes(size[1] - height).join(pixels[x::width] for x in range(width))
     before = left * size[1] + top
     whole = bytes(before) + columns + bytes(size[0] * size[1] - before - len(columns))
-    counts = [len(run) for run in _RUNS.findall(whole)]
-    return {"size": [size[1], size[0]], "counts": [0, *counts] if whole[:1] == b"\1" else counts}
-
-
-def decoded(text: Any, *, compressed: bool = False) -> bytes:
-    """The bytes of a mask's PNG in base64. Raises BadLabelError."""
-    try:
-        data = base64.b64decode(text, validate=True)
-        return zlib.decompressobj().decompress(data, _MOST_PIXELS) if compressed else data
-    except (TypeError, ValueError, binascii.Error, zlib.error) as error:
-        raise BadLabelError(f"a mask that is not a PNG in base64: {error}") from error
-
-
-def png_size(data: bytes) -> Size:
-    """The size of a mask's PNG. Raises BadLabelError."""
-    try:
-        header = read_header(data)
-    except BadImageError as error:
-        raise BadLabelError(f"a mask that is not a PNG: {error}") from error
-    if header.width * header.height > _MOST_PIXELS:
-        raise BadLabelError(f"a mask of {header.width} x {header.height} pixels")
-    return header.width, header.height
-
-
-def png_runs(data: bytes, corner: tuple[int, int], size: Size | None) -> Mapping[str, Any]:
-    """The `run_lengths` of a mask's PNG, whose alpha channel counts if it has one. Raises BadLabelError."""
-    return run_lengths(_pixels(data), png_size(data)[0], corner, size)
-
-
-def _pixels(data: bytes) -> bytes:
-    from PIL import Image  # few jobs have masks
-
-    png_size(data)
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            band = image.getchannel("A") if "A" in image.getbands() else image
-            band = band.convert("L") if band.mode == "1" else band
-            pixels, mode = band.tobytes(), band.mode
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise BadLabelError(f"a mask whose PNG is broken: {error}") from error
-    if mode not in ("L", "P"):
-        raise BadLabelError(f"a mask in a PNG of mode {mode}, expected one channel of 1 or 8 bits")
-    return pixels.translate(_BITS)
+    counts = [0] * (whole[:1] == b"\1") + [len(run) for run in _RUNS.findall(whole)]
+    outline = {"size": [size[1], size[0]], "counts": counts}
+    return LabelledObject(label, box, outline, attributes)

@@ -17,32 +17,24 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.layouts.entries import (
-    Labelled,
-    LabelledObject,
-    list_at,
-    members,
-    numbers,
-    outlined,
-    size_of,
-    text_at,
-)
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.label_files import BadLabelError, Place
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.object_shapes import UNREAD, decoded, png_runs, png_size, with_holes
+from beam_pipeline.layouts.object_shapes import cut_out, objects_of, pixels_of, with_holes
 from beam_pipeline.layouts.record_folders import ImageFileFormat, ImageFileLayout, Places
 from beam_pipeline.layouts.tree import has_folder, walk
 from beam_pipeline.storage import files
 
-_IMAGES, _LABELS = "img", "ann"
 _FOLDERS = 200  # that are searched for data sets
 
 
@@ -56,46 +48,17 @@ class SuperviselyFormat(ImageFileFormat):
     )
 
     def labelled(self, entry: Any) -> Labelled:
-        if not isinstance(members(entry, "objects"), list):
+        objects = entries.members(entry, "objects")
+        if not isinstance(objects, list):
             raise BadLabelError(f"{excerpt(entry)}: expected an object with a list of objects")
-        size = size_of(members(entry, "size", "width"), members(entry, "size", "height"))
-        objects, left_out = [], []
-        for number, each in enumerate(entry["objects"], 1):
-            try:
-                kind = text_at(each, "geometryType")
-                labelled = self._object(each, kind, size)
-            except BadLabelError as error:
-                raise BadLabelError(f"object {number}: {error}") from error
-            if labelled:
-                objects.append(labelled)
-            else:
-                left_out.append(kind)
+        size = entries.size_of(*(entries.members(entry, "size", s) for s in ("width", "height")))
+        labelled, left_out = objects_of(
+            objects, partial(_object, size=size, masks=self.masks), "object"
+        )
         fields: dict[str, list[Any]] = {}
         for name, value in _tags(entry):
             fields.setdefault("tags" if value is None else name, []).append(value or name)
-        return Labelled(objects, fields, size, left_out=left_out)
-
-    def _object(self, each: Any, kind: str, size: Size | None) -> LabelledObject | None:
-        """The object of an entry; None for a kind that has no box."""
-        label = text_at(each, "classTitle")
-        attributes = {name: 1 if value is None else value for name, value in _tags(each)}
-        if kind == "bitmap":
-            data = decoded(members(each, "bitmap", "data"), compressed=True)
-            origin = numbers(members(each, "bitmap", "origin"), "x and y as bitmap.origin", 2)
-            left, top = map(int, origin)
-            width, height = png_size(data)
-            runs = png_runs(data, (left, top), size) if self.masks else UNREAD
-            return LabelledObject(label, (left, top, left + width, top + height), runs, attributes)
-        if kind not in ("rectangle", "polygon"):
-            return None
-        points = _points(list_at(each, "points", "exterior"))
-        if kind == "polygon":
-            outline = outlined(label, points, attributes)
-            holes = [_points(hole) for hole in list_at(each, "points", "interior")]
-            return outline._replace(outline=with_holes(points, holes))
-        left_x, top_y, right_x, bottom_y = numbers(points, "the two corners of a rectangle", 4)
-        xs, ys = sorted((left_x, right_x)), sorted((top_y, bottom_y))
-        return LabelledObject(label, (xs[0], ys[0], xs[1], ys[1]), (), attributes)
+        return Labelled(labelled, fields, size, left_out=left_out)
 
 
 class Supervisely(ImageFileLayout):
@@ -110,42 +73,52 @@ class Supervisely(ImageFileLayout):
         return super().recognise(options) if is_project else ""
 
     def places(self, options: SourceOptions) -> Places:
-        if options.labels:
-            raise UsageError(
-                f"--layout {self.name} finds {_LABELS}/ beside {_IMAGES}/; name the project with --images and leave "
-                "out --labels"
-            )
         images, labels, pairs = [], [], []
         for path in options.images:
             data_sets = _data_sets(path)
-            if not data_sets:
+            if options.labels or not data_sets:
                 raise UsageError(
-                    f"--images {path}: no folder with {_IMAGES}/ beside {_LABELS}/ in it"
+                    f"--layout {self.name} expects img/ beside ann/ in folders of --images {path}, and no --labels"
                 )
             root = files.canonical(path)
             below = [glob.escape(f"{uri}/"[len(root) + 1 :]) for uri in data_sets]
-            images.append(ImageRoot(root, tuple(f"{name}{_IMAGES}/**" for name in below)))
-            labels.append(ImageRoot(root, tuple(f"{name}{_LABELS}/*.json" for name in below)))
-            pairs += [Place(f"{uri}/{_LABELS}", f"{uri}/{_IMAGES}") for uri in data_sets]
-        return Places(tuple(images), tuple(labels), tuple(pairs))
+            images.append(ImageRoot(root, tuple(f"{name}img/**" for name in below)))
+            labels.append(ImageRoot(root, tuple(f"{name}ann/*.json" for name in below)))
+            pairs += [Place(f"{uri}/ann", f"{uri}/img") for uri in data_sets]
+        return tuple(images), tuple(labels), tuple(pairs)
 
 
 def _data_sets(path: str) -> list[str]:
     """The folders in a path with images and label files."""
     folders = walk(files.canonical(path), _FOLDERS) if path.strip() else ()
-    return [
-        folder.path
-        for folder in folders
-        if all(has_folder(f"{folder.path}/{name}") for name in (_IMAGES, _LABELS))
-    ]
+    paths = [folder.path for folder in folders]
+    return [uri for uri in paths if has_folder(f"{uri}/img") and has_folder(f"{uri}/ann")]
 
 
-def _points(points: Any) -> list[float]:
-    if not isinstance(points, list):
-        raise BadLabelError(f"{excerpt(points)}: expected a list of points")
-    return [value for point in points for value in numbers(point, "x and y", 2)]
+def _object(each: Any, *, size: Size | None, masks: bool) -> LabelledObject | str:
+    kind, label = entries.text_at(each, "geometryType"), entries.text_at(each, "classTitle")
+    attributes = {name: 1 if value is None else value for name, value in _tags(each)}
+    if kind == "bitmap":
+        origin = entries.numbers(entries.members(each, "bitmap", "origin"), "x and y", 2)
+        part = pixels_of(entries.members(each, "bitmap", "data"), compressed=True)
+        return cut_out(label, origin, part, size, attributes, masks=masks)
+    if kind not in ("rectangle", "polygon"):
+        return kind
+    points = _points(entries.list_at(each, "points", "exterior"))
+    if kind == "polygon":
+        holes = [_points(hole) for hole in entries.list_at(each, "points", "interior")]
+        outline = entries.outlined(label, points, attributes)
+        return outline._replace(outline=with_holes(points, holes))
+    xs, ys = sorted(entries.numbers(points, "two corners", 4)[::2]), sorted(points[1::2])
+    return LabelledObject(label, (xs[0], ys[0], xs[1], ys[1]), (), attributes)
 
 
-def _tags(entry: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _points(points: Any) -> Sequence[float]:
+    pairs = points if isinstance(points, list) else [points]
+    return [value for point in pairs for value in entries.numbers(point, "x and y", 2)]
+
+
+def _tags(entry: Any) -> list[tuple[str, Any]]:
     """(name, value) of each tag; the value is None for a tag without values."""
-    return [(text_at(tag, "name"), members(tag, "value")) for tag in list_at(entry, "tags")]
+    tags = entries.list_at(entry, "tags")
+    return [(entries.text_at(tag, "name"), entries.members(tag, "value")) for tag in tags]

@@ -17,38 +17,26 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.box_columns import ONLY_CLASS
 from beam_pipeline.core.text import excerpt, quoted
-from beam_pipeline.layouts.entries import (
-    Labelled,
-    LabelledObject,
-    boxed,
-    broken,
-    members,
-    numbers,
-    one_or_all,
-    outlined,
-    text_at,
-)
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject, members
 from beam_pipeline.layouts.heads import allow_long_cells
 from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError, opened
 from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.object_shapes import ellipse
+from beam_pipeline.layouts.object_shapes import ellipse, objects_of
 from beam_pipeline.layouts.paths import label_files
 
-_CSV, _IMAGES = ".csv", "_via_img_metadata"
-_OF_A_PROJECT = frozenset(
-    ["_via_settings", "_via_attributes", "_via_data_format_version", "_via_image_id_list"]
-)
+_CSV = ".csv"
+_NOT_IMAGES = ("_via_settings", "_via_attributes", "_via_data_format_version", "_via_image_id_list")
 _FILE, _COUNT = "file_attributes", "region_count"
 _SHAPE, _REGION = "region_shape_attributes", "region_attributes"
 _LOOKED_AT = 10_000  # images, before the job starts
@@ -76,51 +64,37 @@ class ViaFormat(RecordFormat):
         return _rows(file, uri) if uri.lower().endswith(_CSV) else _members(file, uri)
 
     def image_name(self, entry: Any) -> str:
-        return text_at(entry, "filename")
+        return entries.text_at(entry, "filename")
 
     def labelled(self, entry: Any) -> Labelled:
-        objects, left_out = [], []
         regions, count = _regions(entry), entry.get(_COUNT)
-        if not isinstance(entry.get("regions"), (list, dict)):
-            raise BadLabelError(f"regions are {excerpt(entry.get('regions'))}, expected a list")
         if count is not None and count != str(len(regions)):
-            raise BadLabelError(
-                f"{_COUNT} is {excerpt(count)}, but the image has {len(regions)} rows one after the other"
-            )
-        for number, region in enumerate(regions):
-            shape = members(region, "shape_attributes")
-            kind = str(members(shape, "name"))
-            try:
-                if kind in _LEFT_OUT:
-                    left_out.append(_LEFT_OUT[kind])
-                else:
-                    objects.append(self._object(shape, members(region, _REGION)))
-            except BadLabelError as error:
-                raise BadLabelError(f"region {number}: {error}") from error
+            rows = f"the image has {len(regions)} rows one after the other"
+            raise BadLabelError(f"{_COUNT} is {excerpt(count)}, but {rows}")
+        objects, left_out = objects_of(regions, self._object, "region")
         return Labelled(objects, _attributes(members(entry, _FILE)), left_out=left_out)
 
-    def _object(self, shape: Any, given: Any) -> LabelledObject:
-        attributes = one_or_all(_attributes(given))
-        label = text_at(attributes, self.attribute) if self.attribute else ONLY_CLASS
+    def _object(self, region: Any) -> LabelledObject | str:
+        shape = entries.mapping_at(region, "shape_attributes")
+        kind = str(shape.get("name"))
+        if kind in _LEFT_OUT:
+            return _LEFT_OUT[kind]
+        attributes = entries.one_or_all(_attributes(members(region, _REGION)))
+        label = entries.text_at(attributes, self.attribute) if self.attribute else ONLY_CLASS
         attributes.pop(self.attribute, None)
-        kind = members(shape, "name")
         if kind == "rect":
-            return boxed(label, _numbers(shape, "x", "y", "width", "height"), attributes)
-        if kind == "circle":
-            x, y, radius = _numbers(shape, "cx", "cy", "r")
-            return ellipse(label, (x, y, radius, radius), 0, attributes)
-        if kind == "ellipse":
-            (angle,) = _numbers({"theta": 0, **shape}, "theta")
-            return ellipse(label, _numbers(shape, "cx", "cy", "rx", "ry"), angle, attributes)
-        if kind == "polygon":
-            xs, ys = (
-                numbers(shape.get(f"all_points_{axis}"), "a list of numbers") for axis in "xy"
-            )
-            if len(xs) != len(ys):
-                raise BadLabelError(f"a polygon of {len(xs)} x and {len(ys)} y")
-            points = [value for point in zip(xs, ys, strict=True) for value in point]
-            return outlined(label, points, attributes)
-        raise BadLabelError(f"{excerpt(shape)}: expected the shape_attributes of a rect or polygon")
+            return entries.boxed(label, _numbers(shape, "x", "y", "width", "height"), attributes)
+        if kind in ("circle", "ellipse"):
+            round_shape = {"rx": shape.get("r"), "ry": shape.get("r"), "theta": 0, **shape}
+            *sides, angle = _numbers(round_shape, "cx", "cy", "rx", "ry", "theta")
+            return ellipse(label, sides, angle, attributes)
+        if kind != "polygon":
+            raise BadLabelError(f"{excerpt(shape)}: expected the shape of a rect or polygon")
+        xs, ys = (entries.numbers(shape.get(f"all_points_{axis}"), "numbers") for axis in "xy")
+        if len(xs) != len(ys):
+            raise BadLabelError(f"a polygon of {len(xs)} x and {len(ys)} y")
+        points = [value for point in zip(xs, ys, strict=True) for value in point]
+        return entries.outlined(label, points, attributes)
 
 
 class Via(RecordLayout):
@@ -137,20 +111,20 @@ class Via(RecordLayout):
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the attribute of regions that is their class; --label_column may name it."""
-        counts: Counter[str] = Counter()
+        there: set[str] = set()
         for uri in label_files(options.labels or self._paths(options)):
             with opened(uri) as file:
                 for _, entry in islice(self.format.entries(file, uri), _LOOKED_AT):
-                    for region in _regions(entry):
-                        counts.update(_attributes(members(region, _REGION)).keys())
-        usual = [name for name in counts if name.lower() in _USUAL]
-        names = usual if len(usual) == 1 else sorted(counts)
-        if options.label_column in counts:
+                    regions = entry.get("regions") if isinstance(entry, dict) else ()
+                    for region in regions.values() if isinstance(regions, dict) else regions or ():
+                        there.update(_attributes(members(region, _REGION)))
+        usual = [name for name in there if name.lower() in _USUAL]
+        names = usual if len(usual) == 1 else sorted(there)
+        if options.label_column in there:
             names, options = [options.label_column], replace(options, label_column="")
         if len(names) > 1:
-            raise UsageError(
-                f"which attribute is the class of a region? Give --label_column, one of {quoted(names)}"
-            )
+            reason = "which attribute is the class of a region? Give --label_column, one of"
+            raise UsageError(f"{reason} {quoted(names)}")
         self.format = replace(self.format, attribute="".join(names))
         return super().open(options)
 
@@ -158,38 +132,30 @@ class Via(RecordLayout):
 def _members(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
     document = JsonFile(file)
     try:
-        for key, value in document.items((_IMAGES,)):
-            if key not in _OF_A_PROJECT:
+        for key, value in document.items(("_via_img_metadata",)):
+            if key not in _NOT_IMAGES:
                 yield document.line, value
     except JsonFileError as error:
-        raise broken(uri, error) from error
+        raise entries.broken(uri, error) from error
 
 
 def _rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
-    """Yields the image of each run of rows of one file name, as in VIA's JSON."""
+    """Yields the image of each run of rows with one file name, as in VIA's JSON."""
     allow_long_cells()
-    rows = csv.DictReader(line.decode("utf-8-sig") for line in file)
-    image: dict[str, Any] = {}
-    line = start = 2
+    rows = csv.DictReader(line.decode("utf-8-sig").removeprefix("#") for line in file)
+    numbered = ((rows.line_num, row) for row in rows)
     try:
-        for row in rows:
-            name = row.get("filename") or row.get("#filename")
-            if image and name != image["filename"]:
-                yield start, image
-                image = {}
-            if not image:
-                file_attributes = _parsed(row.get(_FILE))
-                start = line
-                image = {"filename": name, _FILE: file_attributes, _COUNT: row.get(_COUNT)}
-                image["regions"] = []
-            if row.get(_COUNT) != "0":
-                region = {"shape_attributes": _parsed(row.get(_SHAPE))}
-                image["regions"].append({**region, _REGION: _parsed(row.get(_REGION))})
-            line = rows.line_num + 1
+        for name, of_image in groupby(numbered, lambda pair: pair[1].get("filename")):
+            (line, first), *further = of_image
+            regions = [
+                {"shape_attributes": _parsed(row.get(_SHAPE)), _REGION: _parsed(row.get(_REGION))}
+                for row in (first, *(row for _, row in further))
+                if row.get(_COUNT) != "0"
+            ]
+            about = {_FILE: _parsed(first.get(_FILE)), _COUNT: first.get(_COUNT)}
+            yield line, {"filename": name, "regions": regions, **about}
     except (UnicodeDecodeError, csv.Error) as error:
-        raise broken(uri, f"line {line}: {error}") from error
-    if image:
-        yield start, image
+        raise entries.broken(uri, f"after line {rows.line_num}: {error}") from error
 
 
 def _parsed(cell: Any) -> Any:
@@ -201,25 +167,21 @@ def _parsed(cell: Any) -> Any:
 
 
 def _regions(entry: Any) -> list[Any]:
-    regions = members(entry, "regions")
-    if isinstance(regions, dict):
-        regions = list(regions.values())
-    return regions if isinstance(regions, list) else []
+    regions = entry.get("regions")
+    return [*regions.values()] if isinstance(regions, dict) else entries.list_at(entry, "regions")
 
 
 def _attributes(given: Any) -> dict[str, list[Any]]:
     """Name -> values of the attributes that are not empty; a list of checkboxes has those that are set."""
-    items = given.items() if isinstance(given, Mapping) else ()
     values = {
         name: [key for key, is_set in value.items() if is_set]
         if isinstance(value, dict)
-        else [value]
-        for name, value in items
-        if value not in ("", None)
+        else [value] * (value not in ("", None))
+        for name, value in (given.items() if isinstance(given, dict) else ())
     }
     return {name: each for name, each in values.items() if each}
 
 
 def _numbers(shape: Any, *names: str) -> tuple[float, ...]:
     given = [members(shape, name) for name in names]
-    return numbers(given, f"numbers as {', '.join(names)}", len(names))
+    return entries.numbers(given, f"numbers as {', '.join(names)}", len(names))

@@ -509,13 +509,13 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         "cvat",
         _of_cvat(BOX).replace('xtl="0.00"', 'xtl="x"', 1),
         8,
-        "expected xtl, ytl, xbr, ybr as numbers",
+        "expected numbers as xtl, ytl, xbr, ybr",
     ),
     "cvat infinite": (
         "cvat",
         _of_cvat(BOX).replace('xtl="0.00"', 'xtl="inf"', 1),
         8,
-        "expected xtl, ytl, xbr, ybr as finite numbers",
+        "expected numbers as xtl, ytl, xbr, ybr",
     ),
     "cvat label": (
         "cvat",
@@ -539,7 +539,7 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         "via",
         _of_via({"shape_attributes": {"name": "cube"}, "region_attributes": {"a": "b"}}),
         1,
-        "region 0: {'name': 'cube'}: expected the shape_attributes of a rect or polygon",
+        "region 1: {'name': 'cube'}: expected the shape of a rect or polygon",
     ),
     "via class": (
         "via",
@@ -548,13 +548,13 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
             {**REGION, "region_attributes": {}},
         ),
         1,
-        "region 1: {}: expected a text as a",
+        "region 2: {}: expected a text as a",
     ),
     "via radius": (
         "via",
         _of_via({**REGION, "shape_attributes": {**CIRCLE, "r": 0}}),
         1,
-        "region 0: an ellipse whose half axes are 0 and 0",
+        "region 1: an ellipse whose half axes are 0 and 0",
     ),
     "via rows": (
         "via_csv",
@@ -619,15 +619,18 @@ UNUSABLE = {
     ),
     "doctype": (
         GOOD_CVAT.replace("<annotations>", "<!DOCTYPE annotations>\n<annotations>"),
-        "line 2: a document type (<!DOCTYPE>), which CVAT does not write",
+        "is broken: a document type (<!DOCTYPE>), which may fill the memory",
     ),
-    "cut": (GOOD_CVAT[:700], "is not well-formed XML: "),
-    "encoding": (GOOD_CVAT.replace('"utf-8"', '"gb2312"'), "is broken: multi-byte encodings"),
+    "cut": (GOOD_CVAT[:700], "not well-formed XML: unclosed token: line 15"),
+    "encoding": (
+        GOOD_CVAT.replace('"utf-8"', '"gb2312"'),
+        "is broken: not well-formed XML: multi-byte encodings",
+    ),
     "other": ("<photos/>", "the root element is <photos>, expected <annotations>"),
     "cut project": (tools.via_project(SCENES)[:700], "is broken: "),
     "latin-1": (
         tools.via_csv(SCENES).replace("\\u00f6", "\xf6").encode("latin-1"),
-        "line 3: 'utf-8'",
+        "after line 2: 'utf-8'",
     ),
 }
 
@@ -657,14 +660,14 @@ def test_a_folder_without_label_files_is_an_error(
     assert convert(*argv) == 2
     expected = {
         "labelme": "no file of LabelMe's JSON in its folders; name their folder with --labels",
-        "supervisely": "no folder with img/ beside ann/ in it",
+        "supervisely": "--layout supervisely expects img/ beside ann/ in folders of --images",
         "cvat": "--layout cvat needs --labels: CVAT's XML",
         "via": "--layout via needs --labels: VIA's annotations",
     }
     assert expected[tool] in capsys.readouterr().err
     if tool == "supervisely":
         assert convert(*argv, "--labels", f"{tmp_path}/set") == 2
-        assert "finds ann/ beside img/; name the project with --images" in capsys.readouterr().err
+        assert "--layout supervisely expects img/ beside ann/" in capsys.readouterr().err
 
 
 def test_lines_and_points_are_asked_about(
