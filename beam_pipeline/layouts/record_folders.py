@@ -85,7 +85,7 @@ class ImageFileLayout(RecordLayout):
     def _first_folder(self, path: str) -> str:
         """The first folder in a typed path with a label file of the format, or empty."""
         for folder in walk(files.canonical(path), _FOLDERS) if path.strip() else ():
-            if any(map(self._is_one, folder.of_kind(".json")[:_FIRST])):
+            if any(map(self._fits, folder.of_kind(".json")[:_FIRST])):
                 return folder.path
         return ""
 
