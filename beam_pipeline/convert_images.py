@@ -17,8 +17,8 @@ from beam_pipeline.conversion import (
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import FailurePolicy
 from beam_pipeline.inputs import check_buckets, check_questions, convert_config
-from beam_pipeline.pipeline import build_pipeline
-from beam_pipeline.transforms.output import PrepareFolder, WriteResult
+from beam_pipeline.pipeline import build_pipeline, prepare_folder
+from beam_pipeline.transforms.output import WriteResult
 
 _OF_A_LAUNCHER = ("no_wait", "shuffle", "writers")
 _FAILURES = FailurePolicy(reword=as_arguments)
@@ -69,14 +69,6 @@ class ConvertImages(beam.PTransform):
             config, _ = convert_config(self._options)
             check_buckets(config, writes=True)
             check_questions(config)
-        output = self._options.output
-        prepared = pipeline | "PrepareFolder" >> PrepareFolder(
-            folder=config.output,
-            run=config.run,
-            resume=output.resume,
-            overwrite=output.overwrite,
-            open_options=config.open_options,
-            failures=_FAILURES,
-        )
+        prepared = prepare_folder(pipeline, config, _FAILURES)
         conversion = build_pipeline(pipeline, config, failures=_FAILURES, prepared=prepared)
         return WriteResult.of(config.output, *conversion)

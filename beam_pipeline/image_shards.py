@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig, example_options
-from beam_pipeline.conversion import as_arguments, convert_options
+from beam_pipeline.conversion import as_arguments, convert_options, speaking_of_arguments
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -29,11 +29,12 @@ from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.inputs import output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, ImageOptions, OutputOptions
-from beam_pipeline.pipeline import Stage, write_samples
+from beam_pipeline.pipeline import Stage, prepare_folder, write_samples
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
 from beam_pipeline.transforms.in_workers import InWorkers
-from beam_pipeline.transforms.output import BadSample, PrepareFolder, WriteResult, bad_samples
+from beam_pipeline.transforms.output import BadSample, WriteResult, bad_samples
 from beam_pipeline.transforms.samples import (
+    UNLABELLED,
     ImageSample,
     JoinedSamples,
     Labels,
@@ -90,16 +91,14 @@ class Images(Encoder):
         Raises:
           UsageError: an argument cannot be used.
         """
+        check_choice("unlabelled", unlabelled, UNLABELLED)
         known = {o.name for o in ImageOptions.options()} - {*_OF_A_DATA_SET}
         if unknown := sorted(options.keys() - known):
             raise UsageError(
                 f"Images has no argument {unknown[0]!r}; its options are {', '.join(sorted(known))}"
             )
-        try:
-            typed = {**options, **({"features": features} if features else {})}
-            converted = convert_options(typed)
-        except UsageError as error:
-            raise UsageError(as_arguments(str(error))) from error
+        with speaking_of_arguments():
+            converted = convert_options({**options, **({"features": features} if features else {})})
         self.options, self._renames = converted.images, converted.output.features
         self._classes = class_numbering(class_names) if class_names else None
         self._given, self._unlabelled = labels, unlabelled
@@ -326,11 +325,9 @@ class WriteImageShards(beam.PTransform):
             "overwrite": if_exists == "overwrite",
             "no_report": True,
         }
-        try:
+        with speaking_of_arguments():
             options = convert_options(given)
             record_format(compression, format)  # for its errors
-        except UsageError as error:
-            raise UsageError(_in_our_arguments(str(error))) from error
         images = ImageOptions(max_bad_fraction=float(on_error == "collect"))
         self._options = dataclasses.replace(options, images=images)
 
@@ -340,14 +337,7 @@ class WriteImageShards(beam.PTransform):
         except ConversionError as error:
             raise _FAILURES.reworded(error) from error
         inputs = _inputs(samples)
-        prepared = inputs["samples"].pipeline | "PrepareFolder" >> PrepareFolder(
-            folder=config.output,
-            run=config.run,
-            resume=config.options.output.resume,
-            overwrite=config.options.output.overwrite,
-            open_options=config.open_options,
-            failures=_FAILURES,
-        )
+        prepared = prepare_folder(inputs["samples"].pipeline, config, _FAILURES)
         stages = _stages(inputs, _reader(config, self._encoder), prepared, config)
         written = write_samples(stages, config, failures=_FAILURES, prepared=prepared)
         return WriteResult.of(config.output, *written)

@@ -124,25 +124,20 @@ class Run:
         """
         config, job = self.config, new_job()
         failures = dataclasses.replace(self.engine.failures, job=job)
+        at_once = config.options.engine.writers is not None
         try:
-            self._written(partial(build_pipeline, config=config, failures=failures), job)
-        except ConversionError:
-            with contextlib.suppress(OSError, ConversionError):  # the first error tells more
-                clean_up_refused(config.output)
-            raise
-
-    def _written(self, build: Build, job: str) -> None:
-        """Runs the job that writes."""
-        try:
-            at_once = self.config.options.engine.writers is not None
             with writer_processes(self._writers, at_once=at_once):
-                self._job(build, job)
+                self._job(partial(build_pipeline, config=config, failures=failures), job)
         except Exception as error:
             reason = full_disk(error)
-            if not reason:
+            if not reason and not isinstance(error, ConversionError):
                 raise
-            folder = self.config.output
-            raise OutputError(f"a shard in {folder} cannot be written: {reason}") from error
+            with contextlib.suppress(OSError, ConversionError):  # the first error tells more
+                clean_up_refused(config.output)
+            if reason:
+                fault = f"a shard in {config.output} cannot be written: {reason}"
+                raise OutputError(fault) from error
+            raise
 
     def plan(self, build: Build) -> None:
         """Runs a job that only plans.

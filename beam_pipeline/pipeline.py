@@ -29,6 +29,7 @@ from beam_pipeline.transforms.labels import (
     ReadLabelFiles,
 )
 from beam_pipeline.transforms.listing import ListImages, ReadInventory
+from beam_pipeline.transforms.output import PrepareFolder
 from beam_pipeline.transforms.planning import MeasureOutput, PlanShards
 from beam_pipeline.transforms.splits import AssignSplits
 from beam_pipeline.work.finishing import DatasetFinisher
@@ -59,6 +60,21 @@ def build_pipeline(
     """
     stages = label_samples(pipeline, config, prepared=prepared)
     return write_samples(stages, config, failures=failures, prepared=prepared)
+
+
+def prepare_folder(
+    pipeline: beam.Pipeline, config: ConvertConfig, failures: FailurePolicy
+) -> beam.PCollection[str]:
+    """Prepares the output folder in the job, where no launcher does; the folder, for what has to wait."""
+    output = config.options.output
+    return pipeline | "PrepareFolder" >> PrepareFolder(
+        folder=config.output,
+        run=config.run,
+        resume=output.resume,
+        overwrite=output.overwrite,
+        open_options=config.open_options,
+        failures=failures,
+    )
 
 
 def write_samples(

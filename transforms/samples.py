@@ -45,7 +45,7 @@ from beam_pipeline.work.outcome import DEAD_LETTERS
 from beam_pipeline.work.records import checked_split
 
 _BAD = "bad"
-_UNLABELLED = ("auto", "drop", "keep")
+UNLABELLED = ("auto", "drop", "keep")
 _BUCKETS = 1024
 ANY_LABELS = Column("labels", ColumnKind.BYTES, "")
 _OPTION = re.compile("--([a-z_]+)")
@@ -267,8 +267,8 @@ class JoinLabels(beam.PTransform):
           ValueError: in `expand`: a PCollection is unbounded.
         """
         super().__init__()
-        if unlabelled not in _UNLABELLED:
-            raise UsageError(f"unlabelled is {unlabelled!r}, expected {', '.join(_UNLABELLED)}")
+        if unlabelled not in UNLABELLED:
+            raise UsageError(f"unlabelled is {unlabelled!r}, expected {', '.join(UNLABELLED)}")
         self._labels = labels
         self._key, self._split, self._unlabelled = key, split, unlabelled
         if labels is None or isinstance(labels, Mapping):

@@ -26,7 +26,7 @@ from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.preparation import check_codec, outside_bytes
 from beam_pipeline.core.labels.boxes import BAD_BOXES
-from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column, class_label_key
+from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
 from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.example_source import (
@@ -106,11 +106,6 @@ class EncodingOptions:
     def features(self, *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example; `turned` tells whether images were written that are not upright."""
         return self.examples.features(self.options.renames, turned=turned)
-
-    @property
-    def class_key(self) -> str:
-        """The key under which class ids are written; empty without classes."""
-        return class_label_key(self.columns, self.options.renames)
 
     def class_names(self, refs: Iterable[SampleRef]) -> list[str]:
         """The classes that samples have, sorted, each once."""

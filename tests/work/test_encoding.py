@@ -88,11 +88,10 @@ def test_the_classes_of_samples_are_named_once_and_sorted() -> None:
     assert EncodingOptions(SerializedExamples({})).class_names(lists) == ["a", "b"]
 
 
-def test_the_key_of_classes_and_the_features_follow_the_renames() -> None:
-    """Both are as written."""
+def test_the_features_follow_the_renames() -> None:
+    """Their keys are as written."""
     renamed = ExampleOptions(renames={"label": "image/class/label"})
     encoding = EncodingOptions(LabelledImages(ANIMAL), options=renamed)
-    assert encoding.class_key == "label"
     assert encoding.columns == ANIMAL
     assert {"label", "image/class/text", "label/age"} < encoding.written_features.keys()
     assert "image/class/label" not in encoding.written_features

@@ -342,11 +342,3 @@ def class_column(columns: Sequence[Column]) -> int | None:
     """Returns the index of the class among the columns; None without classes."""
     kinds = [column.kind for column in columns]
     return kinds.index(ColumnKind.CLASS) if ColumnKind.CLASS in kinds else None
-
-
-def class_label_key(columns: Sequence[Column], renames: Mapping[str, str]) -> str:
-    """Returns the key under which class ids are written; empty without classes."""
-    index = class_column(columns)
-    if index is None:
-        return ""
-    return written_key(columns[index].feature_keys[0], renames) or ""

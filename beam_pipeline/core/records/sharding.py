@@ -12,7 +12,6 @@ another number of shards cuts the same order elsewhere:
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,7 +29,6 @@ MOST_SHARDS = 10**6
 DEFAULT_SHARD_BYTES = 200_000_000  # TensorFlow's guide asks for 100 MB or more a file
 
 _HASH_SPACE = 1 << 64
-_SHARD_NUMBER = re.compile(r"-(\d{5,7})(?:-of-\d+)?[^-]*\Z")
 _DOMAIN = b"beam-tfrecord/1"  # another one would move every sample of every data set
 
 
@@ -216,13 +214,6 @@ class ShardPlan:
             if number < first + of:
                 return self._spec(split, number - first, of)
         raise IndexError(f"shard {number} of {self.shards}")
-
-    def find(self, file_name: str) -> ShardSpec | None:
-        """The shard of a file name; None if no shard has it."""
-        match = _SHARD_NUMBER.search(file_name)
-        number = int(match[1]) if match else 0
-        specs = (self._spec(split, number, of) for split, of in self.shards if number < of)
-        return next((spec for spec in specs if spec.file_name == file_name), None)
 
     def _spec(self, split: str, number: int, of: int) -> ShardSpec:
         file_name = self.record_format.shard_name(self.name, split, number, of)

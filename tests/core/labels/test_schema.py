@@ -9,7 +9,6 @@ from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
     class_column,
-    class_label_key,
     further_column,
     group_column,
     keypoint_columns,
@@ -103,28 +102,6 @@ def test_a_feature_is_written_under_its_new_key_or_gives_its_own_away(
 ) -> None:
     """Two may change places; one whose key another took and that has no new one is not written."""
     assert written_key(key, renames) == written
-
-
-@pytest.mark.parametrize(
-    ("columns", "renames", "key"),
-    [
-        ((), {}, ""),
-        ((further_column("age", ColumnKind.INT64),), {}, ""),
-        ((label_column("score", ColumnKind.FLOAT),), {}, ""),
-        (ANIMAL, {}, "image/class/label"),
-        (ANIMAL[::-1], {}, "image/class/label"),
-        (ANIMAL, {"label": "image/class/label"}, "label"),
-        (ANIMAL, {"image/class/label": "label/age"}, ""),
-        (ANIMAL, {"image/class/label": "label/age", "id": "image/class/label"}, "id"),
-        (object_columns(pixels=False), {}, "image/object/class/label"),
-        (object_columns(pixels=False), {"o": "image/object/class/label"}, "o"),
-    ],
-)
-def test_the_key_of_class_ids_is_known(
-    columns: tuple[Column, ...], renames: dict[str, str], key: str
-) -> None:
-    """It is empty where no class ids are written."""
-    assert class_label_key(columns, renames) == key
 
 
 def test_the_place_of_the_class_is_known() -> None:

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.packed_batches import SampleBatch
-from beam_pipeline.core.records.formats import FORMATS
 from beam_pipeline.core.records.shard_writer import sort_by_key_hash
 from beam_pipeline.core.records.sharding import (
     KeyHash,
@@ -308,20 +307,6 @@ def test_a_shard_can_be_had_by_its_number() -> None:
     assert [layout.spec(number) for number in range(6)] == list(layout.specs)
     with pytest.raises(IndexError):
         layout.spec(6)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_shard_can_be_had_by_its_file_name(name: str) -> None:
-    """In every format, also where the data set's name ends like a shard's; no other file has one."""
-    splits = (("test", 2), ("train", 3))
-    for dataset in ("pets", "pets-00001", "pets-00001-of-00002"):
-        layout = ShardPlan(dataset, splits, FORMATS[name]())
-        assert [layout.find(spec.file_name) for spec in layout.specs] == layout.specs
-        more = ShardPlan(dataset, (("test", 2), ("train", 4)), FORMATS[name]()).specs
-        others = {spec.file_name for spec in more} - {spec.file_name for spec in layout.specs}
-        assert [layout.find(other) for other in (*others, "", "labels.txt")] == [None] * (
-            len(others) + 2
-        )
 
 
 # --- Dividing samples among shards by columns
