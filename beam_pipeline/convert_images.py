@@ -20,7 +20,7 @@ from beam_pipeline.inputs import check_buckets, check_questions, convert_config
 from beam_pipeline.pipeline import build_pipeline, prepare_folder
 from beam_pipeline.transforms.output import WriteResult
 
-_OF_A_LAUNCHER = ("no_wait", "shuffle", "writers")
+_OF_A_LAUNCHER = ("no_wait", "writers")
 _FAILURES = FailurePolicy(reword=as_arguments)
 
 
@@ -45,7 +45,7 @@ class ConvertImages(beam.PTransform):
           images: folder, glob or file, or several of them.
           output: output folder, made if missing. All workers must see it.
           labels: path or paths of label files; by default labels come from the images' layout.
-          **options: options of the command, except for those of its launcher (`no_wait`, `shuffle`, `writers`).
+          **options: options of the command, except for those of its launcher (`no_wait`, `writers`).
 
         Returns (of `expand`): a `WriteResult`.
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_pipeline.config import ConvertConfig, example_options
+from beam_pipeline.config import ConvertConfig
+from beam_pipeline.config import example_options as _example_options
 from beam_pipeline.conversion import as_arguments, convert_options, speaking_of_arguments
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
@@ -22,13 +23,13 @@ from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.sample_filters import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, SampleBatch
-from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSource, LabelledImages
 from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.shard_writer import Rejected
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.inputs import output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, ImageOptions, OutputOptions
+from beam_pipeline.options import ConvertOptions, ImageOptions
 from beam_pipeline.pipeline import Stage, prepare_folder, write_samples
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
 from beam_pipeline.transforms.in_workers import InWorkers
@@ -65,7 +66,9 @@ _FAILURES = FailurePolicy(reword=_in_our_arguments)
 class Images(Encoder):
     """The encoder of `beam-tfrecord convert`: an image as it is or re-encoded, its size, and its labels.
 
-    Images({"species": "class", "age": "int"}, resize=256, image_format="jpeg")
+    Example::
+
+        Images({"species": "class", "age": "int"}, resize=256, image_format="jpeg")
     """
 
     def __init__(
@@ -137,8 +140,8 @@ class Images(Encoder):
         return KnownClasses(tuple(name for name, _ in self._classes.known), column, "class_names")
 
     @cached_property
-    def _example_options(self) -> ExampleOptions:
-        return example_options(self.options, self.renames)
+    def example_options(self) -> ExampleOptions:
+        return _example_options(self.options, self.renames)
 
     @cached_property
     def features(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -148,7 +151,7 @@ class Images(Encoder):
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
         """A hash of the labels and options, and of the versions of what encodes."""
-        recorded = EncodingOptions(self.source, 0, self._example_options).recorded()
+        recorded = EncodingOptions(self.source, 0, self.example_options).recorded()
         content = json.dumps([recorded, self._classes and self._classes.known], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
@@ -180,7 +183,7 @@ class Images(Encoder):
                     "its class_names"
                 )
             class_ids = dict(self._classes.known if self._classes else ())
-        return OneImage(self.source, self._example_options, class_ids)
+        return OneImage(self.source, self.example_options, class_ids)
 
 
 class EncodedImages(NamedTuple):
@@ -201,6 +204,8 @@ class EncodeImages(beam.PTransform):
     It takes what `WriteImageShards` takes. The images travel on through the pipeline, so every byte is
     shuffled where records are; class ids are those of `class_names`.
 
+    Example::
+
         encoded = joined | EncodeImages(Images({"species": "class"}, class_names=["cat", "dog"]))
     """
 
@@ -215,17 +220,19 @@ class EncodeImages(beam.PTransform):
         self._encoder = encoder or Images()
 
     def expand(self, samples: Any) -> EncodedImages:
-        inputs = _inputs(samples)
-        config = _config(ConvertOptions(output=OutputOptions("unused")), self._encoder)
-        numbering = config.source.numbering
-        if class_column(config.source.columns) is not None and not numbering.known:
+        inputs, encoder = _inputs(samples), self._encoder
+        own = encoder if isinstance(encoder, Images) else None
+        examples, labels = _examples(encoder), columns_of(encoder.labels)
+        if class_column(labels.columns) is not None and not labels.numbering.known:
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
-        read = batched(inputs["samples"], "Samples", SampleBatch, _reader(config, self._encoder))
+        read = batched(inputs["samples"], "Samples", SampleBatch, _reader(encoder, examples))
         encode = partial(
             _encode,
-            encoding=config.encoding,
-            class_ids=dict(numbering.known),
-            sample_filter=config.sample_filter,
+            encoding=EncodingOptions(
+                examples, options=own.example_options if own else ExampleOptions()
+            ),
+            class_ids=dict(labels.numbering.known),
+            known=own.known if own else None,
         )
         encoded = (
             read["items"]
@@ -245,9 +252,9 @@ def _encode(
     samples: SampleBatch,
     encoding: EncodingOptions,
     class_ids: Mapping[str, int],
-    sample_filter: SampleFilters | None,
+    known: KnownClasses | None,
 ) -> Iterator[Outcome]:
-    refs, letters = sample_filter.apply(samples) if sample_filter else (list(samples), [])
+    refs, letters = SampleFilters((known,) if known else ()).apply(samples)
     with encoding.maker(class_ids, refs, None) as maker:
         for ref in refs:
             try:
@@ -263,9 +270,11 @@ def _encode(
 class WriteImageShards(beam.PTransform):
     """Writes samples as shuffled shards with a manifest, as `beam-tfrecord convert` does: the same bytes.
 
-    It takes the `JoinedSamples` of `JoinLabels`, or a PCollection of `ImageSample`s or `ImageFile`s, and opens
-    images only when it writes their shards. Two samples of one split must not share a key. Windows end here:
-    all samples of a bounded PCollection are one data set.
+    It takes the `JoinedSamples` of `JoinLabels`, or a PCollection whose elements are `ImageSample` or `ImageFile`,
+    and opens images only when it writes their shards. Two samples of one split must not share a key. Windows end
+    here: all samples of a bounded PCollection are one data set.
+
+    Example::
 
         written = joined | WriteImageShards("out", Images({"species": "class"}), num_shards=16)
     """
@@ -338,7 +347,8 @@ class WriteImageShards(beam.PTransform):
             raise _FAILURES.reworded(error) from error
         inputs = _inputs(samples)
         prepared = prepare_folder(inputs["samples"].pipeline, config, _FAILURES)
-        stages = _stages(inputs, _reader(config, self._encoder), prepared, config)
+        reader = _reader(self._encoder, config.source.examples)
+        stages = _stages(inputs, reader, prepared, config)
         written = write_samples(stages, config, failures=_FAILURES, prepared=prepared)
         return WriteResult.of(config.output, *written)
 
@@ -363,12 +373,11 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
         most_bad = options.images.max_bad_fraction
         images = dataclasses.replace(own.options, max_bad_fraction=most_bad)
         options = dataclasses.replace(options, images=images)
-    examples = own.source if own else EncodedSamples.of(encoder)
     numbering = columns_of(encoder.labels).numbering
     folder = output_folder(options.output.output)
     return ConvertConfig(
         options=options,
-        source=Source(_LAYOUT, (), PipelineLabels(), examples, numbering=numbering),
+        source=Source(_LAYOUT, (), PipelineLabels(), _examples(encoder), numbering=numbering),
         output=folder,
         name=options.output.name or dataset_name(folder),
         renames=own.renames if own else {},
@@ -376,9 +385,13 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
     )
 
 
-def _reader(config: ConvertConfig, encoder: Encoder) -> SampleReader:
+def _examples(encoder: Encoder) -> ExampleSource:
+    """The samples that an encoder takes."""
+    return encoder.source if isinstance(encoder, Images) else EncodedSamples.of(encoder)
+
+
+def _reader(encoder: Encoder, examples: ExampleSource) -> SampleReader:
     """Makes references of the samples that an encoder takes."""
-    examples = config.source.examples
     if isinstance(examples, EncodedSamples):
         return examples.reader
     return SampleReader(columns_of(encoder.labels))
@@ -398,7 +411,7 @@ def _stages(
     dead = letters | "AllBad" >> beam.Flatten()
     tallies = (
         dead | "CountBad" >> beam.Map(_count_bad).with_output_types(Tally),
-        prepared | "NoSamples" >> beam.Map(_nothing).with_output_types(Tally),
+        prepared | "NoSamples" >> beam.Map(lambda _: Tally()).with_output_types(Tally),
     ) | "BadTallies" >> beam.Flatten()
     labelling = Labelling(config.split_assigner, config.source.columns, config.sample_filter)
     labelled = read["items"] | "Label" >> beam.ParDo(
@@ -420,7 +433,3 @@ def _count_bad(letters: DeadLetterBatch) -> Tally:
     tally = Tally(listed=len(letters) - rows, orphan_rows=rows)
     tally.add_dead_letters(letters)
     return tally
-
-
-def _nothing(_: str) -> Tally:
-    return Tally()

@@ -50,6 +50,7 @@ autodoc_mock_imports = ["tensorflow", "torch"]
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
+autoclass_content = "both"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

@@ -94,11 +94,16 @@ class EncodedSamples:
     @classmethod
     def of(cls, encoder: Encoder) -> EncodedSamples:
         """Those of an encoder. Raises UsageError."""
-        fingerprint = encoder.fingerprint
+        fingerprint = getattr(encoder, "fingerprint", None)
         if not isinstance(fingerprint, str) or not fingerprint:
             raise UsageError(f"the encoder's fingerprint is {fingerprint!r}, expected a text")
+        features = getattr(encoder, "features", None)
+        if not isinstance(features, Mapping) or not features:
+            raise UsageError(
+                f"the encoder's features are {excerpt(features)}, expected key -> kind"
+            )
         reader = SampleReader(columns_of(encoder.labels), rest=True)
-        return cls(encoder, reader, feature_entries(encoder.features), fingerprint)
+        return cls(encoder, reader, feature_entries(features), fingerprint)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -52,6 +52,8 @@ class ReadImages(beam.PTransform):
     Lists the files that `beam-tfrecord convert` lists. A name that cannot be an image, such as a pipe's, is an
     element with a `reason`, for `JoinLabels` and `WriteImageShards` to report.
 
+    Example::
+
         images = pipeline | ReadImages("gs://bucket/photos", patterns=["**/*_rgb.png"])
     """
 
@@ -78,9 +80,11 @@ class ReadImages(beam.PTransform):
 
 
 class ReadAllImages(beam.PTransform):
-    """Lists images of a PCollection of paths, each a folder, glob, file or archive: -> `ImageFile`s.
+    """Lists images of a PCollection of paths, each a folder, glob, file or archive: -> `ImageFile`.
 
     Keys are relative to their folder, so paths must not overlap.
+
+    Example::
 
         images = folders | ReadAllImages()
     """

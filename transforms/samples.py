@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional
 
 import apache_beam as beam
@@ -130,6 +129,8 @@ class ReadLabels(beam.PTransform):
 
     `JoinLabels` and `Images` take it as their `labels`, for the kinds of its columns.
 
+    Example::
+
         labels = ReadLabels("labels.csv", label_column="species")
         read = pipeline | labels
     """
@@ -234,10 +235,12 @@ def columns_of(labels: Labels | LabelColumns | None) -> LabelColumns:
 class JoinLabels(beam.PTransform):
     """Joins images with rows by name: {"images", "rows"} -> `JoinedSamples`.
 
-    Images are `ImageFile`s. Rows are `LabelRow`s, dicts, NamedTuples or `beam.Row`s of any PCollection, such as
-    a query's. They name images as the rows of label files do: by path, by file name, or by either without
+    Images are of the type `ImageFile`. Rows are of the type `LabelRow`, or dicts, NamedTuples or rows of Beam of any
+    PCollection, such as a query's. They name images as the rows of label files do: by path, by file name, or by either without
     extension. Every image and every row ends in a sample or as a bad one. "bad" may have further bad samples,
     such as those of `ReadLabels`. Windows end here.
+
+    Example::
 
         joined = {"images": images, "rows": rows} | JoinLabels({"species": "class", "age": "int"}, key="file")
     """
@@ -447,29 +450,26 @@ class SampleReader:
     rest: bool = False
 
     def __call__(self, element: Any) -> SampleRef | DeadLetter:
-        """Reads one. Raises SampleError if it is neither."""
-        if isinstance(element, Mapping):
-            element = SimpleNamespace(**element)
-        key, uri, size = (getattr(element, name, None) for name in ("key", "uri", "size"))
+        """Reads one."""
+        given = element._asdict() if hasattr(element, "_asdict") else element
+        get: Callable[[str], Any] = dict(given if isinstance(given, Mapping) else {}).get
+        key, uri, size, file = get("key"), get("uri"), get("size"), get("file") or ""
         if not (isinstance(key, str) and isinstance(uri, str) and isinstance(size, int) and key):
             problem = f"{excerpt(element)} is not an ImageSample: it needs key, uri and size"
             return DeadLetter(Stage.LABELS.value, "", "", Reason.BAD_ROW.value, problem)
-        if getattr(element, "reason", ""):
+        if get("reason"):
             return unusable(element)
-        path = next(iter(getattr(element, "aliases", ())), key)
-        claimed = getattr(element, "claimed_size", None)
-        file = getattr(element, "file", "") or ""
+        folder_split = first_folder_split(next(iter(get("aliases") or ()), key))
+        claimed = get("claimed_size")
         try:
             return SampleRef(
                 key=key,
                 uri=uri,
                 size=size,
-                split=checked_split(
-                    getattr(element, "split", "") or first_folder_split(path) or DEFAULT_SPLIT
-                ),
-                labels=self._values(getattr(element, "labels", None) or {}),
+                split=checked_split(get("split") or folder_split or DEFAULT_SPLIT),
+                labels=self._values(get("labels") or {}),
                 origin=file,
-                version=getattr(element, "version", 0) or 0,
+                version=get("version") or 0,
                 claimed_size=None if claimed is None else (int(claimed[0]), int(claimed[1])),
             )
         except SampleError as error:
@@ -481,9 +481,18 @@ class SampleReader:
             return self.columns.checked(labels)
         names = {column.name for column in self.columns.columns}
         known = {name: value for name, value in labels.items() if name in names}
-        rest = tuple((n, plain(n, v)) for n, v in sorted(labels.items()) if n not in names)
+        rest = tuple((n, _lasting(n, v)) for n, v in sorted(labels.items()) if n not in names)
         return (*self.columns.checked(known), rest)
 
     def labels(self, values: tuple[Any, ...]) -> dict[str, Any]:
         """The labels of a reference."""
         return {**self.columns.labels(values[:-1]), **dict(values[-1])}
+
+
+def _lasting(name: str, given: Any) -> Any:
+    """A label as receipts have it. Raises SampleError."""
+    value = plain(name, given)
+    for item in value if isinstance(value, tuple) else (value,):
+        if isinstance(item, bytes):
+            raise SampleError(f"label {name!r} contains bytes, which an encoder has to make itself")
+    return value

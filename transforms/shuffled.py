@@ -125,7 +125,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
         if_exists: str = "fail",
         on_error: str = "raise",
     ) -> None:
-        """Takes dicts, NamedTuples, `beam.Row`s, `tf.train.Example`s or serialized ones.
+        """Takes dicts, NamedTuples, rows of Beam, and examples, serialized or not.
 
         Args:
           path: folder for the data set, local or in a bucket; made if missing. All workers must see it.

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
@@ -30,15 +29,13 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.example_source import marked
-from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     Rejected,
     image_figures,
     sort_by_key_hash,
-    write_shard,
 )
-from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
+from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
@@ -141,24 +138,10 @@ IMAGES = "images"  # an output's tag
 _GROUPS_PER_SHARD = 8
 
 
-class Record(NamedTuple):
-    """An encoded sample on its way to its shard; without `order`, it only stands for a shard.
+Record = tuple[bytes, str, bytes, bytes, bytes, tuple[int, ...]]
+"""An encoded sample on its way to its shard: the hash that sorts it, its key, its three parts and class ids."""
 
-    Attributes:
-      order: the hash that samples are sorted by.
-      key: of the sample.
-      before, image, after, classes: as in `EncodedSample`.
-    """
-
-    order: bytes = b""
-    key: str = ""
-    before: bytes = b""
-    image: bytes = b""
-    after: bytes = b""
-    classes: tuple[int, ...] = ()
-
-
-_Numbered = tuple[int, tuple[bytes, str, bytes, bytes, bytes, tuple[int, ...]]]
+_NO_RECORD: Record = (b"", "", b"", b"", b"", ())  # stands for a shard
 
 
 def _groups(plan: Plan, seed: int) -> ShardDivision | None:
@@ -208,34 +191,27 @@ def _encode_group(
     )
 
 
-class _Ready:
-    """A `Maker` of records that were made before."""
-
-    def make(self, ref: Any) -> EncodedSample:
-        return EncodedSample(ref.before, ref.image, ref.after, classes=ref.classes)
-
-    def codec(self) -> str:
-        return ""
-
-    def statistics(self) -> ImageStatistics:
-        return NOTHING_COUNTED
-
-
 def _write_records(
-    shard: tuple[int, Iterable[Any]], plan: Plan, request: WriteRequest
+    shard: tuple[int, Iterable[Record]], plan: Plan, request: WriteRequest
 ) -> Iterator[Outcome]:
     """Writes the records of a shard; a repeated bundle writes the same bytes once more."""
-    spec = plan.shard_plan.spec(shard[0])
-    uri = files.join(request.folder, spec.file_name)
-    records: list[Any] = sorted(Record(*record) for record in shard[1] if record[0])
+    spec, features = plan.shard_plan.spec(shard[0]), request.encoding.features(turned=True)
+    records = sorted(record for record in shard[1] if record != _NO_RECORD)
+    classes: Counter[int] = Counter()
     try:
-        with files.open_output(uri, new=False) as sink:
-            features = request.encoding.features(turned=True)
+        with files.open_output(files.join(request.folder, spec.file_name), new=False) as sink:
             output = plan.shard_plan.record_format.writer(sink, features)
-            info = write_shard(spec, records, _Ready(), output).info
+            for _, key, before, image, after, class_ids in records:
+                output.write(EncodedSample(before, image, after), key)
+                classes.update(class_ids)
+            output.finish()
     except (ConversionError, OSError) as error:
         yield _not_written(error, request)
         return
+    info = ShardInfo(
+        *(spec.split, spec.number, spec.file_name, len(records)),
+        *(output.bytes, output.crc32c, tuple(sorted(classes.items()))),
+    )
     yield Outcome([info], counters={SHARDS_WRITTEN: 1})
 
 
@@ -266,12 +242,12 @@ class WriteRecords(beam.PTransform):
             | "GroupByHash" >> beam.GroupByKey()
             | "EncodeGroup"
             >> beam.ParDo(InWorkers(partial(_encode_group, request=request)), plan)
-            .with_output_types(_Numbered)
+            .with_output_types(tuple[int, Record])
             .with_outputs(DEAD_LETTERS, IMAGES, COMPARED, main="records")
         )
-        every = self.plan | "EveryShard" >> beam.FlatMap(
-            every_shard, tuple(Record())
-        ).with_output_types(_Numbered)
+        every = self.plan | "EveryShard" >> beam.FlatMap(every_shard, _NO_RECORD).with_output_types(
+            tuple[int, Record]
+        )
         written = (
             (encoded["records"], every)
             | beam.Flatten()

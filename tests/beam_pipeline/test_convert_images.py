@@ -97,7 +97,6 @@ def test_nothing_is_read_or_written_before_it_is_applied(photos: Path) -> None:
     [
         ({"num_shard": 2}, "has no argument 'num_shard'; did you mean num_shards?"),
         ({"writers": 2}, "ConvertImages has no argument 'writers': only the command has it"),
-        ({"shuffle": "records"}, "ConvertImages has no argument 'shuffle'"),
     ],
 )
 def test_arguments_are_checked_when_they_are_given(options: dict[str, Any], message: str) -> None:
