@@ -44,8 +44,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
 
 if [[ $docker ]]; then
-  docker build --file "$here/Dockerfile" --build-arg "IMAGE=$image" --tag "$image" "$top"
-  docker push "$image"
+  bash "$here/build_image.sh" "$image"
 else
   gcloud builds submit "$top" --project "$project" --config "$here/cloudbuild.yaml" \
     --substitutions "_IMAGE=$image"

@@ -19,7 +19,7 @@ from beam_pipeline.cli import EXIT_USAGE, PROGRAM, main
 from beam_pipeline.commands import convert
 from beam_pipeline.core.errors import UsageError
 
-IMAGE_VARIABLE = "BEAM_TFRECORD_IMAGE"  # the image sets it to its own name
+IMAGE_VARIABLE = "BEAM_TFRECORD_IMAGE"  # build_image.sh sets it, to a name with a digest
 
 _DATE = "{date}"
 
@@ -32,7 +32,7 @@ def command_line(argv: Sequence[str], environment: Mapping[str, str]) -> list[st
 
     The program must end once the job is submitted, or the job does not start
     (https://cloud.google.com/dataflow/docs/guides/templates/configuring-flex-templates).
-    Workers run in the image of the launcher, unless an argument names another.
+    Workers run in the image that the launcher's was made from, unless an argument names another.
 
     Raises:
       UsageError: a value is not a boolean, or not a list of strings.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.tools import DATAFLOW, DIGEST, SCHEDULE, Programs, tool
+from tests.deploy.tools import DATAFLOW, DIGEST, SCHEDULE, WORKERS, Programs, tool
 from tests.harness import REPOSITORY
 
 IMAGE = "europe-west4-docker.pkg.dev/my-project/beam-tfrecord/beam-tfrecord:20260131"
@@ -27,7 +27,7 @@ class Scripts:
 
     def __init__(self, folder: Path) -> None:
         self._programs = Programs(folder, "gcloud", "docker")
-        self.calls = self._programs.calls
+        self.calls, self.given = self._programs.calls, self._programs.given
 
     def run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -73,16 +73,18 @@ def test_build_by_cloud_build(scripts: Scripts) -> None:
 
 
 def test_build_by_docker(scripts: Scripts) -> None:
-    """The same with the Docker of this machine."""
+    """The same with the Docker of this machine; the launcher's image names the workers' by its digest."""
     assert scripts.run("build.sh", *BUILD, "--docker").returncode == 0
+    workers = f"{IMAGE}-workers"
     assert scripts.calls() == [
-        [
-            *("docker", "build", "--file", str(DATAFLOW / "Dockerfile")),
-            *("--build-arg", f"IMAGE={IMAGE}", "--tag", IMAGE, REPOSITORY),
-        ],
+        ["docker", "build", "--file", str(DATAFLOW / "Dockerfile"), "--tag", workers, REPOSITORY],
+        ["docker", "push", workers],
+        ["docker", "inspect", "--format", "{{index .RepoDigests 0}}", workers],
+        ["docker", "build", "--tag", IMAGE, "-"],
         ["docker", "push", IMAGE],
         *WRITES_THE_TEMPLATE,
     ]
+    assert scripts.given() == f"FROM {WORKERS}\nENV BEAM_TFRECORD_IMAGE={WORKERS}\n"
 
 
 def test_launch_with_everything(scripts: Scripts) -> None:

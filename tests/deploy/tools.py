@@ -19,6 +19,7 @@ DATAFLOW = DEPLOY / "dataflow"
 SCHEDULE = DEPLOY / "schedule"
 TERRAFORM = SCHEDULE / "terraform"
 DIGEST = "sha256:" + 64 * "0"
+WORKERS = f"europe-west4-docker.pkg.dev/p/r/workers@{DIGEST}"
 NIGHTS = [f"gs://my-sets/pets/2026-01-{day:02d}/manifest.json" for day in range(1, 17)]
 
 
@@ -42,7 +43,7 @@ def tool(name: str, package: str) -> str:
 
 
 class Programs:
-    """Programs that only write down how they were called; asked for an image or a folder, they give `DIGEST` or `NIGHTS`."""
+    """Programs that only write down how they were called; asked for an image or a folder, they give a digest or `NIGHTS`."""
 
     def __init__(self, folder: Path, *names: str) -> None:
         self._log = folder / "calls.jsonl"
@@ -51,12 +52,18 @@ class Programs:
             f"with open({str(self._log)!r}, 'a') as file:\n"
             "    print(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]), file=file)\n"
             f"if 'describe' in sys.argv:\n    print({DIGEST!r})\n"
+            f"if 'inspect' in sys.argv:\n    print({WORKERS!r})\n"
+            f"if sys.argv[-1] == '-':\n    open({str(folder / 'stdin')!r}, 'w').write(sys.stdin.read())\n"
             f"if 'ls' in sys.argv:\n    print(*{NIGHTS!r}, sep='\\n')\n"
         )
         for name in names:
             (folder / name).write_text(recorder)
             (folder / name).chmod(0o755)
         self.environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+    def given(self) -> str:
+        """What the last call with `-` read."""
+        return self._log.with_name("stdin").read_text()
 
     def calls(self) -> list[list[str]]:
         """The name and the arguments of each call so far."""
