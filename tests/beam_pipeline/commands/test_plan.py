@@ -119,6 +119,46 @@ def test_the_estimate_follows_workers_and_prices(
     assert lines[-1].startswith("  note: 1 of the workers would be without a shard to write")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "option", "note", "workers"),
+    [
+        (1, "--shard_size=200MB", None, None),
+        (
+            100,
+            "--shard_size=200MB",
+            "one thread encodes a shard for 30 min, again if its worker is lost, and the job ends with its last "
+            "shard; --shard_size 33MB would make that 5 min",
+            None,
+        ),
+        (
+            10_000,
+            "--num_shards=400",
+            "one thread encodes a shard for 8 min, again if its worker is lost, and the job ends with its last "
+            "shard; 2 times as many shards (--num_shards) would make that 4 min",
+            "--num_workers=25 --max_num_workers=50",
+        ),
+    ],
+)
+def test_long_shards_and_enough_workers_are_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    option: str,
+    note: str | None,
+    workers: str | None,
+) -> None:
+    """Here each of 18 images takes a while to encode; the shards stay those that were asked for."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(18)])
+    monkeypatch.setattr("beam_pipeline.planning.mean_seconds", lambda _: seconds)
+    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--resize=8", option]
+    assert main(["plan", *argv, "--workers=10"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "encodes a shard" in line] == [f"  note: {note}"] * bool(note)
+    named = [line for line in lines if "--num_workers" in line]
+    assert named == [f"  workers for 30 min of writing: {workers}"] * bool(workers)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "estimated"),
