@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_remembered() -> None:
-    """Python's path changes from test to test."""
+def _nothing_remembered() -> Iterator[None]:
+    """Python's path changes from test to test, and the tests of other files have no plugins."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
     plugins._entry_points.cache_clear()
     plugins.load.cache_clear()
 
