@@ -149,7 +149,8 @@ class ReadLabels(beam.PTransform):
         Args:
           tables: paths or globs of label files.
           layout: one of `beam-tfrecord convert --layout` with label files.
-          images: folders of images, for layouts that look into them, and for rows with paths of another machine.
+          images: folders of images, for layouts that look into them, for rows with paths of another machine, and
+            to tell what the files are that cells name.
           yes: accept guesses about the labels that are not safe.
           **options: options of the command on labels (`label_column`, `key_column`, `columns`, `list_column`,
             `one_hot`, `label_base`, ...) as Python values.

@@ -63,7 +63,7 @@ class CellFiles:
             try:
                 if isinstance(value, str):
                     labels[index] = _find(value, places)
-                elif value:
+                elif value and all(isinstance(name, str) for name in value):  # not found before
                     labels[index] = tuple(_find(name, places) for name in value)
             except _NotFoundError as error:
                 message = f"column {self.columns[index].name!r}: {error}"

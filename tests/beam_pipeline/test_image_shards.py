@@ -125,8 +125,9 @@ class Unlabelled(Encoder):
             {"features": {"y": "species"}, "min_side": 31},
             ("--features", "y=species", "--min_side", "31"),
         ),
+        ({}, ("--columns", "right:file", "--yes")),
     ],
-    ids=["as they are", "scaled", "renamed and filtered"],
+    ids=["as they are", "scaled", "renamed and filtered", "with files beside"],
 )
 def test_it_gives_the_shards_of_the_command(
     photos: Path, options: dict[str, Any], argv: tuple[str, ...]
@@ -136,9 +137,15 @@ def test_it_gives_the_shards_of_the_command(
         write_files("photos", {"b/9.jpg": picture(9, size=(60, 50))})
         with open("labels.csv", "a") as table:
             table.write("b/9.jpg,cat,4\n")
+    reading: dict[str, Any] = {"label_column": "species"}
+    if "right:file" in argv:
+        reading |= {"images": "photos", "columns": {"right": "file"}, "yes": True}
+        write_files("right", {"1.jpg": picture(1), "2.jpg": "no image"})
+        rows = "".join(f"a/{i}.jpg,cat,../right/{i}.jpg\n" for i in range(4))
+        Path("labels.csv").write_text(f"filename,species,right\n{rows}")
     inputs = ("--images", "photos", "--labels", "labels.csv", "--label_column", "species")
     code = convert(*inputs, *ARGV, *argv, "--output", "command/out")
-    labels = ReadLabels("labels.csv", label_column="species")
+    labels = ReadLabels("labels.csv", **reading)
     with beam.Pipeline(FnApiRunner()) as pipeline:
         result = joined(pipeline, labels) | WriteImageShards(
             "step/out", Images(labels, **options), on_error="collect", **SHARDS
