@@ -32,10 +32,10 @@ from beam_pipeline.layouts.label_files import BadLabelError, Place
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.object_shapes import cut_out, objects_of, pixels_of, with_holes
 from beam_pipeline.layouts.record_folders import ImageFileFormat, ImageFileLayout, Places
-from beam_pipeline.layouts.tree import has_folder, walk
+from beam_pipeline.layouts.tree import has_folder, subfolders
 from beam_pipeline.storage import files
 
-_FOLDERS = 200  # that are searched for data sets
+_FIRST = 5  # folders of a project that may lack images
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,18 @@ class Supervisely(ImageFileLayout):
 
 
 def _data_sets(path: str) -> list[str]:
-    """The folders in a path with images and label files."""
-    folders = walk(files.canonical(path), _FOLDERS) if path.strip() else ()
-    paths = [folder.path for folder in folders]
-    return [uri for uri in paths if has_folder(f"{uri}/img") and has_folder(f"{uri}/ann")]
+    """The folders in a path with images and label files, also nested ones; none unless the first ones have them."""
+    root = files.canonical(path) if path.strip() else ""
+    below = subfolders(root) if root else []
+    if not any(map(_is_data_set, (root, *below[:_FIRST]))):
+        return []
+    data_sets = [folder for folder in (root, *below) if _is_data_set(folder)]
+    nested = [_data_sets(f"{folder}/datasets") for folder in data_sets]
+    return [*data_sets, *(folder for folders in nested for folder in folders)]
+
+
+def _is_data_set(folder: str) -> bool:
+    return all(has_folder(f"{folder}/{name}") for name in ("img", "ann"))
 
 
 def _object(each: Any, *, size: Size | None, masks: bool) -> LabelledObject | str:

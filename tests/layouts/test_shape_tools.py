@@ -376,6 +376,22 @@ def test_label_files_of_labelme_may_be_elsewhere(made: Path, tmp_path: Path) -> 
     assert sorted(reasons) == [("test/5.jpg", "unlabelled"), ("train/config", "missing_image")]
 
 
+def test_data_sets_of_supervisely_may_be_nested(tmp_path: Path) -> None:
+    """In `datasets` of another one; the first folder is the split, if it is called like one."""
+    image = tools.images()["train/2.jpg"]
+    for folder in ("test", "test/datasets/a[1]", "test/datasets/b"):
+        name = folder.replace("/", "_")
+        label = tools.supervisely("x", [BOX])
+        files = {f"img/{name}.jpg": image, f"ann/{name}.jpg.json": label}
+        write_files(f"{tmp_path}/set/{folder}", files)
+    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out") == 0
+    assert split_of_each(tmp_path / "out") == {
+        "test/img/test.jpg": "test",
+        "test/datasets/a[1]/img/test_datasets_a[1].jpg": "test",
+        "test/datasets/b/img/test_datasets_b.jpg": "test",
+    }
+
+
 def test_each_tool_is_recognised_by_its_layout_alone(made: Path) -> None:
     """No other layout that looks at label files takes the folder, and these take no others."""
     for tool in TOOLS:
