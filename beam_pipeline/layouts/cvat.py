@@ -34,7 +34,7 @@ from beam_pipeline.layouts import entries
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError
-from beam_pipeline.layouts.object_shapes import cut_out, ellipse, objects_of
+from beam_pipeline.layouts.object_shapes import MOST_PIXELS, cut_out, ellipse, objects_of
 
 _PIECE = 1 << 16
 _ROOT, _ATTRIBUTE = "annotations", "attribute"
@@ -127,7 +127,7 @@ def _object(shape: _Element, *, size: Size | None, masks: bool) -> LabelledObjec
     if shape.tag == "mask":
         left, top, width, height = map(int, _numbers(shape, "left", "top", "width", "height"))
         runs = [int(run) for run in _parsed(values.get("rle", "").split(","), "rle")]
-        if min(runs) < 0 or sum(runs) != width * height:
+        if min(runs) < 0 or sum(runs) != width * height or width * height > MOST_PIXELS:
             raise BadLabelError(f"the rle of a mask does not add up to {width} x {height} pixels")
         bits = (bit * run for bit, run in zip(cycle((b"\0", b"\1")), runs, strict=False))
         return cut_out(

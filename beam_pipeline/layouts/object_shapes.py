@@ -14,8 +14,10 @@ from beam_pipeline.core.references import Size
 from beam_pipeline.layouts.entries import LabelledObject
 from beam_pipeline.layouts.label_files import BadLabelError
 
+MOST_PIXELS = 1 << 28
+"""Of an image with masks."""
+
 _RUNS = re.compile(rb"\x00+|\x01+")
-_MOST_PIXELS = 1 << 28  # of an image with masks
 _BITS = bytes([0, *[1] * 255])
 _CIRCLE_POINTS = 64  # of an outline; that of a circle of 1,000 pixels is off by half a pixel
 
@@ -91,17 +93,18 @@ def pixels_of(text: Any, *, compressed: bool = False) -> tuple[Size, bytes]:
 
     try:
         data = base64.b64decode(text, validate=True)
-        data = zlib.decompressobj().decompress(data, _MOST_PIXELS) if compressed else data
+        data = zlib.decompressobj().decompress(data, MOST_PIXELS) if compressed else data
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             band = image.getchannel("A") if "A" in image.getbands() else image
             if band.mode not in ("1", "L", "P"):
                 raise ValueError(f"{band.mode} is not one channel of 1 or 8 bits")
             band = band.convert("L") if band.mode == "1" else band
             return band.size, band.tobytes().translate(_BITS)
-    except (TypeError, ValueError, OSError, SyntaxError, zlib.error) as error:
+    except (
+        *(TypeError, ValueError, OSError, SyntaxError, zlib.error),
+        *(Image.DecompressionBombError, Image.DecompressionBombWarning),
+    ) as error:
         raise BadLabelError(f"a mask that is not a PNG in base64: {error}") from error
-    except Image.DecompressionBombError as error:
-        raise BadLabelError(f"a mask that is too large: {error}") from error
 
 
 def cut_out(
@@ -130,7 +133,7 @@ def cut_out(
     box = (left, top, left + width, top + height)
     if not masks:
         return LabelledObject(label, box, {"counts": ""}, attributes)
-    if not size or size[0] * size[1] > _MOST_PIXELS:
+    if not size or size[0] * size[1] > MOST_PIXELS:
         raise BadLabelError("a mask without the size of its image, or of a too large one")
     if min(left, top) < 0 or left + width > size[0] or top + height > size[1]:
         place = f"{width} x {height} pixels at {left}, {top}"

@@ -50,12 +50,16 @@ def images() -> dict[str, bytes | str]:
     return {f"{name}.jpg": picture(i, size=SIZE) for i, name in enumerate(names)}
 
 
-def bits_png() -> bytes:
-    """The mask as a PNG of one bit a pixel."""
-    image = Image.new("1", (len(BITS[0]), len(BITS)))
+def bits_png(mode: str = "1") -> bytes:
+    """The mask as a PNG of one bit a pixel; Supervisely's has a palette, of which 0 is transparent."""
+    image = Image.new(mode, (len(BITS[0]), len(BITS)))
     image.putdata([int(bit) for row in BITS for bit in row])
+    options = {}
+    if mode == "P":
+        image.putpalette([0, 0, 0, 255, 255, 255])
+        options = {"transparency": 0, "bits": 1}
     out = io.BytesIO()
-    image.save(out, "PNG")
+    image.save(out, "PNG", **options)
     return out.getvalue()
 
 
@@ -129,7 +133,7 @@ def supervisely(name: str, shapes: Sequence[Drawn], **further: Any) -> str:
             "classTitle": shape.label,
         }
         if shape.kind == "mask":
-            data = base64.b64encode(zlib.compress(bits_png())).decode()
+            data = base64.b64encode(zlib.compress(bits_png("P"))).decode()
             entry["bitmap"] = {"data": data, "origin": list(shape.numbers)}
         else:
             outline, holes = _pairs(shape.numbers), []

@@ -545,6 +545,14 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         8,
         "the rle of a mask does not add up to 5 x 3 pixels",
     ),
+    "cvat bomb": (
+        "cvat",
+        _of_cvat(MASK).replace('width="5" height="3"', 'width="100000" height="100000"').replace(
+            'rle="1, 3, 1, 2, 1, 2, 1, 3, 1"', 'rle="0, 10000000000"'
+        ),
+        8,
+        "the rle of a mask does not add up to 100000 x 100000 pixels",
+    ),
     "cvat shape": (
         "cvat",
         _of_cvat(inside='<blob label="a"/>'),
