@@ -152,13 +152,11 @@ def mask_readers(
             part = replace(plan, encoded=key, bare=(), sides=())
             image = image_reader(dataset, part, antialias=antialias)
             assert image
-            made[name] = MaskReader(image.spec, _or_black(dataset, key, image, plan))
+            made[name] = MaskReader(image.spec, _or_black(key, image, plan))
     return made
 
 
-def _or_black(
-    dataset: Dataset, key: str, picture: Reader, plan: PixelPlan
-) -> Callable[[Parsed, Any], Any]:
+def _or_black(key: str, picture: Reader, plan: PixelPlan) -> Callable[[Parsed, Any], Any]:
     """Reads a picture; one that is missing is black, of the size of the image."""
     kind = tf.float32 if plan.size else tf.as_dtype(plan.options.dtype)
 
@@ -167,8 +165,6 @@ def _or_black(
             size = plan.size or ((1, 1) if image is None else tf.unstack(tf.shape(image)[:2]))
             return tf.zeros([*size, plan.options.channels], kind)
 
-        if not dataset.features[key].optional:
-            return picture.read(parsed)
         made = tf.cond(tf.strings.length(parsed[key]) > 0, lambda: picture.read(parsed), black)
         return tf.ensure_shape(made, [*(plan.size or (None, None)), plan.options.channels])
 

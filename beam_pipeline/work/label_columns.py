@@ -10,6 +10,7 @@ from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
 from beam_pipeline.core.labels.join import RowMerger
 from beam_pipeline.core.labels.schema import (
+    CELL_FILES,
     KIND_NAMES,
     Column,
     ColumnKind,
@@ -88,6 +89,12 @@ class LabelColumns:
                 f"label {unknown[0]!r} is none of the encoder's labels, which are {expected}"
             )
         values = self.values(labels)
+        for column, value in zip(self.columns, values, strict=True):
+            if column.kind in CELL_FILES and isinstance(value and value[-1], str):
+                raise SampleError(
+                    f"label {column.name!r} is {excerpt(value)}, expected the uri, size and version of each "
+                    "file, as JoinLabels gives them"
+                )
         if fault := self.fault(values):
             raise SampleError(fault)
         return tuple(self.merger.listed([values])[0]) if self.merger.repeated else values
@@ -106,7 +113,7 @@ def _column(name: str, given: Any, *, first_class: bool) -> Column:
             column = Column(**{"name": name, **kind, "kind": ColumnKind(kind.get("kind"))})
         except (TypeError, ValueError) as error:
             raise UsageError(f"labels[{name!r}] is {excerpt(given)}: {error}") from error
-    elif isinstance(kind, str) and kind in ("class", *KIND_NAMES):
+    elif isinstance(kind, str) and kind in ("class", *KIND_NAMES, *CELL_FILES):
         made = label_column if kind == "class" and first_class else further_column
         column = made(name, _KINDS[kind])
     else:

@@ -152,7 +152,7 @@ FAULTS: Mapping[str, tuple[str, bytes | str | None, str, str, str]] = {
     ),
     "deep": (
         *("right/0.png", deep(1), "unsupported_format", "d/right/0.png"),
-        "16 bits and one channel, which the first files of the column are not",
+        "a PNG of 16 bits and one channel, unlike the first files of the column",
     ),
 }
 

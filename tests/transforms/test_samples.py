@@ -261,3 +261,35 @@ def test_an_unbounded_collection_is_refused() -> None:
     images = pipeline | beam.Create(IMAGES)
     with pytest.raises(ValueError, match="Rows: an unbounded PCollection has no end"):
         _ = {"images": images, "rows": pipeline | PeriodicImpulse()} | JoinLabels()
+
+
+def test_rows_of_a_pipeline_name_files(tmp_path: Path) -> None:
+    """A path is looked up beside the image; `WriteImageShards` takes the samples as they are."""
+    contents = {name: picture(i) for i, name in enumerate(("0.jpg", "1.jpg", "r/0.jpg", "r/1.jpg"))}
+    write_files(str(tmp_path), contents)
+    kinds = {"right": "picture", "views": ["file"], "species": "class"}
+    rows: list[dict[str, Any]] = [
+        {"image": f"{i}.jpg", "right": f"r/{i}.jpg", "views": ["0.jpg", "r/1.jpg"][: 2 * i]}
+        | {"species": "cat"}
+        for i in range(2)
+    ]
+    images = [
+        ImageFile(name, f"{tmp_path}/{name}", len(contents[name]), 0)
+        for name in ("0.jpg", "1.jpg", "r/0.jpg")
+    ]
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        inputs = {
+            "images": pipeline | beam.Create(images),
+            "rows": pipeline | "R" >> beam.Create([*rows, {**rows[0], "image": "2", "right": "no"}]),
+        }
+        joined = inputs | JoinLabels(kinds)
+        assert_that(joined.bad | beam.Map(lambda b: (b.key, b.reason)), equal_to([("2", "missing_image")]))
+        joined | WriteImageShards(f"{tmp_path}/out", labels=kinds)
+    examples = read_all(tmp_path / "out")
+    assert {key: example["right/encoded"] for key, example in examples.items()} == {
+        "0.jpg": [contents["r/0.jpg"]],
+        "1.jpg": [contents["r/1.jpg"]],
+    }
+    assert examples["1.jpg"]["views/encoded"] == [contents["0.jpg"], contents["r/1.jpg"]]
+    with pytest.raises(SampleError, match="expected the uri, size and version of each"):
+        LabelColumns.of_kinds(kinds).checked({"right": "r/0.jpg", "species": "cat"})

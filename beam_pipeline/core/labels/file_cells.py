@@ -13,6 +13,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from beam_pipeline.core.images.header import image_extension
@@ -29,13 +30,15 @@ FileHead = Callable[[str], bytes | None]
 HEAD_BYTES = 64  # of a file
 _LOOKED_AT = 3  # files of a column
 _SHOWN = 8
+_TEXTS = 200  # of a column
+_LONGEST = 1024
 _PATH = re.compile(r"[^\s<>]+(?: [^\s<>]+){0,3}\.(?!\d+\b)[A-Za-z0-9]{2,5}")
 
 
 def files_named(cells: Sequence[Any], head_of: FileHead) -> list[bytes]:
     """The first bytes of the first few files that cells name; cells may be lists."""
     names = dict.fromkeys(filter(None, map(text_of, _items(cells))))
-    heads = (head_of(name) for name, _ in zip(names, range(_LOOKED_AT), strict=False))
+    heads = map(head_of, islice(names, _LOOKED_AT))
     return [head for head in heads if head is not None]
 
 
@@ -56,10 +59,10 @@ def undeclared_files(
 ) -> Iterator[str]:
     """The columns that the user said nothing of, and whose first cells name files that exist."""
     for name, cells in values.items():
-        texts = [text for text in map(text_of, _items(cells)) if text]
+        texts = [*islice(filter(None, map(text_of, _items(cells))), _TEXTS)]
         if name in declared or not texts or any(isinstance(cell, dict) for cell in cells):
             continue
-        paths = sum(_PATH.fullmatch(text) is not None for text in texts)
+        paths = sum(len(text) < _LONGEST and bool(_PATH.fullmatch(text)) for text in texts)
         if paths >= NEARLY_ALL * len(texts) and files_named(cells, head_of):
             yield name
 

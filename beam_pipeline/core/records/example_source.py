@@ -237,14 +237,11 @@ def _picture_preparer(column: Column, check: ImageCheck, alteration: Alteration)
         if kind is ColumnKind.COPY:
             header = check(data)
         else:
-            if is_deep_grey(data) != (kind is ColumnKind.PICTURE_16):
-                bits = "16 bits and one channel"
+            if (deep := is_deep_grey(data)) != (kind is ColumnKind.PICTURE_16):
                 raise BadImageError(
                     Reason.UNSUPPORTED_FORMAT,
-                    f"a PNG of {bits}, which the first files of the column are not; readers give all pictures "
-                    "of a column one type, so save all in the same way"
-                    if is_deep_grey(data)
-                    else f"not a PNG of {bits}, as the first files of the column are; save all in the same way",
+                    f"{'' if deep else 'not '}a PNG of 16 bits and one channel, unlike the first files of the "
+                    "column; save all in the same way, as readers give them one type",
                 )
             any_format = alteration.changes.reencode != "never"
             own = (passing_any_format(check) if any_format else check)(data)
