@@ -257,8 +257,9 @@ class JoinLabels(beam.PTransform):
         """Takes what rows are.
 
         Args:
-          labels: field -> "class", "int", "float" or "str", or a list of one of them, as `["class"]`, of which
-            the rows of an image are put together; or the `ReadLabels` of the rows. Other fields are left out.
+          labels: field -> "class", "int", "float", "str", or "picture", "picture16" (of 16 bits), "copy" and
+            "file" for paths of further files, or a list of one of them, as `["class"]`, of which the rows of an
+            image are put together; or the `ReadLabels` of the rows. Other fields are left out.
             By default all fields are labels, and the rows of an image must agree.
           key: the field that names the image.
           split: the field that names the split; empty for the first folder of the image's path, if it is called

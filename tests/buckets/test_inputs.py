@@ -259,14 +259,23 @@ def test_images_beside_a_bucket_meet_those_in_it(cloud: Store, tmp_path: Path) -
 @pytest.mark.parametrize("cloud", ["gs", "s3"], indirect=True)
 def test_files_in_cells_are_those_of_the_bucket(cloud: Store, tmp_path: Path) -> None:
     """The same shards as from the disk; a file that is missing there is named."""
-    write_pictures(str(tmp_path / "in"), [f"{s}/{i}.png" for s in ("left", "right") for i in range(6)])
+    write_pictures(
+        str(tmp_path / "in"), [f"{s}/{i}.png" for s in ("left", "right") for i in range(6)]
+    )
     rows = "".join(f"left/{i}.png,right/{i or 9}.png\n" for i in range(6))
     (tmp_path / "in/pairs.csv").write_text(f"image,right\n{rows}")
     cloud.put_folder(tmp_path / "in", "in")
     for folder in (cloud.uri, str(tmp_path)):
-        argv = ["--images", f"{folder}/in/left", "--labels", f"{folder}/in/pairs.csv", "--name", "x"]
+        argv = [
+            "--images",
+            f"{folder}/in/left",
+            "--labels",
+            f"{folder}/in/pairs.csv",
+            "--name",
+            "x",
+        ]
         out = str(tmp_path / ("here" if folder == str(tmp_path) else "there"))
         assert convert(*argv, "--file_columns", "right", "--output", out, ALL_BAD) == 0
         (letter,) = map(json.loads, open(f"{out}/dead_letters.jsonl", encoding="utf-8"))
-        assert (letter["reason"], letter["file"]) == ("missing_file", f"{folder}/in/right/9.png")
+        assert (letter["reason"], letter["file"]) == ("missing_file", f"{folder}/in/left/right/9.png")
     assert _shards(tmp_path / "here") == _shards(tmp_path / "there") != {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -13,9 +14,12 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
-from beam_pipeline.core.errors import QuestionError, UsageError
+from beam_pipeline.core.errors import QuestionError, SampleError, UsageError
+from beam_pipeline.image_shards import Images, WriteImageShards
 from beam_pipeline.transforms import BadSample, ImageFile, JoinLabels, LabelRow, ReadLabels
-from tests.pictures import write_files
+from beam_pipeline.work.label_columns import LabelColumns
+from tests.harness import read_all
+from tests.pictures import picture, write_files
 
 IMAGES = [ImageFile(f"{i}.jpg", f"/photos/{i}.jpg", 10 + i, 100 + i) for i in range(4)]
 KINDS = {"species": "class", "age": "int"}
@@ -280,11 +284,14 @@ def test_rows_of_a_pipeline_name_files(tmp_path: Path) -> None:
     with beam.Pipeline(FnApiRunner()) as pipeline:
         inputs = {
             "images": pipeline | beam.Create(images),
-            "rows": pipeline | "R" >> beam.Create([*rows, {**rows[0], "image": "2", "right": "no"}]),
+            "rows": pipeline
+            | "R" >> beam.Create([*rows, {**rows[0], "image": "2", "right": "no"}]),
         }
         joined = inputs | JoinLabels(kinds)
-        assert_that(joined.bad | beam.Map(lambda b: (b.key, b.reason)), equal_to([("2", "missing_image")]))
-        joined | WriteImageShards(f"{tmp_path}/out", labels=kinds)
+        assert_that(
+            joined.bad | beam.Map(lambda b: (b.key, b.reason)), equal_to([("2", "missing_image")])
+        )
+        joined | WriteImageShards(f"{tmp_path}/out", Images(kinds), on_error="collect")
     examples = read_all(tmp_path / "out")
     assert {key: example["right/encoded"] for key, example in examples.items()} == {
         "0.jpg": [contents["r/0.jpg"]],
