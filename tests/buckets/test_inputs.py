@@ -277,5 +277,8 @@ def test_files_in_cells_are_those_of_the_bucket(cloud: Store, tmp_path: Path) ->
         out = str(tmp_path / ("here" if folder == str(tmp_path) else "there"))
         assert convert(*argv, "--file_columns", "right", "--output", out, ALL_BAD) == 0
         (letter,) = map(json.loads, open(f"{out}/dead_letters.jsonl", encoding="utf-8"))
-        assert (letter["reason"], letter["file"]) == ("missing_file", f"{folder}/in/left/right/9.png")
+        assert (letter["reason"], letter["file"]) == (
+            "missing_file",
+            f"{folder}/in/left/right/9.png",
+        )
     assert _shards(tmp_path / "here") == _shards(tmp_path / "there") != {}

@@ -117,12 +117,12 @@ def shown_sample(
         labels=tuple(labels),
         boxes=tuple(boxes),
         objects=len(sides[0]),
-        beside=[
+        beside=tuple(
             picture
             for column in columns
             if column.kind in CELL_FILES and column.kind is not ColumnKind.FILE
             for picture in values(f"{column.feature}/encoded")
-        ][:_MOST_BESIDE],
+        )[:_MOST_BESIDE],
     )
 
 
