@@ -67,7 +67,7 @@ class CellFiles:
             try:
                 if isinstance(value, str):
                     labels[index] = _find(value, places)
-                elif value and all(isinstance(name, str) for name in value):  # else it has its files already
+                elif value and all(isinstance(name, str) for name in value):
                     labels[index] = tuple(_find(name, places) for name in value)
             except _NotFoundError as error:
                 reason, message, uri = error.args
