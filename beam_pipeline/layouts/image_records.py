@@ -38,7 +38,7 @@ from beam_pipeline.layouts.label_files import (
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import beginning, files_of, once
+from beam_pipeline.layouts.tree import beginning, names_in, once
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
@@ -283,11 +283,10 @@ class RecordLayout:
         paths: list[str] = []
         for path in filter(str.strip, options.images):
             folder = files.canonical(path)
-            uris: list[str] = []
-            for ending in self.format.extensions:
-                for place in (folder, f"{folder}/annotations"):
-                    there = files_of(place, ending)
-                    uris += filter(self._fits, there if len(there) <= _FEW_FILES else ())
+            places = (folder, f"{folder}/annotations")
+            lists = [names_in(place).of_kind(*self.format.extensions) for place in places]
+            few = (uri for uris in lists if len(uris) <= _FEW_FILES for uri in uris)
+            uris = list(filter(self._fits, few))
             if not uris:
                 return []
             paths += [typed_path(uri, path) for uri in uris]

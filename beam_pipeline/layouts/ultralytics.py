@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME
+from beam_pipeline.core.references import SPLIT_NAME
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts import entries
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
@@ -68,8 +68,8 @@ class UltralyticsFormat(NumberedFormat):
     def labelled(self, entry: Any) -> Labelled:
         given = entries.mapping_at(entry, "annotations")
         lists = {kind: entries.list_at(given, kind) for kind in given}
-        split = entries.text_at({"split": DEFAULT_SPLIT, **entry}, "split")
-        if not SPLIT_NAME.fullmatch(split):
+        split = entries.text_at(entry, "split") if "split" in entry else ""
+        if split and not SPLIT_NAME.fullmatch(split):
             raise BadLabelError(f"split {excerpt(split)}: expected a word, such as train or val")
         classes = [self.class_of(number) for number in lists.pop("classification", [])]
         return Labelled(
