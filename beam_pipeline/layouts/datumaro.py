@@ -22,6 +22,7 @@ from beam_pipeline.layouts import entries
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import NumberedFormat, RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError, opened
+from beam_pipeline.layouts.object_shapes import objects_of
 
 
 @dataclass(frozen=True)
@@ -50,23 +51,25 @@ class DatumaroFormat(NumberedFormat):
         return entries.text_at({"id": paths[0] or paths[1] or entry}, "id")
 
     def labelled(self, entry: Any) -> Labelled:
-        objects, left_out = [], []
         fields = {name: [value] for name, value in entries.mapping_at(entry, "attr").items()}
+        shapes = []
         for annotation in entries.list_at(entry, "annotations"):
             kind = entries.text_at(annotation, "type")
-            if kind in ("bbox", "polygon"):
-                objects.append(self._object(kind, annotation))
-            elif kind == "label":
+            if kind == "label":
                 fields.setdefault(kind, []).append(self.class_of(annotation.get("label_id")))
             elif kind == "caption":
                 fields.setdefault(kind, []).append(annotation.get(kind))
             else:
-                left_out.append(kind.replace("_", " "))
+                shapes.append(annotation)
+        objects, left_out = objects_of(shapes, self._object, "object")
         height, width = [*entries.list_at(entry, "image", "size"), None, None][:2]
         size = entries.size_of(width, height)
         return Labelled(objects, fields, size, left_out=left_out)
 
-    def _object(self, kind: str, annotation: Any) -> LabelledObject:
+    def _object(self, annotation: Any) -> LabelledObject | str:
+        kind = str(annotation["type"])
+        if kind not in ("bbox", "polygon"):
+            return kind.replace("_", " ")
         label, attributes = (
             self.class_of(annotation.get("label_id")),
             entries.mapping_at(annotation, "attributes"),

@@ -159,6 +159,11 @@ def numbers(values: Any, expected: str, count: int = 0) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
+def points_at(entry: Any, *keys: str) -> list[float]:
+    """x, y, x, y, ... of a list of points inside an entry."""
+    return [side for point in list_at(entry, *keys) for side in numbers(point, "x and y", 2)]
+
+
 def size_of(width: Any, height: Any) -> Size | None:
     """The size of an image; None unless both sides are numbers of pixels from 1 on."""
     if not is_finite(width) or not is_finite(height) or min(width, height) < 1:

@@ -19,6 +19,7 @@ from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.layouts import entries
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
+from beam_pipeline.layouts.object_shapes import objects_of
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,11 @@ class HastyFormat(RecordFormat):
         status = entries.members(entry, "image_status")
         if status == "SKIPPED" or (status == "NEW" and not labels and not tags):
             return Labelled(unlabelled="skipped" if status == "SKIPPED" else "without a label")
-        placed = [shape for shape in labels if any(entries.members(shape, key) for key in _PLACES)]
+        objects, left_out = objects_of(labels, _object, "label")
+        size = entries.size_of(*(entry.get(side) for side in ("width", "height")))
         dataset = entries.members(entry, "dataset_name")
-        return Labelled(
-            [_object(shape) for shape in placed],
-            {"tags": tags} if tags else {},
-            entries.size_of(entry.get("width"), entry.get("height")),
-            named_split(dataset) if isinstance(dataset, str) else "",
-            ["mask without a box"] * (len(labels) - len(placed)),
-        )
-
-
-_PLACES = ("bbox", "polygon")
+        split = named_split(dataset) if isinstance(dataset, str) else ""
+        return Labelled(objects, {"tags": tags} if tags else {}, size, split, left_out)
 
 
 class Hasty(RecordLayout):
@@ -60,14 +54,13 @@ class Hasty(RecordLayout):
     format = HastyFormat()
 
 
-def _object(shape: Any) -> LabelledObject:
+def _object(shape: Any) -> LabelledObject | str:
     label, attributes = (
         entries.text_at(shape, "class_name"),
         entries.mapping_at(shape, "attributes"),
     )
-    pairs = [entries.numbers(point, "x and y", 2) for point in entries.list_at(shape, "polygon")]
-    outline = [side for pair in pairs for side in pair]
-    if not shape.get("bbox"):
-        return entries.outlined(label, outline, attributes)
-    xmin, ymin, xmax, ymax = entries.numbers(shape["bbox"], "xmin, ymin, xmax, ymax", 4)
-    return LabelledObject(label, (xmin, ymin, xmax, ymax), outline, attributes)
+    outline = entries.points_at(shape, "polygon")
+    if shape.get("bbox"):
+        xmin, ymin, xmax, ymax = entries.numbers(shape["bbox"], "xmin, ymin, xmax, ymax", 4)
+        return LabelledObject(label, (xmin, ymin, xmax, ymax), outline, attributes)
+    return entries.outlined(label, outline, attributes) if outline else "mask without a box"

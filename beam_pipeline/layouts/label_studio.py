@@ -153,8 +153,8 @@ def _region(
         raise BadLabelError(f"a region with the labels {excerpt(classes)}, expected one")
     label, attributes = entries.text_at({"label": classes[0]}, "label"), entries.one_or_all(values)
     if "points" in place:
-        pairs = [entries.numbers(p, "x and y", 2) for p in entries.list_at(place, "points")]
-        return entries.outlined(label, [side / 100 for pair in pairs for side in pair], attributes)
+        points = [side / 100 for side in entries.points_at(place, "points")]
+        return entries.outlined(label, points, attributes)
     sides = [place.get(key) for key in ("x", "y", "width", "height")]
     box = [side / 100 for side in entries.numbers(sides, "x, y, width and height", 4)]
     (turned,) = entries.numbers([place.get("rotation") or 0], "a rotation in degrees")

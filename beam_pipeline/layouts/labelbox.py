@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from beam_pipeline.layouts import entries
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
+from beam_pipeline.layouts.object_shapes import objects_of
 
 _NAMES = ("external_id", "global_key", "row_data")
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -59,26 +60,22 @@ class Labelbox(RecordLayout):
 
 def _opinion(label: Any) -> Labelled:
     """What a label states."""
-    objects, left_out = [], []
     annotations = entries.members(label, "annotations")
-    for shape in entries.list_at(annotations, "objects"):
-        if entries.members(shape, "bounding_box") or entries.members(shape, "polygon"):
-            objects.append(_object(shape))
-        else:
-            kind = entries.text_at(shape, "annotation_kind").removeprefix("Image")
-            left_out.append(_WORD_BEGINS.sub(" ", kind).lower())
+    objects, left_out = objects_of(entries.list_at(annotations, "objects"), _object, "object")
     return Labelled(objects, _answers(annotations), left_out=left_out)
 
 
-def _object(shape: Any) -> LabelledObject:
+def _object(shape: Any) -> LabelledObject | str:
+    box, polygon = entries.mapping_at(shape, "bounding_box"), entries.list_at(shape, "polygon")
+    if not box and not polygon:
+        kind = entries.text_at(shape, "annotation_kind").removeprefix("Image")
+        return _WORD_BEGINS.sub(" ", kind).lower()
     label, attributes = entries.text_at(shape, "name"), entries.one_or_all(_answers(shape))
-    if shape.get("polygon"):
-        points = [
-            [entries.members(p, axis) for axis in "xy"] for p in entries.list_at(shape, "polygon")
-        ]
-        pairs = [entries.numbers(point, "x and y", 2) for point in points]
-        return entries.outlined(label, [side for pair in pairs for side in pair], attributes)
-    box = entries.mapping_at(shape, "bounding_box")
+    if polygon:
+        points = [[entries.members(point, axis) for axis in "xy"] for point in polygon]
+        return entries.outlined(
+            label, entries.points_at({"polygon": points}, "polygon"), attributes
+        )
     sides = [box.get(key) for key in ("left", "top", "width", "height")]
     return entries.boxed(label, entries.numbers(sides, "left, top, width, height", 4), attributes)
 
