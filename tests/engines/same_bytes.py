@@ -48,6 +48,11 @@ LAYOUT_SETS = {
     "supervisely": ("shape_tools", "--images supervisely --object_features masks"),
     "cvat": ("shape_tools", "--images cvat --object_features masks --columns occluded:int"),
     "via": ("shape_tools", "--images via"),
+    "label_studio": ("label_tools", "--images label_studio"),
+    "labelbox": ("label_tools", "--images labelbox"),
+    "ultralytics": ("label_tools", "--images ultralytics"),
+    "hasty": ("label_tools", "--images hasty"),
+    "datumaro": ("label_tools", "--images datumaro"),
     "kitti": ("kitti", "--images kitti"),
     "voc": ("voc", "--images labelled"),
     "coco_panoptic": (

@@ -26,6 +26,7 @@ from beam_pipeline.layouts.layout import (
     SourceOptions,
 )
 from beam_pipeline.layouts.registry import LAYOUTS, all_layouts
+from tests.engines.same_bytes import LAYOUT_SETS
 
 
 class Reader:
@@ -96,8 +97,9 @@ def test_ids_from_names_have_no_first_one() -> None:
 
 
 def test_the_registry_names_layouts_as_they_name_themselves() -> None:
-    """Each entry leads to a layout of that name."""
+    """Each entry leads to a layout of that name, of which every engine converts a data set."""
     assert [layout.name for layout in all_layouts()] == list(LAYOUTS)
+    assert LAYOUT_SETS.keys() == LAYOUTS.keys()
 
 
 def test_the_names_of_layouts_import_none() -> None:

@@ -31,13 +31,16 @@ from beam_pipeline.layouts.supervisely import SuperviselyFormat
 from beam_pipeline.layouts.via import ViaFormat
 from tests.harness import (
     ALL_BAD,
+    NONE_BAD,
     convert,
     convert_asking,
     dead_letters_of,
+    digests,
     read_all,
     split_of_each,
 )
 from tests.layouts import make_shape_tools as tools
+from tests.layouts.bucket import Bucket
 from tests.layouts.make_shape_tools import BITS, SCENES, SIZE, Drawn
 from tests.layouts.objects import objects_of
 from tests.pictures import write_files
@@ -432,6 +435,21 @@ def test_the_attribute_that_is_the_class_may_have_any_name(
         assert convert_asking(*argv) == 0
         (features,) = read_all(output).values()
         assert features["image/object/class/text"] == [label]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", TOOLS)
+def test_exports_in_a_bucket(
+    made: Path, tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are detected and converted as those on this machine are."""
+    shutil.copytree(made / tool, tmp_path / "set")
+    for image in (tmp_path / "set").rglob("5.jpg"):
+        image.unlink()
+    monkeypatch.chdir(tmp_path)
+    for output, folder in ("disk", "set"), ("from_bucket", f"{Bucket.scheme()}://{tmp_path}/set"):
+        assert convert("--images", folder, "--output", output, "--name", "d", NONE_BAD) == 0
+    assert digests("from_bucket") == digests("disk")
 
 
 # --- faults ---------------------------------------------------------------------------------------
