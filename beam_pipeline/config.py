@@ -13,11 +13,13 @@ from beam_pipeline.core.dataset.estimate import TABLE_ROW, USUAL_ENCODE_S, USUAL
 from beam_pipeline.core.dataset.names import POINTER_NAME, TEMPORARY_SUFFIX_BYTES
 from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
-from beam_pipeline.core.dataset.splits import SplitAssigner, check_strata, group_by
+from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner, check_strata, group_by
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import PILLOW, ImageChanges
+from beam_pipeline.core.images.geometry import CropBoxes
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
 from beam_pipeline.core.labels.classes import AUTO_ORDER
+from beam_pipeline.core.labels.row_samples import Crops
 from beam_pipeline.core.labels.sample_filters import Exclusion, KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
@@ -55,9 +57,11 @@ SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "cl
 _MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
 
-def example_options(images: ImageOptions, renames: Mapping[str, str]) -> ExampleOptions:
+def example_options(
+    images: ImageOptions, renames: Mapping[str, str], crop: CropBoxes | None = None
+) -> ExampleOptions:
     """The options that shape examples, with the codec where images are encoded, or where it was chosen."""
-    changes = images.changes
+    changes = dataclasses.replace(images.changes, crop=crop)
     if changes.encodes or changes.image_codec != PILLOW:
         changes = dataclasses.replace(changes, codec=codec_in_use(changes.image_codec))
     return ExampleOptions(
@@ -85,6 +89,7 @@ class ConvertConfig:
       inventory_rows: about how many rows the inventories have; 0 if unknown.
       label_bytes: total size of the label files; None if unknown before the job lists them.
       unlabelled: makes samples of images without labels; None where they are left out.
+      crops: makes a sample of each object; None if samples are not objects.
       known: the only classes that there are, as --classes names them; None for any.
       exclusion: samples that are left out by their keys; None if none are.
       checks: what the plan checks of the labels.
@@ -102,6 +107,7 @@ class ConvertConfig:
     renames: Mapping[str, str] = field(default_factory=dict)
     label_bytes: int | None = None
     unlabelled: KeepUnlabelled | None = None
+    crops: Crops | None = None
     known: KnownClasses | None = None
     exclusion: Exclusion | None = None
     checks: LabelChecks = NO_CHECKS
@@ -126,6 +132,8 @@ class ConvertConfig:
                 f"{groups.name}, so it could be on either side; use --split_by folder, or drop "
                 "unlabelled images"
             )
+        if self.source.examples.rows and splits.fractions:
+            groups = groups or GroupBy(IMAGE)
         return SplitAssigner(splits.fractions, splits.seed, groups, splits.stratify)
 
     def __post_init__(self) -> None:
@@ -241,7 +249,8 @@ class ConvertConfig:
         return EncodingOptions(
             examples=self.source.examples,
             seed=self.options.splits.seed,
-            options=example_options(self.options.images, self.renames),
+            by_image=bool(self.options.samples.group_by),
+            options=example_options(self.options.images, self.renames, self.options.samples.crop),
         )
 
     @property
@@ -374,6 +383,7 @@ class ConvertConfig:
         colours = examples.mask_colours if isinstance(examples, LabelledImages) else ()
         given = {
             "splits_from": LABEL_FILES if splits.by_label_file else "",
+            **self.options.samples.given,
             "split_by": splits.split_by,
             "stratify": splits.stratify,
             "unlabelled": {"keep": "keep", "empty": "empty"}.get(labels.unlabelled, ""),

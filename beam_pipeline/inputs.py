@@ -19,6 +19,7 @@ from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.points import resize_questions
 from beam_pipeline.core.labels.roles import SPLIT
+from beam_pipeline.core.labels.row_samples import Crops
 from beam_pipeline.core.labels.sample_filters import (
     Classes,
     Exclusion,
@@ -37,7 +38,7 @@ from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import rows_in
 from beam_pipeline.core.questions import Question, question_error
-from beam_pipeline.core.records.example_source import ExampleSource, LabelledImages
+from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
@@ -79,6 +80,10 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         source = with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
     source = _with_unlabelled(source, options.labels.unlabelled)
+    crops = _crops(source, options) if options.samples.crop_boxes else None
+    if crops:
+        examples = dataclasses.replace(_with_columns(source, crops.cropped), rows=True)
+        source = dataclasses.replace(source, examples=examples)
     keep = _unlabelled(source) if options.labels.unlabelled == "keep" else None
     if keep:
         source = dataclasses.replace(source, examples=_with_columns(source, keep.columns))
@@ -93,6 +98,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         renames=resolve_renames(options.output.features, source.columns),
         label_bytes=_label_bytes(source.labels),
         unlabelled=keep,
+        crops=crops,
         known=known,
         exclusion=_exclusion(options.inputs.exclude),
         checks=_label_checks(source, options),
@@ -170,7 +176,24 @@ def _has_masks(source: Source) -> bool:
     return any(column.kind in MASK_KINDS for column in source.columns)
 
 
-def _with_columns(source: Source, columns: tuple[Column, ...]) -> ExampleSource:
+def _crops(source: Source, options: ConvertOptions) -> Crops:
+    """The rule that makes a sample of each object.
+
+    Raises:
+      UsageError: there are no boxes, or another option contradicts it.
+    """
+    if not any(column.kind is ColumnKind.BOX for column in source.columns):
+        raise UsageError(
+            f"--crop_boxes needs boxes, and the labels of the layout {source.layout} have none; leave it out"
+        )
+    if options.labels.unlabelled == "keep":
+        raise UsageError(
+            "--crop_boxes leaves out images without objects; leave out --unlabelled keep"
+        )
+    return Crops(source.columns)
+
+
+def _with_columns(source: Source, columns: tuple[Column, ...]) -> LabelledImages:
     """The source's examples, with other label columns."""
     assert isinstance(source.examples, LabelledImages), source.examples
     return dataclasses.replace(source.examples, columns=columns)

@@ -156,6 +156,7 @@ def plan_samples(
             class_column=class_column(config.encoding.columns),
             file_columns=config.encoding.examples.file_columns,
             keeps_unlabelled=config.unlabelled is not None,
+            rows=config.encoding.examples.rows,
         )
         tallies.append(samples[TALLY])
         dead_letters.append(samples[DEAD_LETTERS])
@@ -204,11 +205,9 @@ def label_samples(
     digests = bool(config.digest_source(writes=writes))
     reads = writes or digests or config.changes.encodes
     labelling = Labelling(
-        config.split_assigner,
-        source.columns,
-        config.sample_filter,
-        config.unlabelled,
-        source.roots,
+        *(config.split_assigner, source.columns, config.sample_filter, config.unlabelled),
+        roots=source.roots,
+        crops=config.crops,
     )
     if isinstance(labels, ContainerLabels):
         return [
@@ -243,9 +242,10 @@ def label_samples(
         labels=labels, spread=are_large(config.label_bytes), raises=False
     )
     columns = config.unlabelled.label_columns if config.unlabelled else source.columns
+    columns = config.crops.columns if config.crops else columns
     joined = {"images": images["images"], "rows": rows["rows"]}
     samples = joined | "JoinLabels" >> JoinLabelBatches(
-        labelling=replace(labelling, columns=columns),
+        labelling=labelling if config.crops else replace(labelling, columns=columns),
         merger=row_merger(source, columns),
         buckets=max(buckets_for(config.label_bytes), config.inventory_groups),
     )

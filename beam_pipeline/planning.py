@@ -155,7 +155,8 @@ def _previewed(
     assert config.earlier is not None
     return (
         samples
-        | "AssignShards" >> AssignShards(plan=plan, seed=config.options.splits.seed)
+        | "AssignShards"
+        >> AssignShards(plan=plan, seed=config.encoding.seed, by_image=config.encoding.by_image)
         | "PreviewChanges"
         >> PreviewChanges(plan=plan, encoding=config.encoding, earlier=config.earlier)
     )

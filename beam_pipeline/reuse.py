@@ -80,7 +80,8 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
     _check_options(folder, run, config)
     _check_receipts(folder, run)
     classes = () if config.known else run.classes
-    return EarlierDataSet(folder, run.shard_plan, classes, config.options.splits.seed)
+    encoding = config.encoding
+    return EarlierDataSet(folder, run.shard_plan, classes, encoding.seed, encoding.by_image)
 
 
 def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:

@@ -116,7 +116,7 @@ def _lines(folder: str, uri: str, manifest: Manifest, time_line: Sequence[str]) 
     kinds = {ColumnKind(column.kind) for column in manifest.options.columns}
     yield from _image_lines(counts.images, any(map(is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
-    yield from _duplicates_of(folder, counts.examples)
+    yield from _duplicates_of(folder, 0 if counts.further_samples else counts.examples)
     for reason in manifest.questions:
         yield f"  accepted with --yes: {reason}"
     yield from time_line

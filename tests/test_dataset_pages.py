@@ -44,6 +44,25 @@ def test_a_page_runs_from_disk_to_training(page: str, tmp_path: Path) -> None:
         train(str(result))
 
 
+@pytest.mark.parametrize("library", ["grain", "torch.utils.data"])
+def test_loaders_batch_conversations(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's expressions give each example once, with any number of images."""
+    module = pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    make_data("conversations", ".")
+    code = dict(_blocks("conversations")[::-1])
+    run_shell(code["bash"], tmp_path)
+    names = {"grain": module, "DataLoader": getattr(module, "DataLoader", None)}
+    exec(code["python"], names)
+    page = (FOLDER / "conversations.md").read_text(encoding="utf-8")
+    start = "grain.MapDataset" if library == "grain" else "DataLoader"
+    (expression,) = re.findall(rf"`({re.escape(start)}\([^`]+|{re.escape(start)}\.[^`]+)`", page)
+    counts = [len(talk["images"]) for batch in eval(expression, names) for talk in batch]
+    assert sorted(counts) == [0, 1, 1, 1, 1, 1, 1, 2]
+
+
 def test_every_layout_has_a_page_that_the_overview_names() -> None:
     """docs/datasets/README.md links to each page."""
     overview = (FOLDER / "README.md").read_text(encoding="utf-8")

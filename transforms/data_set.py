@@ -59,13 +59,14 @@ class WriteDataset(beam.PTransform):
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> Written:
         plan, request = self.plan, self.request
+        seed, by_image = request.encoding.seed, request.encoding.by_image
         if self.by_records:
             written = samples | "WriteRecords" >> WriteRecords(plan=plan, request=request)
         else:
             written = (
                 samples
                 | "AssignShards"
-                >> (self.assign or AssignShards(plan=plan, seed=request.encoding.seed))
+                >> (self.assign or AssignShards(plan=plan, seed=seed, by_image=by_image))
                 | "WriteShards" >> WriteShards(plan=plan, request=request, raises=False)
             )
         dead = (*self.dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()

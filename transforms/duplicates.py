@@ -20,7 +20,13 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates, Sizes, range_count
+from beam_pipeline.core.dataset.duplicates import (
+    CopyFinder,
+    Duplicates,
+    LabelHashes,
+    Sizes,
+    range_count,
+)
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.unlabelled import is_unlabelled
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
@@ -83,10 +89,12 @@ class _Dropping:
     class_column: int | None
     file_columns: Sequence[int]
     keeps_unlabelled: bool
+    rows: bool
 
     def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
         packed = unspill_all(part[1])
-        copies = CopyFinder(lambda: _refs(packed), self.file_columns)
+        hashes = LabelHashes(self.file_columns, rows=self.rows)
+        copies = CopyFinder(lambda: _refs(packed), hashes)
         yield Outcome(tally=Tally(duplicates=copies.duplicates))
         refs = _refs(packed)
         while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
@@ -131,6 +139,7 @@ class DropDuplicates(beam.PTransform):
       class_column: index of the class among a sample's labels, or None.
       file_columns: the indices of the labels that are files.
       keeps_unlabelled: samples are marked as labelled or not, as `KeepUnlabelled` does.
+      rows: samples are rows or objects of images; those of a copy are dropped together.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally", with the duplicates, and the
       samples that were dropped as negative counts.
@@ -141,6 +150,7 @@ class DropDuplicates(beam.PTransform):
     class_column: int | None
     file_columns: Sequence[int] = ()
     keeps_unlabelled: bool = False
+    rows: bool = False
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         sizes = (
@@ -153,7 +163,7 @@ class DropDuplicates(beam.PTransform):
             InWorkers(_TakingDigests(self.source)), AsSingleton(sizes)
         ).with_output_types(SampleBatch).with_outputs(DIGESTED, main="unique")
         dropping = _Dropping(
-            self.drops, self.class_column, self.file_columns, self.keeps_unlabelled
+            self.drops, self.class_column, self.file_columns, self.keeps_unlabelled, self.rows
         )
         compared = (
             taken[DIGESTED]

@@ -88,6 +88,7 @@ class EncodedSamples:
     pixels = None
     file_columns = ()
     max_bytes = MAX_IMAGE_BYTES
+    rows = False
     resumable = True
     keyed = True
 

@@ -118,9 +118,9 @@ class PlanShards(beam.PTransform):
         ).with_output_types(Plan)
 
 
-def _division(plan: Plan, seed: int) -> ShardDivision | None:
+def _division(plan: Plan, seed: int, by_image: bool) -> ShardDivision | None:
     """The division into shards; None where the plan refuses to write."""
-    return None if plan.refusal else ShardDivision(plan.shard_plan, seed)
+    return None if plan.refusal else ShardDivision(plan.shard_plan, seed, by_image)
 
 
 def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:
@@ -158,16 +158,19 @@ class AssignShards(beam.PTransform):
     Attributes:
       plan: PCollection of the one `Plan`.
       seed: of the hash that places samples.
+      by_image: rows of an image are neighbours.
     """
 
     plan: beam.PCollection[Plan]
     seed: int
+    by_image: bool = False
 
     def expand(
         self, samples: beam.PCollection[SampleBatch]
     ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
         parts = samples | "Assign" >> beam.ParDo(
-            Divide(partial(_division, seed=self.seed)), AsSingleton(self.plan)
+            Divide(partial(_division, seed=self.seed, by_image=self.by_image)),
+            AsSingleton(self.plan),
         ).with_output_types(tuple[int, bytes])
         return parts | GroupByShard(self.plan)
 

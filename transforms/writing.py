@@ -35,7 +35,7 @@ from beam_pipeline.core.records.shard_writer import (
     image_figures,
     sort_by_key_hash,
 )
-from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision, ShardInfo
+from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
@@ -144,12 +144,13 @@ Record = tuple[bytes, str, bytes, bytes, bytes, tuple[int, ...]]
 _NO_RECORD: Record = (b"", "", b"", b"", b"", ())  # stands for a shard
 
 
-def _groups(plan: Plan, seed: int) -> ShardDivision | None:
+def _groups(plan: Plan, request: WriteRequest) -> ShardDivision | None:
     """The division into groups, of which a shard has several; None where the plan refuses to write."""
     if plan.refusal:
         return None
     groups = tuple((split, n * _GROUPS_PER_SHARD) for split, n in plan.shard_plan.shards)
-    return ShardDivision(replace(plan.shard_plan, shards=groups), seed)
+    by_groups = replace(plan.shard_plan, shards=groups)
+    return ShardDivision(by_groups, request.encoding.seed, request.encoding.by_image)
 
 
 def _encode_group(
@@ -157,12 +158,12 @@ def _encode_group(
 ) -> Iterator[Outcome]:
     """Encodes the samples of a group, and numbers the records by their shard."""
     shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
-    hasher = KeyHasher(encoding.seed)
+    hasher = encoding.hasher
     samples = (ref for packed in unspill_all(group[1]) for ref in unpack(SampleRef, packed))
     refs = marked(encoding.examples, sort_by_key_hash(samples, hasher))
     dead_letters = DeadLetterBatch()
     images: list[WrittenImage] = []
-    hashes = LabelHashes(encoding.examples.file_columns)
+    hashes = LabelHashes(encoding.examples.file_columns, rows=encoding.examples.rows)
     events: Counter[str] = Counter()
     with encoding.maker(plan.class_ids, refs, request.reading) as maker:
         for ref in reported(refs):
@@ -171,7 +172,7 @@ def _encode_group(
             except Rejected as rejected:
                 dead_letters.append(rejected.letter)
                 continue
-            images.append(WrittenImage(sample.digest, hashes[ref.labels], ref.split, ref.key))
+            images.append(hashes.image(ref, sample.digest))
             events.update(sample.events)
             dead_letters.extend(sample.dead_letters)
             record = (hasher.order(ref.key), ref.key, *sample[:3], tuple(sample.classes))
@@ -236,9 +237,9 @@ class WriteRecords(beam.PTransform):
         encoded = (
             samples
             | "Group"
-            >> beam.ParDo(
-                Divide(partial(_groups, seed=request.encoding.seed)), plan
-            ).with_output_types(tuple[int, bytes])
+            >> beam.ParDo(Divide(partial(_groups, request=request)), plan).with_output_types(
+                tuple[int, bytes]
+            )
             | "GroupByHash" >> beam.GroupByKey()
             | "EncodeGroup"
             >> beam.ParDo(InWorkers(partial(_encode_group, request=request)), plan)

@@ -53,6 +53,7 @@ class Reason(str, enum.Enum):
     NOT_UPRIGHT = "not_upright"
     BAD_BOX = "bad_box"
     EMPTY_BOX = "empty_box"
+    SMALL_BOX = "small_box"
     BAD_MASK = "bad_mask"
     # check, by an option: not bad
     FILTERED_MIN_SIDE = "filtered_min_side"
@@ -89,6 +90,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.NOT_UPRIGHT: "EXIF turns the image, and --orientation is refuse",
     Reason.BAD_BOX: "a bounding box is inverted or outside its image",
     Reason.EMPTY_BOX: "a bounding box has no area: its object is left out, its image is not",
+    Reason.SMALL_BOX: "the box to crop (--crop_boxes) has no area, or is smaller than --crop_min_side",
     Reason.BAD_MASK: "the mask does not contain ids: it is lossy, in colours without --mask_colors, or has others",
     Reason.FILTERED_MIN_SIDE: "a side is shorter than --min_side",
     Reason.FILTERED_MAX_ASPECT: "the longer side is more than --max_aspect times the shorter",

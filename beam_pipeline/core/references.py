@@ -118,6 +118,21 @@ class SampleRef(NamedTuple):
     digest: bytes = b""
 
 
+ROW_MARK = "#"
+"""Between an image's key and its row or object in the keys of `--sample row` and `--crop_boxes`."""
+
+
+def row_key(image: str, row: object) -> str:
+    """The key of a row, or an object, of an image: `a.jpg#0`."""
+    return f"{image}{ROW_MARK}{str(row).replace(ROW_MARK, '%23').replace('/', '%2F')}"
+
+
+def image_of(key: str) -> str:
+    """The image's key in that of its row; a key of no image's row as it is."""
+    image, mark, _ = key.rpartition(ROW_MARK)
+    return image if mark else key
+
+
 def files_of(ref: SampleRef, columns: Iterable[int]) -> list[tuple[int, str, int]]:
     """(index of the label, uri, size) of each further file of a sample, in order.
 

@@ -27,6 +27,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import written_samples
+from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.records.example_view import Features
 from beam_pipeline.core.records.sharding import KeyHasher, shard_of
@@ -149,7 +150,8 @@ def files_for(source: Source, key: str) -> list[RecordFile]:
     by_hash = manifest and manifest.content["options"].get("shuffle") == _BY_HASH
     if not manifest or not by_hash or not is_utf8(key):
         return list(source.files)
-    order = KeyHasher(manifest.seed).order(key)
+    by_image = manifest.content["options"].get("group_by") == IMAGE
+    order = KeyHasher(manifest.seed, by_image=by_image).order(key)
     by_split = {
         split: [file for file in source.files if file.split == split] for split in source.splits
     }

@@ -24,7 +24,7 @@ from beam_pipeline.core.labels.file_cells import HEAD_BYTES
 from beam_pipeline.core.labels.schema import Column, cell_files
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
-from beam_pipeline.core.references import FileValue, SampleRef
+from beam_pipeline.core.references import FileValue, SampleRef, image_of
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.archives import archive_entries
@@ -147,7 +147,7 @@ def _members(root: ImageRoot, _version: int) -> _Members:
 
 def _places_of(sample: SampleRef, roots: _Places) -> _Places:
     """The folders and archives that a sample's files may be in, the likeliest first."""
-    folder = sample.uri.removesuffix(f"/{sample.key}")
+    folder = sample.uri.removesuffix(f"/{sample.key}").removesuffix(f"/{image_of(sample.key)}")
     if sample.uri.startswith(_MEMBERS):
         folder, _ = parse_member_uri(sample.uri)
     own = [place for place in roots if place[0].uri == folder] or [(ImageRoot(folder), {})]

@@ -16,16 +16,16 @@ from beam_pipeline.core.labels.table_files import inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.cell_files import file_heads
 from beam_pipeline.layouts.heads import first_line, head
-from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.layout import Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import (
     TABLE_OPTIONS,
-    TableReader,
     column_choices,
+    table_examples,
+    table_labels,
     table_numbering,
 )
 from beam_pipeline.layouts.tree import has_file, subfolders
@@ -88,10 +88,8 @@ class ImageFolder:
         return Source(
             layout=self.name,
             roots=image_roots(options.images, frozenset(uris)),
-            labels=FileLabels(
-                TableReader(tables, schema, LocalCopy()), uris, merge_rows=schema.several_rows
-            ),
-            examples=LabelledImages(schema.columns),
+            labels=table_labels(options, tables, schema, LocalCopy()),
+            examples=table_examples(options, schema.columns),
             numbering=table_numbering(options, schema),
             notes=notes,
             questions=schema.questions,

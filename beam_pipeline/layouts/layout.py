@@ -26,6 +26,7 @@ from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumber
 from beam_pipeline.core.labels.join import UnnamedImages
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.roles import RoleRow
+from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
@@ -58,6 +59,9 @@ class SourceOptions:
       class_ids: "keep" if a class's name is its id, in any layout.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
       yolo_task: the task of YOLO's label files, a name in `YOLO_TASKS`; None to guess.
+      sample: whether a sample is an image or a row, a name in `SAMPLES`.
+      row_id: the column with the ids of rows, or empty.
+      no_image: the fate of rows that name no image, a name in `NO_IMAGE`.
     """
 
     images: tuple[str, ...]
@@ -78,6 +82,9 @@ class SourceOptions:
     class_ids: str = CLASS_IDS[0]
     object_features: tuple[str, ...] = ()
     yolo_task: str | None = None
+    sample: str = SAMPLES[0]
+    row_id: str = ""
+    no_image: str = NO_IMAGE[0]
 
     def numbering(self, base: int = 0) -> ClassNumbering:
         """Returns the numbering of classes for layouts without fixed ids.
@@ -184,6 +191,8 @@ class FileLabels:
       merge_rows: True if the rows of an image are merged, one per object; otherwise they must
         agree.
       unnamed: makes rows for images without a row; None to reject these as dead letters.
+      samples: makes a sample of each row; None if rows are labels of an image.
+      imageless: makes samples of rows that name no image; None if there are none.
       class_by_folder: True if rows lack labels: the class is the image's folder. It is the first
         column, which is empty in every row.
     """
@@ -194,6 +203,8 @@ class FileLabels:
     merge_rows: bool = False
     unnamed: UnnamedImages | None = None
     class_by_folder: bool = False
+    samples: RowSamples | None = None
+    imageless: RowSamples | None = None
 
     def __post_init__(self) -> None:
         assert bool(self.files) != bool(self.folders), "label files come by name or by folder"

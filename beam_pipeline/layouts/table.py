@@ -9,13 +9,21 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import BinaryIO
 
+from beam_pipeline.core.dataset.splits import group_by
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import by_text, text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, ColumnChoices, ColumnKind
+from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
+from beam_pipeline.core.labels.schema import (
+    CLASS_FOLDER_COLUMNS,
+    Column,
+    ColumnChoices,
+    ColumnKind,
+)
 from beam_pipeline.core.labels.table_files import LabelTable
 from beam_pipeline.core.labels.table_rows import TableRows, head_rows, read_chunks, read_lines
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
@@ -37,7 +45,7 @@ from beam_pipeline.layouts.unused_folders import other_keys, unused_folders
 TABLE_OPTIONS = frozenset(
     {
         *("key_column", "label_column", "columns", "list_column", "one_hot", "labels_encoding"),
-        *("label_base", "label_order", "class_ids"),
+        *("label_base", "label_order", "class_ids", "sample", "row_id", "no_image"),
     }
 )
 _FIRST_DETECTION_ID = 1  # 0 is the background's
@@ -53,12 +61,14 @@ class TableReader:
       schema: their columns.
       copies: maps the rows' names to images on this machine.
       class_names: id of a class, as rows contain it -> its name; others are names.
+      imageless: makes samples of rows that name no image; None to make them dead letters.
     """
 
     tables: tuple[LabelTable, ...]
     schema: LabelSchema
     copies: LocalCopy
     class_names: Mapping[str, str] = field(default_factory=dict)
+    imageless: RowSamples | None = None
 
     def read(self, file: BinaryIO, uri: str) -> Iterator[LabelBatch | DeadLetter]:
         """Yields every row of a table."""
@@ -82,7 +92,11 @@ class TableReader:
             chunks = read_chunks(file, table, first_line=part.first)
         rename = self.copies.name if self.copies != LocalCopy() else None
         chunks = map(self._with_class_names, chunks) if self.class_names else chunks
-        return label_rows(chunks, table, self.schema, rename)
+        imageless = self.imageless
+        if not imageless:
+            return label_rows(chunks, table, self.schema, rename)
+        rows = label_rows(chunks, table, self.schema, rename, keep_unnamed=True)
+        return (r if isinstance(r, DeadLetter) else imageless.with_names(r) for r in rows)
 
     def _with_class_names(self, rows: TableRows) -> TableRows:
         column = self.schema.leading.class_name or self.schema.columns[0].name
@@ -117,7 +131,7 @@ class Table:
         automl = [beginning.uri for beginning in heads if is_automl(beginning)]
         if automl:
             return _open_automl(options, f"{automl[0]} has no header: {REASON}")
-        choices = replace(column_choices(options), may_be_lists=True)
+        choices = replace(column_choices(options), may_be_lists=options.sample == SAMPLES[0])
         head_of = file_heads(lambda: image_roots(options.images), [head.uri for head in heads])
         schema, tables = inspect_tables(heads, choices, head_of)
         if class_names and schema.leading.integer_classes:
@@ -137,13 +151,11 @@ class Table:
         return Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(
-                TableReader(tables, schema, copies, class_names),
-                uris,
-                merge_rows=schema.several_rows,
+            labels=replace(
+                table_labels(options, tables, schema, copies, class_names),
                 class_by_folder=by_folder,
             ),
-            examples=LabelledImages(columns),
+            examples=table_examples(options, columns),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *copies.notes),
             questions=(*schema.questions, *doubts, *([WHOLE_CLASSES] if whole_classes else [])),
@@ -217,6 +229,50 @@ def _split_of(uri: str, *, capitals: bool) -> str:
     return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
 
 
+def table_labels(
+    options: SourceOptions,
+    tables: tuple[LabelTable, ...],
+    schema: LabelSchema,
+    copies: LocalCopy,
+    class_names: Mapping[str, str] = MappingProxyType({}),
+) -> FileLabels:
+    """Returns the labels of tables, whose rows are samples, or labels of the image that they name.
+
+    Raises:
+      UsageError: no column is called as --row_id says.
+    """
+    uris = tuple(table.uri for table in tables)
+    folder = posixpath.dirname(uris[0])
+    while len(folder) > 1 and not all(uri.startswith(f"{folder}/") for uri in uris):
+        folder = posixpath.dirname(folder)
+    names = [column.name for column in schema.columns if column.feature]
+    if options.row_id and options.row_id not in names:
+        raise UsageError(
+            f"--row_id {options.row_id}: {uris[0]} has no such column to write; expected one of {', '.join(names)}"
+        )
+    by_rows = options.sample != SAMPLES[0]
+    group = group_by(options.split_by, schema.columns, Table.name) if by_rows else None
+    rows = RowSamples(
+        ids=names.index(options.row_id) if options.row_id else None,
+        group=group.column if group else None,
+        folder=f"{folder.rstrip('/')}/",
+    )
+    imageless = rows if options.no_image != NO_IMAGE[0] else None
+    return FileLabels(
+        TableReader(tables, schema, copies, class_names, imageless),
+        uris,
+        merge_rows=schema.several_rows,
+        samples=rows if by_rows else None,
+        imageless=imageless,
+    )
+
+
+def table_examples(options: SourceOptions, columns: tuple[Column, ...]) -> LabelledImages:
+    """Returns the examples of tables with these label columns."""
+    rows, imageless = options.sample != SAMPLES[0], options.no_image != NO_IMAGE[0]
+    return LabelledImages(columns, rows=rows, imageless=imageless)
+
+
 def column_choices(options: SourceOptions) -> ColumnChoices:
     """Returns the options given for columns."""
     return ColumnChoices(
@@ -228,6 +284,8 @@ def column_choices(options: SourceOptions) -> ColumnChoices:
         label_required=options.unlabelled != "keep",
         one_hot=options.one_hot,
         encoding=options.labels_encoding,
+        rows=options.sample != SAMPLES[0],
+        row_id=options.row_id,
     )
 
 
@@ -246,7 +304,7 @@ def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumberi
 def _open_automl(options: SourceOptions, note: str) -> Source:
     """The source of rows as AutoML has them, which a user calls a table. Raises LabelTableError."""
     for name in sorted(TABLE_OPTIONS - Automl.option_names):
-        if getattr(options, name):
+        if getattr(options, name) != getattr(SourceOptions(()), name):
             raise LabelTableError(f"--{name} means nothing: {note}")
     source = Automl().open(options)
     return replace(source, notes=(note, *source.notes))

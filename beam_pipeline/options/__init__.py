@@ -17,7 +17,7 @@ from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.group import Option, OptionGroup
 from beam_pipeline.options.images import ImageOptions
 from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions, WaitOptions
-from beam_pipeline.options.source import InputOptions, LabelOptions, RolesOptions
+from beam_pipeline.options.source import InputOptions, LabelOptions, RolesOptions, SampleOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,6 +30,7 @@ __all__ = [
     "LabelOptions",
     "OutputOptions",
     "RolesOptions",
+    "SampleOptions",
     "SplitOptions",
     "WaitOptions",
 ]
@@ -44,6 +45,7 @@ class ConvertOptions:
 
     inputs: InputOptions = dataclasses.field(default_factory=InputOptions)
     labels: LabelOptions = dataclasses.field(default_factory=LabelOptions)
+    samples: SampleOptions = dataclasses.field(default_factory=SampleOptions)
     splits: SplitOptions = dataclasses.field(default_factory=SplitOptions)
     images: ImageOptions = dataclasses.field(default_factory=ImageOptions)
     output: OutputOptions = dataclasses.field(default_factory=OutputOptions)
@@ -109,7 +111,8 @@ class ConvertOptions:
     @property
     def source(self) -> SourceOptions:
         """The options that layouts need: those that `SourceOptions` has fields for."""
-        typed = {**vars(self.inputs), **vars(self.labels), **vars(self.splits)}
+        groups = (self.inputs, self.labels, self.samples, self.splits)
+        typed = {name: value for group in groups for name, value in vars(group).items()}
         typed["columns"] = {**self.labels.columns, **self.labels.file_columns}
         return SourceOptions(
             **{field.name: typed[field.name] for field in dataclasses.fields(SourceOptions)}

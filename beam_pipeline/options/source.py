@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images.geometry import CropBoxes
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
+from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES, YOLO_TASKS
 from beam_pipeline.core.labels.unlabelled import UNLABELLED_CHOICES
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
@@ -212,3 +216,75 @@ class LabelOptions(OptionGroup):
         for name in ("label_order", "class_ids"):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 raise UsageError(f"--{name} has no effect with --classes, which sets the ids")
+
+
+@dataclass(frozen=True)
+class SampleOptions(OptionGroup):
+    """Options that tell what a sample is."""
+
+    title = "samples"
+    description = "By default, a sample is an image with all of its labels."
+
+    sample: str = option(
+        SAMPLES[0],
+        choices=SAMPLES,
+        help="row: each row of a table is a sample, with its image and keys such as a.jpg#0 (default: image)",
+    )
+    row_id: str = option(
+        "", metavar="COLUMN", help="column whose values replace the numbers in keys of rows"
+    )
+    no_image: str = option(
+        NO_IMAGE[0],
+        choices=NO_IMAGE,
+        help="rows that name no image: drop leaves them out, keep writes them without image features (default: "
+        "drop)",
+    )
+    crop_boxes: bool = option(
+        False, help="each object is a sample: the image is what its box contains, the class its own"
+    )
+    crop_margin: float = option(
+        0.0,
+        metavar="FRACTION",
+        parse=float,
+        between=(0, 10),
+        help="with --crop_boxes: part of the box's width and height that is added on each side (default: 0)",
+    )
+    crop_min_side: int = option(
+        1,
+        metavar="N",
+        parse=int,
+        between=(1, 1 << 16),
+        help="with --crop_boxes: leave out boxes with a shorter side, in pixels (default: %(default)s)",
+    )
+    group_by: str = option(
+        "",
+        choices=(IMAGE,),
+        help="image: rows or objects of an image are neighbours in one shard, so that the image is read once "
+        "(default: shuffle them all)",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if {"sample", "crop_boxes"} <= self.given.keys():
+            raise UsageError(
+                "--crop_boxes makes a sample of each object, --sample row of each row; leave out one"
+            )
+        for name, needed in (
+            ("row_id", ("sample row", "no_image keep")),
+            ("crop_margin", ("crop_boxes",)),
+            ("crop_min_side", ("crop_boxes",)),
+            ("group_by", ("sample row", "crop_boxes")),
+        ):
+            if name in self.given and not any(n.split()[0] in self.given for n in needed):
+                raise UsageError(f"--{name} needs --{' or --'.join(needed)}")
+
+    @property
+    def crop(self) -> CropBoxes | None:
+        """How objects are cut out; None where images stay whole."""
+        return CropBoxes(self.crop_margin, self.crop_min_side) if self.crop_boxes else None
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The options that are not at their defaults."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in vars(self).items() if value != defaults[name]}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.images.header import BadImageError, image_extension
+from beam_pipeline.core.images.png import grey_png
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.dataset import Dataset, Shard, is_count
@@ -26,6 +27,7 @@ IMAGE, MASK = "image", "mask"
 MASK_KEYS = ("image/segmentation/class/encoded", "image/panoptic/category_mask")
 VOID = 255  # unlabelled pixels
 _ENCODED = "/encoded"
+BLACK = grey_png(b"\0", 1, 1)  # the picture of an example without one
 DEEP = "uint16"
 DEEPER = 257  # 255 becomes 65,535
 
@@ -297,7 +299,7 @@ class PixelDecoder:
 
     The image is uint8 or uint16 [height, width, channels], the mask uint8 or uint16 [height, width, 1], as are
     pictures of 16 bits and one channel; others are as the image.
-    A missing optional value is filled in, as samples without one cannot be batched.
+    A missing optional value is filled in, as samples without one cannot be batched; a missing image is black.
 
     Attributes:
       plan: what becomes pixels, and how.
@@ -324,7 +326,7 @@ class PixelDecoder:
             shape = (1, 1)
             if plan.encoded:
                 bare = tuple(example[key] for key in plan.bare)
-                decoded[IMAGE] = image = self._image(example[plan.encoded], bare)
+                decoded[IMAGE] = image = self._image(example[plan.encoded] or BLACK, bare)
                 shape = image.shape[:2]
             if plan.mask:
                 decoded[MASK] = self._mask(example[plan.mask], (*shape, 1), plan.mask_pixels, VOID)

@@ -19,6 +19,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.readers.samples import (
+    BLACK,
     DEEP,
     DEEPER,
     MASK,
@@ -97,7 +98,12 @@ def image_reader(
         def decode(parsed: Parsed) -> Any:
             return crop.of_pixels(whole(parsed), parsed[NUMBER_DRAWN])
 
+    optional = dataset.features[encoded].optional
+
     def read(parsed: Parsed) -> Any:
+        if optional:
+            image = parsed[encoded]
+            parsed = {**parsed, encoded: tf.where(tf.equal(image, b""), BLACK, image)}
         image = decode(parsed)
         image.set_shape([None, None, channels])
         if image_size and antialias:

@@ -30,6 +30,9 @@ REMOTE_READS = 32
 LOCAL_FILES = 16 if sys.platform == "linux" else 0
 """Files that each writer prefetches if images are local; 0 if the system cannot prefetch."""
 
+SHARED_BYTES = 64_000_000
+"""Bytes of images that a writer keeps for further samples of its shard."""
+
 LOOK_EVERY = 64
 """Files after which a writer checks whether any of them came from the disk."""
 
@@ -185,6 +188,58 @@ class Prefetch:
         if self._count % LOOK_EVERY == 0:
             before, self._blocks = self._blocks, _blocks_read()
             self._worthwhile = self._blocks > before
+
+
+class SharedReads:
+    """Reads an image once for several samples of a shard, which are known from the beginning.
+
+    Attributes:
+      reads: the requests that are read, in order.
+    """
+
+    def __init__(self, requests: Iterable[Request], max_bytes: int = SHARED_BYTES) -> None:
+        """Takes all requests, in order, and the bytes of images that are kept at most.
+
+        An image that the very next request needs is kept in any case.
+        """
+        uses = list(requests)
+        last = {request: index for index, request in enumerate(uses)}
+        self.reads: list[Request] = []
+        self._keeps: deque[bool] = deque()  # after each use
+        self._images: dict[Request, bytes | OSError] = {}
+        kept: set[Request] = set()
+        held = 0
+        for index, request in enumerate(uses):
+            if request not in kept:
+                self.reads.append(request)
+                held += request.size
+            needed = last[request] > index
+            keeps = needed and (held <= max_bytes or uses[index + 1] == request)
+            (kept.add if keeps else kept.discard)(request)
+            held -= 0 if keeps else request.size
+            self._keeps.append(keeps)
+
+    def read(self, read: ImageReader, uri: str, size: int, offset: int) -> bytes:
+        """Returns the bytes of the next request; raises the error of its read for each sample.
+
+        Args:
+          read: called with each of `reads`, in order.
+          uri: of the request, as `size` and `offset` are.
+          size: as listed.
+          offset: -1 for a whole file.
+        """
+        request = Request(uri, size, offset)
+        image = self._images.pop(request, None)
+        if image is None:
+            try:
+                image = read(*request)
+            except OSError as error:
+                image = error
+        if self._keeps.popleft():
+            self._images[request] = image
+        if isinstance(image, OSError):
+            raise image
+        return image
 
 
 def read_ahead(

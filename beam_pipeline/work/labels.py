@@ -6,6 +6,7 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 import io
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,6 +29,7 @@ from beam_pipeline.core.labels.join import (
 )
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels.row_samples import Crops
 from beam_pipeline.core.labels.sample_filters import SampleFilters
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
@@ -171,6 +173,7 @@ class Labelling:
       sample_filter: leaves out samples; None keeps all.
       keep: makes samples of images without labels; None makes them dead letters.
       roots: the folders and archives of images, which files in cells may be in.
+      crops: makes a sample of each object of an image; None for one of each image.
     """
 
     splits: SplitAssigner
@@ -178,6 +181,7 @@ class Labelling:
     sample_filter: SampleFilters | None = None
     keep: KeepUnlabelled | None = None
     roots: Sequence[ImageRoot] = ()
+    crops: Crops | None = None
 
     @cached_property
     def class_column(self) -> int | None:
@@ -192,13 +196,19 @@ class Labelling:
     @property
     def takes_columns(self) -> bool:
         """True if nothing depends on a sample but its split, and that on its key alone."""
-        return not (self.sample_filter or self.keep or self.files or self.splits.group_by)
+        one_by_one = self.sample_filter or self.keep or self.files or self.splits.group_by
+        return not (one_by_one or self.crops)
 
     def of(self, joined: Joined) -> Outcome:
         """The outcome of joined samples."""
         if self.takes_columns:
             return self._of_columns(joined)
         samples = joined.all_samples()
+        if self.crops:
+            joined.samples = []
+            objects = itertools.chain.from_iterable(map(self.crops.of_image, samples))
+            joined.add_each(objects, images=len(samples))
+            samples = joined.samples
         if self.sample_filter:
             samples, left_out = self.sample_filter.apply(samples)
             joined.dead_letters += left_out
@@ -233,6 +243,7 @@ def _tally(joined: Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
         listed=-joined.files_beside,
         orphan_rows=joined.orphan_rows,
         repeated_rows=joined.repeated_rows,
+        further_samples=joined.further_samples,
     )
     tally.add_dead_letters(dead_letters)
     return tally
@@ -353,6 +364,8 @@ def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
         unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
         complete=isinstance(labels, ListedLabels),
         by_folder=source.class_by_folder,
+        samples=labels.samples if isinstance(labels, FileLabels) else None,
+        imageless=labels.imageless if isinstance(labels, FileLabels) else None,
     )
 
 

@@ -62,7 +62,7 @@ class DigestSource:
     def is_readable(self, ref: SampleRef) -> bool:
         """True if an image would be read when its shard is written."""
         wanted = not (self.filters and outside_bytes(ref.size, self.filters))
-        return self.reads and wanted and ref.size <= self.largest
+        return bool(self.reads and ref.uri and wanted and ref.size <= self.largest)
 
 
 DIGESTED = "digested"

@@ -120,12 +120,14 @@ class EarlierDataSet:
       shard_plan: its shards.
       classes: its classes and their ids, where these are kept.
       seed: places its samples, and the conversion's.
+      by_image: rows of an image are neighbours.
     """
 
     folder: str
     shard_plan: ShardPlan
     classes: Classes = ()
     seed: int = 0
+    by_image: bool = False
 
     @property
     def kept(self) -> Kept:
@@ -272,5 +274,6 @@ class EarlierShards:
 
     def _compared(self, samples: Iterable[SampleRef]) -> SampleChanges:
         """Compares samples with the earlier data set's in the same range of hashes."""
-        before = samples_between(self.receipts, self.inputs.spec, KeyHasher(self.data_set.seed))
+        hasher = KeyHasher(self.data_set.seed, by_image=self.data_set.by_image)
+        before = samples_between(self.receipts, self.inputs.spec, hasher)
         return compare_samples(before, samples, file_labels(self.inputs.options))

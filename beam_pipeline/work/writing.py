@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from beam_pipeline.core.dataset.changes import input_differences
-from beam_pipeline.core.dataset.duplicates import packed_images, written_images
+from beam_pipeline.core.dataset.duplicates import LabelHashes, packed_images, written_images
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
+from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import (
     AnotherJobError,
@@ -50,6 +52,7 @@ from beam_pipeline.storage.read_ahead import (
     ONE_BY_ONE,
     ReadOptions,
     Request,
+    SharedReads,
     read_ahead,
     usual_reading,
 )
@@ -70,7 +73,13 @@ from beam_pipeline.work.outcome import (
 from beam_pipeline.work.progress import Counts, Reporter
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
-_IF_GIVEN = ("mask_colours", "source", "fingerprint")  # of a source's recorded values
+_IF_GIVEN = (
+    "mask_colours",
+    "source",
+    "fingerprint",
+    "rows",
+    "imageless",
+)  # of a source's recorded values
 
 
 @dataclass(frozen=True)
@@ -81,11 +90,13 @@ class EncodingOptions:
       examples: what the samples are.
       seed: of the hash that orders samples.
       options: the user's options.
+      by_image: rows of an image are neighbours.
     """
 
     examples: ExampleSource
     seed: int = 0
     options: ExampleOptions = field(default_factory=ExampleOptions)
+    by_image: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -97,6 +108,11 @@ class EncodingOptions:
         if learned is None or not isinstance(self.examples, PipelineRecords):
             return self
         return replace(self, examples=replace(self.examples, described=learned))
+
+    @property
+    def hasher(self) -> KeyHasher:
+        """Orders samples in their shard."""
+        return KeyHasher(self.seed, by_image=self.by_image)
 
     @property
     def written_features(self) -> Mapping[str, Any]:
@@ -121,6 +137,7 @@ class EncodingOptions:
             "columns": examples["columns"],
             "image_check": options.image_check,
             "seed": self.seed,
+            **({"group_by": IMAGE} if self.by_image else {}),
             "renames": dict(options.renames),
             "clip_boxes": options.clip_boxes,
             "pixels": examples["pixels"],
@@ -148,6 +165,7 @@ class EncodingOptions:
         return cls(
             examples=examples,
             seed=values["seed"],
+            by_image="group_by" in values,
             options=ExampleOptions(
                 **{name: values[name] for name in names if name in values},
                 bad_boxes=values.get("bad_boxes", usual),
@@ -176,7 +194,7 @@ class EncodingOptions:
                 for ref in refs
                 if ref.origin != REPEATED and not (filters and outside_bytes(ref.size, filters))
             )
-        requests = (
+        requests: Iterable[Request] = (
             (
                 request
                 for ref in wanted
@@ -190,14 +208,16 @@ class EncodingOptions:
                 if ref.uri and ref.size <= largest
             )
         )
-        with read_ahead(requests, files.read_image, reading) as ahead:
-            yield self.examples.maker(self.options, class_ids, ahead.read)
+        shared = SharedReads(requests) if self.examples.rows else None
+        with read_ahead(shared.reads if shared else requests, files.read_image, reading) as ahead:
+            read = partial(shared.read, ahead.read) if shared else ahead.read
+            yield self.examples.maker(self.options, class_ids, read)
 
 
 def _requests(ref: SampleRef, file_columns: Sequence[int]) -> list[Request]:
     """The reads of a sample, in order: the image, then its files."""
-    files_beside = [Request(uri, size, -1) for _, uri, size in files_of(ref, file_columns)]
-    return [Request(ref.uri, ref.size, ref.offset), *files_beside]
+    image = [Request(ref.uri, ref.size, ref.offset)] if ref.uri else []
+    return [*image, *(Request(uri, size, -1) for _, uri, size in files_of(ref, file_columns))]
 
 
 def _has_boxes(columns: Sequence[Column]) -> bool:
@@ -317,7 +337,8 @@ class ShardTask:
         """The figures of a shard, its dead letters, its images and the changes since the earlier data set."""
         info, letters = receipt.info, DeadLetterBatch(receipt.dead_letters)
         examples = self.request.encoding.examples
-        images = written_images(receipt, examples.file_columns) if examples.resumable else []
+        hashes = LabelHashes(examples.file_columns, rows=examples.rows)
+        images = written_images(receipt, hashes) if examples.resumable else []
         compared = [(COMPARED, part) for part in packed_images(images, self.ranges)]
         changes = [(CHANGES, earlier.fate(receipt))] if earlier else []
         counted = {
@@ -362,7 +383,7 @@ def shard_inputs(
       encoding: the encoding of its examples.
     """
     refs: Sequence[SampleRef] = sort_by_key_hash(
-        (ref for batch in batches for ref in unpack(SampleRef, batch)), KeyHasher(encoding.seed)
+        (ref for batch in batches for ref in unpack(SampleRef, batch)), encoding.hasher
     )
     refs = marked(encoding.examples, refs)
     return ShardInputs(

@@ -242,7 +242,7 @@ def _contents(shard: bytes) -> Iterator[bytes]:
 
 def _without_image(record: bytes) -> bytes:
     example = Example.FromString(record)
-    for key in ("image/encoded", *_pictures_beside(example)):
+    for key in {"image/encoded", *_pictures_beside(example)} & {*example.features.feature}:
         del example.features.feature[key]
     return bytes(example.SerializeToString(deterministic=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from beam_pipeline.core.images.png import grey_png
@@ -45,7 +46,82 @@ PAIRED = "--images pairs --labels pairs.csv --max_bad_fraction 1"
 
 CELLS = ['{"a": 1}', '{"a": 1', "[]", "", "[1e999]", '{"b": {"a": null}}']
 
+ROW_NAMES = [NAMES[i % 4] for i in range(9)]
+CAPTIONS = csv(
+    [*ROW_NAMES, "gone.jpg"],
+    text=[f"caption {i}" for i in range(7)],
+    score=(1, 2, 3, 4, 5, 6, 7, "x", 8, 9),
+    split=("train", "test", "train", "train"),
+)
+LLAVA = [
+    {**({} if i % 4 == 3 else {"image": NAMES[i % 5]}), "id": f"v/{i}#", "conversations": turns(i)}
+    for i in range(12)
+]
+OF_LLAVA = {**PHOTOS, "talks.json": json.dumps([*LLAVA, LLAVA[3], {**LLAVA[4], "id": "v/9#"}])}
+TALKS_OF_LLAVA = "--images photos --labels talks.json --sample row --columns conversations:json"
+SEVERAL: list[dict[str, Any]] = [
+    {"image": ["0.jpg"], "conversations": turns(0)},
+    {"image": ["1.jpg", "2.jpg"], "conversations": turns(1)},
+    {"images": ["3.jpg"], "messages": [{"role": "user", "content": "3?"}]},
+    {
+        "messages": [
+            {"content": [{"type": "image", "path": "3.jpg"}, {"type": "text", "text": "?"}]}
+        ]
+    },
+    {
+        "messages": [
+            {"content": [{"type": "image_url", "image_url": {"url": name}} for name in NAMES[:2]]},
+            {"content": [{"type": "image", "image": "gone.jpg"}]},
+        ]
+    },
+    {"messages": [{"content": [{"type": "image_url", "image_url": {"url": "data:,x"}}, 1]}, 2]},
+]
+BOXES = [(0, 0, 16, 8), (3, 2, 3, 8), (0, 0, 16, 8), (2, 2, 4, 3), (9, 1, 4, 3), (0, 0, 30, 8)]
+OF_BOXES = {
+    **PHOTOS,
+    "boxes.csv": csv(
+        [NAMES[i % 4] for i in range(6)],
+        **{
+            side: [box[j] for box in BOXES]
+            for j, side in enumerate(("xmin", "ymin", "xmax", "ymax"))
+        },
+        label=("cat", "dog"),
+    ),
+}
+
 ROWS = {
+    "captions": Row(
+        "--images photos --labels l.csv --sample row --label_column none --max_bad_fraction 1 --yes",
+        {**PHOTOS, "l.csv": CAPTIONS},
+    ),
+    "neighbours": Row(
+        "--images photos --labels l.csv --sample row --columns score:str,split:skip --label_column none "
+        "--group_by image --num_shards 3 --splits train=0.5,test=0.5 --max_bad_fraction 1 --yes",
+        {**PHOTOS, "l.csv": CAPTIONS},
+    ),
+    "kept_without_rows": Row(
+        "--images photos --labels l.csv --sample row --unlabelled keep --label_column text --max_bad_fraction 1 "
+        "--columns score:str,split:skip --yes",
+        {**PHOTOS, "l.csv": CAPTIONS},
+    ),
+    "conversations": Row(
+        f"{TALKS_OF_LLAVA} --row_id id --no_image keep --splits train=0.7,test=0.3 --max_bad_fraction 1",
+        OF_LLAVA,
+    ),
+    "conversations_by_number": Row(
+        f"{TALKS_OF_LLAVA},id:skip --no_image keep --max_bad_fraction 1", OF_LLAVA
+    ),
+    "several_images": Row(
+        "--images photos --labels talks.jsonl --sample row --columns conversations:json,messages:json "
+        "--file_columns images --no_image keep --max_bad_fraction 1 --yes",
+        {**PHOTOS, "talks.jsonl": jsonl(SEVERAL)},
+    ),
+    "only_with_images": Row(f"{TALKS_OF_LLAVA} --row_id id --max_bad_fraction 1", OF_LLAVA),
+    "crops": Row(
+        "--images photos --labels boxes.csv --crop_boxes --crop_min_side 4 --max_bad_fraction 1 --yes",
+        OF_BOXES,
+    ),
+    "crops_of_rows": Row("--images photos --labels boxes.csv --crop_boxes --sample row", OF_BOXES),
     "nested": Row("--images photos --labels talks.jsonl", OF_JSONL),
     "json_lines": Row(
         "--images photos --labels talks.jsonl --columns conversations:json --label_column id "

@@ -81,6 +81,7 @@ def test_reasons_and_stages_are_these() -> None:
         "not_upright",
         "bad_box",
         "empty_box",
+        "small_box",
         "bad_mask",
         "filtered_min_side",
         "filtered_max_aspect",

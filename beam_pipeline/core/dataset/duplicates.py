@@ -31,7 +31,13 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.packing import pack_columns, unpack_columns
-from beam_pipeline.core.references import DEFAULT_SPLIT, LabelValue, SampleRef, named_files
+from beam_pipeline.core.references import (
+    DEFAULT_SPLIT,
+    LabelValue,
+    SampleRef,
+    image_of,
+    named_files,
+)
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.typed_json import Expect, one_of, parse
 
@@ -194,6 +200,7 @@ def _such_as(group: DuplicateGroup) -> str:
 
 _IMAGES_A_RANGE = 1 << 18
 _LABEL_HASH_BYTES = 8
+_OF_ROWS = -1
 
 
 class WrittenImage(NamedTuple):
@@ -201,7 +208,7 @@ class WrittenImage(NamedTuple):
 
     Attributes:
       digest: of its bytes.
-      labels: a hash of its labels.
+      labels: a hash of its labels; `_OF_ROWS` if it has several rows or objects, which are compared apart.
       split: its split.
       key: its key.
     """
@@ -222,28 +229,23 @@ def range_of(digest: bytes, ranges: int) -> int:
     return int.from_bytes(digest[:8], "big") * ranges >> 64
 
 
-def written_images(receipt: Receipt, files: Sequence[int]) -> list[WrittenImage]:
+def written_images(receipt: Receipt, hashes: LabelHashes) -> list[WrittenImage]:
     """The images of a shard that became examples, in the order of the shard.
 
     There are none if their digests are unknown.
 
     Args:
       receipt: of the shard.
-      files: the indices of the labels that are files.
+      hashes: makes images of samples.
     """
     refs = receipt.inputs.refs if receipt.digests else ()
-    hashes = LabelHashes(files)
-    images = _images_of(
-        receipt.digests,
-        [hashes[ref.labels] for ref in refs],
-        [ref.split for ref in refs],
-        [ref.key for ref in refs],
-    )
+    images = map(hashes.image, refs, _split(receipt.digests))
     return [image for image in images if image.digest != NO_DIGEST]
 
 
 def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int, bytes]]:
     """(range of digests, packed images)."""
+    images = [image for image in images if image.digest != NO_DIGEST]
     parts: dict[int, list[WrittenImage]] = defaultdict(list)
     if ranges == 1:
         parts[0] += images
@@ -285,15 +287,24 @@ class LabelHashes(dict[tuple[LabelValue, ...], int]):
 
     Args:
       files: the indices of the labels that are files.
+      rows: samples are rows or objects of images.
     """
 
     _MOST = 1 << 16  # remembered
 
-    def __init__(self, files: Sequence[int] = ()) -> None:
+    def __init__(self, files: Sequence[int] = (), *, rows: bool = False) -> None:
         super().__init__()
         self._files = files
+        self._rows = rows
+
+    def image(self, ref: SampleRef, digest: bytes) -> WrittenImage:
+        """The image of a sample."""
+        key = image_of(ref.key) if self._rows else ref.key
+        return WrittenImage(digest, self[ref.labels], ref.split, key)
 
     def __missing__(self, labels: tuple[LabelValue, ...]) -> int:
+        if self._rows:
+            return _OF_ROWS
         if len(self) >= self._MOST:
             self.clear()
         values: list[Any] = [without_lines(value) for value in labels]
@@ -317,7 +328,7 @@ def find_duplicates(parts: Callable[[], Iterable[bytes]]) -> Duplicates:
         lambda: chain.from_iterable(map(digests_in, parts())),
         lambda: chain.from_iterable(map(unpack_images, parts())),
     )
-    return Duplicates.of((group.finished() for group in groups.values()), compared)
+    return Duplicates.of(_finished(groups), compared)
 
 
 def _groups_of(
@@ -343,6 +354,12 @@ def _groups_of(
     return count, groups
 
 
+def _finished(groups: Mapping[bytes, _Group]) -> Iterator[DuplicateGroup]:
+    """The groups of several images; those of several rows of an image are none."""
+    finished = (group.finished() for group in groups.values())
+    return (group for group in finished if group.images > 1)
+
+
 @dataclass
 class _Group:
     """Images of the same bytes, possibly millions."""
@@ -351,6 +368,7 @@ class _Group:
     first: dict[str, WrittenImage] = field(default_factory=dict)
     labels: set[int] = field(default_factory=set)
     lowest: list[tuple[str, str]] = field(default_factory=list)
+    of_rows: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def to_keep(self) -> WrittenImage:
@@ -359,6 +377,10 @@ class _Group:
 
     def add(self, image: WrittenImage) -> None:
         split, key = image.split, image.key
+        if image.labels == _OF_ROWS:
+            if (split, key) in self.of_rows:
+                return
+            self.of_rows.add((split, key))
         self.splits[split] = self.splits.get(split, 0) + 1
         if split not in self.first or key < self.first[split].key:
             self.first[split] = image
@@ -428,29 +450,30 @@ class CopyFinder:
       duplicates: their figures.
     """
 
-    def __init__(self, refs: Callable[[], Iterable[SampleRef]], files: Sequence[int] = ()) -> None:
+    def __init__(
+        self, refs: Callable[[], Iterable[SampleRef]], hashes: LabelHashes | None = None
+    ) -> None:
         """Compares samples.
 
         Args:
           refs: gives all samples of the range with their digests, as often as it is called.
-          files: the indices of the labels that are files.
+          hashes: makes images of samples.
         """
-        self._hashes = LabelHashes(files)
+        self._hashes = LabelHashes() if hashes is None else hashes
         count, self._groups = _groups_of(
             lambda: (ref.digest for ref in refs()), lambda: map(self._image, refs())
         )
-        groups = (group.finished() for group in self._groups.values())
-        self.duplicates = Duplicates.of(groups, count)
+        self.duplicates = Duplicates.of(_finished(self._groups), count)
 
     def _image(self, ref: SampleRef) -> WrittenImage:
-        return WrittenImage(ref.digest, self._hashes[ref.labels], ref.split, ref.key)
+        return self._hashes.image(ref, ref.digest)
 
     def dead_letter(self, ref: SampleRef) -> DeadLetter | None:
         """The dead letter of a copy; None for a sample that is kept."""
         if ref.digest not in self._groups:
             return None
         first = self._groups[ref.digest].to_keep
-        if first.key == ref.key:
+        if first.key == self._image(ref).key:
             return None
         where = f" in {first.split}" if first.split != ref.split else ""
         labels = "" if first.labels == self._hashes[ref.labels] else "; their labels differ"

@@ -178,6 +178,7 @@ class CountEntries:
     label_rows: Count = 0
     label_rows_without_image: Count = 0
     label_rows_repeated: Count = 0
+    further_samples: Count = 0
     dropped_objects: Count = 0
     unlabelled: Count = 0
     ignored_files: Mapping[str, Count] = field(default_factory=dict)
@@ -358,6 +359,7 @@ def build_manifest(
             "label_rows": tally.label_rows,
             "label_rows_repeated": tally.repeated_rows,
             "label_rows_without_image": tally.orphan_rows,
+            **({"further_samples": tally.further_samples} if tally.further_samples else {}),
             **({"dropped_objects": dropped} if (dropped := tally.dropped_objects) else {}),
             "joined_samples": tally.samples.total(),
             **(

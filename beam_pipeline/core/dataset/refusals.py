@@ -172,7 +172,8 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
         not bad or max_bad_fraction >= 1
     ):  # rows without an image can make more than there are images
         return None
-    if tally.listed and bad / tally.listed <= max_bad_fraction:
+    candidates = tally.listed + tally.further_samples
+    if candidates and bad / candidates <= max_bad_fraction:
         return None
     reasons = ", ".join(
         f"{n} {reason}{_example(tally, reason)}" for reason, n in sorted(by_reason.items())
@@ -271,7 +272,8 @@ def accounting_error(
     fault = accounting_fault(
         listed=tally.listed,
         orphan_rows=tally.orphan_rows,
-        dropped_objects=tally.dropped_objects,
+        further=tally.further_samples,
+        dropped=tally.dropped_objects,
         examples=examples,
         dead_letters=tally.dead.total(),
     )

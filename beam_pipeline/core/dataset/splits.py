@@ -35,7 +35,10 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import SampleRef, image_of
+
+IMAGE = "image"
+"""The name of the `GroupBy` that keeps rows of an image together."""
 
 NO_CLASS = ""
 """The stratum of samples without a class."""
@@ -55,7 +58,7 @@ class GroupBy:
     Attributes:
       name: as --split_by has it.
       column: the index among a sample's labels of the column that names its group; None for the
-        folder of the image.
+        folder of the image, or the image.
     """
 
     name: str
@@ -63,8 +66,9 @@ class GroupBy:
 
     def group_of(self, sample: SampleRef) -> str | None:
         """The group of a sample; None if it has none."""
+        key = sample.key
         if self.column is None:
-            return sample.key.rpartition("/")[0]
+            return image_of(key) if self.name == IMAGE else key.rpartition("/")[0]
         value = sample.labels[self.column]
         return None if value is None else str(value) or None
 

@@ -89,11 +89,13 @@ def mean_seconds(measured: Sequence[Measured]) -> float:
 
 
 _SHOWN = 3
+_COUNTS = ["listed", "label_rows", "orphan_rows", "repeated_rows", "further_samples", "unlabelled"]
 NOT_COUNTED_AS_BAD = frozenset(
     {
         Reason.UNLABELLED.value,
         Reason.UNKNOWN_CLASS.value,
         Reason.EMPTY_BOX.value,
+        Reason.SMALL_BOX.value,
         Reason.EXCLUDED.value,
         Reason.DUPLICATE.value,
         *(reason.value for reason in FILTER_REASONS),
@@ -113,6 +115,8 @@ class Tally:
       label_rows: rows of all label files, broken ones included.
       orphan_rows: rows without an image of their own that became dead letters.
       repeated_rows: rows that repeat another one.
+      further_samples: samples beyond the listed images: of their further rows or objects, and of rows
+        without an image.
       unlabelled: samples without a label, which are kept.
       samples, sample_bytes: joined samples and the bytes of their images and masks, by split.
       classes: joined samples by class; objects by class, where samples have lists of them.
@@ -130,6 +134,7 @@ class Tally:
     label_rows: int = 0
     orphan_rows: int = 0
     repeated_rows: int = 0
+    further_samples: int = 0
     unlabelled: int = 0
     samples: Counter[str] = field(default_factory=Counter)
     sample_bytes: Counter[str] = field(default_factory=Counter)
@@ -145,7 +150,7 @@ class Tally:
 
     def add(self, part: Tally) -> None:
         """Adds the counts of another tally."""
-        for name in ("listed", "label_rows", "orphan_rows", "repeated_rows", "unlabelled"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(part, name))
         for name in ("ignored", "samples", "sample_bytes", "classes", "dead"):
             getattr(self, name).update(getattr(part, name))
@@ -278,17 +283,18 @@ class Tally:
 
 
 def accounting_fault(
-    *, listed: int, orphan_rows: int, dropped_objects: int, examples: int, dead_letters: int
+    *, listed: int, orphan_rows: int, further: int, dropped: int, examples: int, dead_letters: int
 ) -> str:
     """States that numbers do not add up; empty if they do.
 
-    Listed images + label rows without an image + dropped objects = examples + dead letters.
+    Listed images + label rows without an image + further samples + dropped objects = examples + dead letters.
     """
-    if listed + orphan_rows + dropped_objects == examples + dead_letters:
+    if listed + orphan_rows + further + dropped == examples + dead_letters:
         return ""
-    objects = f" + {counted(dropped_objects, 'dropped object')}" if dropped_objects else ""
+    more = f" + {counted(further, 'further sample')}" if further else ""
+    more += f" + {counted(dropped, 'dropped object')}" if dropped else ""
     return (
-        f"{listed} listed images + {orphan_rows} label rows without an image{objects} are not "
+        f"{listed} listed images + {orphan_rows} label rows without an image{more} are not "
         f"{examples} examples + {dead_letters} dead letters"
     )
 

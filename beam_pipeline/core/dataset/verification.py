@@ -91,7 +91,8 @@ def verify_counts(manifest: Manifest) -> Iterator[str]:
     fault = accounting_fault(
         listed=counts.listed_images,
         orphan_rows=counts.label_rows_without_image,
-        dropped_objects=objects,
+        further=counts.further_samples,
+        dropped=objects,
         examples=counts.examples,
         dead_letters=by_reason,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from beam_pipeline.core.images.geometry import RESIZE_MODES, Resize
+from beam_pipeline.core.images.geometry import RESIZE_MODES, CropBoxes, Resize
 
 ORIENTATIONS = ("keep", "apply", "refuse")
 """The values of --orientation."""
@@ -43,6 +43,7 @@ class ImageChanges:
       color_profile: one of `COLOR_PROFILES`.
       animated: one of `ANIMATED`.
       image_codec: a name in `preparation.IMAGE_CODECS`.
+      crop: how objects are cut out; None to keep images whole.
       codec: the versions of the libraries that encode; empty where images are rewritten only to
         turn them, by the default library.
     """
@@ -58,11 +59,13 @@ class ImageChanges:
     animated: str = ANIMATED[0]
     image_codec: str = PILLOW
     codec: str = ""
+    crop: CropBoxes | None = None
 
     @cached_property
     def encodes(self) -> bool:
         """True if images may be re-encoded for another reason than to turn them."""
-        return bool(self.resize) or self.image_format != "keep" or self.reencode != "never"
+        changed = self.resize or self.crop or self.image_format != "keep"
+        return bool(changed) or self.reencode != "never"
 
     @cached_property
     def target(self) -> Resize | None:
@@ -86,5 +89,6 @@ class ImageChanges:
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> ImageChanges:
         """The changes that `recorded` returned."""
-        resize = values.get("resize")
-        return cls(**{**values, "resize": tuple(resize) if resize else None})
+        resize, crop = values.get("resize"), values.get("crop")
+        sides = tuple(resize) if resize else None
+        return cls(**{**values, "resize": sides, "crop": CropBoxes(**crop) if crop else None})

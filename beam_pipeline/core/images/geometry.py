@@ -9,6 +9,7 @@ first row reaches from y = 0 to y = 1, its centre is at y = 0.5.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,6 +23,7 @@ from beam_pipeline.core.references import Size
 Rectangle = tuple[float, float, float, float]
 """xmin, ymin, xmax, ymax."""
 
+_DECIMALS = 2  # of a pixel: fractions of an image, as YOLO has them, are not exact
 _CACHED_PLANS = 1024  # most images of a data set are of a few sizes
 
 
@@ -243,18 +245,60 @@ fits and fills up; crop covers and cuts off.
 """
 
 
+@dataclass(frozen=True)
+class CropBoxes:
+    """Cuts an object out of its image.
+
+    Attributes:
+      margin: fraction of the box's width and height that is added on each side.
+      min_side: the shortest side of a box, in pixels, that is cut out.
+    """
+
+    margin: float = 0.0
+    min_side: int = 1
+
+    def window(self, box: Rectangle, size: Size) -> Rectangle:
+        """The whole pixels of an image of this size that are cut out.
+
+        Raises:
+          BadImageError: the box is too small.
+        """
+        width, height = box[2] - box[0], box[3] - box[1]
+        if min(width, height) < self.min_side:
+            raise BadImageError(
+                Reason.SMALL_BOX,
+                f"the box has {width:g} x {height:g} pixels, its shorter side fewer than {self.min_side}; "
+                "--crop_min_side sets the limit",
+            )
+        x, y = self.margin * width, self.margin * height
+        sides = (box[0] - x, box[1] - y, box[2] + x, box[3] + y)
+        left, top, right, bottom = (round(side, _DECIMALS) for side in sides)
+        return (
+            *(max(0, math.floor(left)), max(0, math.floor(top))),
+            *(min(size[0], math.ceil(right)), min(size[1], math.ceil(bottom))),
+        )
+
+
 @lru_cache(_CACHED_PLANS)
-def plan_geometry(size: Size, orientation: int, resize: Resize | None) -> Geometry:
+def plan_geometry(
+    size: Size, orientation: int, resize: Resize | None, window: Rectangle | None = None
+) -> Geometry:
     """Plans what happens to an image.
 
     Args:
       size: (width, height) as stored.
       orientation: EXIF's, if the image is to be turned; else 1.
       resize: the size that it is to have; None to leave it.
+      window: whole pixels of the turned image that are cut out before; None for all of it.
     """
-    if resize is None:
+    if window is None and resize is None:
         return Geometry.of(size, orientation)
-    fit = RESIZE_MODES[resize.mode](turned_size(size, orientation), resize)
+    left, top, right, bottom = window or (0, 0, *turned_size(size, orientation))
+    part = int(right - left), int(bottom - top)
+    fit = RESIZE_MODES[resize.mode](part, resize) if resize else _whole(part, part)
+    if window:
+        x1, y1, x2, y2 = fit.crop
+        fit = fit._replace(crop=(left + x1, top + y1, left + x2, top + y2))
     return Geometry(size, orientation, *fit)
 
 

@@ -40,6 +40,7 @@ from beam_pipeline.core.labels.meeting import (
     row_text,
     source_of,
 )
+from beam_pipeline.core.labels.row_samples import RowSamples, names_no_image
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.folders import (
     first_folder_split,
@@ -54,6 +55,7 @@ from beam_pipeline.core.references import (
     LabelValue,
     SampleRef,
     Size,
+    row_key,
 )
 
 _KEY, _ALIASES = map(ImageRef._fields.index, ("key", "aliases"))
@@ -74,6 +76,7 @@ class Joined:
       dead_letters: images and rows left out.
       orphan_rows: how many of the dead letters are rows without an image of their own.
       repeated_rows: rows that said again what another said.
+      further_samples: samples and dead letters beyond those of images and orphan rows.
       columns: columns of the `SampleRef`s that were joined at once; none if there are none.
       files_beside: images that are no samples, as they are files of others.
     """
@@ -82,6 +85,7 @@ class Joined:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     orphan_rows: int = 0
     repeated_rows: int = 0
+    further_samples: int = 0
     columns: Columns = ()
     files_beside: int = 0
 
@@ -100,18 +104,37 @@ class Joined:
         if not rows:
             split = first_folder_split(image.path) or DEFAULT_SPLIT
             source = "mask is for" if merger.complete else "label row names"
+            if keep and merger.samples:
+                image = image._replace(key=row_key(image.key, 0))
             self.add_unlabelled(image, split, f"no {source} this image", keep)
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
+        if merger.samples:
+            split = first_folder_split(image.path) or DEFAULT_SPLIT
+            self.add_each(merger.samples.of_image(image, rows, split), keep, images=1)
+            return
         distinct = merger.distinct(rows) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
         outcome = _sample(image, distinct, merger, _claims(rows))
         if merger.by_folder and isinstance(outcome, SampleRef):
             outcome = _with_class_of_folder(image, outcome, keep)
-        if isinstance(outcome, SampleRef):
-            self.samples.append(keep.marked(outcome) if keep else outcome)
-        else:
-            self.dead_letters.append(outcome)
+        self.add_each([outcome], keep, images=1)
+
+    def add_each(
+        self,
+        outcomes: Iterable[SampleRef | DeadLetter],
+        keep: KeepUnlabelled | None = None,
+        *,
+        images: int,
+    ) -> None:
+        """Adds the samples and dead letters that several rows or objects of some images became."""
+        self.further_samples -= images
+        for outcome in outcomes:
+            self.further_samples += 1
+            if isinstance(outcome, SampleRef):
+                self.samples.append(keep.marked(outcome) if keep else outcome)
+            else:
+                self.dead_letters.append(outcome)
 
     def all_columns(self) -> Columns:
         """The columns of all samples; none if there are none."""
@@ -227,6 +250,8 @@ class RowMerger:
       complete: rows are files that complete each other: each fills columns that others leave empty.
       by_folder: the first column is empty in every row: it is the class, which is the image's folder.
       unique: of each column, whether a value of several rows is in the list once.
+      samples: makes a sample of each row instead; None to merge rows.
+      imageless: makes samples of rows that name no image; None where there are none.
     """
 
     repeated: tuple[bool, ...] = ()
@@ -234,6 +259,8 @@ class RowMerger:
     complete: bool = False
     by_folder: bool = False
     unique: tuple[bool, ...] = ()
+    samples: RowSamples | None = None
+    imageless: RowSamples | None = None
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that tell again what an earlier one states."""
@@ -356,6 +383,12 @@ def join_bucket(
       beside: paths of files that are read beside the image of a row.
     """
     joined = Joined()
+    if merger.imageless and rows:
+        lone = [row for row, name in enumerate(rows[_NAME]) if names_no_image(name)]
+        outcomes = merger.imageless.without_images(_row(rows, row) for row in lone)
+        joined.add_each(outcomes, keep, images=0)
+        named = sorted(set(range(len(rows[_NAME]))).difference(lone))
+        rows = chosen_rows(rows, named) if named else ()
     keys = images[_KEY] if images else ()
     index_of = dict(zip(keys, range(len(keys)), strict=True))
     unusable: set[int] = set()
@@ -366,7 +399,7 @@ def join_bucket(
     meant, hesitant = _meant(images, rows, index_of, unusable, joined)
     bulk: Sequence[int] = ()  # rows that are the only ones of their images, and sound
     rows_of: dict[int, list[int]] = defaultdict(list)
-    if not (keep or merger.complete or merger.by_folder or any(merger.unique)):
+    if not (keep or merger.complete or merger.by_folder or any(merger.unique) or merger.samples):
         bulk = _single_rows(meant, rows[_PROBLEM] if rows else ())
     for row in sorted(set(range(len(meant))).difference(bulk)):
         rows_of[meant[row]].append(row)

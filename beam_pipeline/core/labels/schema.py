@@ -161,6 +161,7 @@ POINT_KIND = "point"
 JSON_KIND = "json"
 FILE_TYPES = ("file", "copy")
 """Types of --columns for files; `ColumnKind` tells pictures among those of the first from other bytes."""
+TEXT_KIND = "str"
 
 
 NO_LABEL_COLUMN = "none"
@@ -184,6 +185,8 @@ class ColumnChoices:
       group: name of the column that keeps images in one split, "folder", or empty.
       label_required: whether an empty label is a fault.
       may_be_lists: whether tables may name images without labels; their classes are then folders.
+      rows: each row is a sample of its own.
+      row_id: name of the column with the ids of rows, or empty.
     """
 
     key: str = ""
@@ -196,6 +199,8 @@ class ColumnChoices:
     one_hot: tuple[str, ...] = ()
     encoding: str = ""
     may_be_lists: bool = False
+    rows: bool = False
+    row_id: str = ""
 
     @property
     def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty, is_number, json_float
+from beam_pipeline.core.labels.conversations import with_images
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
 from beam_pipeline.core.labels.table_files import (
     LISTS,
@@ -284,7 +285,7 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
             lines.append(line)
             sound.append(cells)
     if not count:
-        return TableRows.of_fields(lines, sound, faults)
+        return TableRows.of_fields(lines, [*map(with_images, sound)], faults)
     columns = zip(*sound, strict=True) if sound else ((),) * count
     rows = TableRows(lines, dict(zip(table.header, columns, strict=True)), faults)
     return _with_points(rows, table)

@@ -69,6 +69,7 @@ from beam_pipeline.core.labels.schema import (
     NO_LABEL_COLUMN,
     POINT_KIND,
     SKIP_KIND,
+    TEXT_KIND,
     Column,
     ColumnChoices,
     ColumnKind,
@@ -281,7 +282,8 @@ class _Inspection:
                     "which has box in its name"
                 )
         names = [name for name in names if name not in leading.used]
-        listed = self._captions(names) if not (objects or choices.separators) else ()
+        one_each = objects or choices.separators or choices.rows
+        listed = () if one_each else self._captions(names)
         if not objects and choices.separators:
             listed = tuple(name for name in names if choices.separators.get(name) == "")
         label = ""
@@ -381,7 +383,8 @@ class _Inspection:
         """A column of the kind that the user gave, or else that its values look like."""
         values = self._values[name]
         separator = self._choices.separators.get(name, "")
-        chosen = self._choices.kinds.get(name)
+        usual = TEXT_KIND if name == self._choices.row_id else None
+        chosen = self._choices.kinds.get(name, usual)
         repeated = bool(separator) or (chosen != JSON_KIND and list in set(map(type, values)))
         if repeated:
             values = list(sample_items(values, separator))
@@ -448,9 +451,10 @@ class _Inspection:
         skipped = {name for name, kind in choices.kinds.items() if kind == SKIP_KIND}
         files = {name for name, kind in choices.kinds.items() if kind in FILE_TYPES}
         structured = {name for name, kind in choices.kinds.items() if kind == JSON_KIND} | files
-        plain = [name for name in names if name not in structured]
+        apart = skipped | files | {choices.group, choices.row_id}
+        plain = [name for name in names if name not in structured and name != choices.row_id]
         label = choices.label or _usual_label(plain)
-        if not label and (self._nested or (structured and not plain)):
+        if not label and (self._nested or (structured and apart.issuperset(plain))):
             return ""
         if label in skipped:
             raise LabelTableError(
@@ -458,8 +462,7 @@ class _Inspection:
                 "--label_column with the name of another column, or with none"
             )
         if not label:
-            unusable = skipped | files | {choices.group}
-            names = [name for name in names if name not in unusable]
+            names = [name for name in names if name not in apart]
             if not names and (self._points or files):
                 return ""
             if not names:
@@ -577,6 +580,8 @@ def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
     if choices.key:
         if choices.key in names:
             return choices.key
+        if choices.key == NO_LABEL_COLUMN:
+            return ""
         raise LabelTableError(
             f"{uri}: no column {choices.key!r} (--key_column); it has {', '.join(names)}"
         )

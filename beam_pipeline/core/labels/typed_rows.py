@@ -38,6 +38,8 @@ def label_rows(
     table: LabelTable,
     schema: LabelSchema,
     rename: Callable[[str], str] | None = None,
+    *,
+    keep_unnamed: bool = False,
 ) -> Iterator[LabelBatch | DeadLetter]:
     """Yields the rows of a file, typed; one whose cells cannot be told apart, or without a key, is a dead letter.
 
@@ -46,6 +48,7 @@ def label_rows(
       table: the file.
       schema: the columns of all files.
       rename: turns the name of an image, as written, into the one that is looked for.
+      keep_unnamed: rows without a key are rows, with an empty name.
 
     Raises:
       LabelTableError: a quote that is not closed swallowed other rows.
@@ -54,10 +57,12 @@ def label_rows(
         error, rows = _until_broken_name(rows, table, schema)
         names = by_text(rows.cells(table.key_column), text_of)
         unnamed = f"the key column {table.key_column!r} is empty"
-        faults = [*rows.faults, *((rows.lines[i], unnamed) for i, n in enumerate(names) if not n)]
+        faults = [*rows.faults]
+        if not keep_unnamed:
+            faults += ((rows.lines[i], unnamed) for i, name in enumerate(names) if not name)
         for line, message in sorted(faults):
             yield row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, message, table.uri, line)
-        if "" in names:
+        if "" in names and not keep_unnamed:
             rows = rows.chosen([row for row, name in enumerate(names) if name])
             names = list(filter(None, names))
         if names:
@@ -70,7 +75,7 @@ def label_rows(
 
 def _below(folder: str, name: str) -> str:
     """A name relative to a folder as one relative to the folder's own root."""
-    if is_remote(name) or posixpath.isabs(name):
+    if not name or is_remote(name) or posixpath.isabs(name):
         return name
     return posixpath.normpath(posixpath.join(folder, name))
 

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import (
     Affine,
     Geometry,
+    Rectangle,
     measured_header,
     orienting,
     plan_geometry,
@@ -30,7 +31,7 @@ from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import is_deep_grey, moved_png
 from beam_pipeline.core.images.preparation import IMAGE_CODECS
 from beam_pipeline.core.labels.moved import Move, is_located, move_labels
-from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.references import LabelValue, Size
 
 _JPEG_XL = "jxl"  # readers decode it, and Pillow only with a library more
@@ -140,8 +141,13 @@ class Alteration:
             f"{'shown' if as_shown else 'stored'} ({remedy})"
         )
 
-    def alter(self, image: bytes, header: ImageHeader) -> Altered:
+    def alter(self, image: bytes, header: ImageHeader, window: Rectangle | None = None) -> Altered:
         """Changes an image, or returns it as it is.
+
+        Args:
+          image: the file.
+          header: its header.
+          window: see `plan_geometry`.
 
         Raises:
           BadImageError: it has to be changed, and cannot be decoded or encoded.
@@ -160,7 +166,7 @@ class Alteration:
                 )
             unreadable = opened.unreadable or opened.image.size != size  # of a GIF, the screen
             needed = needed or (unreadable and changes.reencode == "auto")
-        geometry = plan_geometry(size, applied, changes.target)
+        geometry = plan_geometry(size, applied, changes.target, window)
         events: list[str] = []
         if not needed and geometry.is_identity:
             if opened and opened.animated and (header.format, changes.reencode) == ("png", "auto"):
@@ -172,7 +178,7 @@ class Alteration:
             return Altered(image, header, geometry, tuple(events))
         opened = opened or _opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
-            geometry = plan_geometry(opened.image.size, applied, changes.target)
+            geometry = plan_geometry(opened.image.size, applied, changes.target, window)
         rewrite = IMAGE_CODECS[changes.image_codec].load().rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(image, opened, geometry, changes)
@@ -217,6 +223,31 @@ class Alteration:
         moved = moved_png(picture, geometry.affine, geometry.size)
         return Altered(moved, own._replace(width=width, height=height), geometry, ())
 
+    def window(
+        self, labels: Sequence[LabelValue], stored: ImageHeader, measured: ImageHeader
+    ) -> Rectangle | None:
+        """The part of the picture that is cut out: the box of the only object; None for all of it.
+
+        Args:
+          labels: of the sample.
+          stored: the header of the stored image.
+          measured: the header of the picture that they were measured on.
+
+        Raises:
+          BadImageError: the box is too small.
+        """
+        if not self.changes.crop:
+            return None
+        index = [column.kind for column in self.columns].index(ColumnKind.BOX)
+        boxes: Any = labels[index]
+        ((xmin, ymin, xmax, ymax, _),) = boxes
+        width, height = (1, 1) if self.columns[index].pixels else (measured.width, measured.height)
+        size = (stored.width, stored.height)
+        applied = stored.orientation if self.orientation == "apply" else UPRIGHT
+        turned = _to_stored(stored, measured).then(orienting(size, applied))
+        box = turned.box((xmin * width, ymin * height, xmax * width, ymax * height))
+        return self.changes.crop.window(box, turned_size(size, applied))
+
     def labels(
         self,
         labels: tuple[LabelValue, ...],
@@ -239,14 +270,18 @@ class Alteration:
         """
         if not any(is_located(column.kind) for column in self.columns):
             return labels, 0
-        affine = geometry.affine
-        if measured.orientation != stored.orientation:
-            back = orienting((stored.width, stored.height), stored.orientation).inverse()
-            affine = back.then(affine)
+        affine = _to_stored(stored, measured).then(geometry.affine)
         size = (measured.width, measured.height)
         if affine == Affine() and geometry.size == size:
             return labels, 0
         return move_labels(labels, self.columns, Move(size, affine, geometry.size))
+
+
+def _to_stored(stored: ImageHeader, measured: ImageHeader) -> Affine:
+    """The map from places in the picture that labels were measured on to those in the stored image."""
+    if measured.orientation == stored.orientation:
+        return Affine()
+    return orienting((stored.width, stored.height), stored.orientation).inverse()
 
 
 def _opened(image: bytes) -> Opened:

@@ -89,6 +89,7 @@ class ExampleSource(Protocol):
       pixels: the layout of images that are bare pixels; None where there are none.
       file_columns: the indices of the columns whose values are files.
       max_bytes: the size of the largest sample that is read, its files included.
+      rows: samples may be rows or objects of one image, in keys as `row_key` makes them.
       resumable: its samples can be read again after the job, so that receipts are of use.
       keyed: nothing before has made sure that keys are unique, so samples that share one are left out.
     """
@@ -104,6 +105,9 @@ class ExampleSource(Protocol):
 
     @property
     def max_bytes(self) -> int: ...
+
+    @property
+    def rows(self) -> bool: ...
 
     @property
     def resumable(self) -> bool: ...
@@ -150,12 +154,16 @@ class LabelledImages:
       pixels: the layout of images that are bare pixels; None where images are files.
       mask_colours: (red, green, blue, id) of each colour in masks; empty where pixels are ids.
       keyed: see `ExampleSource`; not recorded, as references are marked.
+      rows: see `ExampleSource`.
+      imageless: some samples lack an image.
     """
 
     columns: tuple[Column, ...]
     pixels: PixelFormat | None = None
     mask_colours: tuple[tuple[int, int, int, int], ...] = ()
     keyed: bool = field(default=False, compare=False)
+    rows: bool = False
+    imageless: bool = False
 
     max_bytes = MAX_IMAGE_BYTES
     resumable = True
@@ -167,7 +175,7 @@ class LabelledImages:
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """The features of images, and those that the columns become."""
-        return feature_kinds(self.columns, renames, turned=turned)
+        return feature_kinds(self.columns, renames, turned=turned, imageless=self.imageless)
 
     def maker(
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
@@ -177,7 +185,10 @@ class LabelledImages:
         features = [column.feature for column in self.columns]
         return ExampleMaker(
             read_image=read,
-            encoder=SampleEncoder(self.columns, class_ids, options.renames),
+            encoder=SampleEncoder(self.columns, class_ids, options.renames, rows=self.rows),
+            imageless=SampleEncoder(self.columns, class_ids, options.renames, images=False)
+            if self.imageless
+            else None,
             prepare=image_preparer(
                 options.image_check,
                 self.pixels,
@@ -221,6 +232,7 @@ class LabelledImages:
             "pixels": list(self.pixels) if self.pixels else None,
             "features": None,
             **colours,
+            **{name: True for name in ("rows", "imageless") if getattr(self, name)},
         }
 
 
@@ -271,6 +283,7 @@ class SerializedExamples:
     pixels = None
     file_columns = ()
     max_bytes = MAX_EXAMPLE_BYTES
+    rows = False
     resumable = False
     keyed = False
 
@@ -345,4 +358,6 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
         columns=tuple(Column(**column) for column in columns),
         pixels=PixelFormat(*pixels) if pixels else None,
         mask_colours=tuple((r, g, b, i) for r, g, b, i in values.get("mask_colours", ())),
+        rows=values.get("rows", False),
+        imageless=values.get("imageless", False),
     )

@@ -10,7 +10,7 @@ that come from labels follow from the columns (`column_features`). The manifest 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from beam_pipeline.core.records.wire import (
     value_prefixes,
     varint,
 )
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import SampleRef, image_of
 
 Writer = Callable[[SampleRef, ImageHeader, bytes], bytes]
 """(sample, header, image) -> one feature's entry in the map; empty if the sample does not have it."""
@@ -118,12 +118,12 @@ def _from_header(field: str) -> WriterMaker:
     return make
 
 
-def _key_writer(key: str) -> Writer:
-    """Of the sample's key, which is different in each."""
+def _key_writer(key: str, of_image: bool = False) -> Writer:
+    """Of the sample's key, which is different in each; or of its image's in that of a row."""
     prefixes = _Cache(value_prefixes(key))
 
     def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
-        name = ref.key.encode()
+        name = (image_of(ref.key) if of_image else ref.key).encode()
         return prefixes[len(name)] + name
 
     return write
@@ -142,16 +142,20 @@ def _orientation_writer(key: str) -> Writer:
 ORIENTATION = Feature("image/orientation", "int64", _orientation_writer, optional=True)
 """The feature of images that a viewer turns. Data sets without such images do not list it."""
 
+_FILE_NAME = "image/filename"
+
 IMAGE_FEATURES = (
     Feature("image/channels", "int64", _from_header("channels")),
     Feature(ENCODED_KEY, "bytes", None),
-    Feature("image/filename", "bytes", _key_writer),
+    Feature(_FILE_NAME, "bytes", _key_writer),
     Feature("image/format", "bytes", _from_header("format")),
     Feature("image/height", "int64", _from_header("height")),
     Feature("image/source_id", "bytes", _key_writer),
     Feature("image/width", "int64", _from_header("width")),
 )
 """The features of every example, each one value."""
+
+_OF_SAMPLES = ("image/source_id",)  # which a sample without an image has as well
 
 
 # --- features from labels -------------------------------------------------------------------------
@@ -241,6 +245,8 @@ def sample_features(
     class_ids: Mapping[str, int] = MappingProxyType({}),
     *,
     turned: bool = True,
+    rows: bool = False,
+    images: bool = True,
 ) -> dict[str, Feature]:
     """Key as written -> feature, of examples of images with these label columns.
 
@@ -249,8 +255,15 @@ def sample_features(
       renames: the key to write a feature under -> its standard key.
       class_ids: as `column_features` has it.
       turned: whether there may be images that are not upright.
+      rows: whether keys are those of rows of images.
+      images: False for the features of examples without an image.
     """
     features = [*((ORIENTATION,) if turned else ()), *IMAGE_FEATURES]
+    if not images:
+        features = [feature for feature in features if feature.key in _OF_SAMPLES]
+    elif rows:
+        name = partial(_key_writer, of_image=True)
+        features = [replace(f, writer=name) if f.key == _FILE_NAME else f for f in features]
     for index, column in enumerate(columns):
         features += column_features(index, column, class_ids)
     written = {written_key(feature.key, renames): feature for feature in features}
@@ -262,10 +275,15 @@ def feature_kinds(
     renames: Mapping[str, str] = MappingProxyType({}),
     *,
     turned: bool = False,
+    imageless: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Key as written -> {"kind", "optional", "shape"}, in order of key as in the manifest."""
     features = sample_features(columns, renames, turned=turned)
-    return {key: feature.described for key, feature in features.items()}
+    always = sample_features(columns, renames, images=False) if imageless else features
+    return {
+        key: replace(feature, optional=feature.optional or key not in always).described
+        for key, feature in features.items()
+    }
 
 
 # --- encoding -------------------------------------------------------------------------------------
@@ -278,6 +296,7 @@ class SampleEncoder:
       columns: the label columns, in the order of `SampleRef.labels`.
       class_ids: class text -> the id written to `<feature>/label`.
       renames: the key to write a feature under -> its standard key.
+      rows, images: see `sample_features`.
     """
 
     def __init__(
@@ -285,6 +304,9 @@ class SampleEncoder:
         columns: Sequence[Column],
         class_ids: Mapping[str, int],
         renames: Mapping[str, str] = MappingProxyType({}),
+        *,
+        rows: bool = False,
+        images: bool = True,
     ) -> None:
         self._class_ids = class_ids
         self._class_column = class_column(columns)
@@ -294,7 +316,8 @@ class SampleEncoder:
         image_key = encoded_key.encode()
         self._before: list[Writer] = []
         self._after: list[Writer] = []
-        features = sample_features(columns, renames, class_ids)
+        self._images = images
+        features = sample_features(columns, renames, class_ids, rows=rows, images=images)
         for key in sorted(features, key=str.encode):
             writer = features[key].writer
             if writer:
@@ -316,7 +339,8 @@ class SampleEncoder:
         """
         before = b"".join([write(ref, header, image) for write in self._before])
         after = b"".join([write(ref, header, image) for write in self._after])
-        before += self._image_prefix(len(image))
+        if self._images:
+            before += self._image_prefix(len(image))
         return TAG_1 + varint(len(before) + len(image) + len(after)) + before, after
 
     def classes(self, ref: SampleRef) -> Sequence[int]:

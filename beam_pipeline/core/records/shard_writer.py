@@ -134,6 +134,7 @@ class ExampleMaker:
       filters: the filters given; here, the one on sizes in bytes.
       alteration: the changes to images.
       gatherer: counts the examples.
+      imageless: writes the features of a sample without an image.
     """
 
     read_image: ImageReader
@@ -147,6 +148,7 @@ class ExampleMaker:
     filters: Limits = field(default_factory=dict)
     alteration: Alteration = field(default_factory=Alteration)
     gatherer: StatisticsGatherer = field(default_factory=StatisticsGatherer)
+    imageless: SampleEncoder | None = None
 
     def codec(self) -> str:
         """Names what encodes images, with versions."""
@@ -165,11 +167,12 @@ class ExampleMaker:
         size = bytes_of(ref, self.file_columns) if self.file_columns else ref.size
         if size > MAX_IMAGE_BYTES:
             raise too_large(ref, size)
-        if not self.file_columns:
+        has_image = bool(ref.uri or not self.imageless)
+        if has_image and not self.file_columns:
             return self._example(ref, self._read(ref, ref.uri, ref.size, ref.offset), {})
         # Each file is read whatever is wrong with those before, because they are read ahead in this order.
         files: _Files = {}
-        places = [(_IMAGE, ref.uri, ref.size, ref.offset)]
+        places = [(_IMAGE, ref.uri, ref.size, ref.offset)] if has_image else []
         places += [(*file, -1) for file in files_of(ref, self.file_columns)]
         for index, uri, size, offset in places:
             data: bytes | Rejected
@@ -178,7 +181,10 @@ class ExampleMaker:
             except Rejected as rejected:
                 data = rejected
             files.setdefault(index, []).append(data)
-        return self._example(ref, _sound(files.pop(_IMAGE)[0]), files)
+        if has_image:
+            return self._example(ref, _sound(files.pop(_IMAGE)[0]), files)
+        ref, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
+        return self._encoded(ref, b"", _NO_HEADER, b"", ())._replace(events=events)
 
     def _read(
         self, ref: SampleRef, uri: str, size: int, offset: int, *, column: int = _IMAGE
@@ -230,7 +236,12 @@ class ExampleMaker:
         events: Counter[str] = Counter()
         if files:
             ref, events = self._prepared(ref, files, measured, header)
-        altered = alteration.alter(image, header)
+        try:
+            window = alteration.window(ref.labels, header, measured)
+        except BadImageError as error:  # a box that is too small
+            boxes: Any = ref.labels[self.box_columns[0][0]]
+            raise _bad_box(ref, error.reason, BadBoxError(str(error), boxes[0][-1])) from error
+        altered = alteration.alter(image, header, window)
         try:
             labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
         except BadImageError as error:  # a mask of another size
@@ -260,6 +271,8 @@ class ExampleMaker:
             boxes: Any = ref.labels[index] or ()
             try:
                 empty = check_boxes(boxes, header, pixels=pixels, clip=self.clip_boxes, ids=ids)
+                if empty and self.alteration.changes.crop:
+                    raise _bad_box(ref, Reason.SMALL_BOX, empty[0])
                 if empty and self.bad_boxes == "drop_image":
                     raise next(iter(empty.values()))
             except BadBoxError as error:
@@ -282,16 +295,18 @@ class ExampleMaker:
         left_out: Sequence[DeadLetter],
     ) -> EncodedSample:
         """Writes the features around an image; `source` is the image as its file has it."""
+        encoder = self.encoder if ref.uri or not self.imageless else self.imageless
         try:
-            before, after = self.encoder.encode(ref, header, image)
+            before, after = encoder.encode(ref, header, image)
         except BadImageError as error:  # a mask of another size
             raise _bad_labels(ref, error) from error
         except OverflowError as error:
             fault = f"a number is too large for its feature: {error}"
             raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
-        self.gatherer.add(header, len(image), ref.labels)
+        if image:
+            self.gatherer.add(header, len(image), ref.labels)
         classes = self.encoder.classes(ref)
-        digest = digest_of(source)
+        digest = digest_of(source) if source else NO_DIGEST
         return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
 
     def _prepared(
@@ -349,6 +364,9 @@ def repeated(ref: SampleRef, noun: str) -> Rejected:
     """Another sample, or record, has the same key."""
     fault = f"another {noun} has the key {ref.key!r}; expected one of its own"
     return Rejected(ref._replace(origin=""), Stage.JOIN, Reason.DUPLICATE_KEY, fault)
+
+
+_NO_HEADER = ImageHeader("", 0, 0, 0)
 
 
 def _sound(data: bytes | Rejected) -> bytes:

@@ -23,7 +23,7 @@ from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import SampleRef, image_of
 
 MOST_SHARDS = 10**6
 DEFAULT_SHARD_BYTES = 200_000_000  # TensorFlow's guide asks for 100 MB or more a file
@@ -40,9 +40,13 @@ class KeyHash(NamedTuple):
 
 
 class KeyHasher:
-    """Hashes keys: BLAKE2b of the key's UTF-8 bytes, keyed with the seed."""
+    """Hashes keys: BLAKE2b of the key's UTF-8 bytes, keyed with the seed.
 
-    def __init__(self, seed: int) -> None:
+    With `by_image`, rows of an image have its hash, and so are neighbours.
+    """
+
+    def __init__(self, seed: int, *, by_image: bool = False) -> None:
+        self._by_image = by_image
         key = str(seed).encode()
         if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
             key = hashlib.blake2b(key).digest()
@@ -59,7 +63,7 @@ class KeyHasher:
 
     def _digest(self, key: str) -> bytes:
         hasher = self._hasher.copy()
-        hasher.update(key.encode())
+        hasher.update((image_of(key) if self._by_image else key).encode())
         return hasher.digest()
 
 
@@ -239,10 +243,12 @@ class ShardDivision:
     Attributes:
       shard_plan: all shards.
       seed: of the hash that places samples.
+      by_image: rows of an image are neighbours.
     """
 
     shard_plan: ShardPlan
     seed: int
+    by_image: bool = False
 
     @property
     def parts(self) -> int:
@@ -251,7 +257,7 @@ class ShardDivision:
 
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The shard of each sample, by the hash of its key."""
-        order = KeyHasher(self.seed).order
+        order = KeyHasher(self.seed, by_image=self.by_image).order
         first_shard = self.shard_plan.first_shard
         keys, splits = columns[_KEY], columns[_SPLIT]
         if splits.count(splits[0]) == len(splits):

@@ -94,6 +94,7 @@ def test_the_groups_are_those_of_the_registry() -> None:
     assert [group.title for group in ConvertOptions.groups().values()] == [
         "inputs",
         "labels",
+        "samples",
         "splits and shards",
         "images",
         "output",

@@ -116,8 +116,11 @@ def receipt(refs: Sequence[SampleRef], digests: bytes) -> Receipt:
 def test_the_images_of_a_shard_come_from_its_receipt() -> None:
     """Those that became examples; none if it has no digests."""
     refs = [ref(b"", "a"), ref(b"", "b"), ref(b"", "c")]
-    assert written_images(receipt(refs, A + bytes(16) + C), ()) == [image(A, "a"), image(C, "c")]
-    assert written_images(receipt(refs, b""), ()) == []
+    assert written_images(receipt(refs, A + bytes(16) + C), LabelHashes()) == [
+        image(A, "a"),
+        image(C, "c"),
+    ]
+    assert written_images(receipt(refs, b""), LabelHashes()) == []
 
 
 # --- Images of the same bytes: grouped, counted, and sorted into kept ones and copies

@@ -1,0 +1,390 @@
+"""Rows and objects as samples in whole conversions: `--sample row`, `--no_image` and `--crop_boxes`."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import beam_pipeline
+from beam_pipeline.cli import main
+from beam_pipeline.readers.random_access import RandomAccess
+from beam_pipeline.storage import files as storage
+from tests.harness import (
+    ALL_BAD,
+    assert_the_same_bytes_everywhere,
+    convert,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    read_all,
+    read_shard,
+    shard_names,
+    sources_of,
+    split_of_each,
+)
+from tests.pictures import write_files, write_pictures
+
+NAMES = [f"{i}.jpg" for i in range(8)]
+TALKS = [
+    {
+        **({} if i % 5 == 4 else {"image": NAMES[i % 7 * (i % 2)]}),
+        "id": i,
+        "conversations": [{"from": "human", "value": f"<image>\n{i}?"}],
+    }
+    for i in range(30)
+]
+ROWS = ("--images", "photos", "--labels", "talks.json", "--sample", "row", "--row_id", "id")
+ROWS = (*ROWS, "--columns", "conversations:json", "--name", "x", "--num_shards", "3")
+KEEP = ("--no_image", "keep", ALL_BAD)
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with photographs and conversations over some of them, some over none."""
+    write_pictures(str(tmp_path / "photos"), NAMES)
+    write_files(str(tmp_path), {"talks.json": json.dumps(TALKS)})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def keys_of(talks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The key that each row is to have -> the row."""
+    return {
+        f"{row['image']}#{row['id']}" if "image" in row else f"talks.json:{row['id']}": row
+        for row in talks
+    }
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the images that are read from now on."""
+    names: list[str] = []
+    read = storage.read_image
+
+    def noted(uri: str, size: int, offset: int) -> bytes:
+        names.append(os.path.basename(uri))
+        return read(uri, size, offset)
+
+    monkeypatch.setattr(storage, "read_image", noted)
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grouped", [(), ("--group_by", "image")], ids=["shuffled", "neighbours"])
+def test_each_row_is_an_example_the_same_everywhere(photos: Path, grouped: tuple[str, ...]) -> None:
+    """With the bytes of its image, if it names one; splits never separate rows of an image."""
+    splits = ("--splits", "train=0.5,test=0.5")
+    assert_the_same_bytes_everywhere(*ROWS, *KEEP, *splits, *grouped)
+    examples, rows = read_all("one"), keys_of(TALKS)
+    assert examples.keys() == rows.keys()
+    for key, row in rows.items():
+        features = {"image/source_id": [key.encode()], "label/id": [str(row["id"]).encode()]}
+        text = json.dumps(row["conversations"], separators=(",", ":"))
+        features["label/conversations"] = [text.encode()]
+        if "image" in row:
+            features["image/filename"] = [row["image"].encode()]
+            features["image/encoded"] = [Path("photos", row["image"]).read_bytes()]
+            assert examples[key]["image/height"] == [7]
+        assert features.items() <= examples[key].items()
+        assert ("image/encoded" in examples[key]) == ("image" in row)
+    split_of_image: dict[str, set[str]] = {}
+    for key, split in split_of_each("one").items():
+        if "#" in key:
+            split_of_image.setdefault(key.partition("#")[0], set()).add(split)
+    assert {len(splits) for splits in split_of_image.values()} == {1}
+    used = {row["image"] for row in TALKS if "image" in row}
+    assert {letter["key"] for letter in dead_letters_of("one")} == set(NAMES) - used
+    manifest = manifest_of("one")
+    assert manifest["counts"] == {
+        **manifest["counts"],
+        "listed_images": 8,
+        "label_rows": 30,
+        "label_rows_without_image": 0,
+        "further_samples": 30 - len(used),
+        "examples": 30,
+        "dead_letters": 8 - len(used),
+    }
+    optional = {key for key, feature in manifest["features"].items() if feature["optional"]}
+    assert "image/encoded" in optional
+    assert "image/source_id" not in optional
+    assert main(["verify", "one"]) == 0
+
+
+def test_an_image_is_read_once_a_shard(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of an image that meet in a shard share its bytes; neighbours meet in one shard, one after another."""
+    names, argv = reads(monkeypatch), (*ROWS, ALL_BAD, "--read_ahead", "2")
+    assert convert(*argv, "--output", "shuffled") == 0
+    shards = {
+        name: [f["image/source_id"][0].decode() for f in read_shard("shuffled", name)]
+        for name in shard_names("shuffled")
+    }
+    places = Counter(
+        image for keys in shards.values() for image in {key.partition("#")[0] for key in keys}
+    )
+    assert Counter(names) == places
+    assert max(places.values()) > 1
+    names.clear()
+    assert convert(*argv, "--group_by", "image", "--output", "neighbours") == 0
+    assert sorted(names) == sorted(places)
+    for name in shard_names("neighbours"):
+        images = [f["image/filename"][0] for f in read_shard("neighbours", name)]
+        changes = sum(a != b for a, b in itertools.pairwise(images))
+        assert changes == max(0, len(set(images)) - 1)
+
+
+@pytest.mark.parametrize("grouped", [(), ("--group_by", "image")], ids=["shuffled", "neighbours"])
+def test_rows_are_resumed_repaired_and_reused(
+    photos: Path, grouped: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lost shard comes again byte for byte, and a further row changes no shard but its own."""
+    argv = (*ROWS, *KEEP, *grouped)
+    assert convert(*argv, "--output", "out") == 0
+    before = digests("out")
+    lost = shard_names("out")[1]
+    os.remove(f"out/{lost}")
+    assert main(["repair", "out"]) == 0
+    assert digests("out") == before
+    os.remove(f"out/{lost}")
+    assert convert(*argv, "--output", "out", "--resume") == 0
+    assert digests("out") == before
+    assert main(["inspect", "out", "--key", "0.jpg#0"]) == 0
+    assert "0.jpg#0" in capsys.readouterr().out
+    talk = {**TALKS[0], "id": 99}
+    write_files(".", {"talks.json": json.dumps([talk, *TALKS])})
+    assert convert(*argv, "--output", "more", "--reuse", "out") == 0
+    assert read_all("more").keys() == keys_of([talk, *TALKS]).keys()
+    changes = json.loads(Path("more/changes.json").read_text())
+    assert changes["samples"] == {"added": 1, "changed": 0, "relabelled": 0, "removed": 0}
+    assert changes["shards"] == {"reused": 2, "written": 1}
+
+
+def test_copies_and_exclusions_concern_images(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of an image are no copies of each other; those of a copy go together, and keys of rows are excluded."""
+    write_files(
+        ".", {"photos/7.jpg": Path("photos/0.jpg").read_bytes(), "x.txt": "1.jpg#1\n3.jpg#3\n"}
+    )
+    talks = [*TALKS, *({"image": "7.jpg", "id": f"c{i}", "conversations": []} for i in range(2))]
+    write_files(".", {"talks.json": json.dumps(talks)})
+    argv = (*ROWS, *KEEP, "--exclude", "x.txt", "--output", "out")
+    assert convert(*argv) == 0
+    assert (
+        "2 images in 1 group of the same bytes, such as 0.jpg and 7.jpg" in capsys.readouterr().out
+    )
+    duplicates = json.loads(Path("out/duplicates.json").read_text())
+    assert (duplicates["images"], duplicates["copies"]) == (2, 1)
+    assert convert(*argv, "--duplicates", "first", "--overwrite") == 0
+    reasons: dict[str, set[str]] = {}
+    for letter in dead_letters_of("out"):
+        reasons.setdefault(letter["reason"], set()).add(letter["key"])
+    rows = keys_of(talks)
+    assert reasons["duplicate"] == {"7.jpg#c0", "7.jpg#c1"}
+    assert reasons["excluded"] == {"1.jpg#1", "3.jpg#3"} & rows.keys()
+    assert read_all("out").keys() == rows.keys() - reasons["duplicate"] - reasons["excluded"]
+
+
+def test_readers_know_that_an_image_is_optional(photos: Path) -> None:
+    """Without one, `load` and decoders give black pixels, and others None."""
+    assert convert(*ROWS, *KEEP, "--output", "out") == 0
+    black = 0
+    for batch in beam_pipeline.load(
+        "out", batch_size=30, image_size=4, as_dict=True, shuffle=False
+    ):
+        for key, image in zip(
+            batch["image/source_id"].numpy(), batch["image"].numpy(), strict=True
+        ):
+            assert image.max() == 0 or b"#" in key
+            black += b"#" not in key
+    assert black == 6
+    decoded = RandomAccess("out", "train", decode=True, image_size=4)
+    for number, sample in enumerate(RandomAccess("out", "train")):
+        assert (sample["image/encoded"] is None) == (b"#" not in sample["image/source_id"])
+        assert decoded[number]["image"].shape == (4, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--row_id", "id"), "--row_id needs --sample row"),
+        (("--group_by", "image"), "--group_by needs --sample row"),
+        (("--crop_margin", "0.5"), "--crop_margin needs --crop_boxes"),
+        (
+            ("--crop_boxes",),
+            "--crop_boxes needs boxes, and the labels of the layout table have none",
+        ),
+        (("--sample", "row", "--row_id", "no"), "--row_id no: "),
+        (("--sample", "row", "--crop_boxes"), "leave out one"),
+    ],
+)
+def test_options_that_do_not_fit(
+    photos: Path, argv: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error says why."""
+    write_files(".", {"l.csv": "filename,label\n0.jpg,cat\n"})
+    assert convert("--images", "photos", "--labels", "l.csv", *argv, "--output", "out") == 2
+    assert message in capsys.readouterr().err
+
+
+# --- objects ------------------------------------------------------------------------------------------
+
+SIZE = (64, 48)
+BOXES = {"a": [(0, 0, 20, 10), (31, 7, 64, 48)], "b": [(5, 6, 9, 20)], "c": []}
+
+
+def noise(number: int, size: tuple[int, int] = SIZE) -> Any:
+    shape = (size[1], size[0], 3)
+    return np.random.default_rng(number).integers(0, 255, shape, np.uint8)
+
+
+def png(pixels: Any, orientation: int = 1) -> bytes:
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).save(out, "PNG", exif=exif)
+    return out.getvalue()
+
+
+def of_table() -> tuple[dict[str, str], list[str]]:
+    rows = [f"{name}.png,cat,{','.join(map(str, box))}" for name in BOXES for box in BOXES[name]]
+    table = "\n".join(["filename,class,xmin,ymin,xmax,ymax", *rows])
+    return {"l.csv": table}, ["--images", "photos", "--labels", "l.csv"]
+
+
+def of_coco() -> tuple[dict[str, str], list[str]]:
+    images = [
+        {"id": i, "file_name": f"{name}.png", "width": SIZE[0], "height": SIZE[1]}
+        for i, name in enumerate(BOXES)
+    ]
+    objects = [
+        {
+            "image_id": i,
+            "category_id": 1,
+            "bbox": [x1, y1, x2 - x1, y2 - y1],
+            "area": 1,
+            "iscrowd": 0,
+        }
+        for i, name in enumerate(BOXES)
+        for x1, y1, x2, y2 in BOXES[name]
+    ]
+    annotations = [{"id": i, **entry} for i, entry in enumerate(objects)]
+    categories = [{"id": 1, "name": "cat"}]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    return {"coco.json": json.dumps(content)}, ["--images", "photos", "--labels", "coco.json"]
+
+
+def of_voc() -> tuple[dict[str, str], list[str]]:
+    files = {}
+    for name, boxes in BOXES.items():
+        objects = "".join(
+            f"<object><name>cat</name><bndbox><xmin>{x1}</xmin><ymin>{y1}</ymin>"
+            f"<xmax>{x2}</xmax><ymax>{y2}</ymax></bndbox></object>"
+            for x1, y1, x2, y2 in boxes
+        )
+        files[f"photos/{name}.xml"] = (
+            f"<annotation><filename>{name}.png</filename><size><width>{SIZE[0]}</width>"
+            f"<height>{SIZE[1]}</height><depth>3</depth></size>{objects}</annotation>"
+        )
+    return files, ["--images", "photos"]
+
+
+def of_yolo() -> tuple[dict[str, str], list[str]]:
+    files = {
+        f"yolo/labels/{name}.txt": "".join(
+            f"0 {(x1 + x2) / 128:.6f} {(y1 + y2) / 96:.6f} {(x2 - x1) / 64:.6f} {(y2 - y1) / 48:.6f}\n"
+            for x1, y1, x2, y2 in boxes
+        )
+        for name, boxes in BOXES.items()
+    }
+    files["yolo/data.yaml"] = "train: images\nnames: [cat]\n"
+    return files, ["--images", "yolo"]
+
+
+@pytest.mark.parametrize("layout", [of_table, of_coco, of_voc, of_yolo])
+def test_boxes_are_cut_out_in_any_layout(
+    layout: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each object is an example of exactly its pixels; an image without objects is a dead letter."""
+    monkeypatch.chdir(tmp_path)
+    files, argv = layout()
+    folder = "yolo/images" if layout is of_yolo else "photos"
+    pictures = {name: noise(i) for i, name in enumerate(BOXES)}
+    write_files(".", {f"{folder}/{name}.png": png(p) for name, p in pictures.items()} | files)
+    if layout is of_voc:
+        argv += ["--layout", "voc"]
+    assert convert(*argv, "--crop_boxes", ALL_BAD, "--output", "out") == 0
+    examples = {os.path.basename(key): e for key, e in read_all("out").items()}
+    expected = {
+        f"{n}.png#{i}": (n, box) for n, boxes in BOXES.items() for i, box in enumerate(boxes)
+    }
+    assert examples.keys() == expected.keys()
+    for key, (name, (x1, y1, x2, y2)) in expected.items():
+        example = examples[key]
+        with Image.open(io.BytesIO(example["image/encoded"][0])) as image:
+            assert np.array_equal(np.asarray(image), pictures[name][y1:y2, x1:x2])
+        assert (example["image/height"], example["image/width"]) == ([y2 - y1], [x2 - x1])
+        assert example["image/class/text"] == [b"cat"]
+        sides = [example[f"image/object/bbox/{s}"] for s in ("xmin", "ymin", "xmax", "ymax")]
+        assert np.allclose(sides, [[0], [0], [1], [1]], atol=1e-4)
+    assert [os.path.basename(letter["key"]) for letter in dead_letters_of("out")] == ["c.png"]
+    assert manifest_of("out")["counts"]["further_samples"] == 1
+    assert main(["verify", "out"]) == 0
+
+
+def test_margins_sizes_and_orientations_of_crops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The margin ends at the edge of the image as it is shown; small boxes have dead letters with their lines."""
+    monkeypatch.chdir(tmp_path)
+    shown, box, rows = noise(1), (10, 20, 30, 40), ["filename,class,xmin,ymin,xmax,ymax"]
+    for orientation in range(1, 9):
+        picture = Image.fromarray(shown)
+        back = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}
+        if orientation > 1:
+            picture = picture.transpose(list(Image.Transpose)[back[orientation]])
+        write_files(".", {f"photos/{orientation}.png": png(np.asarray(picture), orientation)})
+        rows.append(f"{orientation}.png,cat,{','.join(map(str, box))}")
+    rows += ["1.png,cat,5,5,9,30", "1.png,cat,5,5,5,30", "1.png,cat,50,5,40,30"]
+    write_files(".", {"l.csv": "\n".join(rows)})
+    crop = ("--crop_boxes", "--crop_margin", "0.5", "--crop_min_side", "5", ALL_BAD)
+    argv = ("--images", "photos", "--labels", "l.csv", *crop)
+    assert convert(*argv, "--output", "out") == 0
+    examples = read_all("out")
+    assert examples.keys() == {f"{orientation}.png#0" for orientation in range(1, 9)}
+    for example in examples.values():
+        with Image.open(io.BytesIO(example["image/encoded"][0])) as image:
+            assert np.array_equal(np.asarray(image), shown[10:48, 0:40])
+        assert np.allclose(example["image/object/bbox/xmin"], 10 / 40)
+        assert np.allclose(example["image/object/bbox/ymax"], 30 / 38)
+    assert {key: (reason, line) for key, (reason, _, line) in sources_of("out").items()} == {
+        "1.png#1": ("small_box", 10),
+        "1.png#2": ("small_box", 11),
+        "1.png#3": ("bad_box", 12),
+    }
+    assert convert(*argv, "--resize", "8x8", "--resize_mode", "pad", "--output", "small") == 0
+    for example in read_all("small").values():
+        assert (example["image/height"], example["image/width"]) == ([8], [8])
+        xs = [example[f"image/object/bbox/{side}"][0] for side in ("xmin", "xmax")]
+        assert np.allclose(xs, [0.25, 0.75])
+
+
+@pytest.mark.slow
+def test_crops_are_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As neighbours, too, and resumed."""
+    monkeypatch.chdir(tmp_path)
+    files, argv = of_table()
+    write_files(".", {f"photos/{n}.png": png(noise(i)) for i, n in enumerate(BOXES)} | files)
+    argv = [*argv, "--crop_boxes", "--group_by", "image", ALL_BAD, "--name", "x"]
+    assert_the_same_bytes_everywhere(*argv)
+    before = digests("one")
+    assert convert(*argv, "--output", "one", "--resume") == 0
+    os.remove(f"one/{shard_names('one')[0]}")
+    assert main(["repair", "one"]) == 0
+    assert digests("one") == before
