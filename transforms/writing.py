@@ -26,6 +26,7 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ConversionError, OutputError
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.images.preparation import NO_DIGEST
 from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records.example_source import marked
@@ -179,7 +180,11 @@ def _encode_group(
             yield Outcome([(shard, record)])
     figures = image_figures(events, maker)._replace(statistics=maker.statistics())
     ranges = range_count(plan.tally.samples.total())
-    compared = packed_images(images, ranges) if encoding.examples.resumable else ()
+    compared = (
+        packed_images((i for i in images if i.digest != NO_DIGEST), ranges)
+        if encoding.examples.resumable
+        else ()
+    )
     yield Outcome(
         dead_letters=dead_letters,
         tagged=[(IMAGES, figures), *((COMPARED, part) for part in compared)],

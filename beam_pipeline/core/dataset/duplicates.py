@@ -245,7 +245,6 @@ def written_images(receipt: Receipt, hashes: LabelHashes) -> list[WrittenImage]:
 
 def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int, bytes]]:
     """(range of digests, packed images)."""
-    images = [image for image in images if image.digest != NO_DIGEST]
     parts: dict[int, list[WrittenImage]] = defaultdict(list)
     if ranges == 1:
         parts[0] += images

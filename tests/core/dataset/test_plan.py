@@ -147,7 +147,7 @@ def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
     tally.add_dead_letters([dead_letter(reason, "x") for reason in Reason])
     tally.add_dead_letters([dead_letter(Reason.UNLABELLED, "y")])
     assert tally.dead.total() == len(Reason) + 1
-    assert sum(tally.bad.values()) == len(Reason) - 9 + 1
+    assert sum(tally.bad.values()) == len(Reason) - 10 + 1
     tally.classes["cat"] = 2
     assert "empty_box" not in tally.bad
     assert sorted(NOT_COUNTED_AS_BAD) == [
@@ -158,6 +158,7 @@ def test_an_image_without_a_label_of_use_is_not_held_against_the_run() -> None:
         "filtered_max_image_bytes",
         "filtered_max_pixels",
         "filtered_min_side",
+        "small_box",
         "unknown_class",
         "unlabelled",
     ]
