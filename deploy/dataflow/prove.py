@@ -39,8 +39,12 @@ def requests_of(given: argparse.Namespace) -> Any:
     """Makes requests: https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs."""
     from google.auth import default
     from google.auth.transport.requests import AuthorizedSession
+    from requests.adapters import HTTPAdapter
+    from urllib3.util import Retry
 
     session = AuthorizedSession(default(["https://www.googleapis.com/auth/cloud-platform"])[0])
+    retry = Retry(6, backoff_factor=1, status_forcelist=(429, 503), allowed_methods=None)
+    session.mount(given.dataflow_endpoint, HTTPAdapter(max_retries=retry))
     url = f"{given.dataflow_endpoint}/v1b3/projects/{given.project}/locations/{given.region}/jobs"
 
     def request(method: str, path: str = "", **options: Any) -> Any:
@@ -100,7 +104,7 @@ def beam_tfrecord(*argv: str) -> None:
 
 def prove(given: argparse.Namespace, inputs: list[str], remote: str, here: str) -> None:
     """Converts here and on Dataflow, and compares. Raises ConversionError."""
-    if not given.images:
+    if not any(option.startswith("--images") for option in inputs):
         demo, at_once = make_demo(f"{here}/demo", given.samples), ThreadPoolExecutor(32)
         copies = {f"{remote}/images/{name}": name for name in os.listdir(demo.images)}
         sources = [os.path.join(demo.images, name) for name in copies.values()]
@@ -150,15 +154,14 @@ def remove(request: Any, remote: str) -> None:
 
 def main() -> int:
     """Runs a proof and removes what it made; returns the exit code."""
-    parser = argparse.ArgumentParser("prove.sh", description=__doc__, allow_abbrev=False)
+    syntax = "prove.sh PROJECT REGION BUCKET [--samples N] [--workers N] [OPTION OF convert ...]"
+    parser = argparse.ArgumentParser(usage=syntax, description=__doc__, allow_abbrev=False)
     for name in ("project", "region", "bucket"):
         parser.add_argument(name)
-    parser.add_argument("--images", help="gs://...; further options go to both conversions")
     parser.add_argument("--samples", type=int, default=1000, help="drawings without --images")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--dataflow_endpoint", default="https://dataflow.googleapis.com")
-    given, options = parser.parse_known_args()
-    inputs = [*([f"--images={given.images}"] if given.images else ()), *options]
+    given, inputs = parser.parse_known_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     name = f"beam-tfrecord-proof-{secrets.token_hex(6)}"
