@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote
 
 from beam_pipeline.core.references import Size
-from beam_pipeline.core.text import excerpt
+from beam_pipeline.core.text import excerpt, quoted
 from beam_pipeline.layouts import entries
 from beam_pipeline.layouts.entries import Labelled, LabelledObject
 from beam_pipeline.layouts.image_records import RecordFormat, RecordLayout
@@ -105,6 +105,7 @@ def _opinion(annotation: Any) -> Labelled:
     objects: list[LabelledObject] = []
     fields: dict[str, list[Any]] = {}
     left_out: list[str] = []
+    pictures: set[str] = set()
     size = None
     for results in regions.values():
         place: dict[str, Any] = {}
@@ -115,6 +116,7 @@ def _opinion(annotation: Any) -> Labelled:
             _add_values(values, result, value)
             sides = (result.get(f"original_{side}") for side in ("width", "height"))
             size = size or entries.size_of(*sides)
+            pictures |= {str(result.get("to_name"))} if place.keys() & _PLACE else set()
             if result.get("image_rotation"):
                 turned = excerpt(result["image_rotation"])
                 raise BadLabelError(
@@ -128,6 +130,8 @@ def _opinion(annotation: Any) -> Labelled:
         else:
             kinds = (kind for key, kind in _LEFT_OUT.items() if key in place)
             left_out.append(next(kinds, "key point"))
+    if len(pictures) > 1:
+        raise BadLabelError(f"regions of several images, {quoted(sorted(pictures))}, in one task")
     return Labelled(objects, fields, size, left_out=left_out)
 
 

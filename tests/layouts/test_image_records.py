@@ -386,6 +386,10 @@ FAULTS: Mapping[str, tuple[Any, str]] = {
         _studio(_result({**_PLACE, "rectanglelabels": ["a"]}, image_rotation=90)),
         "labelled on an image turned by 90; turn the file instead",
     ),
+    "two images": (
+        _studio(*_BOX, {**rectangle("a", 1, 1, 9, 9, number=1)[0], "to_name": "other"}),
+        "regions of several images, 'image', 'other', in one task",
+    ),
     "turned box of unknown size": (
         _studio(_result({**_PLACE, "rotation": 9, "rectanglelabels": ["a"]})),
         "a turned rectangle without original_width",
