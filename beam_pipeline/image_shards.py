@@ -66,6 +66,8 @@ _FAILURES = FailurePolicy(reword=_in_our_arguments)
 class Images(Encoder):
     """The encoder of `beam-tfrecord convert`: an image as it is or re-encoded, its size, and its labels.
 
+    Attributes that `Encoder` does not have are private.
+
     Example::
 
         Images({"species": "class", "age": "int"}, resize=256, image_format="jpeg")

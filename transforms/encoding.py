@@ -186,10 +186,10 @@ class _EncoderMaker:
             return sample._replace(
                 classes=images.classes, events=images.events, dead_letters=images.dead_letters
             )
-        index = class_column(self.source.columns)
+        index, ids = class_column(self.source.columns), self.class_ids
         names: Any = () if index is None else ref.labels[index]
         names = names if isinstance(names, tuple) else () if names is None else (names,)
-        return sample._replace(classes=[self.class_ids[name] for name in names])
+        return sample._replace(classes=[ids[name] for name in names if name in ids])
 
     def codec(self) -> str:
         """That of `Images`."""
