@@ -128,7 +128,7 @@ class EncodedSamples:
             "columns": [dataclasses.asdict(column) for column in self.columns],
             "pixels": None,
             "features": dict(self.described),
-            "source": f"{kind.__module__}.{kind.__qualname__}",
+            "encoder": f"{kind.__module__}.{kind.__qualname__}",
             "fingerprint": self.fingerprint,
         }
 

@@ -35,6 +35,7 @@ from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     ExampleSource,
     PipelineRecords,
+    foreign_source,
     marked,
     recorded_source,
 )
@@ -73,14 +74,7 @@ from beam_pipeline.work.outcome import (
 from beam_pipeline.work.progress import Counts, Reporter
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
-_IF_GIVEN = (
-    "mask_colours",
-    "source",
-    "fingerprint",
-    "rows",
-    "imageless",
-)  # of a source's recorded values
-
+_IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
 
 @dataclass(frozen=True)
 class EncodingOptions:
@@ -145,6 +139,8 @@ class EncodingOptions:
             "features": examples["features"],
             **self._bad_boxes,
             **({"filters": dict(options.filters)} if options.filters else {}),
+            **{name: examples[name] for name in ("mask_colours",) if name in examples},
+            **({"source": source} if (source := foreign_source(self.examples)) else {}),
             **{name: examples[name] for name in _IF_GIVEN if name in examples},
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }

@@ -54,6 +54,17 @@ def test_it_gives_what_the_command_gives(photos: Path) -> None:
     assert digests("step/out") == digests("command/out")
 
 
+def test_records_are_shuffled_in_the_same_job(photos: Path) -> None:
+    """Every image is listed once, and the shards are the same."""
+    run(
+        ConvertImages("photos", "records/out", shuffle="records", **OPTIONS),
+        ConvertImages("photos", "references/out", **OPTIONS),
+    )
+    ours, theirs = digests("records/out"), digests("references/out")
+    differ = {name for name in theirs if ours[name] != theirs[name]}
+    assert differ == {"README.md", "manifest.json", "report.html"}
+
+
 def test_labels_of_files_and_of_containers(photos: Path) -> None:
     """Rows are joined; files of many images are unpacked; two conversions share a pipeline."""
     Path("labels.csv").write_text("filename,label\n0.jpg,cat\n1.jpg,dog\n")

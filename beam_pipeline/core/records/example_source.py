@@ -139,10 +139,7 @@ class ExampleSource(Protocol):
         """
 
     def recorded(self) -> dict[str, Any]:
-        """Columns, pixels and features as receipts have them; `recorded_source` reads them.
-
-        A source that a receipt alone cannot make again has a name as well, "source".
-        """
+        """Columns, pixels and features as receipts have them; `recorded_source` reads them."""
 
 
 @dataclass(frozen=True)
@@ -322,10 +319,6 @@ class PipelineRecords(SerializedExamples):
 
     resumable = True
 
-    def recorded(self) -> dict[str, Any]:
-        """The column of classes, the features and the name of this class."""
-        return {**super().recorded(), "source": f"{__name__}.{type(self).__name__}"}
-
     def lasting(self, refs: Iterable[SampleRef]) -> list[SampleRef]:
         """The references as receipts have them: without a place, which is another one in each run."""
         return [ref._replace(uri="", offset=-1, labels=ref.labels[:1]) for ref in refs]
@@ -339,6 +332,13 @@ def marked(source: ExampleSource, refs: Sequence[SampleRef]) -> Sequence[SampleR
     return [ref._replace(origin=REPEATED) if ref.key in repeated else ref for ref in refs]
 
 
+def foreign_source(source: ExampleSource) -> str:
+    """The name of a source that a receipt alone cannot make again; empty for the others."""
+    kind = type(source)
+    known = kind in (LabelledImages, SerializedExamples)
+    return "" if known else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
     """The source whose `recorded` values these are, read from JSON.
 
@@ -347,8 +347,8 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
     """
     if "source" in values:
         raise UsageError(
-            f"its examples were made by {values['source']}, so only the pipeline that wrote them can "
-            "write them again"
+            f"its examples were made by {values.get('encoder', values['source'])}, so only the pipeline that "
+            "wrote them can write them again"
         )
     if values.get("features") is not None:
         return SerializedExamples(values["features"])
