@@ -76,6 +76,7 @@ from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_rece
 
 _IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
 
+
 @dataclass(frozen=True)
 class EncodingOptions:
     """Everything that determines the examples of a data set, given its samples.
