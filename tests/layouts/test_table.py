@@ -115,7 +115,7 @@ def test_lists_of_other_columns_and_kinds(tmp_path: Path) -> None:
         (
             ["--labels", "labels.csv", "--layout", "class_folders", "--list_column", "tags=;"],
             "--list_column means nothing for the layout class_folders; it is for webdataset, parquet, "
-            "label_studio, labelbox, ultralytics, hasty, datumaro, coco, imagefolder, caption_files, table",
+            "labelme, supervisely, cvat, via, label_studio, labelbox, ultralytics, hasty, datumaro, coco, imagefolder, caption_files, table",
         ),
     ],
 )
