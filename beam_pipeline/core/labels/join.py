@@ -454,8 +454,9 @@ def _meant(
         return meant, hesitant
     all_images = list(items_of(ImageRef, images)) if images else []
     lookup = ImageNames(all_images)
-    for number in open_rows:
-        row = _row(rows, number)
+    for number, row in zip(
+        open_rows, items_of(LabelRow, chosen_rows(rows, open_rows)), strict=True
+    ):
         candidates = lookup.find(row)
         indices = {index_of[image.key] for image in candidates}
         meant[number] = -1

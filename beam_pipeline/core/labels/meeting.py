@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
+import re
 import unicodedata
 import zlib
 from collections import defaultdict
@@ -28,6 +29,8 @@ from beam_pipeline.core.references import ImageRef, LabelRow, Size
 from beam_pipeline.core.uris import is_remote
 
 _SHOWN = 3  # examples of names or values in a message
+_PLAIN = re.compile(r"(?:[^/.][^/]*/)*[^/.][^/]*", re.DOTALL).fullmatch
+"""Matches relative paths of visible files, which have one form only."""
 
 
 def normalized(name: str) -> str:
@@ -163,9 +166,10 @@ class ImageNames:
         for named in self._in_archives_without_extension:
             for name in names:
                 yield named, name
-        for named in (self._bare, self._bare_without_extension):
-            for name in names:
-                yield named, name
+        for name in names:
+            yield self._bare, name
+        for name in names:  # no column is made before a row asks for it
+            yield self._bare_without_extension, name
 
     def _exact(self, name: str) -> _Named:
         """The columns that may contain a path: no URI is relative, so most paths can only be keys."""
@@ -225,12 +229,22 @@ def _is_file_name(path: str) -> bool:
 
 def _below_label_file(name: str, label_file: str) -> str:
     """The URI that a name has if it is a path from the label file's folder."""
+    folder, prefix = _beside(label_file)
+    if _PLAIN(name):
+        return prefix + name
     if is_remote(name) or not _is_file_name(name):
         return name
-    folder = posixpath.dirname(label_file)
     if is_remote(folder):
         return f"{folder}/{name}"
     return posixpath.normpath(posixpath.join(folder, name))
+
+
+@functools.lru_cache(maxsize=64)
+def _beside(label_file: str) -> tuple[str, str]:
+    """The folder of a label file, and what precedes the plain name of a file there in its URI."""
+    folder = posixpath.dirname(label_file)
+    beside = f"{folder}/x" if is_remote(folder) else posixpath.normpath(posixpath.join(folder, "x"))
+    return folder, beside[:-1]
 
 
 # --- dead letters --------------------------------------------------------------------------------
