@@ -174,7 +174,9 @@ def main() -> None:
         interleave(jobs, settings, after)
     finally:
         shutil.rmtree(few.folder)
-    print(f"\n{table(HEAD, rows(jobs))}")
+    print(
+        f"\n{table(HEAD, rows(jobs))}\n{measure.sentence(about)}. Ratios differ between machines."
+    )
     for job in jobs:
         if not job.fault and job.shards != settings.shards:
             print(f"{job.way.name} wrote {job.shards} files")
