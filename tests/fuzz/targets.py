@@ -49,6 +49,7 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead, inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.shard_reader import read_shard
@@ -61,13 +62,16 @@ from beam_pipeline.core.records.tfrecord import (
     read_records,
     record_spans,
 )
+from beam_pipeline.core.records.webdataset import example_of
 from beam_pipeline.core.records.wire import encode_example
+from beam_pipeline.core.references import SampleRef, named_files
 from beam_pipeline.core.report.thumbnails import small_image
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts import cifar
 from beam_pipeline.layouts.automl import inspect_automl
 from beam_pipeline.layouts.caption_files import caption_of
+from beam_pipeline.layouts.cell_files import CellFiles
 from beam_pipeline.layouts.coco.describe import describe
 from beam_pipeline.layouts.coco.file import CocoReader, Task
 from beam_pipeline.layouts.coco.layout import LVIS_COLUMNS
@@ -633,7 +637,45 @@ def _masks() -> list[bytes]:
     return [picture(1, file_format="PNG", mode=mode, size=(19, 13)) for mode in modes]
 
 
+def _file_of_cell(data: bytes) -> None:
+    """Whatever a cell names, no file outside of the folder is found."""
+    name = data.decode(errors="surrogateescape")
+    with tempfile.TemporaryDirectory() as folder:
+        inside = os.path.realpath(f"{folder}/in")
+        os.makedirs(f"{inside}/a")
+        for path in (f"{inside}/a/b.png", f"{folder}/out.png"):
+            open(path, "wb").close()
+        sample = SampleRef("1.png", f"{inside}/1.png", 1, "train", (name, (name, name)))
+        columns = [further_column("file", ColumnKind.FILE)] * 2
+        located, letters = CellFiles(columns, [ImageRoot(inside)]).locate([sample])
+        assert len(located) + len(letters) == 1
+        for of_sample in located:
+            for label in of_sample.labels:
+                for uri, *_ in named_files(label):
+                    assert os.path.realpath(uri).startswith(f"{inside}/"), uri
+
+
+_FILES = {"png": b"i", "views.0.png": b"v", "views.1.png": b"w", "talk.json": b"[]"}
+_SAMPLE = {
+    "image/encoded": {"file": "png"},
+    "views/encoded": [{"file": "views.0.png"}, {"file": "views.1.png"}],
+    "label/talk": {"file": "talk.json"},
+    "label/n": [1, 2],
+    "__empty__": {"x": "float"},
+    "x": [],
+}
+
 TARGETS: dict[str, Target] = {
+    "path in a cell": Target(
+        _file_of_cell,
+        [b"a/b.png", b"../out.png", b"/etc/hostname", b"..\\out.png", b"file://a/b.png"],
+        words=(b"../", b"\\", b"gs://", b"/./", b"//"),
+    ),
+    "files of a sample": Target(
+        lambda data: example_of({**_FILES, "json": data}, "a sample"),
+        [json.dumps(_SAMPLE).encode()],
+        words=(b'{"file":', b"null", b"[]", b"[{", b'"talk.json"'),
+    ),
     "image header": Target(_header, _pictures(), (BadImageError,)),
     "image pixels": Target(_pixels, _pictures(), (BadImageError,)),
     "TFRecord": Target(_all(read_records), [_framed(_examples())]),
