@@ -177,20 +177,14 @@ def _has_masks(source: Source) -> bool:
 
 
 def _crops(source: Source, options: ConvertOptions) -> Crops:
-    """The rule that makes a sample of each object.
-
-    Raises:
-      UsageError: there are no boxes, or another option contradicts it.
-    """
+    """The rule that makes a sample of each object. Raises UsageError if there can be none."""
     if not any(column.kind is ColumnKind.BOX for column in source.columns):
-        raise UsageError(
-            f"--crop_boxes needs boxes, and the labels of the layout {source.layout} have none; leave it out"
-        )
-    if options.labels.unlabelled == "keep":
-        raise UsageError(
-            "--crop_boxes leaves out images without objects; leave out --unlabelled keep"
-        )
-    return Crops(source.columns)
+        fault = f"needs boxes, and the labels of the layout {source.layout} have none; leave it out"
+    elif options.labels.unlabelled == "keep":
+        fault = "leaves out images without objects; leave out --unlabelled keep"
+    else:
+        return Crops(source.columns)
+    raise UsageError(f"--crop_boxes {fault}")
 
 
 def _with_columns(source: Source, columns: tuple[Column, ...]) -> LabelledImages:

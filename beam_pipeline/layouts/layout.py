@@ -23,9 +23,9 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
-from beam_pipeline.core.labels.join import UnnamedImages
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.roles import RoleRow
+from beam_pipeline.core.labels.row_merger import UnnamedImages
 from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_files import LabelTable

@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
-from beam_pipeline.core.labels.join import RowMerger
+from beam_pipeline.core.labels.row_merger import RowMerger
 from beam_pipeline.core.labels.schema import (
     CELL_FILES,
     KIND_NAMES,

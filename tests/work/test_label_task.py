@@ -11,7 +11,7 @@ import pytest
 
 from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.labels.join import AGREE, RowMerger
+from beam_pipeline.core.labels.row_merger import AGREE, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import pack

@@ -279,11 +279,10 @@ def feature_kinds(
 ) -> dict[str, dict[str, Any]]:
     """Key as written -> {"kind", "optional", "shape"}, in order of key as in the manifest."""
     features = sample_features(columns, renames, turned=turned)
-    always = sample_features(columns, renames, images=False) if imageless else features
-    return {
-        key: replace(feature, optional=feature.optional or key not in always).described
-        for key, feature in features.items()
-    }
+    if imageless:
+        always = sample_features(columns, renames, images=False)
+        features = {k: f if k in always else replace(f, optional=True) for k, f in features.items()}
+    return {key: feature.described for key, feature in features.items()}
 
 
 # --- encoding -------------------------------------------------------------------------------------

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels import join
-from beam_pipeline.core.labels.join import (
-    AGREE,
-    Joined,
-    RowMerger,
-    buckets_for,
-    split_duplicates,
-)
+from beam_pipeline.core.labels.join import Joined, buckets_for, split_duplicates
 from beam_pipeline.core.labels.meeting import bucket_of
+from beam_pipeline.core.labels.row_merger import AGREE, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import Columns
