@@ -150,7 +150,9 @@ def _places_of(sample: SampleRef, roots: _Places) -> _Places:
     folder = sample.uri.removesuffix(f"/{sample.key}").removesuffix(f"/{image_of(sample.key)}")
     if sample.uri.startswith(_MEMBERS):
         folder, _ = parse_member_uri(sample.uri)
-    own = [place for place in roots if place[0].uri == folder] or [(ImageRoot(folder), {})]
+    own = [place for place in roots if place[0].uri == folder]
+    if folder and not own:  # empty without an image
+        own = [(ImageRoot(folder), {})]
     table: _Places = [(ImageRoot(posixpath.dirname(sample.origin)), {})] if sample.origin else []
     return [*own, *table, *(place for place in roots if place not in own)]
 

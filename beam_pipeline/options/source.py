@@ -105,7 +105,7 @@ class LabelOptions(OptionGroup):
     description = "Override what is detected in label files and folders."
 
     key_column: str = option(
-        "", metavar="NAME", help="column that names the image (default: detected by name)"
+        "", metavar="NAME", help="column that names the image, or none (default: detected by name)"
     )
     label_column: str = option(
         "",

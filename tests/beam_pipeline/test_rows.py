@@ -388,3 +388,21 @@ def test_crops_are_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.Monke
     os.remove(f"one/{shard_names('one')[0]}")
     assert main(["repair", "one"]) == 0
     assert digests("one") == before
+
+
+def test_files_of_a_row_without_an_image_are_not_in_the_working_directory(photos: Path) -> None:
+    """They are below --images or beside the table, so that a stranger's table names no other file."""
+    argv = ("--images", "photos", "--labels", "tables/t.jsonl", "--key_column", "none", "--sample")
+    argv = (*argv, "row", "--file_columns", "images", "--label_column", "none", *KEEP)
+    write_files(".", {"photos/note.json": "{}", "tables/note.txt": "x"})
+    rows = [
+        {"images": [name], "text": f"of {name}!"}
+        for name in ("talks.json", "note.json", "note.txt")
+    ]
+    write_files(".", {"tables/t.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
+    assert convert(*argv, "--output", "out") == 0
+    texts = sorted(example["label/text"] for example in read_all("out").values())
+    assert texts == [[b"of note.json!"], [b"of note.txt!"]]
+    assert [d["reason"] for d in dead_letters_of("out") if d["reason"] != "unlabelled"] == [
+        "missing_file"
+    ]

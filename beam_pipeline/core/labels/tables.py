@@ -575,13 +575,13 @@ def _with_index(
 
 
 def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
+    if choices.key == NO_LABEL_COLUMN and choices.key not in names:
+        return ""
     if choices.key and choices.key == choices.label:
         raise LabelTableError(f"{uri}: the column {choices.key!r} cannot be both key and label")
     if choices.key:
         if choices.key in names:
             return choices.key
-        if choices.key == NO_LABEL_COLUMN:
-            return ""
         raise LabelTableError(
             f"{uri}: no column {choices.key!r} (--key_column); it has {', '.join(names)}"
         )
