@@ -1,7 +1,7 @@
 """What the program promises when things go wrong, and the tests that hold each promise.
 
-A test names the promises that it holds, `@pytest.mark.promise("killed", ...)`, and docs/reliability.md
-lists them with the files of those tests. `python -m tests.promises` writes that list; a test compares the two.
+A test names the promises that it holds, `@pytest.mark.promise("killed", ...)`; each has at least one.
+`python -m tests.promises` writes the list into docs/reliability.md; a test compares the two.
 """
 
 from __future__ import annotations
@@ -33,61 +33,57 @@ class Promise(NamedTuple):
 PROMISES: Mapping[str, Mapping[str, Promise]] = {
     "The same bytes, every sample": {
         "same_bytes": Promise(
-            "any number of threads, writer processes or workers, any engine, a second run",
-            "every file is the same, byte for byte",
+            "any engine or number of threads, processes or workers; a second run",
+            "the same bytes in every file",
         ),
         "locale": Promise("another locale or file-system encoding", "the same bytes"),
         "books": Promise(
-            "any mixture of good and bad images and rows",
+            "good and bad images and rows, mixed",
             "images and rows without an image = examples + dead letters, each with its reason",
         ),
         "bad_image": Promise(
-            "an image is missing, empty, truncated, corrupt, too large or not an image",
-            "a dead letter with its reason; the rest is converted",
+            "an image is missing, truncated, corrupt or too large",
+            "a dead letter; the rest is converted",
         ),
         "bad_label": Promise(
-            "a label does not parse, a row has no image, two rows disagree",
+            "a label does not parse, no image matches, rows disagree",
             "a dead letter with file and line",
         ),
         "too_many_bad": Promise(
             "more bad samples than `--max_bad_fraction`",
-            "no manifest; the summary counts the reasons; dead letters are kept",
+            "no manifest; dead letters are kept, and the reasons counted",
         ),
-        "unlisted_folder": Promise(
-            "a folder cannot be listed", "an error that names it, for its images would be lost"
-        ),
+        "unlisted_folder": Promise("a folder cannot be listed", "an error that names it"),
         "miscounted": Promise(
             "the counts do not add up at the end",
-            "no manifest, and an error that calls it a bug in the program",
+            "no manifest; an error that calls it a bug",
         ),
     },
     "Interrupted": {
         "killed": Promise(
-            "the job is killed (SIGKILL, power failure)",
+            "the job is killed, or power fails",
             "whole shards and no manifest; `--resume` gives the same bytes",
         ),
         "killed_overwriting": Promise(
             "the job is killed while `--overwrite` removes a data set",
-            "a run without options refuses; `--overwrite` continues, and so does `--resume` once the "
-            "manifest is gone: before that, the old data set is whole",
+            "a run without options refuses; `--overwrite` continues. While the manifest exists, the old "
+            "data set is whole; afterwards `--resume` continues, too",
         ),
         "threads": Promise(
             "two threads of a program call `beam_pipeline.convert` at once",
-            "both data sets are whole; nothing of Beam, logging or signals stays changed",
+            "both data sets are whole; Beam, logging and signals are as before",
         ),
-        "ctrl_c": Promise(
-            "Ctrl-C", "exit code 130 at once, and one line that names `--resume`; no manifest"
-        ),
+        "ctrl_c": Promise("Ctrl-C", "exit code 130 at once, and a line that names `--resume`"),
         "writer_dies": Promise(
-            "a writer process dies (out of memory) while it writes a shard",
-            "one line names the shard; the others are written, and `--resume` adds it",
+            "a writer process dies in a shard",
+            "the others are written; `--resume` adds the shard",
         ),
         "writer_dies_planning": Promise(
-            "a writer process dies while it plans or is idle",
-            "another takes its place; every file is the same, byte for byte",
+            "it dies while it plans or is idle",
+            "another replaces it; the same bytes",
         ),
         "zeros": Promise(
-            "a power failure leaves a shard of the right length with zeros in it",
+            "a power failure leaves zeros in a shard of the right length",
             "`--resume` writes it again",
         ),
         "changed_between": Promise(
@@ -97,134 +93,123 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
     },
     "The machine": {
         "fault": Promise(
-            "one call to the system fails, whichever it is: disk full, I/O error, too many open "
-            "files, no permission, a short read or write, a failed rename or `fsync`",
-            "the right data set, or an error of one line and no manifest; the next run ends in the "
-            "same bytes",
+            "any one system call fails: disk full, I/O error, permission, short read, rename, `fsync` ...",
+            "the right data set, or an error of one line and no manifest; the next run gives the same bytes",
         ),
         "disk_full": Promise(
-            "the disk is full", "an error of one line; nothing of the shard is visible"
+            "the disk is full", "an error of one line; no part of the shard is visible"
         ),
         "disk_small": Promise(
-            "the disk is too small for images that are stored as they are",
+            "the disk is too small for copied images",
             "an error before a shard is written",
         ),
-        "read_only": Promise(
-            "the output folder may not be made or written to", "an error of one line"
-        ),
+        "read_only": Promise("the output folder cannot be written to", "an error of one line"),
         "starved": Promise(
             "32 file descriptors, 512 MB of address space, one core, a full /tmp, a read-only home, "
             "a slow disk, a clock that jumps",
-            "the same bytes, or an error of one line that names what is needed",
+            "the same bytes, or a line that names what is needed",
         ),
     },
     "The output folder": {
         "two_jobs": Promise(
             "two jobs write to one folder",
-            "one wins, the other reports it; nothing is mixed",
+            "one wins, the other reports it",
         ),
-        "refused": Promise(
-            "a run fails before its first shard", "nothing is left but its dead letters"
-        ),
+        "refused": Promise("a run fails before its first shard", "only its dead letters are left"),
         "not_empty": Promise(
             "the output folder is not empty",
-            "an error; `--overwrite` removes what an earlier run wrote and nothing else",
+            "an error; `--overwrite` removes only what an earlier run wrote",
         ),
         "files_of_others": Promise(
             "a file of yours has a name that a run needs",
-            "an error; it is neither deleted nor replaced",
+            "an error; your file stays",
         ),
         "damaged_later": Promise(
-            "a shard, or a file beside it, is damaged or lost later",
-            "`verify` locates it; `repair` writes shards, and what the manifest determines, again",
+            "a file is damaged or lost later",
+            "`verify` locates it; `repair` writes it again if it is a shard or made from the manifest",
         ),
         "unreadable_manifest": Promise(
-            "a manifest cannot be read any more",
-            "`--overwrite` replaces the data set, whose receipts list its files",
+            "a manifest is unreadable",
+            "`--overwrite` replaces the data set",
         ),
     },
     "Data sets that grow": {
         "reused": Promise(
-            "some images or labels changed since the data set of `--reuse`",
-            "the files of a conversion from nothing, byte for byte; only the shards of changed samples "
-            "are written, and the earlier data set is not changed",
+            "images or labels changed since the data set of `--reuse`",
+            "the bytes of a full conversion; only shards of changed samples are written, and the earlier "
+            "data set stays as it is",
         ),
         "damaged_together": Promise(
-            "a shard that two data sets share, as a hard link of `--reuse`, is damaged",
-            "`verify` and `repair` of each name the other, and `repair` of both heals both",
+            "a shard that `--reuse` hard-linked is damaged",
+            "`verify` and `repair` name the other data set; repairing both heals both",
         ),
         "reused_damaged": Promise(
             "a shard of the earlier data set is damaged or lost",
-            "it is written again, and a line names it",
+            "it is written again and named",
         ),
         "excluded": Promise(
-            "images have to go (`--exclude`)",
-            "they are in no shard; their shards alone are written again",
+            "images are excluded (`--exclude`)",
+            "they are in no shard; only their shards are written again",
         ),
         "duplicates": Promise(
-            "images have the same bytes, in one split or across splits",
-            "the summary warns and `duplicates.json` counts them; `--duplicates first` keeps one, never "
-            "one in `train` before another, and names it in the dead letters of the others",
+            "images have the same bytes",
+            "a warning, counts in `duplicates.json`; `--duplicates first` keeps one, outside `train` if "
+            "possible, and names it in the dead letters of the others",
         ),
     },
     "Hostile input": {
         "hostile_manifest": Promise(
-            "a manifest, note or receipt has entries of other types, huge numbers or paths that lead out",
-            "an error of one line; no file outside the folder is opened, none hangs",
+            "a manifest, note or receipt has wrong types, huge numbers or paths that lead out",
+            "an error of one line; no file outside the folder is opened",
         ),
         "hostile_labels": Promise(
-            "a label row names a file that is not among `--images`",
+            "a label row names a file outside `--images`",
             "a dead letter; the file is not opened",
         ),
         "no_file": Promise(
             "a shard or an image is a folder, pipe or device",
-            "an error or a dead letter; none hangs",
+            "an error or a dead letter, never a hang",
         ),
         "bombs": Promise(
-            "compressed data inflates to gigabytes, a header claims billions of pixels",
+            "data inflates to gigabytes, a header claims billions of pixels",
             "an error or a dead letter, in bounded memory",
         ),
-        "terminal": Promise(
-            "names and cells contain control characters", "none reaches a terminal as it is"
-        ),
+        "terminal": Promise("names and cells contain control characters", "they are escaped"),
         "secrets": Promise(
-            "rows contain signed URLs or passwords", "they are in no file and in no line of output"
+            "rows contain signed URLs or passwords", "no file and no output contains them"
         ),
         "fuzz": Promise(
-            "files of any bytes: images, records, tables, annotations, archives",
-            "the right result or a named error; no hang",
+            "any bytes as images, records, tables, annotations, archives",
+            "the right result or a named error, never a hang",
         ),
     },
     "Buckets": {
         "bucket_retries": Promise(
             "a request fails (429, 5xx, cut, slow)",
-            "retried for 5 minutes; the same bytes in the end",
+            "retried for 5 minutes; the same bytes",
         ),
         "bucket_fault": Promise(
-            "one request gets 403, 404, 429, 500 or 503 or is cut, whichever it is",
-            "the right data set, or an error without a traceback and no manifest; the next run ends "
-            "in the same bytes",
+            "any one request gets 403, 404, 429, 500 or 503, or is cut",
+            "the right data set, or an error and no manifest; the next run gives the same bytes",
         ),
         "bucket_trouble": Promise(
             "a request keeps failing",
-            "the bundle fails, and an engine that retries runs it again; never a dead letter",
+            "the bundle fails, and the engine may retry it; never a dead letter",
         ),
         "object_gone": Promise("an object is gone or may not be read", "a dead letter"),
         "object_replaced": Promise(
-            "a label file or a shard in a bucket is replaced while it is read",
+            "a label file or shard is replaced while it is read",
             "an error, never a mixture",
         ),
         "bucket_denied": Promise(
-            "a bucket does not exist or a permission is missing",
-            "an error before the job that names the bucket and the permission",
+            "a bucket or permission is missing",
+            "an error before the job that names it",
         ),
-        "no_credentials": Promise(
-            "no credentials", "an error at once that lists where they are looked for"
-        ),
+        "no_credentials": Promise("no credentials", "an error at once that lists where it looked"),
         "bucket_two_jobs": Promise(
             "two jobs write to one folder of a bucket",
-            "one wins or none, and the loser reports it; a manifest never lists another job's shards, and "
-            "where none won, `--overwrite` starts afresh",
+            "at most one succeeds, the others report it; a manifest lists no other job's shards; if none "
+            "succeeded, `--overwrite` starts afresh",
         ),
         "bucket_killed": Promise(
             "a job on a bucket is killed", "whole objects only; `--resume` gives the same ones"
@@ -233,20 +218,20 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
     "Engines": {
         "task_manager": Promise(
             "a TaskManager of Flink is lost",
-            "its part runs again on the others; finished shards are kept",
+            "the others take over; finished shards are kept",
         ),
-        "flink_ctrl_c": Promise("Ctrl-C while Flink works", "the job is cancelled on the cluster"),
+        "flink_ctrl_c": Promise("Ctrl-C while Flink works", "the job is cancelled"),
         "flink_launcher": Promise(
             "`kill -9` of the launcher of a job on Flink",
-            "the job continues; the next start names it and how to cancel it, and writes nothing",
+            "the job continues; the next start names it and writes nothing",
         ),
         "dataflow_fails": Promise(
             "a job on Dataflow fails, is refused or cancelled",
-            "exit code 1 with the reason that the job recorded, or else Dataflow's own",
+            "exit code 1 with the job's reason, or else Dataflow's",
         ),
         "dataflow_ctrl_c": Promise(
             "Ctrl-C while a job runs on Dataflow",
-            "the job continues there; exit code 130, with the command that cancels it",
+            "the job continues; exit code 130, with the command that cancels it",
         ),
     },
 }
@@ -284,21 +269,12 @@ def _promises(function: ast.FunctionDef) -> Iterator[str]:
 
 def list_of_promises() -> str:
     """The list as Markdown, a table a title."""
-    tests = holders()
     parts = []
     for title, promises in PROMISES.items():
-        parts += [f"### {title}", "", "| when | then | tests |", "|---|---|---|"]
-        parts += [
-            f"| {promise.when} | {promise.then} | {_held_by(tests.get(name, []))} |"
-            for name, promise in promises.items()
-        ]
+        parts += [f"### {title}", "", "| when | then |", "|---|---|"]
+        parts += [f"| {promise.when} | {promise.then} |" for promise in promises.values()]
         parts.append("")
     return "\n".join(parts)
-
-
-def _held_by(tests: list[Holder]) -> str:
-    files = dict.fromkeys(test.file for test in tests)
-    return ", ".join(f"[{Path(file).stem.removeprefix('test_')}](../{file})" for file in files)
 
 
 def page() -> str:

@@ -25,10 +25,12 @@ _OUTPUT = ("--output", "--name")
 
 _MAKERS = {
     "captions": ("captions", "caption_files"),
+    "class_folders": ("class_folders", "cifar10"),
     "hugging_face": ("imagefolder", "parquet"),
     "python": (),
     "label_tools": ("label_tools", "shape_tools"),
     "tables": ("tables", "table_boxes", "automl"),
+    "yolo_voc_kitti": ("yolo", "voc", "kitti"),
 }
 """Page -> modules `tests.layouts.make_*` of its data; otherwise the one that is called as the page."""
 

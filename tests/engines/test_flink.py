@@ -98,7 +98,7 @@ def test_every_layout_on_one_cluster(
 @pytest.mark.promise("same_bytes")
 def test_a_data_set_has_the_same_bytes(inside: tuple[str, ...], tmp_path: Path) -> None:
     """Inside the job server, with workers in the launcher's process; one of each kind of file."""
-    assert_same_bytes("kitti", inside, tmp_path)
+    assert_same_bytes("yolo_voc_kitti", inside, tmp_path)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -17,6 +17,7 @@ from tests.engines.same_bytes import (
     SCRIPTS,
     assert_dead_letters_and_resume,
     assert_example_has_same_bytes,
+    assert_layout_has_same_bytes,
     assert_same_bytes,
     processes_in,
 )
@@ -37,7 +38,7 @@ def prism() -> tuple[str, ...]:
 
 def test_every_page_has_a_command() -> None:
     """The data sets of the pages are what is run; a page without a command is about Python."""
-    assert {"cifar10", "class_folders", "coco", "kitti", "tables", "voc"} <= set(PAGES)
+    assert {"class_folders", "coco", "tables", "yolo_voc_kitti"} <= set(PAGES)
 
 
 @pytest.mark.promise("same_bytes")
@@ -45,6 +46,15 @@ def test_every_page_has_a_command() -> None:
 def test_a_data_set_has_the_same_bytes(prism: tuple[str, ...], page: str, tmp_path: Path) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine."""
     assert_same_bytes(page, prism, tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["cifar10", "kitti", "voc"])
+def test_a_layout_has_the_same_bytes(
+    prism: tuple[str, ...], layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same of layouts that are not the first of their page."""
+    monkeypatch.chdir(tmp_path)
+    assert_layout_has_same_bytes(layout, prism, tmp_path)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
