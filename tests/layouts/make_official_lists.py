@@ -20,7 +20,6 @@ def make(folder: str) -> None:
     _cub(f"{folder}/CUB_200_2011")
     _celeba(f"{folder}/celeba")
     _imagenet(f"{folder}/imagenet")
-    _tiny_imagenet(f"{folder}/tiny-imagenet-200")
     _places(f"{folder}/places365")
     _chest(f"{folder}/chest")
     _wider_face(f"{folder}/WIDER")
@@ -123,15 +122,6 @@ def _imagenet(folder: str) -> None:
     write_files(folder, {"LOC_val_solution.csv": _lines(["ImageId,PredictionString", *rows])})
     numbers = _lines(str(i % 2 + 1) for i in range(len(val)))
     write_files(folder, {"ILSVRC2012_validation_ground_truth.txt": numbers})
-
-
-def _tiny_imagenet(folder: str) -> None:
-    wnids = ("n01443537", "n01629819")
-    train = [f"train/{wnid}/images/{wnid}_{i}.JPEG" for wnid in wnids for i in range(_IMAGES)]
-    val = [f"val_{i}.JPEG" for i in range(4)]
-    write_pictures(folder, [*train, *(f"val/images/{name}" for name in val)])
-    rows = [f"{name}\t{wnids[i % 2]}\t0\t32\t44\t62" for i, name in enumerate(val)]
-    write_files(folder, {"val/val_annotations.txt": _lines(rows)})
 
 
 def _places(folder: str) -> None:
