@@ -52,7 +52,7 @@ LATEST = "latest:"
 """Before a folder of data sets, in --reuse: its newest one."""
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
-"""Recorded options in which a data set may differ from the one whose shards it reuses."""
+"""Recorded options that may differ from those of the reused data set."""
 
 _MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
@@ -81,7 +81,7 @@ class ConvertConfig:
 
     Attributes:
       options: what was typed, in its groups.
-      source: the images and labels, as a layout found them.
+      source: the images and labels that a layout found.
       output: the output folder, absolute.
       name: data set name in file names.
       inventory: URIs of files that list the images; empty to list the image folders.
@@ -230,7 +230,7 @@ class ConvertConfig:
 
     @property
     def sample_filter(self) -> SampleFilters | None:
-        """Leaves out samples that are excluded, or whose class is none of --classes."""
+        """Leaves out samples that are excluded, or whose class is not among --classes."""
         exclusion = self.exclusion and dataclasses.replace(
             self.exclusion, files=cell_files(self.source.columns)
         )
@@ -324,7 +324,7 @@ class ConvertConfig:
 
     @property
     def run(self) -> dict[str, Any]:
-        """The values that a run must share with an earlier one to keep its shards, as in the manifest."""
+        """The manifest's values that a run must share with an earlier one to keep its shards."""
         return {
             "name": self.name,
             "seed": self.options.splits.seed,
@@ -334,7 +334,7 @@ class ConvertConfig:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The options that shape the bytes, as the manifest records them beside name and seed.
+        """The options that shape the bytes; the manifest records them beside name and seed.
 
         Keys and their order are part of the manifest's format.
         """

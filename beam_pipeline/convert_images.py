@@ -45,7 +45,7 @@ class ConvertImages(beam.PTransform):
           images: folder, glob or file, or several of them.
           output: output folder, made if missing. All workers must see it.
           labels: path or paths of label files; by default labels come from the images' layout.
-          **options: options of the command, except for those of its launcher (`no_wait`, `writers`).
+          **options: options of the command, except its launcher's (`no_wait`, `writers`).
 
         Returns (of `expand`): a `WriteResult`.
 

@@ -147,7 +147,7 @@ class Images(Encoder):
 
     @cached_property
     def features(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Every feature of an example, as in the manifest."""
+        """Every feature of an example, like the manifest's."""
         return self.source.features(self.renames, turned=True)
 
     @cached_property
@@ -160,7 +160,7 @@ class Images(Encoder):
     def encode(self, sample: ImageSample, image_bytes: bytes) -> Mapping[str, Any] | BadSample:
         """The features of an image and its labels; further labels of the sample are ignored.
 
-        Class ids are those of the data set that is being written; elsewhere, those of `class_names`.
+        Class ids come from the data set that is being written; elsewhere, from `class_names`.
         """
         names = {column.name for column in self.labels.columns}
         labels = {name: value for name, value in sample.labels.items() if name in names}
@@ -204,7 +204,7 @@ class EncodeImages(beam.PTransform):
     """Reads and encodes the images of samples, for `beam.io.WriteToTFRecord` or any sink: -> `EncodedImages`.
 
     It takes what `WriteImageShards` takes. The images travel on through the pipeline, so every byte is
-    shuffled where records are; class ids are those of `class_names`.
+    shuffled where records are; class ids come from `class_names`.
 
     Example::
 

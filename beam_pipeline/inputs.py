@@ -251,7 +251,7 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
 
 
 def _split_folders(source: Source) -> tuple[str, ...]:
-    """The names of the folders in those of images that are splits, if class folders are below them."""
+    """The names of folders of images that are splits, if class folders are below them."""
     if not any(row.role.startswith(SPLIT) for row in source.roles):
         return ()
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))

@@ -1,4 +1,4 @@
-"""The whole dataflow, from top to bottom in the order in which data flows."""
+"""The whole dataflow, from top to bottom as the data flows."""
 
 from __future__ import annotations
 

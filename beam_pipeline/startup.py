@@ -144,7 +144,7 @@ def begin_writer() -> None:
 def _make_methods_when_called() -> None:
     """From now on, the methods of each dataclass in this process are compiled by their first call.
 
-    Up to Python 3.12, a frozen dataclass compiles six functions, each on its own. That is half of the time in which
+    Up to Python 3.12, a frozen dataclass compiles six functions, each on its own. That is half of the time that
     our modules are imported, and most are never called.
     """
     create: Any = getattr(dataclasses, "_create_fn", None)

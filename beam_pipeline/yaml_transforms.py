@@ -19,7 +19,7 @@ class _InYaml(beam.PTransform):
     Attributes:
       made: the transform.
       output: the PCollection of its result that is the output.
-      collecting: its arguments by which bad samples do not fail the pipeline; None if nothing but
+      collecting: its arguments that keep bad samples from failing the pipeline; None if nothing but
         `error_handling` decides that.
     """
 

@@ -90,7 +90,7 @@ def _of_records(message: str) -> str:
 
 
 def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
-    """Raises UsageError if the value of an argument is none of its choices."""
+    """Raises UsageError if the value of an argument is not one of its choices."""
     if value not in choices:
         raise UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
 
@@ -251,7 +251,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
 
     @property
     def _run(self) -> dict[str, Any]:
-        """The values that a run must share with an earlier one to keep its shards, as in the manifest."""
+        """The manifest's values that a run must share with an earlier one to keep its shards."""
         fractions, num_shards = self._reader.fractions, self._shards.num_shards
         return {
             "name": self._name,

@@ -142,7 +142,7 @@ _GROUPS_PER_SHARD = 8
 Record = tuple[bytes, str, bytes, bytes, bytes, tuple[int, ...]]
 """An encoded sample on its way to its shard: the hash that sorts it, its key, its three parts and class ids."""
 
-_NO_RECORD: Record = (b"", "", b"", b"", b"", ())  # stands for a shard
+_NO_RECORD: Record = (b"", "", b"", b"", b"", ())  # in place of a shard
 
 
 def _groups(plan: Plan, request: WriteRequest) -> ShardDivision | None:

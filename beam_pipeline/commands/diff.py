@@ -34,7 +34,7 @@ def compare(old: str, new: str) -> SampleChanges:
       new: the output folder of a later one.
 
     Raises:
-      ConversionError: a folder does not contain a complete data set, or a shard has no receipt.
+      ConversionError: a folder does not contain a complete data set, or a shard lacks a receipt.
     """
     before, after = read_manifest(old), read_manifest(new)
     labels = file_labels(after.content["options"])

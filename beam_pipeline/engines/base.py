@@ -94,7 +94,7 @@ _VIEWS = "_cached_views"
 
 
 class CachedOptions(PipelineOptions):
-    """Options of which each view is made once; all of them share the values, as Beam's do."""
+    """Options that make each view once; all views share the values, like Beam's own."""
 
     def view_as(self, cls: type[_View]) -> _View:
         """The view of a class of options."""

@@ -41,14 +41,14 @@ _INSIDE = "[local]"
 _TESTED_VERSION = "1.19"
 _ANSWER_SECONDS = 10
 _POLL_SECONDS = 0.5
-_OUTPUT_KEY = "beamTfrecordOutput"  # as Java's runner names --beam_tfrecord_output
+_OUTPUT_KEY = "beamTfrecordOutput"  # the Java runner's name for --beam_tfrecord_output
 _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 
 
 class FlinkBatchOptions(PipelineOptions):
     """Options that Beam's Python code does not know.
 
-    The first is one of Beam's Java runner. Flink shows the second beside a job, like all options.
+    The first belongs to the Java runner. Flink shows the second beside a job, like all options.
     """
 
     @classmethod

@@ -62,7 +62,7 @@ class FeatureFigures:
       total: the sum of them.
       values: how many they are, without those that are not finite.
       not_finite: numbers that are NaN or infinite.
-      texts: different texts, or None if they are too many, too long, or no texts.
+      texts: different texts, or None if they are not texts, too long or too many.
       text: the first of them.
     """
 

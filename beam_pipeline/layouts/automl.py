@@ -175,7 +175,7 @@ class _Row(NamedTuple):
 
 
 def is_automl(table: TableHead) -> bool:
-    """True if a file begins with a row of AutoML's: a set and an image, or an image's URI."""
+    """True if a file begins with an AutoML row: a set and an image, or an image's URI."""
     for _, cells, problem in _records(table):
         first, second = (*(cell.strip() for cell in cells), "", "")[:2]
         in_a_set = first.upper() in SETS and _is_image(second)

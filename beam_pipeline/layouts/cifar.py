@@ -461,7 +461,7 @@ def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> Meanings:
 
     Args:
       fmt: the data set.
-      contents: name -> content of those of its `name_files` that exist.
+      contents: name -> content of its `name_files` that exist.
 
     Raises:
       CifarError: a file is missing or has other content; the message names it.

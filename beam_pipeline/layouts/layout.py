@@ -58,10 +58,7 @@ class SourceOptions:
       split_by: the column whose equal values stay in one split, or "folder", or empty.
       class_ids: "keep" if a class's name is its id, in any layout.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
-      yolo_task: the task of YOLO's label files, a name in `YOLO_TASKS`; None to guess.
-      sample: whether a sample is an image or a row, a name in `SAMPLES`.
-      row_id: the column with the ids of rows, or empty.
-      no_image: the fate of rows that name no image, a name in `NO_IMAGE`.
+      yolo_task: the task of YOLO label files, a name in `YOLO_TASKS`; None to guess.
     """
 
     images: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Masks: for each image a file of the same size whose pixels are class ids.
 
 images/a.jpg              masks/a.png                     or in the folder of each split
-train/a.png               train_labels/a_L.png            as CamVid's
+train/a.png               train_labels/a_L.png            CamVid
 JPEGImages/a.jpg          SegmentationClass/a.png         as Pascal VOC's, with SegmentationObject/
 """
 

@@ -1,4 +1,4 @@
-"""Reads pickles of NumPy arrays, such as CIFAR's, without running anything that they name.
+"""Reads pickles of NumPy arrays, such as CIFAR batches, without running anything that they name.
 
 A pickle can call anything that it names. Here it may only name the functions that pickled NumPy
 arrays use, and gets stand-ins that store their arguments. NumPy's own functions trust a pickle: a
@@ -109,7 +109,7 @@ def unpickle(file: IO[bytes]) -> dict[str | None, object]:
 def _check_opcodes(data: bytes) -> None:
     """Refuses a pickle that would crash the C unpickler, or make it fill the memory.
 
-    - Tuples nested a million deep, as the key of a dict, overflow the C stack when they are hashed.
+    - Tuples nested a million deep, used to key a dict, overflow the C stack when they are hashed.
     - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, that long: 32 GiB. Real
       picklers number the objects that they memorise from 0 or 1 on.
     - Bytes with a stated length beyond the end of the file would be allocated; `genops` detects

@@ -59,7 +59,7 @@ def all_layouts() -> Iterator[Layout]:
 
 
 def layout_named(name: str) -> Layout:
-    """Returns a layout. Raises UsageError if there is none of that name, or its plugin cannot be used."""
+    """Returns a layout. Raises UsageError if the name is unknown, or its plugin cannot be used."""
     if name not in LAYOUTS:
         plugins = plugins_of(LAYOUT_GROUP, LAYOUTS)
         if name in plugins:

@@ -1,6 +1,6 @@
 """Names in folders, on this machine or in a bucket, in which layouts search for the shapes they know.
 
-Several layouts search the same folders, some of which contain a million images. Within `remembered`, each
+Several layouts search the same folders, and some contain a million images. Within `remembered`, each
 folder is read only once. In a bucket, names are listed, and where one subfolder has many,
 the listing continues after it.
 """
@@ -123,7 +123,7 @@ def has_file(uri: str) -> bool:
     folder, name = posixpath.split(uri)
     if name in names_in(folder).files:
         return True
-    with suppress(Exception):  # a folder of which not all is known
+    with suppress(Exception):  # a folder that is known in part
         return (
             not _is_whole(folder) and _may_ask() and once((_ASKED, uri), lambda: files.exists(uri))
         )

@@ -229,7 +229,7 @@ def _first_xml(folder: str) -> str:
 
 
 def _is_annotation(uri: str) -> bool:
-    """True if an XML file begins like VOC's."""
+    """True if an XML file begins like a VOC annotation."""
     return bool(uri) and _ROOT_ELEMENT.search(beginning(uri, _HEAD_BYTES)) is not None
 
 

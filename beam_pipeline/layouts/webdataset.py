@@ -1,4 +1,4 @@
-"""WebDataset: archives in which the files of a sample share their name up to its first dot.
+"""WebDataset: archives where the files of a sample share their name up to its first dot.
 
     000000.jpg  000000.cls       the class: an integer or a name
     000001.jpg  000001.txt       a caption
@@ -247,7 +247,7 @@ class WebDataset:
     option_names = SIDECAR_OPTIONS
 
     def recognise(self, options: SourceOptions) -> str:
-        """Archives, the first of which contains a .cls, .txt or .json beside an image."""
+        """Archives; the first contains a .cls, .txt or .json beside an image."""
         if options.labels or not all(path.strip() for path in options.images):
             return ""
         archives, unusable = archive_roots(options.images)

@@ -133,7 +133,7 @@ def load(
       augment: called in parallel on each element before it is batched, as augment(image, label) or
         augment(features); returns its replacement.
       seed: shuffle seed.
-      deterministic: True if the order depends only on the seed, not on which of two samples is
+      deterministic: True if the order depends only on the seed, not on whether one sample is
         ready first. By default True if there is a seed, and always without shuffle.
       drop_remainder: True to drop the last batch if it is not full.
       max_boxes: pads and cuts boxes and classes to this number after `augment`, with boxes of

@@ -80,7 +80,7 @@ class MemberFilter:
 
     def lists(self, entry: Entry) -> bool:
         """Decides whether a member is listed as an image; one that is not is counted."""
-        if entry.problem:  # its folders may be `..`, or it has no name at all
+        if entry.problem:  # its folders may be `..`, or its name may be empty
             return not entry.name or self._names.lists(
                 posixpath.basename(entry.name.replace("\\", "/"))
             )

@@ -494,7 +494,7 @@ def download(place: Place, span: tuple[int, int] | None, generation: str) -> tup
 
 
 class _ErrorText(NamedTuple):
-    """The part of an answer that errors of Google's libraries show."""
+    """The part of an answer that errors of the client libraries contain."""
 
     text: str
 

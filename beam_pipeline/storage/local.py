@@ -161,7 +161,7 @@ class LocalFiles(FileSystem):
         return os.stat(uri).st_mtime_ns
 
     def describe(self, uri: str) -> FoundFile | None:
-        """Describes a regular file; None for others, too."""
+        """Describes a regular file; None for anything else."""
         try:
             status = os.stat(uri)
         except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
@@ -203,7 +203,9 @@ class LocalFiles(FileSystem):
             os.link(source, temporary)
         except FileNotFoundError:
             raise
-        except OSError:  # another disk, no hard links there, too many of them, or not permitted
+        except (
+            OSError
+        ):  # another disk, hard links unsupported, not permitted, or more than a file may have
             return False
         try:
             os.replace(temporary, uri)

@@ -3,7 +3,7 @@
 A service refuses requests (429, 503) when all of its clients together make too many, and no client knows
 the others. So each process bounds its own requests to a bucket: a refusal halves the bound, once for all
 requests that were on their way together, and every round of answers raises it by one. Until the first refusal
-there is no bound. A refused request keeps its place while it waits, up to `KEEPS_PLACE` seconds.
+it is unbounded. A refused request keeps its place while it waits, up to `KEEPS_PLACE` seconds.
 
 The figures of this process are collected here too, for whoever reports them.
 """
@@ -30,7 +30,7 @@ class Usage(NamedTuple):
 
     Attributes:
       retries: requests that were repeated.
-      throttled_s: whole seconds in which requests waited because a bucket refused them.
+      throttled_s: whole seconds that requests waited because a bucket refused them.
       read_ms: milliseconds that each read took, its retries included.
     """
 

@@ -124,7 +124,7 @@ class _Provider:
 
 
 def region_of(bucket: str, connection: http.client.HTTPConnection | None = None) -> str | None:
-    """Returns the region of a bucket of Amazon's, which anyone may ask for; None if unknown.
+    """Returns the region of an Amazon bucket, which anyone may ask for; None if unknown.
 
     Args:
       bucket: its name.

@@ -1,4 +1,4 @@
-"""Writes the files beside the shards, and last the manifest, or notes why there is none."""
+"""Writes the files beside the shards, and last the manifest, or notes why it is missing."""
 
 from __future__ import annotations
 
@@ -88,19 +88,19 @@ from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writing import EncodingOptions
 
 COMMITTED = "data set complete: %s"
-"""The line of a worker's log on a new manifest, by which a service can tell that nights bring one."""
+"""The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reports:
-    """The reports of all stages of a run, as the engine hands them over.
+    """The reports of all stages of a run, from the engine.
 
     Attributes:
       shards: the figures of those that were written.
       dead_letters: of all stages, unless they are so many that parts list them.
       refusals: the reasons why shards were not written.
       images: what happened to images, where `shards` do not know.
-      changes: what became of each shard since the data set whose shards were reused.
+      changes: each shard's fate since the data set whose shards were reused.
       totals: the sums over shards, images and dead letters; None to sum up the others.
       in_parts: the parts of dead letters that were written; without `totals`, they are now.
       duplicates: the images of the same bytes, in parts; None if images were not compared.
@@ -285,7 +285,7 @@ class DatasetFinisher:
     def _complete(
         self, run: _Run, earlier: Manifest | None, dead_letter_files: DeadLetterFiles
     ) -> None:
-        """Writes the files of a run in which all is well.
+        """Writes the files of a successful run.
 
         Raises:
           ConversionError: a file of somebody else or of another job is in their way.
@@ -386,7 +386,7 @@ class DatasetFinisher:
         note_names(folder, WRITING_NAME, [*side_files, *parts])
 
     def parts_to_write(self, plan: Plan, reports: Reports) -> list[str]:
-        """The names of the parts in which dead letters are to be written, noted before they are.
+        """The names of the parts for dead letters, noted before they are written.
 
         None where one file is enough, where `finish` would write none, and where `finish` will refuse
         as they cannot be written.

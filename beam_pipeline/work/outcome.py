@@ -27,11 +27,11 @@ SAMPLES_DONE = "samples_done"
 BYTES_DONE = "bytes_done"
 EXAMPLES_WRITTEN = "examples_written"
 SHARDS_WRITTEN = "shards_written"
-"""The namespace of Beam's counters, which the launcher of a remote engine queries, and their names. They are
+"""The namespace of the counters, which the launcher of a remote engine queries, and their names. They are
 updated once per batch, shard or job, and a few times a second while a shard is written, not for each sample."""
 
 THROTTLED = "cumulativeThrottlingSeconds"
-"""A counter by whose name Dataflow knows that more workers would not help: whole seconds in which requests waited
+"""A counter that tells Dataflow that more workers would not help: whole seconds that requests waited
 because the service refused them."""
 
 READ_MS, RETRIES, SHARD_BYTES, SHARD_MS = "read_ms", "retries", "shard_bytes", "shard_ms"

@@ -1,6 +1,6 @@
 """The claim of an output folder: of all jobs on one machine, one at a time writes to it.
 
-A claim is a lock (`flock`) on the folder itself. It leaves no file behind, and the system releases it
+A claim is a lock (`flock`) on the folder itself. It leaves no file, and the system releases it
 when the job ends, however it ends, so a claim never has to be broken. The writer processes of a job
 share the claim: the folder is free when the last of them has gone.
 

@@ -77,7 +77,7 @@ def with_digests(
     Args:
       refs: the samples.
       reading: how far it reads ahead.
-      md5: whether digests are the MD5s of a bucket's listing; otherwise those of `digest_of`.
+      md5: whether digests are the MD5s of a bucket's listing; otherwise `digest_of` makes them.
     """
     requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs)
     unread, digested = SampleBatch(), SampleBatch()

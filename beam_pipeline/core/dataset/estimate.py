@@ -21,17 +21,17 @@ COMPARED_BYTES = 20
 
 
 FIRST_READS, DOUBLING_S = 5000, 1200
-"""Reads a second that a bucket takes at first, and seconds in which that may double:
+"""Reads a second that a bucket takes at first, and seconds until that may double:
 https://cloud.google.com/storage/docs/request-rate"""
 
 USUAL_IMAGE, USUAL_ENCODE_S, TABLE_ROW = 100_000, 0.01, 41
 """Bytes of an image, CPU seconds to encode it again and bytes of its row in a table, where nothing is known yet."""
 
 WANTED_S = 1800
-"""Seconds of writing for which `workers_for` chooses workers."""
+"""Seconds of writing that `workers_for` aims at."""
 
 LONG_SHARD_S = 300
-"""Seconds of one thread from which a shard is worth dividing."""
+"""Seconds of one thread that make a shard worth dividing."""
 
 
 PRICE_LIST = "us-central1, 2025"
@@ -133,7 +133,7 @@ class Estimate:
       seconds: from the start of the job to its end.
       dollars: for workers, shuffle and requests; records_dollars with --shuffle=records.
       idle_workers: workers without a shard to write.
-      ramp_s: seconds in which workers wait because buckets do not take as many reads yet.
+      ramp_s: seconds that workers wait because buckets do not take as many reads yet.
     """
 
     shuffle_bytes: int

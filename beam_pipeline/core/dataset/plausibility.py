@@ -29,7 +29,7 @@ from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted, enumerated, printable
 
 _SHOWN = 3
-_FEW_IMAGES = 5  # fewer are a try-out, of which nothing can be told
+_FEW_IMAGES = 5  # fewer are a try-out
 _FEW_TEXTS = 2  # one may be a README
 
 
@@ -41,7 +41,7 @@ class LabelChecks:
       where: where classes come from: "folder names", "names of images", or "the column 'label'"; empty to
         ask nothing.
       column: the label column of a table, or empty.
-      options: those given, to which a question adds the option that answers it.
+      options: those given; a question adds the option that answers it.
       assumed: True with --yes.
       overridden: reasons of the questions that came up before the job and that --yes answered.
       known_from: the file of --classes, or empty.
@@ -51,7 +51,7 @@ class LabelChecks:
       folder: the only path of --images, if it is a folder; else empty.
       split_folders: names of the folders in --images that are splits.
       split_files: label file -> the split in its name, of those with one; none with --splits.
-      split_columns: column that seems to contain splits -> its type, as it is a feature; none with --splits.
+      split_columns: column that seems to contain splits -> its type as a feature; none with --splits.
       confirmed: True if --layout makes folders classes, or another option that a column contains classes.
       split_roots: paths of --images that are called as splits, if they name two at least; none with --splits.
       above_roots: the folder above the paths of --images; empty if they have none.
@@ -353,7 +353,7 @@ def split_questions(splits: Collection[str], checks: LabelChecks) -> Iterator[Qu
     """Asks about splits that label files or columns seem to name, if there is but the one for training.
 
     Args:
-      splits: those of the samples.
+      splits: the samples' splits.
       checks: what the label files are named.
     """
     if set(splits) != {DEFAULT_SPLIT}:

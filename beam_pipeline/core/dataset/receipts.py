@@ -137,7 +137,7 @@ class _Content(_Outcome):
 
 
 def _opening(inputs: ShardInputs) -> str:
-    """The text with which the receipt of a shard begins: everything it was made from."""
+    """The beginning of a shard's receipt: everything it was made from."""
     content = {
         "version": _VERSION,
         "spec": inputs.spec,

@@ -9,7 +9,7 @@ A JPEG is a list of segments. Each starts with a byte 0xFF, a marker and, counti
     FF C0 00 11 08 00 07 00 09 03 ...   a frame: 8 bits, 7 rows of 9 pixels, 3 components
     FF DA ...                    the first scan: the header ends here
 
-After the header come one or more scans. A scan is a segment FF DA, then compressed data, in which FF
+After the header come one or more scans. A scan is a segment FF DA, then compressed data, where FF
 is followed by 00, or by D0 to D7 for a restart. The first other marker ends the data: another
 segment, a further scan, or FF D9, the end. What follows the end is not read: padding, a second
 picture (MPO), a video.

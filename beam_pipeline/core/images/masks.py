@@ -223,7 +223,7 @@ def _counts(counts: Any) -> list[int]:
 
 
 def _decompressed(text: str) -> Iterator[int]:
-    """Run lengths of COCO's text: 5 bits a character from "0" on, the sixth states that more follow.
+    """Run lengths in COCO's text form: 5 bits a character from "0" on, the sixth states that more follow.
 
     From the fourth on, a number is the difference to the one two places before it.
     """
@@ -382,7 +382,7 @@ def check_size(own: ImageHeader, header: ImageHeader) -> None:
 def panoptic_pngs(
     mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, *, check: ImageCheck
 ) -> tuple[bytes, bytes]:
-    """The two masks of COCO's panoptic PNG: the category of each pixel, and the segment's number.
+    """The two masks in a panoptic PNG: the category of each pixel, and the segment's number.
 
     Args:
       mask: a PNG whose pixels are segment ids, R + 256 G + 65536 B.
@@ -391,7 +391,7 @@ def panoptic_pngs(
       check: checks an image file.
 
     Returns: grey PNGs of 8 bits. The number counts from 1 in the order of the segments. Pixels of no
-      segment, and those of crowds, are 0 in both.
+      segment, and pixels of crowds, are 0 in both.
 
     Raises:
       BadImageError: it is no RGB PNG of the image's size, has a segment that is not described, or

@@ -476,7 +476,7 @@ def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> i
 
 
 def _without_opacity(image: Image.Image) -> Image.Image:
-    """Puts white behind what is transparent."""
+    """Fills transparent pixels with white."""
     if image.mode not in ("LA", "RGBA"):
         return image
     opaque = Image.new(image.mode, image.size, (_WHITE,) * len(image.getbands()))

@@ -170,7 +170,7 @@ def _unreadable(data: bytes) -> BadImageError:
                 f"starts like {name}, but the header is broken or cut short "
                 f"(the file has {len(data)} bytes)",
             )
-    Image.init()  # registers all of Pillow's formats
+    Image.init()  # registers all formats of Pillow
     for name, begins in _DOCUMENTS.items():
         if begins.match(data):
             return _unsupported(name)

@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 CLASS_KINDS = ("_labelIds", "_seg")
-"""Ends of the names of masks that contain class ids, where there are others of the same images: those of
-Cityscapes and ADE20K."""
+"""Ends of the names of masks that contain class ids, if the images have several masks (Cityscapes, ADE20K)."""
 
 _SEPARATORS = "_-. "
 _LETTERS_AT_END = re.compile(r"[^\W\d_]+$")

@@ -67,7 +67,7 @@ _EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) i
 _SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
 """A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
 _NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
-"""A line of Flickr's captions: the image's name, the caption's number, and the caption."""
+"""A line of Flickr captions: the image's name, the caption's number, and the caption."""
 
 _ROWS_COMPARED = 1000  # with the first line
 _LINES_COMPARED = 1000  # of a list

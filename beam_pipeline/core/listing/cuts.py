@@ -59,7 +59,7 @@ class RowGroupRange(NamedTuple):
       begin, end: indices of the first row group and of the one after the last.
       first: the number of their first row, from 1.
       rows: how many rows they have.
-      size: their bytes before compression, as the file records.
+      size: their bytes before compression, which the file records.
     """
 
     begin: int

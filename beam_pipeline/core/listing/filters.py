@@ -44,7 +44,7 @@ _DOCUMENTS = frozenset(["README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "MA
 """Names of files without an extension that are not images."""
 
 _ARRAYS = re.compile(r"-(idx\d-ubyte)", re.IGNORECASE)
-"""The end of names of MNIST's files, which contain all images at once, without extension."""
+"""The end of the names of MNIST files, which contain all images at once, without extension."""
 
 _FOLDERS = 4096  # cached
 

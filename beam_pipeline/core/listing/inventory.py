@@ -1,7 +1,7 @@
 """Inventories: listings of images that were made elsewhere, as CSV, gzipped CSV or Parquet.
 
-Two sets of columns are supported: `uri` and `size`; and `bucket`, `name` and `size`, as in the
-inventory reports of Google's Storage Insights. `generation` is optional. A row with a `timeDeleted`
+Two sets of columns are supported: `uri` and `size`; and `bucket`, `name` and `size`, which are in the
+inventory reports by Storage Insights. `generation` is optional. A row with a `timeDeleted`
 is an old version of an object that was replaced. Other columns are ignored:
 
     uri,size,generation                        bucket,name,size,timeDeleted

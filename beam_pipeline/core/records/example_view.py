@@ -1,7 +1,7 @@
 """A serialized `tf.train.Example` as its values by key: the one way to read an example back.
 
 Its protobuf messages are built without TensorFlow, from a descriptor with the package, names and field
-numbers of TensorFlow's `feature.proto` and `example.proto`, in a descriptor pool of their own so that
+numbers in TensorFlow's `feature.proto` and `example.proto`, in a separate descriptor pool so that
 they never clash with TensorFlow's. The job writes the wire format by hand (`features.py`).
 """
 

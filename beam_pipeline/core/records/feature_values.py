@@ -156,7 +156,7 @@ class _Seen:
 
 @dataclass
 class FeatureSchema:
-    """The features of a data set, learned sample by sample; those of its parts add up.
+    """The features of a data set, learned sample by sample; the features of its parts add up.
 
     Attributes:
       samples: how many have been encoded or counted.

@@ -31,7 +31,7 @@ COMPRESSIONS = tuple(
 
 
 def format_class(name: str) -> type[RecordFormat] | None:
-    """The class of a format; None if there is none of that name.
+    """The class of a format; None if the name is unknown.
 
     Raises:
       UsageError: it is a plugin that cannot be used.

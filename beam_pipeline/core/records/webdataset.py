@@ -1,7 +1,7 @@
 """WebDataset as a record format: a plain tar with the files of a sample side by side.
 
 Shards are named NAME-SPLIT-00000.tar, so that `NAME-SPLIT-{00000..00015}.tar` names them all. A sample
-is an example as files that share a base name, by which the library groups them: the part of a path up to
+is an example as files that share a base name (the library groups by it): the part of a path up to
 the first dot of its last component.
 
     cats/0001.jpg    the image, its own bytes

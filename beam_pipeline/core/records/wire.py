@@ -7,7 +7,7 @@ An example is
     Feature  { oneof: BytesList = 1 | FloatList = 2 | Int64List = 3 }, each list { repeated value = 1 }
 
 and a map is a repeated message { key = 1, value = 2 }. Entries are written in the order of their
-keys' bytes, as in protobuf's deterministic serialization (its C implementation, upb, differs where
+keys' bytes, like protobuf's deterministic serialization (its C implementation, upb, differs where
 one key is the beginning of another). Property tests compare the bytes with TensorFlow's own
 message.
 Source: https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/*.proto.

@@ -94,7 +94,7 @@ def _ticks(bars: Sequence[Bar]) -> str:
 def figure(
     title: str, picture: str, heads: list[str], rows: list[list[str]], *, note: str = ""
 ) -> str:
-    """A picture with its name, and its numbers behind a button. All texts are HTML."""
+    """A picture with its name, and its numbers, which a button shows. All texts are HTML."""
     below_title = f"<p>{note}</p>" if note else ""
     return (
         f"<figure><figcaption>{title}</figcaption>{below_title}{picture}"

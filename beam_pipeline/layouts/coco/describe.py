@@ -52,7 +52,7 @@ class Description:
 
     Attributes:
       kind: what its first annotations are about.
-      text_ids: True if the id of the first one is a text, like LILA's.
+      text_ids: True if the id of the first one is a text, which LILA uses.
       images: the number of images that they name, if they give the classes of images.
       several: the number of those with several categories.
       example: the id of the first such image, and its categories.

@@ -72,7 +72,7 @@ class Task:
 
     @property
     def own_columns(self) -> tuple[Column, ...]:
-        """The columns without those of images' fields."""
+        """The columns except images' fields."""
         raise NotImplementedError
 
     @property

@@ -58,7 +58,7 @@ LVIS_COLUMNS = tuple(
 )
 """Fields of images in LVIS: ids of the categories that are absent, and that are not fully annotated.
 
-The features are named as TensorFlow's Object Detection API reads them.
+The features have the names that the Object Detection API of TensorFlow reads.
 Source: https://www.lvisdataset.org/dataset
 """
 
@@ -73,7 +73,7 @@ class Coco:
     option_names: frozenset[str] = frozenset().union(*_OPTIONS_OF.values())
 
     def recognise(self, options: SourceOptions) -> str:
-        """Recognises names of files, or a JSON object that begins like COCO's."""
+        """Recognises names of files, or a JSON object that begins like a COCO file."""
         if options.labels:
             return _recognise_labels(options.labels)
         reasons = []
@@ -416,7 +416,7 @@ def _recognise_labels(paths: Sequence[str]) -> str:
 
 
 def _all_begin_as_coco(path: str) -> bool:
-    """True if there is at least one file and all look like COCO's JSON."""
+    """True if there is at least one file and all look like COCO files."""
     if not path.lower().endswith(_JSON):
         return False
     try:
