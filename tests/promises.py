@@ -66,8 +66,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "killed_overwriting": Promise(
             "the job is killed while `--overwrite` removes a data set",
-            "a run without options refuses; `--overwrite` continues. While the manifest exists, the old "
-            "data set is whole; afterwards `--resume` continues, too",
+            "the old data set is whole while its manifest exists; afterwards `--resume` continues, before it only `--overwrite`",
         ),
         "threads": Promise(
             "two threads of a program call `beam_pipeline.convert` at once",

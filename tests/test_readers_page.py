@@ -25,7 +25,6 @@ BLOCKS = [
 EXPECTED = {
     "shuffle_files=True": r"\d+ \['circle', 'square', 'triangle'\]\n(\(\d+, \d+, 3\) [012]\n){2}",
     "SkipDecoding": r"",
-    "as_dataframe": r"\[b'(circle|square|triangle)', .*\]\n",
     "tfds.load": r"30\n",
     "classification_input": r"\(4, 64, 64, 3\) <dtype: 'int32'>\n",
     "retinanet_input": (

@@ -179,7 +179,7 @@ def test_the_documented_code_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What docs/readers.md shows reads PNGs, and its way around reads a GIF and a WebP beside them."""
-    first, _, _, second = documented("docs/readers.md", "python", "TensorFlow Datasets")
+    first, _, second = documented("docs/readers.md", "python", "TensorFlow Datasets")
     monkeypatch.chdir(tmp_path)
     images = {"photos": ["a/1.png", "b/2.png", "c/3.png"], "others": ["a/1.gif", "b/2.webp"]}
     for folder, names in images.items():
