@@ -59,6 +59,9 @@ class SourceOptions:
       class_ids: "keep" if a class's name is its id, in any layout.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
       yolo_task: the task of YOLO label files, a name in `YOLO_TASKS`; None to guess.
+      sample: whether a sample is an image or a row, a name in `SAMPLES`.
+      row_id: the column with the ids of rows, or empty.
+      no_image: the fate of rows that name no image, a name in `NO_IMAGE`.
     """
 
     images: tuple[str, ...]

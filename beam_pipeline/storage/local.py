@@ -203,9 +203,7 @@ class LocalFiles(FileSystem):
             os.link(source, temporary)
         except FileNotFoundError:
             raise
-        except (
-            OSError
-        ):  # another disk, hard links unsupported, not permitted, or more than a file may have
+        except OSError:  # another disk, or hard links are unsupported, too many or not permitted
             return False
         try:
             os.replace(temporary, uri)
