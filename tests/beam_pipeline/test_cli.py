@@ -308,7 +308,16 @@ def test_help_fits_80_columns(command: tuple[str, ...]) -> None:
 def test_help_shows_the_groups_in_order(command: str, rest: list[str]) -> None:
     """Headings, in the order in which a person thinks of them."""
     headings = re.findall(r"^(\w.*):$", help_of(command, "all"), re.MULTILINE)
-    groups = ["options", "inputs", "labels", "splits and shards", "images", "output", "engine"]
+    groups = [
+        "options",
+        "inputs",
+        "labels",
+        "samples",
+        "splits and shards",
+        "images",
+        "output",
+        "engine",
+    ]
     assert headings[: len(groups) + len(rest)] == [*groups, *rest]
 
 

@@ -330,7 +330,14 @@ def _studio(*results: Any) -> list[Any]:
 
 
 def _result(value: Any, kind: str = "rectanglelabels", **further: Any) -> dict[str, Any]:
-    return {"id": "r", "type": kind, "from_name": "l", "to_name": "i", "value": value, **further}
+    return {
+        "id": "r",
+        "type": kind,
+        "from_name": "l",
+        "to_name": "image",
+        "value": value,
+        **further,
+    }
 
 
 def _box_row(shape: Mapping[str, Any], **further: Any) -> str:

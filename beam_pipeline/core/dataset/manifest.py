@@ -226,6 +226,13 @@ class Manifest:
           ValueError: an entry is missing or of another type; names it.
         """
         checked: Manifest = decode(cls, content)
+        options = checked.options
+        known = format_class(options.record_format)
+        if known and options.compression not in known.compressions:
+            raise ValueError(
+                f"options.compression is {options.compression!r}, expected one of "
+                f"{', '.join(known.compressions)}"
+            )
         return replace(checked, content=content)
 
     @property
