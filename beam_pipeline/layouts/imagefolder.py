@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
+from beam_pipeline.core.labels.key_column import path_columns
 from beam_pipeline.core.labels.table_files import inspect_file
 from beam_pipeline.core.labels.table_rows import head_rows
-from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables, path_columns
+from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.layouts.cell_files import file_heads
 from beam_pipeline.layouts.heads import first_line, head

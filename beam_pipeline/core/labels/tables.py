@@ -36,6 +36,7 @@ from beam_pipeline.core.labels.file_cells import (
     kind_of_files,
     undeclared_files,
 )
+from beam_pipeline.core.labels.key_column import inspect_table, is_key_name
 from beam_pipeline.core.labels.leading_columns import (
     NO_LEADING,
     FolderClass,
@@ -77,18 +78,8 @@ from beam_pipeline.core.labels.schema import (
     group_column,
     label_column,
 )
-from beam_pipeline.core.labels.table_files import (
-    LabelTable,
-    TableHead,
-    file_notes,
-    inspect_file,
-    is_image_name,
-)
-from beam_pipeline.core.labels.table_rows import (
-    TableRows,
-    head_rows,
-    with_decimal_commas,
-)
+from beam_pipeline.core.labels.table_files import LabelTable, TableHead, file_notes
+from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
     choice_problems,
@@ -101,17 +92,8 @@ from beam_pipeline.core.labels.unclear_label import (
     whole_number_questions,
     width_questions,
 )
-from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES, named_split
+from beam_pipeline.core.listing.folders import FOLDER, are_splits
 from beam_pipeline.core.questions import Question
-
-_PATH_NAMES = (
-    *("filename", "file_name", "image", "image_uri", "path"),
-    *("image_path", "image_name", "image_file", "file", "filepath", "file_path", "img"),
-)
-_PATH_ENDING = "_file_name"  # as image_file_name, in folders as Hugging Face has them
-_ID_NAMES = ("id", "image_id", "uri", "url")
-KEY_NAMES = (*_PATH_NAMES, *_ID_NAMES)
-"""Names of the key column, the likelier ones first; compared in lower case."""
 
 LABEL_NAMES = ["label", "class", "category", "class_name", "target", "labels", "classes"]
 """Names of the label column, the likelier ones first."""
@@ -121,12 +103,7 @@ TEXT_NAMES = ("text", "caption", "captions", "description", "prompt", "comment",
 
 SPLIT_COLUMN = "split"
 
-INDEX_COLUMN = "Unnamed: 0"
-"""A first column without a name that names the images; as pandas calls it."""
-
 _OF_CLASSES = re.compile("cls|class|categor|label|species|type")
-_SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "kfold", "partition"])
-_MOST_SPLITS = 20  # folds of a cross-validation
 
 
 @dataclass(frozen=True)
@@ -202,7 +179,7 @@ def inspect_tables(
     Raises:
       LabelTableError: a file lacks a usable header, or the columns cannot be told.
     """
-    inspected = [_inspected(head, choices) for head in heads]
+    inspected = [inspect_table(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
     inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
     schema = inspection.schema()
@@ -211,13 +188,6 @@ def inspect_tables(
         note for head, table in zip(heads, tables, strict=True) for note in file_notes(head, table)
     ]
     return replace(schema, notes=(*notes, *schema.notes), roles=rows), tables
-
-
-def path_columns(names: Sequence[str]) -> Sequence[str]:
-    """The column that is called as one with paths of images is; several where it may be any of them."""
-    by_lower = {name.lower(): name for name in reversed(names)}
-    usual = [by_lower[name] for name in _PATH_NAMES if name in by_lower]
-    return usual[:1] or [name for name in names if name.lower().endswith(_PATH_ENDING)]
 
 
 class _Inspection:
@@ -245,47 +215,24 @@ class _Inspection:
         self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
-        declared = {name for name, kind in choices.kinds.items() if kind == POINT_KIND}
         pairs = paired_columns(name for name in self._values if name not in self._keys)
-        self._points = {name: pair for name, pair in pairs.items() if name in declared}
+        self._points = {name: pairs[name] for name in pairs if kinds.get(name) == POINT_KIND}
 
     def schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
-        names = [name for name in values if name and name not in self._keys]
         objects = self._objects()
-        columns = [name for name in values if name]
-        if objects:
-            columns += list_names(objects.column, values[objects.column])
-        leads = objects.column if objects else ""
-        problem = next(choice_problems(choices, columns, self._keys, self._points, leads), "")
-        if problem:
-            raise LabelTableError(f"{self._where}: {problem}")
-        split = next(
-            (
-                name
-                for name in names
-                if name.lower() == SPLIT_COLUMN and name not in (choices.label, *choices.kinds)
-            ),
-            "",
-        )
+        self._check_choices(objects)
+        names = [name for name in values if name and name not in self._keys]
+        undeclared = [name for name in names if name not in (choices.label, *choices.kinds)]
+        split = next((name for name in undeclared if name.lower() == SPLIT_COLUMN), "")
         used = {name for pair in self._points.values() for name in pair}
-        used.update([split, leads])
+        used.update([split, objects.column if objects else ""])
         names = [name for name in names if name not in used]
         split_like = () if split else tuple(filter(self._are_splits, names))
-        leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
-        sides = leading.names if isinstance(leading, BoxColumns) else ()
-        for name, kind in choices.kinds.items():
-            if kind in LIST_FORMS and sides != (name,):
-                raise LabelTableError(
-                    f"{self._where}: --columns {name}:{kind} is for the one column of lists of four numbers, "
-                    "which has box in its name"
-                )
+        leading = self._leading(names, objects)
         names = [name for name in names if name not in leading.used]
-        one_each = objects or choices.separators or choices.rows
-        listed = () if one_each else self._captions(names)
-        if not objects and choices.separators:
-            listed = tuple(name for name in names if choices.separators.get(name) == "")
+        listed = () if objects else self._listed(names)
         label = ""
         if leading is NO_LEADING and self._are_lists(names):
             leading = FolderClass()
@@ -335,6 +282,15 @@ class _Inspection:
         roles |= {schema.split_column: SPLIT, leading.class_name: CLASS}
         roles |= {"": IGNORED, **dict.fromkeys(self._keys, KEY)}
         return column_rows(self._values, roles, partial=not whole)
+
+    def _check_choices(self, objects: ObjectLists | None) -> None:
+        """Raises LabelTableError for options that do not fit the columns."""
+        columns, leads = list(filter(None, self._values)), ""
+        if objects:
+            leads = objects.column
+            columns += list_names(leads, self._values[leads])
+        for problem in choice_problems(self._choices, columns, self._keys, self._points, leads):
+            raise LabelTableError(f"{self._where}: {problem}")
 
     def _objects(self) -> ObjectLists | None:
         """The column of objects, if there is one and it is not skipped."""
@@ -397,15 +353,24 @@ class _Inspection:
             column = replace(label_column(name, kind), required=self._choices.label_required)
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
+    def _leading(self, names: Sequence[str], objects: ObjectLists | None) -> LeadingColumns:
+        """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
+        leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
+        sides = leading.names if isinstance(leading, BoxColumns) else ()
+        for name, kind in self._choices.kinds.items():
+            if kind in LIST_FORMS and sides != (name,):
+                raise LabelTableError(
+                    f"{self._where}: --columns {name}:{kind} is for the one column of lists of four numbers, "
+                    "which has box in its name"
+                )
+        return leading
+
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
         """The columns of rows with a box each; None if rows have none, or options forbid it."""
         choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label], values)
-        if not sides or any(
-            self._chosen.get(side, LIST_FORMS[0]) not in LIST_FORMS for side in sides
-        ):
-            return None
-        if choices.label and are_regions(sides):
+        forms = {self._chosen.get(side, LIST_FORMS[0]) for side in sides}
+        if not sides or not forms.issubset(LIST_FORMS) or (choices.label and are_regions(sides)):
             return None
         label = "" if choices.label == NO_LABEL_COLUMN else choices.label
         further = [name for name in names if name not in sides]
@@ -488,23 +453,13 @@ class _Inspection:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
         labels = [name for name in names if name != choices.group or name == FOLDER]
-        known = all(
-            name in (choices.key, INDEX_COLUMN) or name.lower() in KEY_NAMES or path_columns([name])
-            for name in self._keys
-        )
+        known = all(name == choices.key or is_key_name(name) for name in self._keys)
         return choices.may_be_lists and known and not (labels or choices.label)
 
     def _are_splits(self, name: str) -> bool:
-        """True for an undeclared column of names of splits, at least two, or of few values under such a name."""
-        if name in self._choices.kinds:
-            return False
+        """True for an undeclared column that seems to contain splits."""
         texts = set(by_text(self._values[name], text_of)) - {""}
-        splits = {named_split(re.sub("(?<=[a-z])(?=[A-Z])", "_", text)) for text in texts}
-        if len(splits) > 1 and "" not in splits and len(texts) <= _MOST_SPLITS:
-            return True
-        words = re.findall(r"[a-z]+", name.lower().removesuffix("id"))
-        says_split = words and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)
-        return bool(says_split) and 1 < len(texts) <= _MOST_SPLITS
+        return name not in self._choices.kinds and are_splits(name, texts)
 
     def _note_of_rows(self, listed: Sequence[str]) -> str:
         """A sentence on the columns with a value in each row of an image."""
@@ -518,17 +473,20 @@ class _Inspection:
             f"value; cells with several are split with --list_column '{listed[0]}=SEPARATOR'"
         )
 
-    def _captions(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns that differ between rows of one image, if a text is among them."""
+    def _listed(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns with a value in each row of an image: those given, or all that differ if a text does."""
+        choices = self._choices
+        if choices.separators:
+            return tuple(name for name in names if choices.separators.get(name) == "")
         texts = [name for name in names if name.lower() in TEXT_NAMES]
-        if not texts or self._choices.label in texts:
+        if choices.rows or not texts or choices.label in texts:
             return ()
-        images, rows = self._images(), self._rows
-        differing = {name for name in names if _differ(rows.cells(name), images)}
+        images = self._images()
+        differing = {name for name in names if _differ(self._values[name], images)}
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:
             return ()
-        label = self._choices.label or _usual_label(names)
+        label = choices.label or _usual_label(names)
         return tuple(name for name in names if name in differing and name != label)
 
 
@@ -537,64 +495,6 @@ def _differ(cells: Sequence[Any], images: Sequence[str]) -> bool:
     texts = [text_of(cell) for cell in cells]
     text_of_image = dict(zip(images, texts, strict=True))
     return any(text_of_image[image] != text for image, text in zip(images, texts, strict=True))
-
-
-def _inspected(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:
-    """The format of a file, and its first rows. Raises LabelTableError."""
-    table = inspect_file(head, choices.encoding)
-    kinds = choices.kinds_by_name
-    texts = {name for name, kind in kinds.items() if kind is ColumnKind.BYTES}
-    rows = head_rows(head, table)
-    table, rows = _with_index(table, head, rows, choices)
-    commas = with_decimal_commas(table, rows, texts | {*choices.separators})
-    if commas != table:
-        table, rows = commas, head_rows(head, commas)
-    names = [name for name in rows.columns if name]
-    if not names:
-        raise LabelTableError(
-            f'{table.uri}: no line contains a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'
-        )
-    return replace(table, key_column=_key_name(names, choices, head.uri)), rows
-
-
-def _with_index(
-    table: LabelTable, head: TableHead, rows: TableRows, choices: ColumnChoices
-) -> tuple[LabelTable, TableRows]:
-    """The table with a name for its first column, if that has none and names the images, as pandas' index may."""
-    if choices.key or table.header[:1] != ("",) or path_columns(table.header):
-        return table, rows
-    named = replace(table, header=(INDEX_COLUMN, *table.header[1:]))
-    named_rows = head_rows(head, named)
-    cells = [text_of(cell) for cell in named_rows.cells(INDEX_COLUMN)]
-    images = sum(map(is_image_name, cells))
-    if cells and not images and {*map(str.lower, table.header)}.isdisjoint(_ID_NAMES):
-        firsts = (text_of(column[0]) for column in named_rows.columns.values())
-        stems = len({*cells}) == len(cells) and infer_kind(cells) is ColumnKind.BYTES
-        images = len(cells) if stems and not any(map(is_image_name, firsts)) else 0
-    return (named, named_rows) if images > MOST * len(rows) else (table, rows)
-
-
-def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
-    if choices.key == NO_LABEL_COLUMN and choices.key not in names:
-        return ""
-    if choices.key and choices.key == choices.label:
-        raise LabelTableError(f"{uri}: the column {choices.key!r} cannot be both key and label")
-    if choices.key:
-        if choices.key in names:
-            return choices.key
-        raise LabelTableError(
-            f"{uri}: no column {choices.key!r} (--key_column); it has {', '.join(names)}"
-        )
-    candidates = [name for name in names if name != choices.label] or names
-    paths = path_columns(candidates)
-    if len(paths) > 1:
-        raise LabelTableError(
-            f"{uri}: which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
-        )
-    by_lower = {name.lower(): name for name in reversed(candidates)}
-    ids = [by_lower[name] for name in _ID_NAMES if name in by_lower]
-    index = [INDEX_COLUMN] if names[0] == INDEX_COLUMN else []
-    return [*paths, *index, *ids, *candidates][0]
 
 
 def _usual_label(names: Sequence[str]) -> str:

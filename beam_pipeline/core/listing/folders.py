@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 FOLDER = "folder"
@@ -25,6 +25,9 @@ SPLIT_NAMES = {
     "eval": "test",
 }
 """Folder names and values of a `split` column, in lower case -> the split's name."""
+
+_SPLIT_WORDS = frozenset(["split", "splits", "subset", "fold", "folds", "kfold", "partition"])
+_MOST_SPLITS = 20  # folds of a cross-validation
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,20 @@ def named_split(name: str) -> str:
     """
     splits = named_splits(name)
     return splits.pop() if len(splits) == 1 else ""
+
+
+def are_splits(column: str, values: Collection[str]) -> bool:
+    """True if all values name splits, at least two, or if they are few and the column's name means splits.
+
+    >>> are_splits("part", {"train2017", "val2017"}), are_splits("fold_id", {"1", "2"})
+    (True, True)
+    """
+    if not 1 < len(values) <= _MOST_SPLITS:
+        return False
+    splits = {named_split(re.sub("(?<=[a-z])(?=[A-Z])", "_", value)) for value in values}
+    words = re.findall(r"[a-z]+", column.lower().removesuffix("id"))
+    means_splits = bool(words) and (words[-1] in SPLIT_NAMES or words[-1] in _SPLIT_WORDS)
+    return means_splits or (len(splits) > 1 and "" not in splits)
 
 
 def split_paths(paths: Sequence[str]) -> tuple[str, ...]:

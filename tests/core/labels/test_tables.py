@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.key_column import KEY_NAMES
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnChoices,
@@ -15,7 +16,6 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import (
-    KEY_NAMES,
     LABEL_NAMES,
     TEXT_NAMES,
     LabelSchema,
