@@ -46,14 +46,14 @@ _OF_COLUMNS = frozenset(["columns", "key_column", "label_column", "list_column",
 
 
 def _with_columns(
-    answer: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+    answer: Mapping[str, Any], further: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """An answer about columns, with the answers to other questions about them, which would be asked next."""
     combined = dict(answer)
-    for other in others:
-        if combined.keys() | other.keys() <= _OF_COLUMNS:
-            both = {**other.get("columns", {}), **combined.get("columns", {})}
-            combined = {**other, **combined}
+    for options in further:
+        if combined.keys() | options.keys() <= _OF_COLUMNS:
+            both = {**options.get("columns", {}), **combined.get("columns", {})}
+            combined = {**options, **combined}
             both.pop(combined.get("key_column", ""), None)
             combined |= {"columns": both} if both else {}
     return combined

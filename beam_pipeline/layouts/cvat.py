@@ -64,7 +64,7 @@ class CvatFormat(RecordFormat):
 
     title: ClassVar[str] = "CVAT's XML"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<annotations>\s*<version>"
+        rb"(?:<\?xml[^>]*>\s*)?<annotations>\s*<version>"
     )
     extensions: ClassVar[tuple[str, ...]] = (".xml",)
 

@@ -31,7 +31,7 @@ class DatumaroFormat(NumberedFormat):
 
     title: ClassVar[str] = "Datumaro's JSON"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"dm_format_version"\s*:|(?s:.*?)"categories"\s*:\s*\{\s*'
+        rb'\{\s*(?:"dm_format_version"\s*:|(?s:.*?)"categories"\s*:\s*\{\s*'
         rb'(?:\}|"(?:label|mask|points)"\s*:\s*\{))'
     )
     member: ClassVar[str] = "items"
@@ -70,10 +70,8 @@ class DatumaroFormat(NumberedFormat):
         kind = str(annotation["type"])
         if kind not in ("bbox", "polygon"):
             return kind.replace("_", " ")
-        label, attributes = (
-            self.class_of(annotation.get("label_id")),
-            entries.mapping_at(annotation, "attributes"),
-        )
+        label = self.class_of(annotation.get("label_id"))
+        attributes = entries.mapping_at(annotation, "attributes")
         if kind == "polygon":
             points = entries.numbers(annotation.get("points"), "a list of x, y, ...")
             return entries.outlined(label, points, attributes)

@@ -28,7 +28,7 @@ class HastyFormat(RecordFormat):
 
     title: ClassVar[str] = "Hasty's JSON"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\{(?s:.*?)"export_format_version"\s*:(?s:.*?)"label_classes"\s*:'
+        rb'\{(?s:.*?)"export_format_version"\s*:(?s:.*?)"label_classes"\s*:'
     )
     member: ClassVar[str] = "images"
 
@@ -55,10 +55,8 @@ class Hasty(RecordLayout):
 
 
 def _object(shape: Any) -> LabelledObject | str:
-    label, attributes = (
-        entries.text_at(shape, "class_name"),
-        entries.mapping_at(shape, "attributes"),
-    )
+    label = entries.text_at(shape, "class_name")
+    attributes = entries.mapping_at(shape, "attributes")
     outline = entries.points_at(shape, "polygon")
     if shape.get("bbox"):
         xmin, ymin, xmax, ymax = entries.numbers(shape["bbox"], "xmin, ymin, xmax, ymax", 4)

@@ -6,6 +6,7 @@ files are, which columns they become, what is asked about them, and how faulty e
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections import Counter
@@ -55,7 +56,7 @@ class RecordFormat:
 
     Attributes:
       title: names it in messages, such as `Label Studio's JSON`.
-      head: matches the beginning of a file.
+      head: matches the beginning of a file, from its first character that is not white space.
       extensions: of its files, in lower case.
       pixels: True if coordinates are in pixels, False if in fractions of the image.
       member: the member of a JSON document that is the list of entries; see `json_entries`.
@@ -293,8 +294,8 @@ class RecordLayout:
         return paths
 
     def _fits(self, uri: str) -> bool:
-        head = once(("beginning", uri), lambda: beginning(uri))
-        return self.format.head.match(head) is not None
+        head = once(("beginning", uri), lambda: beginning(uri)).removeprefix(codecs.BOM_UTF8)
+        return self.format.head.match(head.lstrip()) is not None
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the first entries of all files, and finds out what they are about.

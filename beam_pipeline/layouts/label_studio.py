@@ -53,7 +53,7 @@ class LabelStudioFormat(RecordFormat):
 
     title: ClassVar[str] = "Label Studio's JSON"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\[\s*\{(?s:.*?)"(?:annotations|completions)"\s*:\s*\[(?s:.*?)'
+        rb'\[\s*\{(?s:.*?)"(?:annotations|completions)"\s*:\s*\[(?s:.*?)'
         rb'"(?:completed_by|was_cancelled|from_name|drafts|data)"\s*:'
     )
     pixels: ClassVar[bool] = False

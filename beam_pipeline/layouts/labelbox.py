@@ -30,9 +30,7 @@ class LabelboxFormat(RecordFormat):
     """Data rows."""
 
     title: ClassVar[str] = "Labelbox's export"
-    head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*"data_row"\s*:'
-    )
+    head: ClassVar[re.Pattern[bytes]] = re.compile(rb'\[?\s*\{\s*"data_row"\s*:')
     extensions: ClassVar[tuple[str, ...]] = (".ndjson", ".json")
 
     def image_name(self, entry: Any) -> str:

@@ -37,7 +37,7 @@ class LabelMeFormat(ImageFileFormat):
 
     title: ClassVar[str] = "LabelMe's JSON"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\{(?=(?s:.*)"(?:version|flags|imagePath|imageHeight)"\s*:)'
+        rb'\{(?=(?s:.*)"(?:version|flags|imagePath|imageHeight)"\s*:)'
         rb'(?s:.*)"shapes"\s*:\s*\['
     )
 

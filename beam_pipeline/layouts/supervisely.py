@@ -44,7 +44,7 @@ class SuperviselyFormat(ImageFileFormat):
 
     title: ClassVar[str] = "Supervisely's JSON"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\{(?=(?s:.*)"(?:size|tags|description)"\s*:)(?s:.*)"objects"\s*:\s*\['
+        rb'\{(?=(?s:.*)"(?:size|tags|description)"\s*:)(?s:.*)"objects"\s*:\s*\['
     )
 
     def labelled(self, entry: Any) -> Labelled:

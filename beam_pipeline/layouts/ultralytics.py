@@ -44,7 +44,7 @@ class UltralyticsFormat(NumberedFormat):
 
     title: ClassVar[str] = "Ultralytics' NDJSON"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*\{[^\n]*"type"\s*:\s*"dataset"[^\n]*"class_names"\s*:'
+        rb'\{[^\n]*"type"\s*:\s*"dataset"[^\n]*"class_names"\s*:'
     )
     extensions: ClassVar[tuple[str, ...]] = (".ndjson",)
     pixels: ClassVar[bool] = False

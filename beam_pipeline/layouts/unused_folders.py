@@ -106,9 +106,9 @@ def other_keys(
     cells = {column: [*map(text_of, rows.cells(column))] for column in rows.columns}
     keys = [c for c, texts in cells.items() if all(_name(text) in images for text in texts)]
     if keys and not any(_name(name) in images for name in names):
-        (advice, answer), *others = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+        (advice, answer), *further = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
         reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
-        yield Question("other_key", reason, advice, answer, tuple(others))
+        yield Question("other_key", reason, advice, answer, tuple(further))
 
 
 def _name(path: str) -> str:

@@ -54,7 +54,7 @@ class ViaFormat(RecordFormat):
 
     title: ClassVar[str] = "VIA's annotations"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
-        rb'(?:\xef\xbb\xbf)?\s*(?:\{\s*"(?:_via_|[^"]*"\s*:\s*\{\s*"(?:filename|fileref)"\s*:)'
+        rb'(?:\{\s*"(?:_via_|[^"]*"\s*:\s*\{\s*"(?:filename|fileref)"\s*:)'
         rb'|#?"?filename"?,\s*"?file_size"?,\s*"?file_attributes)'
     )
     extensions: ClassVar[tuple[str, ...]] = (".json", _CSV)

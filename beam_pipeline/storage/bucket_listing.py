@@ -185,7 +185,7 @@ def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
             cuts = find_key_ranges(first, fan_out.ranges, within=part.limits, map_probes=pool.map)
     except (BucketError, OSError) as error:
         raise _listing_error(part.root, error) from error
-    for limits in cuts.ranges:
+    for limits in cuts:
         yield part._replace(limits=limits)
 
 

@@ -353,10 +353,10 @@ class BucketFiles(FileSystem):
 
     def describe(self, uri: str) -> FoundFile | None:
         try:
-            found = self.find(uri)
+            stored = self.find(uri)
         except FileNotFoundError:
             return None
-        return FoundFile(uri, found.size, found.version)
+        return FoundFile(uri, stored.size, stored.version)
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         return self.list_range(folder + "/")

@@ -66,20 +66,6 @@ class KeyRange(NamedTuple):
 EVERYTHING = KeyRange("", "")
 
 
-class KeyRanges(NamedTuple):
-    """The result of `find_key_ranges`.
-
-    Attributes:
-      ranges: the ranges, in order.
-      probes: the number of requests.
-      rounds: the number of rounds of probes; rounds are sequential.
-    """
-
-    ranges: tuple[KeyRange, ...]
-    probes: int
-    rounds: int
-
-
 class Map(Protocol):
     """A `map` that may work in parallel."""
 
@@ -92,33 +78,31 @@ def find_key_ranges(
     first: Callable[[str, str], str | None],
     wanted: int,
     *,
-    prefix: str = "",
     within: KeyRange = EVERYTHING,
     map_probes: Map = map,
-) -> KeyRanges:
-    """Finds ranges of the names that begin with a prefix, each with at least one name in it.
+) -> tuple[KeyRange, ...]:
+    """Finds ranges of names, in order, each with at least one name in it.
 
     The ranges are disjoint and leave no gap, so they contain every name, even one that is added
     later. The number of names in a range is unknown; if names branch evenly, it is about equal.
 
     Args:
       first: returns the first name at or after its first argument and before its second, where an
-        empty string means no limit, among the names with the prefix, or None.
+        empty string means no limit, or None.
       wanted: the approximate number of ranges; fewer if there are fewer names, at most twice as
         many.
-      prefix: the common prefix of all names.
       within: the range to cut.
       map_probes: calls `first` for the probes of one round, which are independent of each other.
 
-    Returns: the ranges, none without names, and the number of probes: at most
-      `PROBES_PER_RANGE * wanted` plus the number of characters of the first name.
+    Returns: the ranges, none without names. They take at most `PROBES_PER_RANGE * wanted` probes plus
+      the number of characters of the first name.
     """
     name = first(*within)
     if name is None:
-        return KeyRanges((), 1, 1)
-    parts = [_Part(*within, name, len(prefix), 1.0).narrowed()]
+        return ()
+    parts = [_Part(*within, name, 0, 1.0).narrowed()]
     allowed = PROBES_PER_RANGE * wanted + len(name)
-    probes, rounds = 1, 1
+    probes = 1
     while len(parts) < wanted:
         heavy = _heavy(parts, wanted)[: allowed - probes]
         if not heavy:
@@ -133,8 +117,7 @@ def find_key_ranges(
             for after in (part.learn(answers[index]) if index in answers else (part,))
         ]
         probes += len(asked)
-        rounds += 1
-    return KeyRanges(tuple(KeyRange(part.start, part.end) for part in parts), probes, rounds)
+    return tuple(KeyRange(part.start, part.end) for part in parts)
 
 
 def _heavy(parts: Sequence[_Part], wanted: int) -> list[int]:

@@ -207,15 +207,15 @@ class SharedReads:
         self.reads: list[Request] = []
         self._keeps: deque[bool] = deque()  # after each use
         self._images: dict[Request, bytes | OSError] = {}
-        kept: set[Request] = set()
+        in_memory: set[Request] = set()
         held = 0
         for index, request in enumerate(uses):
-            if request not in kept:
+            if request not in in_memory:
                 self.reads.append(request)
                 held += request.size
             needed = last[request] > index
             keeps = needed and (held <= max_bytes or uses[index + 1] == request)
-            (kept.add if keeps else kept.discard)(request)
+            (in_memory.add if keeps else in_memory.discard)(request)
             held -= 0 if keeps else request.size
             self._keeps.append(keeps)
 

@@ -43,7 +43,7 @@ from beam_pipeline.storage import files
 _refusals: dict[str, Refusal] = {}
 """URI of a refusal's note -> the refusal of a job in this process."""
 
-_OUR_NAMES = re.compile("|".join(one.pattern for one in SIDE_FILES))
+_OUR_NAMES = re.compile("|".join(file.pattern for file in SIDE_FILES))
 _OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from beam_pipeline.storage.key_ranges import (
     PROBES_PER_RANGE,
     KeyRange,
-    KeyRanges,
     find_key_ranges,
 )
 
@@ -29,26 +29,24 @@ class Names:
     def index(self, name: str) -> int:
         return bisect_left(self.keys, name.encode())
 
-    def within(self, limits: KeyRange, prefix: str = "") -> list[str]:
+    def within(self, limits: KeyRange) -> list[str]:
         last = self.index(limits.end) if limits.end else len(self.keys)
-        found = [key.decode() for key in self.keys[self.index(limits.start) : last]]
-        return [name for name in found if name.startswith(prefix)]
+        return [key.decode() for key in self.keys[self.index(limits.start) : last]]
 
-    def ranges(self, wanted: int, prefix: str = "", within: KeyRange | None = None) -> KeyRanges:
+    def ranges(self, wanted: int, within: KeyRange | None = None) -> tuple[KeyRange, ...]:
         def first(start: str, end: str) -> str | None:
             self.asked.append(KeyRange(start, end))
-            index = self.index(max(start, prefix))
+            index = self.index(start)
             if index == len(self.keys) or (end and self.keys[index] >= end.encode()):
                 return None
-            name = self.keys[index].decode()
-            return name if name.startswith(prefix) else None
+            return self.keys[index].decode()
 
         def map_probes(function: object, probes: Sequence[KeyRange]) -> Iterable[str | None]:
             self.at_once.append(len(probes))
             return [first(*probe) for probe in probes]
 
         limits = within or KeyRange("", "")
-        return find_key_ranges(first, wanted, prefix=prefix, within=limits, map_probes=map_probes)
+        return find_key_ranges(first, wanted, within=limits, map_probes=map_probes)
 
 
 def flat(count: int = COUNT) -> list[str]:
@@ -84,16 +82,16 @@ def test_about_as_many_ranges_are_found_as_are_wanted(shape: str, wanted: int) -
     at most as many probes as are allowed, few of them one after another."""
     names = Names(SHAPES[shape])
     found = names.ranges(wanted)
-    assert wanted <= len(found.ranges) <= 1.5 * wanted
-    assert max(len(names.within(limits)) for limits in found.ranges) <= 10 * COUNT / wanted
-    assert found.probes == len(names.asked) <= PROBES_PER_RANGE * wanted + len(names.keys[0])
-    assert found.rounds == len(names.at_once) + 1 <= 32
+    assert wanted <= len(found) <= 1.5 * wanted
+    assert max(len(names.within(limits)) for limits in found) <= 10 * COUNT / wanted
+    assert len(names.asked) <= PROBES_PER_RANGE * wanted + len(names.keys[0])
+    assert len(names.at_once) + 1 <= 32
 
 
 def test_flat_names_are_cut_behind_what_they_have_in_common() -> None:
     """The digits that are there are halved, and halved again."""
     found = Names(flat(10_000)).ranges(4)
-    assert found.ranges == (
+    assert found == (
         KeyRange("", "image_0003"),
         KeyRange("image_0003", "image_0005"),
         KeyRange("image_0005", "image_0008"),
@@ -103,31 +101,30 @@ def test_flat_names_are_cut_behind_what_they_have_in_common() -> None:
 
 def test_one_name_and_none() -> None:
     """A name is a range; where there is no name there is no range."""
-    assert Names(["a.jpg"]).ranges(16).ranges == (KeyRange("", ""),)
-    assert Names([]).ranges(16) == KeyRanges((), 1, 1)
-    assert Names(["b/a.jpg"]).ranges(16, prefix="a/").ranges == ()
+    assert Names(["a.jpg"]).ranges(16) == (KeyRange("", ""),)
+    assert Names([]).ranges(16) == ()
 
 
 def test_no_more_ranges_than_names() -> None:
     """Each range has a name in it when it is found; a name that others begin with stays with them."""
     names = Names(["a", "a/b", "a/c", "b"])
     found = names.ranges(16)
-    assert [names.within(limits) for limits in found.ranges] == [["a", "a/b"], ["a/c"], ["b"]]
+    assert [names.within(limits) for limits in found] == [["a", "a/b"], ["a/c"], ["b"]]
 
 
 def test_names_that_others_begin_with_are_cut_off() -> None:
     """What all names have in common may be a name itself."""
     names = Names(["a/image", *(f"a/image{number:03d}" for number in range(1000))])
-    found = names.ranges(10, prefix="a/")
-    assert len(found.ranges) >= 10
-    assert sum(len(names.within(limits)) for limits in found.ranges) == 1001
+    found = names.ranges(10)
+    assert len(found) >= 10
+    assert sum(len(names.within(limits)) for limits in found) == 1001
 
 
 def test_a_part_of_the_names_is_cut() -> None:
     """Limits given stay: the first range begins and the last ends there."""
     names = Names(flat(1000))
     limits = KeyRange("image_0000300.jpg", "image_0000400.jpg")
-    found = names.ranges(8, within=limits).ranges
+    found = names.ranges(8, within=limits)
     assert (found[0].start, found[-1].end) == limits
     assert [name for part in found for name in names.within(part)] == names.within(limits)
     assert all(limits.start <= probe.start < limits.end for probe in names.asked)
@@ -135,7 +132,7 @@ def test_a_part_of_the_names_is_cut() -> None:
 
 def test_ranges_hold_names_added_later() -> None:
     """There is no gap between two ranges, even where no name is yet."""
-    found = Names(["a/0.jpg", "a/9.jpg", "b/0.jpg"]).ranges(3, prefix="").ranges
+    found = Names(["a/0.jpg", "a/9.jpg", "b/0.jpg"]).ranges(3)
     assert [part.end for part in found[:-1]] == [part.start for part in found[1:]]
 
 
@@ -152,28 +149,25 @@ ANY_NAME = st.text(
 @given(
     st.sets(ANY_NAME, max_size=40),
     st.integers(1, 40),
-    st.one_of(st.just(""), st.text("ab0/\U0010ffff", max_size=2)),
     st.tuples(st.one_of(st.just(""), ANY_NAME), st.one_of(st.just(""), ANY_NAME)),
 )
-@example({"\ud7ff", "\ue000", "\uffff", "\U00010000"}, 8, "", ("", ""))
-@example({"a\x01", "a\x05", "a\x07x", "a", "b"}, 8, "", ("", ""))
-@example({"\U0010ffff", "\U0010ffffa", "\U0010ffff\U0010ffff"}, 8, "\U0010ffff", ("", ""))
-def test_every_name_lies_in_one_range(
-    some: set[str], wanted: int, prefix: str, limits: tuple[str, str]
-) -> None:
+@example({"\ud7ff", "\ue000", "\uffff", "\U00010000"}, 8, ("", ""))
+@example({"a\x01", "a\x05", "a\x07x", "a", "b"}, 8, ("", ""))
+@example({"\U0010ffff", "\U0010ffffa", "\U0010ffff\U0010ffff"}, 8, ("", ""))
+def test_every_name_lies_in_one_range(some: set[str], wanted: int, limits: tuple[str, str]) -> None:
     """Whatever the names, the ranges are in order, touch, keep to the limits and to UTF-8, and are
     found with as many probes as allowed."""
-    names = Names({*some, *(prefix + name for name in some)})
+    names = Names(some)
     within = KeyRange(*limits)
-    expected = names.within(within, prefix)
-    found = names.ranges(wanted, prefix, within)
-    assert [name for part in found.ranges for name in names.within(part, prefix)] == expected
-    assert all(names.within(part, prefix) for part in found.ranges)
-    assert len(found.ranges) <= 2 * wanted
+    expected = names.within(within)
+    found = names.ranges(wanted, within)
+    assert [name for part in found for name in names.within(part)] == expected
+    assert all(names.within(part) for part in found)
+    assert len(found) <= 2 * wanted
     if expected:
-        assert (found.ranges[0].start, found.ranges[-1].end) == within
-        assert found.probes <= PROBES_PER_RANGE * wanted + len(expected[0])
-    for before, after in zip(found.ranges, found.ranges[1:], strict=False):
+        assert (found[0].start, found[-1].end) == within
+        assert len(names.asked) <= PROBES_PER_RANGE * wanted + len(expected[0])
+    for before, after in pairwise(found):
         assert before.end == after.start
         assert before.start.encode() < before.end.encode()
 

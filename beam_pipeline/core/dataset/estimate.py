@@ -34,13 +34,9 @@ LONG_SHARD_S = 300
 """Seconds of one thread that make a shard worth dividing."""
 
 
-PRICE_LIST = "us-central1, 2025"
-"""Where and when the default prices apply."""
-
-
 @dataclass(frozen=True)
 class Prices:
-    """Google's prices in US dollars, in the region and year of `PRICE_LIST`, without discounts.
+    """Google's prices in US dollars, of us-central1 in 2025, without discounts.
 
     Attributes:
       vcpu_hour: a vCPU of a batch worker for an hour.

@@ -189,13 +189,13 @@ def _folders_in_classes(
     if not pattern:
         return question
     advice = "This takes each part as what it is:"
-    other, levels = crossed_pattern(segments, len(classes)), ("upper", "lower")
-    if other:
+    crossed, levels = crossed_pattern(segments, len(classes)), ("upper", "lower")
+    if crossed:
         names_of = {segment.role: segment.names for segment in segments}
         if differ_in_numbers(names_of[Role.CLASS]) > differ_in_numbers(names_of[Role.GROUP]):
-            pattern, other, levels = other, pattern, ("lower", "upper")
+            pattern, crossed, levels = crossed, pattern, ("lower", "upper")
         advice = (
-            f"If the {levels[0]} folders are the classes: --label_from {shlex.quote(other)}. "
+            f"If the {levels[0]} folders are the classes: --label_from {shlex.quote(crossed)}. "
             f"If the {levels[1]} are:"
         )
     if all(segment.role is not Role.CLASS for segment in segments):

@@ -37,7 +37,6 @@ from beam_pipeline.core.records.sharding import (
 )
 from beam_pipeline.core.text import counted, quoted, terminal_line
 
-_SHOWN_EACH = 2  # names of images, and of rows, where none has met another
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
 _IN_PYTHON = (

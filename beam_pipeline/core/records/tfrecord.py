@@ -261,10 +261,6 @@ class TFRecordFormat(RecordFormat):
         compression = "GZIP" if self.compression == "gzip" else ""
         return TfDataClass("TFRecordDataset", {"compression_type": compression})
 
-    def shard_prefix(self, dataset: str, split: str) -> str:
-        """The file name of a shard up to its number."""
-        return f"{dataset}-{split}.tfrecord"
-
     def index_name(self, shard: str) -> str:
         """NAME-SPLIT.tfindex-00000-of-00016 for NAME-SPLIT.tfrecord-00000-of-00016."""
         before, mark, number = shard.rpartition(self.mark)
