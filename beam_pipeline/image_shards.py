@@ -27,6 +27,7 @@ from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSou
 from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.shard_writer import Rejected
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.inputs import output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, ImageOptions
@@ -219,7 +220,7 @@ class EncodeImages(beam.PTransform):
           ValueError: in `expand`: a PCollection is unbounded.
         """
         super().__init__()
-        self._encoder = encoder or Images()
+        self._encoder = _encoder(encoder)
 
     def expand(self, samples: Any) -> EncodedImages:
         inputs, encoder = _inputs(samples), self._encoder
@@ -322,7 +323,7 @@ class WriteImageShards(beam.PTransform):
         super().__init__()
         check_choice("if_exists", if_exists, IF_EXISTS)
         check_choice("on_error", on_error, ON_ERROR)
-        self._encoder = encoder or Images()
+        self._encoder = _encoder(encoder)
         given = {
             "output": path,
             "name": name,
@@ -385,6 +386,13 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
         renames=own.renames if own else {},
         known=own.known if own else None,
     )
+
+
+def _encoder(given: Encoder | None) -> Encoder:
+    """The encoder of a transform. Raises UsageError if it is none, such as a class."""
+    if given is not None and not isinstance(given, Encoder):
+        raise UsageError(f"encoder is {excerpt(given)}, expected Images(...) or another Encoder")
+    return given or Images()
 
 
 def _examples(encoder: Encoder) -> ExampleSource:

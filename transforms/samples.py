@@ -280,6 +280,10 @@ class JoinLabels(beam.PTransform):
             columns_of(labels)  # for its errors
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> JoinedSamples:
+        if isinstance(inputs[ROWS], LabelRows):
+            raise UsageError(
+                'rows are LabelRows; give their parts: "rows": read.rows, "bad": read.bad'
+            )
         columns = columns_of(self._labels)
         merger = columns.merger
         if self._labels is None:

@@ -211,6 +211,11 @@ class LabelOptions(OptionGroup):
         super().__post_init__()
         if self.classes_only and not self.classes:
             raise UsageError("--classes_only needs --classes, which lists the classes")
+        for column, kind in self.file_columns.items():
+            if (typed := self.columns.get(column, kind)) != kind:
+                raise UsageError(
+                    f"column {column!r} is {typed} in --columns and {kind} in --file_columns; leave out one"
+                )
         if not self.classes:
             return
         for name in ("label_order", "class_ids"):

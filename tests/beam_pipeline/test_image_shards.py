@@ -391,6 +391,7 @@ def test_windows_twice_in_one_pipeline_and_in_threads(photos: Path) -> None:
         ),
         (lambda: WriteImageShards("out", format="zip"), "format is 'zip', expected one of"),
         (lambda: write([1], WriteImageShards("out", Encoder())), "fingerprint"),
+        (lambda: WriteImageShards("out", Images), "encoder is .*, expected Images"),  # type: ignore[arg-type]
         (
             lambda: write(lambda p: {"rows": p | beam.Create([1])}, WriteImageShards("out")),
             "takes the JoinedSamples",

@@ -17,6 +17,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_pipeline.core.errors import QuestionError, SampleError, UsageError
 from beam_pipeline.image_shards import Images, WriteImageShards
 from beam_pipeline.transforms import BadSample, ImageFile, JoinLabels, LabelRow, ReadLabels
+from beam_pipeline.transforms.samples import LabelRows
 from beam_pipeline.work.label_columns import LabelColumns
 from tests.harness import read_all
 from tests.pictures import picture, write_files
@@ -248,6 +249,10 @@ def test_windows_end_at_the_join() -> None:
         (
             lambda: JoinLabels(unlabelled="empty"),
             "unlabelled is 'empty', expected auto, drop, keep",
+        ),
+        (
+            lambda: JoinLabels().expand({"rows": LabelRows(None, None)}),
+            'rows are LabelRows; give their parts: "rows": read.rows, "bad": read.bad',
         ),
         (lambda: ReadLabels("a.csv", label="x"), "ReadLabels has no argument 'label'; its options"),
         (lambda: ReadLabels("/gone.csv").columns, "^labels /gone.csv: no such file$"),

@@ -42,6 +42,7 @@ _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
 _IN_PYTHON = (
     "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
 )
+_OF_ROWS = {Reason.BAD_ROW.value, Reason.MISSING_IMAGE.value, Reason.MISSING_FILE.value}
 _NO_IMAGES = {
     frozenset([".gz", ".h5", ".hdf5", ".idx3-ubyte", ".mat", ".npy", ".npz"]): (
         f"If these files contain arrays of pixels, as in MNIST and SVHN, {_IN_PYTHON}"
@@ -114,10 +115,11 @@ def nothing_joined(tally: Tally, option: str = "--labels") -> Refusal | None:
             "with a label",
         )
     unlabelled = tally.shown.get(Reason.UNLABELLED.value, [])
-    if not tally.label_rows and not unlabelled and tally.dead:  # as of files with images in them
+    of_rows = _OF_ROWS & tally.dead.keys()
+    if not tally.label_rows and tally.dead and (of_rows or not unlabelled):  # as in a pipeline
         explained = {reason.value: f": {text}" for reason, text in EXPLANATIONS.items()}
         causes = "; ".join(
-            f"{n} {reason} (such as {quoted(tally.shown.get(reason, []))}){explained.get(reason, '')}"
+            f"{n} {reason}{_example(tally, reason)}{explained.get(reason, '')}"
             for reason, n in sorted(tally.dead.items())
         )
         return _refusal(

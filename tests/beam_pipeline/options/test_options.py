@@ -79,6 +79,10 @@ def test_shards_and_split_names_come_from_the_splits_group() -> None:
         (("--classes_only",), "--classes_only needs --classes"),
         (("--classes=c", "--class_ids=keep"), "--class_ids has no effect with --classes"),
         (("--classes=c", "--label_order=numeric"), "--label_order has no effect with --classes"),
+        (
+            ("--columns=right:str", "--file_columns=right"),
+            "column 'right' is str in --columns and file in --file_columns",
+        ),
         (("--name=.hidden",), "--name '.hidden' cannot start a file name"),
     ],
 )

@@ -90,6 +90,17 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
         ),
         (
             Tally(
+                listed=1,
+                dead=Counter({"unlabelled": 1, "bad_row": 1}),
+                shown={"unlabelled": ["a.jpg"], "bad_row": [""]},
+                first={"bad_row": ("", "names no image", "", 0)},
+            ),
+            "none of 1 images can be written: 1 bad_row (such as names no image): the row cannot be split "
+            "into the columns of its header; 1 unlabelled (such as 'a.jpg'): the image lacks a label row "
+            "(or, without --labels, a class folder)",
+        ),
+        (
+            Tally(
                 listed=2,
                 dead=Counter({"bad_label_value": 2}),
                 shown={"bad_label_value": ["a", "b"]},
