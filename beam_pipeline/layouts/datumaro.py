@@ -83,7 +83,7 @@ class DatumaroFormat(NumberedFormat):
 
 
 class Datumaro(RecordLayout):
-    """Items of Datumaro's JSON."""
+    """Items of a Datumaro file."""
 
     name = "datumaro"
     format = DatumaroFormat()

@@ -181,7 +181,7 @@ def image_path(values: Iterable[Any], given: Any) -> str:
     """The first of some texts that is a path or URL of an image, else the first text.
 
     Args:
-      values: of which some may be texts.
+      values: some may be texts.
       given: where they are from, for the message.
     """
     paths = [url_path(value) for value in values if isinstance(value, str) and value.strip()]

@@ -1,4 +1,4 @@
-"""LabelMe: a JSON file for each image, beside it or in a folder of its own.
+"""LabelMe: a JSON file for each image, beside it or in a separate folder.
 
     {"version": "5.5.0", "flags": {"night": true},
      "shapes": [{"label": "car", "points": [[1.5, 2.0], [30.0, 40.0]], "group_id": null, "description": "",

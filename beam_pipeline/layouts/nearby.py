@@ -51,7 +51,7 @@ _COCO = re.compile(
 )
 _VOC = re.compile(rb"<annotation[\s>]")
 _YOLO = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
-_OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as DOTA's corners
+_OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as corners in DOTA
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -272,7 +272,7 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
 
 
 def _label_folders(root: str) -> Iterator[str]:
-    """Folders named like labels beside the images: for `images/train/`, `labels/` beside `images/`, too."""
+    """Folders named like labels beside the images: for `images/train/`, also `labels/` beside `images/`."""
     parent = posixpath.dirname(root)
     for place in (root, parent) if _name(parent) in IMAGE_FOLDERS else (root,):
         for folder in names_in(posixpath.dirname(place)).folders:

@@ -19,7 +19,7 @@ MOST_PIXELS = 1 << 28
 
 _RUNS = re.compile(rb"\x00+|\x01+")
 _BITS = bytes([0, *[1] * 255])
-_CIRCLE_POINTS = 64  # of an outline; that of a circle of 1,000 pixels is off by half a pixel
+_CIRCLE_POINTS = 64  # of an outline; for a circle of 1,000 pixels it is off by half a pixel
 
 
 def objects_of(

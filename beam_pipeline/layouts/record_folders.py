@@ -1,4 +1,4 @@
-"""Label files, one per image, as labelling tools save them: those of a `RecordFormat` without a list."""
+"""Label files, one per image, in the form that labelling tools save: a `RecordFormat` without a list."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Places = tuple[tuple[ImageRoot, ...], tuple[ImageRoot, ...], tuple[Place, ...]]
 
 
 class ImageFileFormat(RecordFormat):
-    """A kind of files of JSON, of which each is about one image."""
+    """A kind of files of JSON, each about one image."""
 
     def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
         """Yields the file; None if it is not JSON."""

@@ -76,7 +76,7 @@ class TableLook(NamedTuple):
 
     @property
     def is_of_colours(self) -> bool:
-        """True for classes and their colours in masks, such as CamVid's `class_dict.csv`."""
+        """True for classes and their colours in masks, such as `class_dict.csv` of CamVid."""
         names = {name.lower() for name in self.columns}
         return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
 

@@ -142,7 +142,7 @@ class _Run:
 
     @property
     def tally(self) -> Tally:
-        """The plan's counts, with all dead letters counted again, including those of the shards."""
+        """The plan's counts, with all dead letters counted again, including the shards'."""
         total = Tally()
         total.add(dataclasses.replace(self.plan.tally, dead=Counter(), shown={}, first={}))
         total.add(self.totals.dead)

@@ -88,7 +88,7 @@ _IMAGE_SIZES = (
 _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
 
 _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
-_ROUNDED = 1.0  # pixel by which the sides of a box may be off, as ends may count or not
+_ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
 _ROUNDED_FRACTION = 1e-3
 _SIDES = 4
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)

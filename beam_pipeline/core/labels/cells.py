@@ -436,7 +436,7 @@ def bracketed_items(text: str) -> Sequence[Any]:
 
 
 def _items_of(inside: str) -> list[Any]:
-    """The items between brackets: between commas, or between spaces as of NumPy's arrays."""
+    """The items between brackets: between commas, or between spaces, like NumPy arrays."""
     if _NUMBERS.fullmatch(inside):
         return inside.split()
     for item in (_WITH_COMMAS, _WITH_SPACES):

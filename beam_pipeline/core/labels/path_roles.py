@@ -20,7 +20,7 @@ from typing import NamedTuple
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 
 IMAGES = frozenset(["images", "image", "imgs", "img", "img1"])
-"""Usual names of folders of images, which are not classes; `img1` is that of tracking challenges."""
+"""Usual names of folders of images, which are not classes; tracking challenges use `img1`."""
 
 MASKS = frozenset(["masks", "mask", "ground_truth", "groundtruth", "gt"])
 """Usual names of folders of masks."""
@@ -33,7 +33,7 @@ _PARTS = re.compile(
 )
 """Words that folders of numbered parts end in."""
 
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # those of train_images, and of TrainImages
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # train_images, and TrainImages
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _DATE = re.compile(
@@ -219,7 +219,7 @@ def _wrapper(names: Sequence[str]) -> Segment | None:
 
 
 def _dates(names: Sequence[str]) -> Segment | None:
-    """A level of which most folders contain a date."""
+    """A level whose folders mostly contain a date."""
     dates = sorted({name for name in names if _DATE.search(name)})
     if 2 * len(dates) <= len(set(names)):
         return None

@@ -160,7 +160,7 @@ SKIP_KIND = "skip"
 POINT_KIND = "point"
 JSON_KIND = "json"
 FILE_TYPES = ("file", "copy")
-"""Types of --columns for files; `ColumnKind` tells pictures among those of the first from other bytes."""
+"""Types of --columns for files; `ColumnKind` tells pictures of the first from other bytes."""
 TEXT_KIND = "str"
 
 

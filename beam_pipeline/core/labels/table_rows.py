@@ -373,7 +373,7 @@ def _json_problem(fields: Any, record: str, encoding: str) -> str:
 
 
 def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> Iterator[TableRows]:
-    """The rows of a file with values like JSON's; memory is bounded by its row groups."""
+    """The rows of a file with values like JSON; memory is bounded by its row groups."""
     with parquet_errors(uri):
         from pyarrow import parquet
 

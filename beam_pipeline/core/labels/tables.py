@@ -157,12 +157,12 @@ class LabelSchema:
 
     @property
     def objects(self) -> ObjectLists | None:
-        """The column of lists of objects; None if there is none."""
+        """The column of lists of objects; None if it is missing."""
         return self.leading if isinstance(self.leading, ObjectLists) else None
 
     @property
     def table_columns(self) -> tuple[Column, ...]:
-        """The columns that are columns of the table, too: all but the leading ones."""
+        """The columns that the table also has: all except the leading ones."""
         return self.columns[len(self.leading.columns) :]
 
 

@@ -225,7 +225,7 @@ def only_class_question(names: Sequence[str]) -> Question:
 def partition_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
 ) -> Iterator[Question]:
-    """Asks about a column of 0, 1 and 2 in a table of a partition, such as CelebA's, which is not a class.
+    """Asks about a column of 0, 1 and 2 in a table of a partition (CelebA has one), which is not a class.
 
     Args:
       label: the column, which the user did not name.

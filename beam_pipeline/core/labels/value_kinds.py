@@ -264,4 +264,4 @@ KINDS = (
         "Name a folder whose folders are classes with --images, or a file of labels with --labels.",
     ),
 )
-"""In the order in which they are asked about: the first that fits is the most specific."""
+"""In the order of asking: the first that fits is the most specific."""
