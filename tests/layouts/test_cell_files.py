@@ -14,6 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from beam_pipeline.core.labels.schema import ColumnKind, further_column
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts.cell_files import CellFiles
 from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
 from tests.pictures import picture, write_files
 
@@ -330,3 +334,21 @@ def test_pictures_are_turned_with_their_image(working_folder: Path, orientation:
     assert decoded(example["right/encoded"][0]).shape == (12, 8, 3)
     upright = np.rot90(decoded(stored_size), -1)
     assert decoded(example["stored/encoded"][0]).tolist() == upright.tolist()
+
+
+@pytest.mark.parametrize("uri", ["", "{folder}/photos/1.png"])
+def test_only_files_below_the_images_or_the_table_are_found(tmp_path: Path, uri: str) -> None:
+    """Not by an absolute path, nor, of a row without an image, by one from the root of the system."""
+    write_files(str(tmp_path), {"secret.txt": "a", "photos/1.png": "b", "rows/near.txt": "c"})
+    located = CellFiles([further_column(NOTE, ColumnKind.FILE)], [ImageRoot(f"{tmp_path}/photos")])
+    for name, is_missing in (
+        (f"{tmp_path}/secret.txt", True),
+        (f"{tmp_path}/secret.txt".lstrip("/"), True),
+        ("../secret.txt", True),
+        ("near.txt", False),
+    ):
+        table = f"{tmp_path}/rows/rows.csv"
+        sample = SampleRef("1.png", uri.format(folder=tmp_path), 1, "train", (name,), origin=table)
+        samples, letters = located.locate([sample])
+        assert len(letters) == is_missing, name
+        assert len(samples) == (not is_missing)
