@@ -368,7 +368,10 @@ def test_margins_sizes_and_orientations_of_crops(
         "1.png#2": ("small_box", 11),
         "1.png#3": ("bad_box", 12),
     }
+    cut = {"encoded": 8, "turned": 7}
+    assert manifest_of("out")["counts"]["images"] == cut
     assert convert(*argv, "--resize", "8x8", "--resize_mode", "pad", "--output", "small") == 0
+    assert manifest_of("small")["counts"]["images"] == {**cut, "resized": 8}
     for example in read_all("small").values():
         assert (example["image/height"], example["image/width"]) == ([8], [8])
         xs = [example[f"image/object/bbox/{side}"][0] for side in ("xmin", "xmax")]

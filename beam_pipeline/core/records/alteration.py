@@ -183,7 +183,8 @@ class Alteration:
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(image, opened, geometry, changes)
         events.append(Event.ENCODED.value)
-        events += [Event.RESIZED.value] * geometry.is_resized
+        in_place = plan_geometry(geometry.stored, geometry.orientation, None, window)
+        events += [Event.RESIZED.value] * (geometry != in_place)
         events += [Event.TURNED.value] * (geometry.orientation != UPRIGHT)
         events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
         events += [Event.FIRST_FRAME.value] * opened.animated
