@@ -190,6 +190,18 @@ def test_empty_cells_leave_the_features_out(tree: Path) -> None:
     assert not [key for key in examples[KEYS[1]] if key.startswith(RIGHT)]
 
 
+def test_an_object_that_is_left_out_takes_its_file_along(tree: Path) -> None:
+    """In a table of objects, each has a file; that of a box without an area is not written."""
+    head = ("image", "xmin", "ymin", "xmax", "ymax", "class", RIGHT)
+    boxes = ((1, 1, 1, 3), (1, 1, 3, 3), (2, 2, 4, 4))
+    rows = [(KEYS[0], *map(str, box), "cat", f"right/{i}.png") for i, box in enumerate(boxes)]
+    write_files(".", {"pairs.csv": csv(head, *rows)})
+    given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--max_bad_fraction", "1")
+    assert convert(*given, "--file_columns", RIGHT) == 0
+    files = [(tree / "d" / "right" / f"{i}.png").read_bytes() for i in (1, 2)]
+    assert read_all("out")[KEYS[0]]["image/object/right/encoded"] == files
+
+
 def test_members_of_an_archive(tree: Path) -> None:
     """Paths in the archive name files in it, with the same bytes as from folders."""
     with zipfile.ZipFile("d.zip", "w") as archive:

@@ -97,7 +97,7 @@ class Rejected(Exception):  # noqa: N818
 
 _IMAGE = -1  # the place of the image among the files of a sample
 
-_Files = dict[int, list[bytes | Rejected]]
+_Files = dict[int, dict[str, bytes | Rejected]]  # index of a label -> URI -> content
 
 
 class Maker(Protocol):
@@ -180,9 +180,9 @@ class ExampleMaker:
                 data = self._read(ref, uri, size, offset, column=index)
             except Rejected as rejected:
                 data = rejected
-            files.setdefault(index, []).append(data)
+            files.setdefault(index, {})[uri] = data
         if has_image:
-            return self._example(ref, _sound(files.pop(_IMAGE)[0]), files)
+            return self._example(ref, _sound(files.pop(_IMAGE)[ref.uri]), files)
         ref, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
         return self._encoded(ref, b"", _NO_HEADER, b"", ())._replace(events=events)
 
@@ -317,10 +317,12 @@ class ExampleMaker:
         events: Counter[str] = Counter()
         for index, contents in files.items():
             column, prepared = self.file_columns[index], []
-            for data, place in zip(contents, named_files(labels[index]), strict=True):
+            for place in named_files(labels[index]):  # without those of objects that are left out
                 file = NamedFile(*place)
                 try:
-                    made = column.prepare(_sound(data), file.segments, measured, stored)
+                    made = column.prepare(
+                        _sound(contents[file.uri]), file.segments, measured, stored
+                    )
                 except BadImageError as error:
                     fault = f"{column.noun}: {error}"
                     raise Rejected(ref, Stage.CHECK, error.reason, fault, file.uri) from error
@@ -331,7 +333,8 @@ class ExampleMaker:
 
     def _mask_size(self, files: _Files) -> Size | None:
         """Width and height of a mask, which is of the size of the picture that it was drawn on."""
-        for index, (data, *_) in files.items():
+        for index, contents in files.items():
+            data = next(iter(contents.values()))
             if isinstance(data, bytes) and self.file_columns[index].is_mask:
                 with contextlib.suppress(BadImageError):
                     header = read_header(data)
