@@ -292,7 +292,7 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         )
     elif isinstance(labels, ListedLabels):
         yield (
-            "  labels: the listed masks, joined with the images by CoGroupByKey in "
+            f"  labels: the listed {labels.noun}s, joined with the images by CoGroupByKey in "
             f"{counted(buckets_for(None), 'part')}; none is opened before its shard is written"
         )
     elif isinstance(labels, FolderLabels):

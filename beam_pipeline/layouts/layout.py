@@ -227,10 +227,12 @@ class ListedLabels:
     Attributes:
       reader: tells which image a file is for.
       folders: the folders of the files.
+      noun: what a file is.
     """
 
     reader: ListedReader
     folders: tuple[ImageRoot, ...]
+    noun: str = "mask"
 
 
 @dataclass(frozen=True)

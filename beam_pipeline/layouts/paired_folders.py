@@ -16,6 +16,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.layouts.label_files import typed_path
+from beam_pipeline.layouts.pairs import MASK_NAMES, find_parts, is_scene
 from beam_pipeline.layouts.table_looks import (
     ENOUGH_NAMES,
     MOST_FOLDERS,
@@ -29,9 +30,6 @@ _PAIRED = re.compile(
     "|hr|lr|high|low|before|after|clean|noisy|real|synthetic|source|originals?"
 )
 """Words in names of folders with the parts of pairs; but for single letters, in lower case."""
-_OF_MASKS = re.compile(
-    r"mask|ground.?truth|(?<![a-z])gt(?![a-z])|label|annot|segment", re.IGNORECASE
-)
 _OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
 _EXAMPLES = 3
 
@@ -85,6 +83,10 @@ def same_names(here: Folder, typed: str) -> Iterator[Question]:
     below = [names_in(path) for path in here.folders[:_EXAMPLES]]
     lowest = [names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
     parent = next(filter(_contains_pairs, (here, *below, *lowest)), None)
+    scenes = len(below) > 1 and all(is_scene(_stems(folder.path)) for folder in below)
+    parts = find_parts(here.path) if parent or scenes else None
+    if parts and scenes:
+        parent = here
     if parent is None:
         return
     names = [posixpath.basename(path) for path in parent.folders]
@@ -101,12 +103,22 @@ def same_names(here: Folder, typed: str) -> Iterator[Question]:
     answer: dict[str, Any] = {"label_from": last_folder_pattern(splits)}
     if at_top:
         answer = {"layout": "class_folders"}
-    masks = [name for name in names if _OF_MASKS.search(name)]
+    masks = [name for name in names if MASK_NAMES.search(name)]
     images = [name for name in names if name not in masks]
     if len(images) == len(masks) == 1:  # anywhere below, if there are further levels
         path = typed.rstrip("/") + ("/{}" if parent is here else "/**/{}/*")
         answer = {"images": (path.format(*images),), "masks": (path.format(*masks),)}
         advice = ""
+    elif parts and (scenes or all(map(_is_of_pair, (parts.image, *parts.partners)))):
+        both = enumerated([parts.image, *parts.partners], _EXAMPLES)
+        answers = [
+            (f"If {both} are parts of one sample, the first the image:", {"layout": "pairs"}),
+            ("If the folders are classes:", answer),
+        ]
+        if max(map(len, (parts.image, *parts.partners))) == 1:  # letters, as of an alphabet
+            answers.reverse()
+        yield Question("same_names_in_folders", reason, *answers[0], (answers[1],))
+        return
     yield Question("same_names_in_folders", reason, advice, answer)
 
 
@@ -145,4 +157,4 @@ def _added(first: Collection[str], second: Collection[str]) -> bool:
 
 def _is_of_pair(name: str) -> bool:
     words = (name, *re.split(r"[\W_]+", name.lower()))
-    return any(map(_PAIRED.fullmatch, words)) or bool(_OF_MASKS.search(name))
+    return any(map(_PAIRED.fullmatch, words)) or bool(MASK_NAMES.search(name))

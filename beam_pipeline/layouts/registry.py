@@ -39,6 +39,7 @@ LAYOUTS: Mapping[str, str] = {
     "coco_panoptic": "beam_pipeline.layouts.coco.layout:CocoPanoptic",
     "coco": "beam_pipeline.layouts.coco.layout:Coco",
     "yolo": "beam_pipeline.layouts.yolo:Yolo",
+    "pairs": "beam_pipeline.layouts.pairs:Pairs",
     "masks": "beam_pipeline.layouts.masks:Masks",
     "imagefolder": "beam_pipeline.layouts.imagefolder:ImageFolder",
     "caption_files": "beam_pipeline.layouts.caption_files:CaptionFiles",

@@ -210,7 +210,7 @@ def _file_rows(images: _Tree, labels: _Tree, source: Source) -> Iterator[RoleRow
     """A row for each kind of file: images, files of labels, and others."""
     named = getattr(source.labels, "files", ())
     role = "images and labels" if isinstance(source.labels, ContainerLabels) else LABELS
-    used_as = "masks" if isinstance(source.labels, ListedLabels) else LABELS
+    used_as = f"{source.labels.noun}s" if isinstance(source.labels, ListedLabels) else LABELS
     formats = {table.uri: _format_of(table) for table in source.tables}
     by_kind: dict[tuple[str, str], list[str]] = {}
     for uri in named:

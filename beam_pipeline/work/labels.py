@@ -356,7 +356,7 @@ def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
         repeated=tuple(merges and column.repeated for column in columns),
         unique=tuple(merges and is_list_of_classes(column) for column in columns),
         unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
-        complete=isinstance(labels, ListedLabels),
+        complete=labels.noun if isinstance(labels, ListedLabels) else "",
         by_folder=source.class_by_folder,
         samples=labels.samples if isinstance(labels, FileLabels) else None,
         imageless=labels.imageless if isinstance(labels, FileLabels) else None,

@@ -143,4 +143,23 @@ ROWS = {
         "--images pairs/im0 --labels pairs/views.jsonl --columns views:file --max_bad_fraction 1",
         {**PAIRS, "pairs/views.jsonl": jsonl(VIEWS)},
     ),
+    "pairs_of_folders": Row(
+        "--images pairs --layout pairs --columns notes:skip --max_bad_fraction 1",
+        {**PAIRS, "pairs/im1/9.png": png(1, 16, 8), "pairs/im0/8.png": png(2, 16, 8)},
+        every_file=True,
+    ),
+    "pairs_of_scenes": Row(
+        "--images scenes --layout pairs --max_bad_fraction 1",
+        {
+            f"scenes/{scene}/{name}": PAIRS[f"pairs/{path.format(i)}"]
+            for i, scene in enumerate(("adirondack", "piano", "vintage"))
+            for name, path in (
+                ("im0.png", "im0/{}.png"),
+                ("im1.png", "im1/{}.png"),
+                ("calib.txt", "notes/{}.txt"),
+            )
+            if (scene, name) != ("vintage", "im1.png")
+        },
+        every_file=True,
+    ),
 }

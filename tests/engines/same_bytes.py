@@ -61,6 +61,7 @@ LAYOUT_SETS = {
     ),
     "coco": ("coco", "--images export"),
     "yolo": ("yolo", "--images coco6"),
+    "pairs": ("files_in_cells", "--images stereo --layout pairs"),
     "masks": ("segmentation", "--images shapes/images --masks shapes/masks --classes classes.txt"),
     "imagefolder": ("imagefolder", "--images cppe"),
     "caption_files": ("caption_files", "--images dogs"),

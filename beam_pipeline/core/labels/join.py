@@ -104,7 +104,7 @@ class Joined:
             rows = [merger.unnamed.row(image)]
         if not rows:
             split = first_folder_split(image.path) or DEFAULT_SPLIT
-            source = "mask is for" if merger.complete else "label row names"
+            source = f"{merger.complete} is for" if merger.complete else "label row names"
             if keep and merger.samples:
                 image = image._replace(key=row_key(image.key, 0))
             self.add_unlabelled(image, split, f"no {source} this image", keep)
@@ -449,9 +449,11 @@ def _sample(
     first, row = merged
     if merger.complete and first.split == row.split:
         message = (
-            f"{first.file} and {row.file} are both masks of this image; remove one, or name those "
-            "that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
+            f"{first.file} and {row.file} are both {merger.complete}s of this image; remove one"
         )
+        if merger.complete == "mask":
+            pattern = "'masks/**/*_labelIds.png'"
+            message += f", or name those that are meant with a pattern, such as --masks {pattern}"
         return join_letter(image, Reason.CONFLICTING_LABELS, message)
     message = f"{source_of(first)} says {row_text(first)}, {source_of(row)} says {row_text(row)}; "
     return conflict(image, row, f"{message}remove the wrong one")

@@ -29,7 +29,8 @@ class RowMerger:
       repeated: of each column, whether the rows' lists are put together; the other columns, and
         all where this is empty, must agree.
       unnamed: what images without a row represent; None to leave them out.
-      complete: rows are files that complete each other: each fills columns that others leave empty.
+      complete: what rows are that complete each other, such as "mask": each is a file, and fills columns that
+        others leave empty; empty where rows do not.
       by_folder: the first column is empty in every row: it is the class, which is the image's folder.
       unique: of each column, whether a value of several rows is in the list once.
       samples: makes a sample of each row instead; None to merge rows.
@@ -38,7 +39,7 @@ class RowMerger:
 
     repeated: tuple[bool, ...] = ()
     unnamed: UnnamedImages | None = None
-    complete: bool = False
+    complete: str = ""
     by_folder: bool = False
     unique: tuple[bool, ...] = ()
     samples: RowSamples | None = None

@@ -1071,7 +1071,7 @@ def test_files_of_one_image_complete_each_other() -> None:
         row("d", classes, None, file="/c/d.png"),
         row("d", objects, None, file="/c/d.gif"),
     ]
-    joined = join_bucket(images, rows, RowMerger(complete=True))
+    joined = join_bucket(images, rows, RowMerger(complete="mask"))
     assert labelled(joined) == {"a.jpg": (classes, objects), "b.jpg": (classes, None)}
     assert {sample.key: sample.split for sample in joined.samples}["a.jpg"] == "train"
     assert {letter.key: (letter.reason, letter.message) for letter in joined.dead_letters} == {
@@ -1091,7 +1091,7 @@ def test_files_of_one_image_in_two_splits_conflict(splits: tuple[str, str]) -> N
         row("a", ("/c/a.png", 3, 0), None, file="/c/a.png", split=splits[0]),
         row("a", None, ("/o/a.png", 4, 0), file="/o/a.png", split=splits[1]),
     ]
-    joined = join_bucket([image("a.jpg")], rows, RowMerger(complete=True))
+    joined = join_bucket([image("a.jpg")], rows, RowMerger(complete="mask"))
     assert joined.samples == []
     (letter,) = joined.dead_letters
     assert letter.reason == "conflicting_labels"
