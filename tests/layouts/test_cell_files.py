@@ -190,7 +190,9 @@ def test_empty_cells_leave_the_features_out(tree: Path) -> None:
     assert not [key for key in examples[KEYS[1]] if key.startswith(RIGHT)]
 
 
-def test_an_object_that_is_left_out_takes_its_file_along(tree: Path) -> None:
+def test_an_object_that_is_left_out_takes_its_file_along(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In a table of objects, each has a file; that of a box without an area is not written."""
     head = ("image", "xmin", "ymin", "xmax", "ymax", "class", RIGHT)
     boxes = ((1, 1, 1, 3), (1, 1, 3, 3), (2, 2, 4, 4))
@@ -198,6 +200,7 @@ def test_an_object_that_is_left_out_takes_its_file_along(tree: Path) -> None:
     write_files(".", {"pairs.csv": csv(head, *rows)})
     given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--max_bad_fraction", "1")
     assert convert(*given, "--file_columns", RIGHT) == 0
+    assert "the files of right belong to objects, so they are written as" in capsys.readouterr().out
     files = [(tree / "d" / "right" / f"{i}.png").read_bytes() for i in (1, 2)]
     assert read_all("out")[KEYS[0]]["image/object/right/encoded"] == files
 

@@ -33,6 +33,7 @@ from beam_pipeline.core.labels.cells import (
     parse_number,
     text_of,
 )
+from beam_pipeline.core.labels.file_cells import note_on_object_files
 from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.schema import (
     KIND_NAMES,
@@ -301,7 +302,7 @@ def inspect_boxes(
         integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         size=size,
         several_rows=True,
-        note=_note(names, form, label, size, pixels=pixels),
+        note=_note(names, form, label, size, pixels=pixels) + note_on_object_files(columns),
         question=_question(names, form, mixed=mixed, given=bool(given)) or _turned(values, kinds),
         names=names,
         form=form,
