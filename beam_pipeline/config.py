@@ -232,7 +232,9 @@ class ConvertConfig:
     def sample_filter(self) -> SampleFilters | None:
         """Leaves out samples that are excluded, or whose class is not among --classes."""
         exclusion = self.exclusion and dataclasses.replace(
-            self.exclusion, files=cell_files(self.source.columns)
+            self.exclusion,
+            files=cell_files(self.source.columns),
+            rows=self.source.examples.rows,
         )
         filters = tuple(sample_filter for sample_filter in (exclusion, self.known) if sample_filter)
         return SampleFilters(filters) if filters else None

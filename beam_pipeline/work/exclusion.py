@@ -31,21 +31,25 @@ class TravellingExclusion(Exclusion):
     deflated: bytes = b""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.uri, self.digest, self.deflated, self.files)
+        return _arrived, (self.uri, self.digest, self.deflated, self.files, self.rows)
 
 
-def read_exclusion(data: bytes, uri: str, label_files: tuple[int, ...] = ()) -> Exclusion:
+def read_exclusion(
+    data: bytes, uri: str, label_files: tuple[int, ...] = (), rows: bool = False
+) -> Exclusion:
     """Reads keys as `Exclusion.parse` does, from the bytes of a file."""
     lines, digest = Exclusion.parse(data, uri).lines, hashlib.sha256(data).digest()
     deflated = b"" if is_remote(uri) else zlib.compress(data)
-    return TravellingExclusion(uri, lines, label_files, digest, deflated)
+    return TravellingExclusion(uri, lines, label_files, rows, digest, deflated)
 
 
 @functools.lru_cache(maxsize=1)
-def _arrived(uri: str, digest: bytes, deflated: bytes, label_files: tuple[int, ...]) -> Exclusion:
+def _arrived(
+    uri: str, digest: bytes, deflated: bytes, label_files: tuple[int, ...], rows: bool
+) -> Exclusion:
     data = zlib.decompress(deflated) if deflated else files.read_bytes(uri)
     if hashlib.sha256(data).digest() != digest:
         raise ChangedInputsError(
             f"--exclude: {uri} has changed since the job began; start it again"
         )
-    return read_exclusion(data, uri, label_files)
+    return read_exclusion(data, uri, label_files, rows)

@@ -169,9 +169,10 @@ def test_rows_are_resumed_repaired_and_reused(
 def test_copies_and_exclusions_concern_images(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rows of an image are no copies of each other; those of a copy go together, and keys of rows are excluded."""
+    """Rows of an image are no copies of each other; those of a copy go together; keys of rows and images are excluded."""
     write_files(
-        ".", {"photos/7.jpg": Path("photos/0.jpg").read_bytes(), "x.txt": "1.jpg#1\n3.jpg#3\n"}
+        ".",
+        {"photos/7.jpg": Path("photos/0.jpg").read_bytes(), "x.txt": "1.jpg#1\n3.jpg#3\n2.jpg\n"},
     )
     talks = [*TALKS, *({"image": "7.jpg", "id": f"c{i}", "conversations": []} for i in range(2))]
     write_files(".", {"talks.json": json.dumps(talks)})
@@ -188,7 +189,9 @@ def test_copies_and_exclusions_concern_images(
         reasons.setdefault(letter["reason"], set()).add(letter["key"])
     rows = keys_of(talks)
     assert reasons["duplicate"] == {"7.jpg#c0", "7.jpg#c1"}
-    assert reasons["excluded"] == {"1.jpg#1", "3.jpg#3"} & rows.keys()
+    of_image = {key for key in rows if key.startswith("2.jpg#")}
+    assert of_image
+    assert reasons["excluded"] == {"1.jpg#1", "3.jpg#3"} & rows.keys() | of_image
     assert read_all("out").keys() == rows.keys() - reasons["duplicate"] - reasons["excluded"]
 
 

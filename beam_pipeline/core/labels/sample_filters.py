@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import SampleRef, image_of
 from beam_pipeline.core.text import decoded, enumerated
 
 _SHOWN = 5
@@ -113,11 +113,13 @@ class Exclusion:
       uri: the file that lists them, for messages.
       lines: key -> its line in the file, from 1.
       files: the indices of the labels that are paths of files, by which they leave out their sample.
+      rows: samples are rows or objects, which the key of their image leaves out as well.
     """
 
     uri: str
     lines: Mapping[str, int]
     files: tuple[int, ...] = ()
+    rows: bool = False
 
     @classmethod
     def parse(cls, data: bytes, uri: str) -> Exclusion:
@@ -135,7 +137,7 @@ class Exclusion:
 
     def dead_letter(self, sample: SampleRef) -> DeadLetter | None:
         """That of a listed sample."""
-        names = [sample.key]
+        names = [sample.key, *([image_of(sample.key)] if self.rows else [])]
         for index in self.files:
             value: Any = sample.labels[index] or ()
             names += [value] if isinstance(value, str) else value
