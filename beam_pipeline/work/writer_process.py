@@ -60,6 +60,7 @@ class _WriterProcess:
         self._connection, theirs = Pipe()
         self._answer: Any = None
         code = (
+            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "  # the launcher ends us then
             f"import sys; sys.path[:] = {sys.path!r}; "
             "from beam_pipeline.startup import begin_writer; begin_writer(); "
             f"from beam_pipeline.work.writer_process import serve; serve({theirs.fileno()})"
@@ -313,7 +314,6 @@ def _result_or_run(future: Future[_Result], task: Task[_Result]) -> _Result:
 
 def serve(file_descriptor: int) -> None:
     """Runs in a writer process: writes shard after shard until the launcher is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher is interrupted and ends us
     threading.Thread(target=_exit_with_launcher, daemon=True).start()
     connection = Connection(file_descriptor)
     importlib.import_module(_SHARD_TASK)  # while the launcher still plans

@@ -136,12 +136,13 @@ def _put(cloud: Store, **others: bytes) -> None:
 def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is asked of the bucket for it; --yes goes on by folders, and is recorded."""
+    """Its beginning is read once, to see whether it names images; --yes goes on by folders, and is recorded."""
     _put(cloud, **{"labels.csv": TABLE.encode()})
     argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
     cloud.proxy.take_log()
     assert convert_asking(*argv) == 2
-    assert not any("labels.csv" in request.path for request in cloud.proxy.take_log())
+    requests = [request for request in cloud.proxy.take_log() if "labels.csv" in request.path]
+    assert len(requests) == 1, requests
     *_, question, command, _ = capsys.readouterr().err.strip().splitlines()
     reason = "1 .csv file (labels.csv) would be ignored, and looks like a table of labels."
     assert question.startswith(f"- {reason}")
