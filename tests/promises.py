@@ -185,7 +185,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
     "Buckets": {
         "bucket_retries": Promise(
             "a request fails (429, 5xx, cut, slow)",
-            "retried for 5 minutes; the same bytes",
+            "retried for 5 minutes, refusals for up to an hour while others succeed; the same bytes",
         ),
         "bucket_fault": Promise(
             "any one request gets 403, 404, 429, 500 or 503, or is cut",
