@@ -35,8 +35,9 @@ PEER_COLOUR = "#80868b"
 OURS = ("references", "records")
 LABELS = {
     "references": "beam-tfrecord convert",
-    "references, one worker": "convert, one worker",
-    "references, processes": "convert, Beam's processes",
+    "references, one worker": "convert, in one thread",
+    "references, one writer": "convert, one writer process",
+    "references, threads": "convert, Beam's threads",
     "records": "convert --shuffle=records",
 }
 

@@ -163,7 +163,8 @@ def main() -> None:
     on = measure.file_system(images.folder)
     print(f"{images.title}, {size_text(images.bytes)}, on {on}")
     print(f"{settings}\n{measure.sentence(about)}", flush=True)
-    few = few_of(images, f"{settings.output}-few")
+    # no fewer than shards, or TFDS fails
+    few = few_of(images, max(10, settings.shards), f"{settings.output}-few")
     jobs = [Job(way, images, few) for way in chosen]
 
     def after(number: int) -> None:

@@ -66,9 +66,9 @@ def list_images(folder: str) -> Images:
     return Images(folder, sorted(files), size)
 
 
-def few_of(images: Images, folder: str) -> Images:
-    """Copies the first ten images to a new folder."""
-    for image in images.files[:10]:
+def few_of(images: Images, count: int, folder: str) -> Images:
+    """Copies the first images to a new folder."""
+    for image in images.files[:count]:
         target = os.path.join(folder, os.path.basename(os.path.dirname(image.path)))
         os.makedirs(target, exist_ok=True)
         shutil.copy(image.path, target)
