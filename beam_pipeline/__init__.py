@@ -6,6 +6,7 @@ TYPE_CHECKING = False  # as typing has it, whose import would take as long as al
 
 if TYPE_CHECKING:
     from beam_pipeline.conversion import convert as convert
+    from beam_pipeline.conversion import convert_samples as convert_samples
     from beam_pipeline.dataset import Dataset as Dataset
     from beam_pipeline.dataset import class_names as class_names
     from beam_pipeline.readers.random_access import RandomAccess as RandomAccess
@@ -13,14 +14,13 @@ if TYPE_CHECKING:
     from beam_pipeline.readers.tf_data import feature_spec as feature_spec
     from beam_pipeline.readers.tf_data import load as load
     from beam_pipeline.readers.torch_dataset import TFRecordDataset as TFRecordDataset
-    from beam_pipeline.samples import convert_samples as convert_samples
 else:
     # Name -> its module, imported on first use: TensorFlow takes seconds.
     _LAZY = {
         "class_names": "beam_pipeline.dataset",
         "Dataset": "beam_pipeline.dataset",
         "convert": "beam_pipeline.conversion",
-        "convert_samples": "beam_pipeline.samples",
+        "convert_samples": "beam_pipeline.conversion",
         "RandomAccess": "beam_pipeline.readers.random_access",
         "feature_spec": "beam_pipeline.readers.tf_data",
         "load": "beam_pipeline.readers.tf_data",

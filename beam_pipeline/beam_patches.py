@@ -12,14 +12,14 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
+from functools import wraps
 from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # else an import that most commands do without
     import subprocess
 
-_Undo = Callable[[], object]
+_Change = contextlib.AbstractContextManager[object]
 _Specs = tuple[set[Any], set[Any]]
 
 _NEVER_MS = 7 * 24 * 3600 * 1000  # a week
@@ -37,29 +37,28 @@ engine_processes: list[subprocess.Popen[Any]] = []
 
 
 class Patch:
-    """A change to Beam."""
+    """A change to Beam, as a context: made by the first job that enters it, and undone by the last one that leaves."""
 
     _lock = threading.Lock()
 
-    def __init__(self, make: Callable[[], _Undo]) -> None:
-        """Takes a function that makes the change and returns what undoes it."""
-        self._make = make
+    def __init__(self, change: Callable[[], _Change]) -> None:
+        """Takes a function that returns the change as a context for one job."""
+        self._change = change
         self._jobs = 0
-        self._undo: _Undo = bool
+        self._made: _Change = contextlib.nullcontext()
 
-    def apply(self) -> None:
-        """Makes the change for one more job."""
+    def __enter__(self) -> None:
         with self._lock:
             if not self._jobs:
-                self._undo = self._make()
+                self._made = self._change()
+                self._made.__enter__()
             self._jobs += 1
 
-    def undo(self) -> None:
-        """Undoes it if no other job needs it."""
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._jobs -= 1
             if not self._jobs:
-                self._undo()
+                self._made.__exit__(None, None, None)
 
 
 @contextlib.contextmanager
@@ -67,44 +66,37 @@ def applied(patches: Sequence[Patch]) -> Iterator[None]:
     """Makes changes while the block runs."""
     with contextlib.ExitStack() as stack:
         for patch in patches:
-            patch.apply()
-            stack.callback(patch.undo)
+            stack.enter_context(patch)
         yield
 
 
-def _set(target: Any, **values: Any) -> _Undo:
-    """Sets attributes; returns what sets them back."""
+@contextlib.contextmanager
+def _set(target: Any, **values: Any) -> Iterator[None]:
+    """Sets attributes while the block runs."""
     before = {name: getattr(target, name) for name in values}
-
-    def set_all(values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            setattr(target, name, value)
-
-    set_all(values)
-    return lambda: set_all(before)
+    for name, value in values.items():
+        setattr(target, name, value)
+    yield
+    for name, value in before.items():
+        setattr(target, name, value)
 
 
-def _all(*parts: _Undo) -> _Undo:
-    def undo() -> None:
-        for part in parts:
-            part()
-
-    return undo
-
-
-def _filtered(keep: Callable[[logging.LogRecord], bool], *names: str) -> _Undo:
-    """Drops records of loggers; returns what stops that."""
-    loggers = [logging.getLogger(name) for name in names]
+@contextlib.contextmanager
+def _filtered(keep: Callable[[logging.LogRecord], bool], name: str) -> Iterator[None]:
+    """Drops records of the root logger and another one while the block runs."""
+    loggers = (logging.root, logging.getLogger(name))
     for logger in loggers:
         logger.addFilter(keep)
-    return _all(*(partial(logger.removeFilter, keep) for logger in loggers))
+    yield
+    for logger in loggers:
+        logger.removeFilter(keep)
 
 
 # --- every engine ---------------------------------------------------------------------------------
 
 
 @Patch
-def remembered_dofn_specs() -> _Undo:
+def remembered_dofn_specs() -> _Change:
     """Finds out once for each kind of DoFn whether it has state or timers.
 
     Beam looks through all methods of a DoFn for them some 50 times while it starts a job of ours, which
@@ -129,43 +121,25 @@ def remembered_dofn_specs() -> _Undo:
     return _set(userstate, get_dofn_specs=find_once)
 
 
-class _Subprocesses:
-    """The module `subprocess`, whose processes are out of reach of a terminal's signals."""
+@Patch
+@contextlib.contextmanager
+def shielded_engines() -> Iterator[None]:
+    """Keeps Ctrl-C from the engines that Beam starts as processes of their own."""
+    import subprocess
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    from apache_beam.runners.portability import job_server
+    from apache_beam.utils import subprocess_server
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-    def Popen(self, *arguments: Any, **options: Any) -> subprocess.Popen[Any]:  # noqa: N802 -- its name there
-        process: subprocess.Popen[Any] = self._module.Popen(
-            *arguments, start_new_session=True, **options
-        )
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
+        process = subprocess.Popen(*arguments, start_new_session=True, **options)  # noqa: S603
         engine_processes.append(process)
         return process
 
-
-class _Signals:
-    """The module `signal`, without setting handlers: Beam's would stop the engine, and then continue."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(signal, name)
-
-    def signal(self, *_: object) -> None:
-        """Sets nothing."""
-
-
-@Patch
-def shielded_engines() -> _Undo:
-    """Keeps Ctrl-C from the engines that Beam starts as processes of their own."""
-    from apache_beam.runners.portability import job_server  # not imported for every command
-    from apache_beam.utils import subprocess_server
-
-    return _all(
-        _set(subprocess_server, subprocess=_Subprocesses(subprocess_server.subprocess)),
-        _set(job_server, signal=_Signals()),
-    )
+    started = SimpleNamespace(**{**vars(subprocess), "Popen": start})
+    # Beam's handler of signals would stop the engine, and then continue.
+    unhandled = SimpleNamespace(**{**vars(signal), "signal": lambda *_: None})
+    with _set(subprocess_server, subprocess=started), _set(job_server, signal=unhandled):
+        yield
 
 
 def _is_no_process_report(record: logging.LogRecord) -> bool:
@@ -176,24 +150,27 @@ def _is_no_process_report(record: logging.LogRecord) -> bool:
 
 
 @Patch
-def silent_processes() -> _Undo:
+def silent_processes() -> _Change:
     """Drops Beam's warnings about the normal start and stop of its processes; errors are not dropped.
 
     Beam logs some of them through the root logger, such as "Waiting for grpc channel to be ready" on a
     slow machine, so they are recognised by their module.
     """
-    return _filtered(_is_no_process_report, "", _SUBPROCESS_SERVER)
+    return _filtered(_is_no_process_report, _SUBPROCESS_SERVER)
 
 
 @Patch
-def as_in_a_script() -> _Undo:
+@contextlib.contextmanager
+def as_in_a_script() -> Iterator[None]:
     """Lets Beam take a notebook for a script.
 
     In IPython, Beam imports its interactive runner for every transform that is applied, to label it with
     the cell. The import fails without pandas and with pandas 3, and a conversion does not use it.
     """
-    modules = [importlib.import_module(name) for name in _ASK_FOR_IPYTHON]
-    return _all(*(_set(module, is_in_ipython=bool) for module in modules))
+    with contextlib.ExitStack() as stack:
+        for name in _ASK_FOR_IPYTHON:
+            stack.enter_context(_set(importlib.import_module(name), is_in_ipython=bool))
+        yield
 
 
 EVERY_ENGINE = (silent_processes, shielded_engines, remembered_dofn_specs, as_in_a_script)
@@ -203,7 +180,8 @@ EVERY_ENGINE = (silent_processes, shielded_engines, remembered_dofn_specs, as_in
 
 
 @Patch
-def whole_elements() -> _Undo:
+@contextlib.contextmanager
+def whole_elements() -> Iterator[None]:
     """Keeps Beam's own engine from reading halves of elements, and its threads from a missing lock.
 
     With threads as workers, it flushes their output once per second, from another thread and in the middle
@@ -217,14 +195,13 @@ def whole_elements() -> _Undo:
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
     BundleProcessorCache._lock = threading.Lock()
-    return _all(
-        _set(worker_handlers, DATA_BUFFER_TIME_LIMIT_MS=_NEVER_MS),
-        lambda: delattr(BundleProcessorCache, "_lock"),
-    )
+    with _set(worker_handlers, DATA_BUFFER_TIME_LIMIT_MS=_NEVER_MS):
+        yield
+    del BundleProcessorCache._lock
 
 
 @Patch
-def unsampled_states() -> _Undo:
+def unsampled_states() -> _Change:
     """Starts no thread that samples which step of a bundle is running; no command shows its figures.
 
     The end of a bundle waits for that thread, which sleeps for up to a sixth of the bundle's time.
@@ -232,7 +209,7 @@ def unsampled_states() -> _Undo:
     from apache_beam.runners.worker.statesampler import statesampler_impl
 
     if not hasattr(statesampler_impl, "threading"):  # it is not compiled, and samples nothing
-        return bool
+        return contextlib.nullcontext()
     unstarted = SimpleNamespace(start=bool, join=bool)
     return _set(statesampler_impl, threading=SimpleNamespace(Thread=lambda target: unstarted))
 
@@ -246,7 +223,8 @@ def _is_not_raised(record: logging.LogRecord) -> bool:
 
 
 @Patch
-def silent_connections() -> _Undo:
+@contextlib.contextmanager
+def silent_connections() -> Iterator[None]:
     """Passes over connections that end: workers in this process are threads, and Flink hangs up on them.
 
     Beam reports a loss that matters as the job's failure.
@@ -262,23 +240,22 @@ def silent_connections() -> _Undo:
         if not closed and not isinstance(error, grpc.RpcError):
             hook(raised)
 
-    return _all(
-        _filtered(_is_not_raised, "", _DATA_PLANE),
-        _set(threading, excepthook=pass_over),
-    )
+    with _filtered(_is_not_raised, _DATA_PLANE), _set(threading, excepthook=pass_over):
+        yield
 
 
 # --- Dataflow -------------------------------------------------------------------------------------
 
 
 @Patch
-def silent_submission() -> _Undo:
+@contextlib.contextmanager
+def silent_submission() -> Iterator[None]:
     """Drops Beam's logs of errors that it also raises, and its warnings about wheels."""
-    loggers = [
-        logging.getLogger("apache_beam.runners.dataflow.internal.apiclient"),
-        logging.getLogger("apache_beam.runners.portability.stager"),
-    ]
-    undo = _all(*(partial(logger.setLevel, logger.level) for logger in loggers))
+    names = ("runners.dataflow.internal.apiclient", "runners.portability.stager")
+    loggers = [logging.getLogger(f"apache_beam.{name}") for name in names]
+    levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
-    return undo
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

@@ -10,9 +10,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 import beam_pipeline
-from beam_pipeline.commands import COMMANDS, grouped_commands, load_command
-from beam_pipeline.commands.command import PROGRAM as PROGRAM
-from beam_pipeline.commands.command import Call, refuse_unknown
+from beam_pipeline.commands import COMMANDS, GROUPS, PROGRAM, Call, load_command, refuse_unknown
 from beam_pipeline.core.errors import (
     ConversionError,
     JobError,
@@ -67,29 +65,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     except BrokenPipeError:  # the reader of our output is gone (`... | head`)
         return EXIT_DONE
-    except (
-        TimeoutError,
-        ConnectionError,
-    ) as error:  # of a service, where no other error tells of it
+    except (TimeoutError, ConnectionError) as error:  # of a service, and no other error tells of it
         complain(f"{PROGRAM}: error: {error.filename or 'a service'}: {error.strerror or error}")
         return EXIT_OUTAGE
     return EXIT_DONE if sound else EXIT_FAILED
 
 
 def _run(argv: list[str]) -> bool:
-    if _COMPLETING in os.environ:
-        _complete(os.environ.get("COMP_LINE", ""))
+    if (
+        _COMPLETING in os.environ
+    ):  # writes the completions of a line for the shell, and ends the process
+        import argcomplete
+
+        named = COMMANDS.keys() & set(os.environ.get("COMP_LINE", "").split())
+        argcomplete.autocomplete(_parser(named), always_complete_options=False)
     if not argv:
         complain(*_SHORT_HELP.split("\n"))
         raise SystemExit(EXIT_USAGE)
-    argv = _with_underscores(argv)
+    argv = [_with_underscores(token) for token in argv]
     if whole := _with_images_named(argv):
         raise UsageError(f"--images names the images: {whole}")
     if "--show_roles" in argv:  # which writes nothing
         argv = [*argv, "--output="]
-    named = next((token for token in argv if not token.startswith("-")), "")
+    loaded = next((token for token in argv if not token.startswith("-")), "")
     every = argv[-2:] == ["--help", "all"]
-    arguments, unknown = _parser({named}, every=every).parse_known_args(argv)
+    arguments, unknown = _parser({loaded}, every=every).parse_known_args(argv)
     command = load_command(arguments.command)
     if not command.takes_beam_options:
         refuse_unknown(unknown, ())
@@ -110,23 +110,11 @@ def _with_images_named(argv: Sequence[str]) -> str:
     return shlex.join([PROGRAM, command, "--images", *paths, *rest[len(paths) :], *output])
 
 
-def _complete(line: str) -> None:
-    """Writes the completions of a line for the shell, and ends the process."""
-    import argcomplete
-
-    named = COMMANDS.keys() & set(line.split())
-    argcomplete.autocomplete(_parser(named), always_complete_options=False)
-
-
-def _with_underscores(argv: Sequence[str]) -> list[str]:
+def _with_underscores(token: str) -> str:
     """`--num-shards=4-a` as `--num_shards=4-a`; the value stays."""
-    out = []
-    for token in argv:
-        if token.startswith("--") and len(token) > 2:
-            name, equals, value = token.partition("=")
-            token = "--" + name[2:].replace("-", "_") + equals + value
-        out.append(token)
-    return out
+    name, equals, value = token.partition("=")
+    is_option = token.startswith("--") and len(token) > 2
+    return f"--{name[2:].replace('-', '_')}{equals}{value}" if is_option else token
 
 
 class _Parser(argparse.ArgumentParser):
@@ -155,24 +143,6 @@ class _HelpFormatter(argparse.HelpFormatter):
         )
 
 
-def _hide_rare_options(parser: argparse.ArgumentParser, command: str) -> None:
-    """Leaves options that are not common out of a command's help, which then names `--help all`."""
-    rare = [action for action in parser._actions if not getattr(action, "common", True)]
-    for action in rare:
-        action.help = argparse.SUPPRESS
-    if rare:
-        more = f"`{PROGRAM} {command} --help all` describes {len(rare)} further options."
-        parser.epilog = f"{more}\n\n{parser.epilog or ''}"
-
-
-def _description() -> str:
-    """What the program does, and its commands by groups."""
-    lines = ["Turns images and their labels into shuffled, sharded TFRecords."]
-    for heading, names in grouped_commands().items():
-        lines += ["", f"{heading}:", *(f"  {name:<10}{COMMANDS[name]}" for name in names)]
-    return "\n".join(lines)
-
-
 def _parser(
     loaded: Collection[str] = tuple(COMMANDS), *, every: bool = True
 ) -> argparse.ArgumentParser:
@@ -182,10 +152,17 @@ def _parser(
       loaded: names of commands to import and add the arguments of; by default all.
       every: whether help shows every option; otherwise only the common ones.
     """
+    lines = ["Turns images and their labels into shuffled, sharded TFRecords."]
+    for heading, commands in GROUPS.items():
+        lines += [
+            "",
+            f"{heading}:",
+            *(f"  {name:<10}{text}" for name, (_, text) in commands.items()),
+        ]
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} COMMAND [OPTION...]",
-        description=_description(),
+        description="\n".join(lines),
         epilog=f"examples:\n\n{_EXAMPLES}\n\n`{PROGRAM} COMMAND --help` describes a command and its "
         "options. Option names accept dashes or underscores: --num-shards is --num_shards.",
         allow_abbrev=False,
@@ -195,16 +172,26 @@ def _parser(
     subparsers = parser.add_subparsers(
         prog=PROGRAM, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
     )
-    for name, help_line in COMMANDS.items():
+    for name, (_, text) in COMMANDS.items():
         subparser = subparsers.add_parser(
-            name, allow_abbrev=False, help=help_line, formatter_class=_HelpFormatter
+            name, allow_abbrev=False, help=text, formatter_class=_HelpFormatter
         )
         if name in loaded:
-            command = load_command(name)
-            subparser.description = command.description
-            subparser.usage = f"{PROGRAM} {name} {command.usage}" if command.usage else None
-            subparser.epilog = f"examples:\n\n{command.examples}" if command.examples else None
-            command.add_arguments(subparser)
-            if not every:
-                _hide_rare_options(subparser, name)
+            _describe(subparser, name, every=every)
     return parser
+
+
+def _describe(parser: argparse.ArgumentParser, name: str, *, every: bool) -> None:
+    """Adds the arguments and the help of a command."""
+    command = load_command(name)
+    parser.description = command.description
+    parser.usage = f"{PROGRAM} {name} {command.usage}" if command.usage else None
+    epilog = [f"examples:\n\n{command.examples}"] if command.examples else []
+    command.add_arguments(parser)
+    rare = [action for action in parser._actions if not getattr(action, "common", True)]
+    if rare and not every:
+        more = f"`{PROGRAM} {name} --help all` describes {len(rare)} further options."
+        epilog = [more, *epilog]
+        for action in rare:
+            action.help = argparse.SUPPRESS
+    parser.epilog = "\n\n".join(epilog) or None

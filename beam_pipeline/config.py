@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,25 +24,17 @@ from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
-from beam_pipeline.core.records.formats import (
-    format_options,
-    record_format,
-)
+from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
-from beam_pipeline.options.values import LABEL_FILES
+from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.storage import files
 from beam_pipeline.storage.bucket_listing import lists_digests
-from beam_pipeline.storage.read_ahead import (
-    ONE_BY_ONE,
-    REMOTE_READS,
-    ReadOptions,
-    usual_reading,
-)
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading
 from beam_pipeline.work.planning import DigestSource
 from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writing import EncodingOptions
@@ -61,9 +52,9 @@ def example_options(
     images: ImageOptions, renames: Mapping[str, str], crop: CropBoxes | None = None
 ) -> ExampleOptions:
     """The options that shape examples, with the codec where images are encoded, or where it was chosen."""
-    changes = dataclasses.replace(images.changes, crop=crop)
+    changes = replace(images.changes, crop=crop)
     if changes.encodes or changes.image_codec != PILLOW:
-        changes = dataclasses.replace(changes, codec=codec_in_use(changes.image_codec))
+        changes = replace(changes, codec=codec_in_use(changes.image_codec))
     return ExampleOptions(
         image_check=images.image_check,
         renames=renames,
@@ -137,35 +128,36 @@ class ConvertConfig:
         return SplitAssigner(splits.fractions, splits.seed, groups, splits.stratify)
 
     def __post_init__(self) -> None:
-        if not self.source.uris and not isinstance(self.source.labels, PipelineLabels):
-            raise UsageError("--images names nothing to convert")
-        if self.inventory and not self.source.roots:
-            raise UsageError(
-                f"--inventory means nothing for the layout {self.source.layout}: its images are in "
-                "a few files, which are not listed; leave it out"
-            )
-        if self.inventory and any(root.archive for root in self.source.roots):
-            raise UsageError(
+        source, images, roots = self.source, self.options.images, self.source.roots
+        for is_wrong, fault in (
+            (
+                not source.uris and not isinstance(source.labels, PipelineLabels),
+                "--images names nothing to convert",
+            ),
+            (
+                self.inventory and not roots,
+                f"--inventory means nothing for the layout {source.layout}: its images are in a few "
+                "files, which are not listed; leave it out",
+            ),
+            (
+                self.inventory and any(root.archive for root in roots),
                 "--inventory lists files, and --images names archives, which are listed by themselves; "
-                "leave out one of the two"
-            )
-        images = self.options.images
-        if images.image_encoding and not self.source.pixels:
-            raise UsageError(
+                "leave out one of the two",
+            ),
+            (
+                images.image_encoding and not source.pixels,
                 "--image_encoding is for images that are bare pixels, such as CIFAR's; "
-                "images in files are written as they are"
-            )
-        if images.image_encoding == RAW_FORMAT and images.changes.encodes:
-            raise UsageError(
+                "images in files are written as they are",
+            ),
+            (
+                images.image_encoding == RAW_FORMAT and images.changes.encodes,
                 "--image_encoding raw writes bare pixels, which --resize, --image_format and --reencode "
-                "cannot change; leave it out, and they become PNGs"
-            )
-        _ = self.split_assigner  # what it cannot use is said before the job starts
-
-        self._check_names()
-
-    def _check_names(self) -> None:
-        """Checks that files can be called as they are to be. Raises UsageError."""
+                "cannot change; leave it out, and they become PNGs",
+            ),
+        ):
+            if is_wrong:
+                raise UsageError(fault)
+        _ = self.split_assigner  # for its errors
         self.record_format.check_installed()
         splits = self.options.splits.split_names or (DEFAULT_SPLIT,)
         shards = [self.record_format.shard_name(self.name, split, 0, 1) for split in splits]
@@ -174,9 +166,9 @@ class ConvertConfig:
             fits = max(1, len(self.name.encode()) - (length - _MOST_OF_A_NAME))
             culprit = "--name" if self.options.output.name else "the output folder's name"
             raise UsageError(
-                f"{culprit} is too long for names of files such as {shards[0]}, of which a disk takes "
-                f"{_MOST_OF_A_NAME} bytes, {TEMPORARY_SUFFIX_BYTES} for the time of writing included; "
-                f"give --name with {counted(fits, 'byte')} or fewer"
+                f"{culprit} is too long for files such as {shards[0]}: a disk takes names of "
+                f"{_MOST_OF_A_NAME} bytes, and {TEMPORARY_SUFFIX_BYTES} are added while one is written; give "
+                f"--name with {counted(fits, 'byte')} or fewer"
             )
 
     @property
@@ -186,15 +178,10 @@ class ConvertConfig:
         Options that do not change the data set are left out, and the output folder has the name of
         the data set.
         """
-        output = dataclasses.replace(
-            self.options.output,
-            output=self.name,
-            overwrite=False,
-            resume=False,
-            reuse="",
-        )
+        typed = self.options.output
+        output = replace(typed, output=self.name, overwrite=False, resume=False, reuse="")
         engine = EngineOptions(shuffle=self.options.engine.shuffle)
-        reported = dataclasses.replace(self.options, output=output, engine=engine)
+        reported = replace(self.options, output=output, engine=engine)
         return without_secrets(self.made_by or reported.command(**self.shown_inputs))
 
     @property
@@ -231,12 +218,9 @@ class ConvertConfig:
     @property
     def sample_filter(self) -> SampleFilters | None:
         """Leaves out samples that are excluded, or whose class is not among --classes."""
-        exclusion = self.exclusion and dataclasses.replace(
-            self.exclusion,
-            files=cell_files(self.source.columns),
-            rows=self.source.examples.rows,
-        )
-        filters = tuple(sample_filter for sample_filter in (exclusion, self.known) if sample_filter)
+        paths, rows = cell_files(self.source.columns), self.source.examples.rows
+        exclusion = self.exclusion and replace(self.exclusion, files=paths, rows=rows)
+        filters = tuple(filter(None, (exclusion, self.known)))
         return SampleFilters(filters) if filters else None
 
     @property
@@ -259,11 +243,6 @@ class ConvertConfig:
     def changes(self) -> ImageChanges:
         """The changes to images."""
         return self.encoding.options.changes
-
-    @property
-    def measures(self) -> bool:
-        """True if samples are encoded before shards are planned, as their number depends on the size."""
-        return self.changes.encodes and not isinstance(self.options.splits.num_shards, int)
 
     @property
     def reading(self) -> ReadOptions | None:
@@ -342,27 +321,21 @@ class ConvertConfig:
         """
         options, source = self.options, self.source
         fractions, num_shards = options.splits.fractions, options.splits.num_shards
+        shares = fractions and {name: float(share) for name, share in fractions.fractions}
+        order = source.numbering.order
         return {
-            "splits": {name: float(share) for name, share in fractions.fractions}
-            if fractions
-            else None,
+            "splits": shares,
             "num_shards": dict(num_shards) if isinstance(num_shards, dict) else num_shards,
             "shard_size": options.splits.shard_size,
             "layout": source.layout,
             "label_base": source.numbering.base,
-            "label_order": "code_point"  # the plan puts "numeric" where that makes a difference
-            if source.numbering.order == AUTO_ORDER
-            else source.numbering.order,
+            # The plan puts "numeric" where that makes a difference.
+            "label_order": "code_point" if order == AUTO_ORDER else order,
             "label_from_name": source.numbering.from_name,
             "columns": [
-                {
-                    "name": column.name,
-                    "kind": column.kind.value,
-                    "feature": column.feature,
-                    "repeated": column.repeated,
-                }
-                for column in source.columns
-                if column.feature
+                {"name": c.name, "kind": c.kind.value, "feature": c.feature, "repeated": c.repeated}
+                for c in source.columns
+                if c.feature
             ],
             "features": dict(self.renames),
             "shuffle": options.engine.shuffle,
@@ -388,7 +361,7 @@ class ConvertConfig:
             **self.options.samples.given,
             "split_by": splits.split_by,
             "stratify": splits.stratify,
-            "unlabelled": {"keep": "keep", "empty": "empty"}.get(labels.unlabelled, ""),
+            "unlabelled": labels.unlabelled if labels.unlabelled in ("keep", "empty") else "",
             "bad_boxes": "drop_image" if images.bad_boxes == "drop_image" else "",
             "filters": images.filters,
             "duplicates": "first" if images.duplicates == "first" else "",

@@ -1,8 +1,7 @@
-"""`beam_pipeline.convert`: the command `beam-tfrecord convert` as a function.
+"""Conversions from Python: of files, by `convert`, and of samples that Python makes, by `convert_samples`.
 
-Images are in folders as for the command. Labels may also be a table in memory: a pandas or Polars data
-frame, a pyarrow table, or a list of dicts. The table is written to a JSON Lines file for the job, so its
-rows mean what the same rows mean in a file.
+Labels may also be a table in memory: a pandas or Polars data frame, a pyarrow table, or a list of dicts. It is written
+to a JSON Lines file for the job, so its rows mean what the same rows mean in a file.
 """
 
 from __future__ import annotations
@@ -17,15 +16,38 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset.names import dataset_name
+from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
+from beam_pipeline.core.records.example_source import SerializedExamples
+from beam_pipeline.core.records.feature_values import FeatureSchema
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
+from beam_pipeline.core.references import DEFAULT_SPLIT
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset
-from beam_pipeline.options import ConvertOptions
+from beam_pipeline.inputs import checked_config, output_folder
+from beam_pipeline.layouts.layout import ContainerLabels, Source
+from beam_pipeline.options import ConvertOptions, EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
-from beam_pipeline.terminal import say
+from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
+from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.output_folder import prepare_output
+from beam_pipeline.work.records import (
+    CLASS_ID,
+    checked_key,
+    checked_split,
+    class_numbering,
+    fractions_of,
+    named_classes,
+)
+from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
+
+SAMPLES_LAYOUT = "python"
 
 _TABLE_NAME, _PREFIX = "labels.jsonl", "beam-tfrecord-"
 _IN_MEMORY = "<a table in memory>"
@@ -34,6 +56,9 @@ _TABLE = re.compile(rf"'?[^\s'\":,]*/{_PREFIX}[^/\s]+/{re.escape(_TABLE_NAME)}'?
 _ARGUMENT = re.compile(r"--([a-z_]+)(?:[ =]([A-Z][A-Z_]*)\b)?")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+Sample = Mapping[str, Any]
+"""Feature's key -> value; `beam_pipeline.core.records.feature_values` tells which values there are."""
 
 
 def convert(
@@ -76,34 +101,146 @@ def convert(
             typed["labels"] = _table_paths(rows, beam_options, stack)
         elif labels is not None:
             typed["labels"] = paths("labels", labels)
-        converted = convert_options(typed)
-        reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
-        return _convert(converted, list(beam_options), reported, progress=progress)
+        shown = {} if rows is None else {"labels": (_IN_MEMORY,)}
+        config = checked_config(convert_options(typed), shows=progress, shown_inputs=shown)
+        with importing_beam(lean=False):
+            from beam_pipeline.launch import Run, beam_parser
+
+        beam_argv = list(beam_options)
+        unknown = beam_parser(beam_argv).parse_known_args(beam_argv)[1] if beam_argv else []
+        if unknown:
+            raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
+        Run(config, beam_argv).in_program(progress=progress)
+        notes, roles = config.source.notes, config.source.roles
+        return dataclasses.replace(Dataset.open(config.output), notes=notes, input_roles=roles)
 
 
-def _convert(
-    options: ConvertOptions, beam_argv: list[str], reported: Mapping[str, Any], *, progress: bool
+def convert_samples(
+    samples: Iterable[Sample] | Callable[[], Iterable[Sample]],
+    *,
+    output: str,
+    name: str = "",
+    key: str | Callable[[Sample], str] | None = None,
+    split: str | Callable[[Sample], str] = DEFAULT_SPLIT,
+    splits: Mapping[str, float] | None = None,
+    class_names: Sequence[str] = (),
+    num_shards: int | Mapping[str, int] | None = None,
+    shard_size: int = DEFAULT_SHARD_BYTES,
+    seed: int = 0,
+    compression: str = "none",
+    format: str = DEFAULT_FORMAT,  # noqa: A002 - the name of the option
+    overwrite: bool = False,
+    writers: int | None = None,
 ) -> Dataset:
-    from beam_pipeline.inputs import check_buckets, check_questions, convert_config
-    from beam_pipeline.layouts.roles import understanding
+    """Writes samples as shuffled, sharded TFRecords with a manifest.
 
-    config, why = convert_config(options)
-    config = dataclasses.replace(config, shown_inputs=reported)
-    check_buckets(config, writes=True)
-    if progress:
-        say(*understanding(config.source, why))
-    check_questions(config)
-    with importing_beam(lean=False):
-        from beam_pipeline.launch import Run, beam_parser
+    Samples are taken one at a time and go to a file beside the output (or, for an output in a
+    bucket, in this machine's folder for temporary files), so there may be more than memory contains.
+    A value is bytes, str, bool, int, float, a NumPy array, a list of these, or None for no feature.
 
-    unknown = beam_parser(beam_argv).parse_known_args(beam_argv)[1] if beam_argv else []
-    if unknown:
-        raise UsageError(f"beam_options: Apache Beam does not know {unknown[0]}")
-    Run(config, beam_argv).in_program(progress=progress)
-    source = config.source
-    return dataclasses.replace(
-        Dataset.open(config.output), notes=source.notes, input_roles=source.roles
+    Args:
+      samples: dicts of features, or a function that returns them, such as a generator function.
+      output: folder for the data set; made if missing.
+      name: prefix of file names; by default the output folder's name.
+      key: what identifies a sample, and so decides its shard and position: the name of a feature
+        that contains a string or an integer, or a function of the sample. By default its number.
+      split: the split of all samples, or a function that returns a sample's split.
+      splits: split -> share, to split by a hash of the key instead.
+      class_names: names of the classes 0, 1, 2, ... that the feature `image/class/label` contains.
+      num_shards: shards per split; by default as many as `shard_size` asks for.
+      shard_size: target shard size in bytes.
+      seed: shuffle seed.
+      compression: "none" or "gzip".
+      format: "tfrecord", "array_record" or "webdataset".
+      overwrite: whether the data set that an earlier run wrote to `output` may be replaced.
+      writers: processes that write shards; by default one per core.
+
+    Returns: the data set.
+
+    Raises:
+      SampleError: a value cannot be a feature; names the sample, the feature and what was found.
+      UsageError: an argument cannot be used, or the output folder is not empty.
+      Exception: whatever `samples` raises.
+    """
+    folder = output_folder(output)
+    divided = SplitOptions(
+        fractions_of(splits), num_shards=num_shards, shard_size=shard_size, seed=seed
     )
+    options = ConvertOptions(
+        splits=divided,
+        output=OutputOptions(
+            output, name, overwrite=overwrite, compression=compression, format=format
+        ),
+        engine=EngineOptions(writers=writers),
+    )
+    numbering = class_numbering(class_names)
+    with claimed(folder, make=True):
+        prepare_output(folder, overwrite)
+        try:
+            # Beside a local output, which has room for it, else on this machine.
+            with (
+                tempfile.TemporaryDirectory(prefix=_PREFIX)
+                if is_remote(folder)
+                else contextlib.nullcontext(unpacking_folder(folder))
+            ) as spool_folder:
+                spool, schema = SampleSpool(spool_folder), FeatureSchema()
+                with spool:
+                    given = samples() if callable(samples) else samples
+                    for sample_key, sample_split, sample in _numbered(given, key, split):
+                        with _naming_sample(schema.samples):
+                            classes = named_classes(sample.get(CLASS_ID), class_names)
+                            example = schema.encode(sample)
+                        spool.add(sample_key, sample_split, classes, example)
+                if not schema.samples:
+                    raise UsageError("samples gave not one sample, so there is nothing to write")
+                labels = ContainerLabels(SpoolReader(), (spool.index_path,))
+                examples = SerializedExamples(schema.features)
+                config = ConvertConfig(
+                    options=options,
+                    source=Source(SAMPLES_LAYOUT, (), labels, examples, numbering=numbering),
+                    output=folder,
+                    name=name or dataset_name(folder),
+                    made_by="beam_pipeline.convert_samples(...)",
+                )
+                from beam_pipeline.launch import Run  # imports Beam, which takes a second
+
+                Run(config).convert()
+        except BaseException:
+            delete_incomplete(folder)
+            raise
+    return Dataset.open(folder)
+
+
+def _numbered(
+    samples: Iterable[Sample],
+    key: str | Callable[[Sample], str] | None,
+    split: str | Callable[[Sample], str],
+) -> Iterator[tuple[str, str, Sample]]:
+    """Gives each sample its key, which must be unique, and its split."""
+    taken: set[str] = set()
+    for number, sample in enumerate(samples):
+        with _naming_sample(number):
+            if not isinstance(sample, Mapping):
+                raise SampleError(f"a {type(sample).__qualname__}, expected a dict of features")
+            own = str(number)
+            if key is not None:
+                own = checked_key(key(sample) if callable(key) else sample.get(key), key)
+                if own in taken:
+                    raise SampleError(
+                        f"its key {own!r} is an earlier sample's, expected one of its own"
+                    )
+                taken.add(own)
+            name = checked_split(split(sample) if callable(split) else split)
+        yield own, name, sample
+
+
+@contextlib.contextmanager
+def _naming_sample(number: int) -> Iterator[None]:
+    """Names the sample in errors."""
+    try:
+        yield
+    except SampleError as error:
+        raise SampleError(f"sample {number}: {error}") from error
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -130,7 +267,7 @@ def convert_options(typed: Mapping[str, Any]) -> ConvertOptions:
 
 
 def _value(option: Option, value: Any) -> Any:
-    """An argument in the form of its option.
+    """An argument in the form of its option, by the option's own parser, so that it gets the same checks.
 
     Raises:
       UsageError: it cannot be read.
@@ -141,23 +278,18 @@ def _value(option: Option, value: Any) -> Any:
         if not isinstance(value, bool):
             raise UsageError(f"{option.flag} is {value!r}, expected True or False")
         return value
+    parse = option.kind.parse
     if option.repeated and not isinstance(value, str | Mapping):
         return tuple(value)
-    if isinstance(value, Mapping) and option.parse is not str and not option.repeated:
-        value = _pairs(option, value)
-    if isinstance(value, str) and option.parse is not str:
+    if isinstance(value, Mapping) and parse is not str and not option.repeated:
+        separator = ":" if "name:" in option.kind.metavar else "="
+        value = ",".join(f"{name}{separator}{item}" for name, item in value.items())
+    if isinstance(value, str) and parse is not str:
         try:
-            parsed = option.parse(value)
+            value = parse(value)
         except (argparse.ArgumentTypeError, ValueError) as error:
             raise UsageError(f"{option.flag}: {error}") from error
-        return (parsed,) if option.repeated and not isinstance(parsed, Mapping) else parsed
-    return (value,) if option.repeated and isinstance(value, str) else value
-
-
-def _pairs(option: Option, value: Mapping[str, Any]) -> Any:
-    """A mapping in the form that the option's parser takes, so that it gets the same checks."""
-    separator = ":" if "name:" in option.metavar else "="
-    return ",".join(f"{name}{separator}{item}" for name, item in value.items())
+    return (value,) if option.repeated and not isinstance(value, Mapping) else value
 
 
 def paths(name: str, paths: Paths) -> tuple[str, ...]:
@@ -180,7 +312,7 @@ def _described(value: Any) -> str:
 
 
 def _table_paths(
-    rows: Iterable[Mapping[str, Any]], beam_options: Sequence[str], stack: contextlib.ExitStack
+    rows: Iterable[Sample], beam_options: Sequence[str], stack: contextlib.ExitStack
 ) -> tuple[str, ...]:
     """A label file with the rows of a table, gone when the stack is closed."""
     if any(option.startswith("--runner") for option in beam_options):
@@ -197,7 +329,7 @@ def _table_paths(
     return (path,)
 
 
-def _rows(labels: Any) -> Iterable[Mapping[str, Any]] | None:
+def _rows(labels: Any) -> Iterable[Sample] | None:
     """The rows of a table in memory; None for anything else.
 
     The libraries are not imported here: their tables are known by what they can do.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import posixpath
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from beam_pipeline.config import ConvertConfig
+from beam_pipeline.config import LATEST, SETTLED_BY_REUSE, ConvertConfig
+from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
 from beam_pipeline.core.dataset.names import dataset_name
-from beam_pipeline.core.dataset.plausibility import (
-    FOLDER_NAMES,
-    LabelChecks,
-)
+from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.points import resize_questions
@@ -43,27 +43,56 @@ from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import LabelFileReader
-from beam_pipeline.layouts.layout import (
-    ContainerLabels,
-    FileLabels,
-    FolderLabels,
-    Labels,
-    Source,
-)
+from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, Labels, Source
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.paths import label_files
+from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.layouts.table import split_columns, split_files, with_splits_of_files
 from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
-from beam_pipeline.reuse import with_reuse
 from beam_pipeline.storage import files
+from beam_pipeline.terminal import say
 from beam_pipeline.work.exclusion import read_exclusion
+from beam_pipeline.work.incomplete_folder import EarlierRun
+from beam_pipeline.work.output_folder import read_earlier, without_options
+from beam_pipeline.work.receipts import EarlierDataSet, receipts_there
 
 _STANDARD_INPUT = "standard input"
 _INVENTORIES_ASKED = 32  # for their sizes
+_DERIVED = ("features.", "columns ")
+"""Recorded values that follow from options and label files."""
 
 THE_LABEL = "label"
 """The name of the label in --features, whatever its column is called."""
+
+
+def checked_config(
+    options: ConvertOptions, *, writes: bool = True, shows: bool = False, **changes: Any
+) -> ConvertConfig:
+    """Resolves what was typed, and makes sure that a job can begin.
+
+    Credentials and access to the image folders are checked here; `prepare_output` checks the output folder.
+
+    Args:
+      options: what was typed.
+      writes: False for a job that leaves the output folder alone.
+      shows: whether to print how the input was understood.
+      **changes: fields of the result with other values.
+
+    Raises:
+      UsageError: an option cannot be used.
+      QuestionError: a guess about the labels is not safe; tells the command to run instead.
+      ConversionError: a bucket cannot be reached.
+    """
+    config, why = convert_config(options)
+    config = replace(config, **changes)
+    files.check_credentials(config.uris if writes else config.source.uris)
+    for root in config.source.roots:
+        files.check_readable(root.uri)
+    if shows:
+        say(*understanding(config.source, why))
+    check_questions(config)
+    return config
 
 
 def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
@@ -81,19 +110,18 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
     source, known = _with_known_classes(source, options)
     source = _with_unlabelled(source, options.labels.unlabelled)
     crops = _crops(source, options) if options.samples.crop_boxes else None
+    keep = _keep_unlabelled(source) if options.labels.unlabelled == "keep" else None
     if crops:
-        examples = dataclasses.replace(_with_columns(source, crops.cropped), rows=True)
-        source = dataclasses.replace(source, examples=examples)
-    keep = _unlabelled(source) if options.labels.unlabelled == "keep" else None
+        source = _with_columns(source, crops.cropped, rows=True)
     if keep:
-        source = dataclasses.replace(source, examples=_with_columns(source, keep.columns))
-    inventory = label_files(options.inputs.inventory, "--inventory")
+        source = _with_columns(source, keep.columns)
+    inventory = tuple(label_files(options.inputs.inventory, "--inventory"))
     config = ConvertConfig(
         options=options,
         source=source,
         output=folder,
         name=options.output.name or dataset_name(folder),
-        inventory=tuple(inventory),
+        inventory=inventory,
         inventory_rows=_inventory_rows(inventory),
         renames=resolve_renames(options.output.features, source.columns),
         label_bytes=_label_bytes(source.labels),
@@ -103,11 +131,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         exclusion=_exclusion(options.inputs.exclude),
         checks=_label_checks(source, options),
     )
-    if options.output.reuse:
-        config, note = with_reuse(config)
-        noted = dataclasses.replace(source, notes=(*config.source.notes, note))
-        config = dataclasses.replace(config, source=noted)
-    return config, why
+    return (_with_reuse(config) if options.output.reuse else config), why
 
 
 def _exclusion(path: str) -> Exclusion | None:
@@ -133,37 +157,25 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
       UsageError: they are to be without objects, but labels are not of objects.
     """
     labels, columns = source.labels, source.columns
-    if choice == "auto":
-        return source
-    of_objects = any(column.kind is ColumnKind.BOX for column in columns)
-    if choice == "empty" and not (of_objects and isinstance(labels, FileLabels)):
+    if choice == "empty" and not (_has_boxes(source) and isinstance(labels, FileLabels)):
         raise UsageError(
             f"--unlabelled empty means nothing for the layout {source.layout}, whose labels are not objects "
             "in label files; expected drop or keep"
         )
-    if not isinstance(labels, FileLabels):
+    if choice == "auto" or not isinstance(labels, FileLabels):
         return source
-    if choice != "empty":
-        return dataclasses.replace(source, labels=dataclasses.replace(labels, unnamed=None))
-    if isinstance(labels.reader, LabelFileReader):
-        return dataclasses.replace(
-            source, labels=dataclasses.replace(labels, unnamed=labels.reader)
-        )
-    columns = tuple(dataclasses.replace(c, required=c.required and c.repeated) for c in columns)
-    unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
-    return dataclasses.replace(
-        source,
-        examples=_with_columns(source, columns),
-        labels=dataclasses.replace(labels, unnamed=unnamed),
-    )
+    unnamed: Any = None
+    if choice == "empty" and isinstance(labels.reader, LabelFileReader):
+        unnamed = labels.reader
+    elif choice == "empty":
+        unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
+        optional = (replace(c, required=c.required and c.repeated) for c in columns)
+        source = _with_columns(source, tuple(optional))
+    return replace(source, labels=replace(labels, unnamed=unnamed))
 
 
-def _unlabelled(source: Source) -> KeepUnlabelled:
-    """The rule for images without labels.
-
-    Raises:
-      UsageError: there can be none.
-    """
+def _keep_unlabelled(source: Source) -> KeepUnlabelled:
+    """The rule for images without labels. Raises UsageError if there can be none."""
     if isinstance(source.labels, ContainerLabels):
         raise UsageError(
             f"--unlabelled keep means nothing for the layout {source.layout}: its images are in the "
@@ -172,25 +184,31 @@ def _unlabelled(source: Source) -> KeepUnlabelled:
     return KeepUnlabelled.of(source.columns)
 
 
+def _has_boxes(source: Source) -> bool:
+    return any(column.kind is ColumnKind.BOX for column in source.columns)
+
+
 def _has_masks(source: Source) -> bool:
     return any(column.kind in MASK_KINDS for column in source.columns)
 
 
 def _crops(source: Source, options: ConvertOptions) -> Crops:
     """The rule that makes a sample of each object. Raises UsageError if there can be none."""
-    if not any(column.kind is ColumnKind.BOX for column in source.columns):
-        fault = f"needs boxes, and the labels of the layout {source.layout} have none; leave it out"
-    elif options.labels.unlabelled == "keep":
-        fault = "leaves out images without objects; leave out --unlabelled keep"
-    else:
-        return Crops(source.columns)
-    raise UsageError(f"--crop_boxes {fault}")
+    if not _has_boxes(source):
+        raise UsageError(
+            f"--crop_boxes needs boxes, and the labels of the layout {source.layout} have none; leave it out"
+        )
+    if options.labels.unlabelled == "keep":
+        raise UsageError(
+            "--crop_boxes leaves out images without objects; leave out --unlabelled keep"
+        )
+    return Crops(source.columns)
 
 
-def _with_columns(source: Source, columns: tuple[Column, ...]) -> LabelledImages:
-    """The source's examples, with other label columns."""
+def _with_columns(source: Source, columns: tuple[Column, ...], **changes: Any) -> Source:
+    """The source with other label columns."""
     assert isinstance(source.examples, LabelledImages), source.examples
-    return dataclasses.replace(source.examples, columns=columns)
+    return replace(source, examples=replace(source.examples, columns=columns, **changes))
 
 
 def check_questions(config: ConvertConfig) -> None:
@@ -208,19 +226,20 @@ def _questions(source: Source, options: ConvertOptions) -> tuple[Question, ...]:
     """What is not safe to assume of the labels, and of the changes to the images beside them."""
     moved: Iterable[Question] = ()
     if options.images.resize is not None:
-        answered = bool(source.tables) and not any(c.kind is ColumnKind.BOX for c in source.columns)
+        answered = bool(source.tables) and not _has_boxes(source)
         moved = resize_questions(source.columns, options.labels.columns, answered=answered)
     return (*source.questions, *moved)
 
 
 def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
     """The checks of classes whose names come from folders, or from one column."""
-    labels, checked = options.labels, LabelChecks(known_from=options.labels.classes)
-    index = class_column(source.columns)
-    objects = any(column.kind is ColumnKind.BOX for column in source.columns)
-    split_folders = _split_folders(source)
-    checked = dataclasses.replace(
-        checked,
+    labels, typed, undivided = options.labels, options.inputs.images, not options.splits.splits
+    names = {posixpath.basename(path.rstrip("/")).lower() for path in typed}
+    above = {posixpath.dirname(path.rstrip("/")) or "." for path in typed}
+    roots = source.roots
+    single = len(typed) == len(roots) == 1 and not (roots[0].archive or roots[0].patterns)
+    checks = LabelChecks(
+        known_from=labels.classes,
         known_only=labels.classes_only,
         option="--masks" if _has_masks(source) else "--labels",
         assumed=options.inputs.yes,
@@ -228,26 +247,26 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         options=options,
         unseen=source.unseen,
         confirmed=options.inputs.layout == source.layout,
-        folder=_only_folder(source, options),
-        split_folders=split_folders,
-        split_files={} if options.splits.splits else split_files(source),
-        split_columns={} if options.splits.splits else split_columns(source),
-        split_roots=() if options.splits.splits else split_paths(options.inputs.images),
-        above_roots=_folder_above(options),
+        folder=typed[0] if single else "",
+        split_folders=_split_folders(source),
+        split_files=split_files(source) if undivided else {},
+        split_columns=split_columns(source) if undivided else {},
+        split_roots=split_paths(typed) if undivided else (),
+        above_roots=above.pop() if len(above) == 1 and names <= SPLIT_NAMES.keys() else "",
     )
-    if index is None or objects or source.numbering.known:
-        return checked
+    index = class_column(source.columns)
+    if index is None or _has_boxes(source) or source.numbering.known:
+        return checks
     if isinstance(source.labels, FolderLabels):
-        where = "names of images" if source.labels.names else FOLDER_NAMES
-        return dataclasses.replace(checked, where=where)
+        return replace(checks, where="names of images" if source.labels.names else FOLDER_NAMES)
     if source.class_by_folder:
-        return dataclasses.replace(checked, where=FOLDER_NAMES, confirmed=False, listed=True)
+        return replace(checks, where=FOLDER_NAMES, confirmed=False, listed=True)
     if isinstance(source.labels, FileLabels):
         name = source.columns[index].name if source.tables else ""
         where = f"the column {name!r}" if name else "the label files"
         is_class = labels.class_ids == "keep" or name in labels.columns
-        return dataclasses.replace(checked, where=where, column=name, confirmed=is_class)
-    return checked
+        return replace(checks, where=where, column=name, confirmed=is_class)
+    return checks
 
 
 def _split_folders(source: Source) -> tuple[str, ...]:
@@ -256,23 +275,6 @@ def _split_folders(source: Source) -> tuple[str, ...]:
         return ()
     names = (posixpath.basename(path) for root in source.roots for path in subfolders(root.uri))
     return tuple(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
-
-
-def _folder_above(options: ConvertOptions) -> str:
-    """The folder that contains all paths of --images, if these are called as splits; else empty."""
-    typed = options.inputs.images
-    above = {posixpath.dirname(path.rstrip("/")) for path in typed}
-    exact = all(posixpath.basename(path.rstrip("/")).lower() in SPLIT_NAMES for path in typed)
-    if len(above) != 1 or not exact:
-        return ""
-    return above.pop() or "."
-
-
-def _only_folder(source: Source, options: ConvertOptions) -> str:
-    """The only path of --images, as typed; empty if there are several, or it is not a folder."""
-    typed, roots = options.inputs.images, source.roots
-    single = len(typed) == len(roots) == 1 and not (roots[0].archive or roots[0].patterns)
-    return typed[0] if single else ""
 
 
 def _with_known_classes(
@@ -287,18 +289,16 @@ def _with_known_classes(
     if not typed:
         return source, None
     column = class_column(source.columns)
-    masks = _has_masks(source)
-    if column is None and not masks:
+    if column is None and not _has_masks(source):
         raise UsageError(
             f"--classes means nothing for these labels of the layout {source.layout}: none is a class"
         )
     classes, note = read_classes(typed, source.columns, options.labels.label_base)
-    base = classes[0][1]
-    numbering = ClassNumbering(base, known=classes)
+    numbering = ClassNumbering(classes[0][1], known=classes)
+    source = replace(source, numbering=numbering, notes=(*source.notes, note))
     if column is None:  # of masks, which are not opened: the names of their ids
-        return dataclasses.replace(source, numbering=numbering, notes=(*source.notes, note)), None
-    known = KnownClasses(tuple(name for name, _ in classes), column, typed)
-    return dataclasses.replace(source, numbering=numbering, notes=(*source.notes, note)), known
+        return source, None
+    return source, KnownClasses(tuple(name for name, _ in classes), column, typed)
 
 
 def read_classes(
@@ -321,32 +321,27 @@ def read_classes(
     """
     uri = files.canonical(path)
     folder, name = posixpath.split(uri)
-    is_list = posixpath.splitext(name)[1].lower() not in ("", ".json")
-    if is_list:
-        manifest = files.join(folder, MANIFEST_NAME) if name == LABELS_NAME else ""
+    extension = posixpath.splitext(name)[1].lower()
+    is_file = not is_remote(uri) and os.path.isfile(uri)  # then a list, whatever its name
+    is_list = extension != ".json" and (bool(extension) or is_file)
+    if not is_list:
+        manifest = uri if extension == ".json" else files.join(uri, MANIFEST_NAME)
     else:
-        manifest = uri if name.lower().endswith(".json") else files.join(uri, MANIFEST_NAME)
-    if not is_remote(uri) and os.path.isfile(uri) and not name.lower().endswith(".json"):
-        is_list = True  # whatever its name
-        manifest = manifest if name == LABELS_NAME else ""
-    data = _read(manifest, path, required=not is_list) if manifest else None
-    if data is not None:
-        if base is not None:
-            raise UsageError(
-                f"--label_base means nothing with --classes {path}: {manifest} has the ids"
-            )
+        manifest = files.join(folder, MANIFEST_NAME) if name == LABELS_NAME else ""
+    source, data = manifest, _read(manifest, path, required=not is_list) if manifest else None
+    if data is None:
+        source, data = uri, _read(uri, path, required=True)
+        objects = any(column.kind is ColumnKind.BOX for column in columns)
+        classes = parse_class_list(data or b"", uri, int(objects) if base is None else base)
+    elif base is not None:
+        raise UsageError(
+            f"--label_base means nothing with --classes {path}: {manifest} has the ids"
+        )
+    else:
         classes = parse_class_manifest(data, manifest)
-        return classes, _classes_note(manifest, classes)
-    objects = any(column.kind is ColumnKind.BOX for column in columns)
-    listed = _read(uri, path, required=True)
-    assert listed is not None
-    classes = parse_class_list(listed, uri, int(objects) if base is None else base)
-    return classes, _classes_note(uri, classes)
-
-
-def _classes_note(uri: str, classes: Classes) -> str:
     names = enumerated([f"{i} {name}" for name, i in classes], 5)
-    return f"{counted(len(classes), 'class/classes')} and their ids are those of {uri}: {names}"
+    classes_are = f"{counted(len(classes), 'class/classes')} and their ids are those of"
+    return classes, f"{classes_are} {source}: {names}"
 
 
 def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
@@ -361,24 +356,22 @@ def _read(uri: str, typed: str, *, required: bool) -> bytes | None:
 
 def _label_bytes(labels: Labels) -> int | None:
     """Total size of label files that are known by name; None where it cannot be read."""
-    if not isinstance(labels, FileLabels) or not labels.files:
-        return None
-    try:
-        return sum(max(0, files.size_of(uri)) for uri in labels.files)
-    except (OSError, ConversionError):
-        return (
-            None  # metadata may be forbidden where reading is allowed; if not, the job reports it
-        )
+    sizes = _sizes(labels.files) if isinstance(labels, FileLabels) else {}
+    return sum(sizes.values()) if sizes else None
 
 
 def _inventory_rows(inventory: Sequence[str]) -> int:
     """About how many rows inventories have, 0 if unknown; of many, some represent all, as each size is a request."""
     asked = inventory[:: -(-len(inventory) // _INVENTORIES_ASKED) or 1]
+    return rows_in(_sizes(asked)) * len(inventory) // max(1, len(asked))
+
+
+def _sizes(uris: Iterable[str]) -> dict[str, int]:
+    """The sizes of files; none if metadata is forbidden, where reading may be allowed: else the job reports it."""
     try:
-        sizes = {uri: max(0, files.size_of(uri)) for uri in asked}
+        return {uri: max(0, files.size_of(uri)) for uri in uris}
     except (OSError, ConversionError):
-        return 0  # as for label files
-    return rows_in(sizes) * len(inventory) // max(1, len(asked))
+        return {}
 
 
 def output_folder(output: str) -> str:
@@ -393,23 +386,6 @@ def output_folder(output: str) -> str:
     if not is_remote(folder) and os.path.lexists(folder) and not os.path.isdir(folder):
         raise UsageError(f"--output {output} is a file; expected a folder, made if missing")
     return folder
-
-
-def check_buckets(config: ConvertConfig, *, writes: bool) -> None:
-    """Checks credentials and access to the image folders before a job starts.
-
-    `prepare_output` checks the output folder.
-
-    Args:
-      config: the job.
-      writes: False for a job that leaves the output folder alone.
-
-    Raises:
-      ConversionError: names what is missing, and the bucket.
-    """
-    files.check_credentials(config.uris if writes else config.source.uris)
-    for root in config.source.roots:
-        files.check_readable(root.uri)
 
 
 def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dict[str, str]:
@@ -447,3 +423,90 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
     if twice:
         raise UsageError(f"--features writes {twice[0]} twice; give it one key")
     return renames
+
+
+# --- reuse ----------------------------------------------------------------------------------------
+
+
+def _with_reuse(config: ConvertConfig) -> ConvertConfig:
+    """The conversion with the data set that --reuse names, and a note on where shards come from.
+
+    Raises:
+      UsageError: the folder does not contain a complete data set with receipts, or one of other options.
+      ConversionError: it cannot be read.
+    """
+    typed = config.options.output.reuse
+    above = files.canonical(typed.removeprefix(LATEST))
+    folder = _latest_in(above, config) if typed.startswith(LATEST) else above
+    if folder == config.output:
+        raise UsageError(
+            f"--reuse {typed} is the output folder; name an earlier data set, and another --output"
+        )
+    note = f"{above} does not contain a complete data set yet, so every shard is written"
+    if folder:
+        config = replace(config, earlier=_opened(folder, config))
+        note = f"unchanged shards are those of {folder}"
+    return replace(config, source=replace(config.source, notes=(*config.source.notes, note)))
+
+
+def _latest_in(folder: str, config: ConvertConfig) -> str:
+    """The newest complete data set in a folder, by the time of its manifest, or empty; the output does not count."""
+    versions = []
+    try:
+        for name in files.list_folder(folder):  # in buckets, paths of all files
+            if is_remote(folder) and not name.endswith(f"/{MANIFEST_NAME}"):
+                continue
+            uri = files.join(folder, name.removesuffix(f"/{MANIFEST_NAME}"))
+            manifest = files.join(uri, MANIFEST_NAME)
+            if uri != config.output and (is_remote(folder) or files.exists(manifest)):
+                versions.append((files.changed_at(manifest), uri))
+    except OSError as error:
+        raise ConversionError(f"--reuse {LATEST}{folder}: {error.strerror or error}") from error
+    return max(versions, default=(0, ""))[1]
+
+
+def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
+    try:
+        run = read_earlier(folder)
+    except ConversionError as error:
+        raise UsageError(f"--reuse {folder}: {error}") from error
+    if run is None or not run.complete:
+        raise UsageError(
+            f"--reuse {folder}: there is no {MANIFEST_NAME}, so the folder does not contain a complete data set"
+        )
+    _check_options(folder, run, config)
+    _check_receipts(folder, run)
+    classes = () if config.known else run.classes
+    encoding = config.encoding
+    return EarlierDataSet(folder, run.shard_plan, classes, encoding.seed, encoding.by_image)
+
+
+def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
+    then, now = (
+        {**without_options(recorded, SETTLED_BY_REUSE), "name": ""}
+        for recorded in (run.run, config.run)
+    )
+    changed = [text.removeprefix("options.") for text in option_differences(then, now)]
+    # Another layout has other columns and so other features: naming the layout is enough.
+    changed = [text for text in changed if not text.startswith(_DERIVED)] or changed
+    if changed:
+        raise UsageError(
+            f"--reuse {folder}: that data set was written with other options, so none of its shards "
+            f"would be the same: {'; '.join(changed)}. Give the same options, or leave --reuse out"
+        )
+
+
+def _check_receipts(folder: str, run: EarlierRun) -> None:
+    try:
+        there = receipts_there(folder)
+    except OSError as error:
+        raise ConversionError(
+            f"--reuse {folder}: its receipts cannot be listed: {error.strerror or error}"
+        ) from error
+    names = [receipt_name(spec.file_name) for spec in run.shard_plan.specs]
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise UsageError(
+            f"--reuse {folder}: {len(missing)} of {len(names)} shards lack a receipt (the first is "
+            f"{missing[0]}), so it cannot be told what they were made of; leave --reuse out"
+        )

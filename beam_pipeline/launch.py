@@ -1,31 +1,37 @@
-"""Runs a conversion: prepares the output folder, runs the job, shows its progress and its outcome."""
+"""Runs a conversion: prepares the output folder, runs the job, shows its progress and its outcome.
+
+Ctrl-C ends a job with one line, whatever it is doing, and takes its engine's processes along. As an exception it would
+surface in the code of a worker, and be reported as its failure. A terminal signals every process of its foreground
+group, so an engine that Beam started would end before the launcher does, and the launcher's threads would report that.
+Such processes get a session of their own (`beam_patches.shielded_engines`).
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
+import signal
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_pipeline.beam_patches import engine_processes
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build
 from beam_pipeline.engines.registry import engine_for, import_engine
-from beam_pipeline.interrupts import interruptible
-from beam_pipeline.pipeline import build_pipeline
-from beam_pipeline.progress_bar import show_progress
-from beam_pipeline.startup import full_disk
+from beam_pipeline.pipeline import Dataflow
+from beam_pipeline.startup import EXIT_INTERRUPTED, full_disk
 from beam_pipeline.storage import files
-from beam_pipeline.summary import print_summary, say_what_was_kept
-from beam_pipeline.terminal import say
+from beam_pipeline.summary import print_summary
+from beam_pipeline.terminal import complain, say, show_progress
 from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.output_claim import claimed
 from beam_pipeline.work.output_folder import (
@@ -62,6 +68,36 @@ def _refuse_value(message: str) -> NoReturn:
     raise UsageError(f"Apache Beam: {message}")
 
 
+@contextlib.contextmanager
+def interruptible(
+    message: Callable[[], str], clean_up: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """While the block runs in the main thread, Ctrl-C ends the program at once.
+
+    Args:
+      message: called for what the program prints; may cancel a job elsewhere.
+      clean_up: called then for what else would be left.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait
+        complain("", f"beam-tfrecord: {message()}")
+        with contextlib.suppress(OSError):
+            clean_up()
+        for process in engine_processes:
+            process.kill()
+        os._exit(EXIT_INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Run:
     """A conversion on an engine, and the processes of this machine that help it."""
 
@@ -80,8 +116,11 @@ class Run:
         """
         self.config = config
         self.engine = engine_for(beam_argv, wait=wait)
-        self._records = config.options.engine.shuffle == "records"
-        self._writers = 0 if self._records else _writers(config, beam_argv)
+        typed = config.options.engine
+        self._records = typed.shuffle == "records"
+        own_engine = any(token.startswith(("--runner", "--direct_")) for token in beam_argv)
+        writers = (0 if own_engine else cores()) if typed.writers is None else typed.writers
+        self._writers = 0 if self._records else writers
 
     def as_program(self) -> None:
         """Converts as a separate program: shows progress, ends on Ctrl-C, prints a summary.
@@ -92,7 +131,7 @@ class Run:
         started = time.monotonic()
         self.engine.prepare(self.config)
         for patch in self.engine.patches:
-            patch.apply()  # until the program ends, because an engine's process is stopped at its exit
+            patch.__enter__()  # until the program ends, because an engine's process is stopped at its exit
         with claimed(self.config.output, make=True):
             with interruptible(lambda: _INTERRUPTED_EARLY):
                 before = self._prepare()
@@ -123,17 +162,16 @@ class Run:
           ConversionError: the data set is incomplete; the message has the reason.
         """
         config, job = self.config, new_job()
-        failures = dataclasses.replace(self.engine.failures, job=job)
+        failures = replace(self.engine.failures, job=job)
         at_once = config.options.engine.writers is not None
         try:
             with writer_processes(self._writers, at_once=at_once):
-                self._job(partial(build_pipeline, config=config, failures=failures), job)
+                self._job(Dataflow(config, failures).convert, job)
         except Exception as error:
             reason = full_disk(error)
-            if not reason and not isinstance(error, ConversionError):
-                raise
-            with contextlib.suppress(OSError, ConversionError):  # the first error tells more
-                clean_up_refused(config.output)
+            if reason or isinstance(error, ConversionError):
+                with contextlib.suppress(OSError, ConversionError):  # the first error tells more
+                    clean_up_refused(config.output)
             if reason:
                 fault = f"a shard in {config.output} cannot be written: {reason}"
                 raise OutputError(fault) from error
@@ -166,15 +204,11 @@ class Run:
 
     def _interrupted(self) -> str:
         """The message of Ctrl-C; unfinished files of a local job are in `.incomplete`."""
-        manifest = files.join(self.config.output, MANIFEST_NAME)
-        if self.engine.ends_on_interrupt and not is_remote(manifest) and files.exists(manifest):
-            return (
-                f"interrupted at the very end: {self.config.output} contains the complete data set"
-            )
-        resumable = not self._records and self.engine.ends_on_interrupt
-        return self.engine.interrupt() + (
-            ". The same command with --resume continues" if resumable else ""
-        )
+        output, ends = self.config.output, self.engine.ends_on_interrupt
+        if ends and not is_remote(output) and files.exists(files.join(output, MANIFEST_NAME)):
+            return f"interrupted at the very end: {output} contains the complete data set"
+        hint = ". The same command with --resume continues" if ends and not self._records else ""
+        return self.engine.interrupt() + hint
 
     def _prepare(self) -> dict[str, int]:
         """Prepares the output folder; returns the versions of the shards if it contains a data set.
@@ -206,15 +240,12 @@ class Run:
         Raises:
           OutputError: it cannot be read.
         """
-        folder, output = self.config.output, self.config.options.output
+        folder = self.config.output
         try:
             if before and shard_versions(folder) == before:
                 say(f"{folder} is up to date: all is as it was when it was written")
                 return
-            wrote_all = not (output.resume or output.reuse)
-            print_summary(folder, self.config.exclusion, seconds=seconds, wrote_all=wrote_all)
-            if not output.no_card:
-                say_what_was_kept(folder)
+            print_summary(self.config, seconds)
         except BrokenPipeError:  # the reader of our output has gone
             raise
         except OSError as error:
@@ -227,11 +258,3 @@ class Run:
 def new_job() -> str:
     """A name for a job that no other has, as `FailurePolicy.job` has it."""
     return os.urandom(16).hex()
-
-
-def _writers(config: ConvertConfig, beam_argv: Sequence[str]) -> int:
-    """The number of processes that write shards beside the engine's own workers."""
-    if config.options.engine.writers is not None:
-        return config.options.engine.writers
-    own_engine = any(token.startswith(("--runner", "--direct_")) for token in beam_argv)
-    return 0 if own_engine else cores()

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import pickle
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.changes import ShardFate, changes_file
 from beam_pipeline.core.dataset.estimate import (
     DOUBLING_S,
     FIRST_READS,
     LONG_SHARD_S,
     WANTED_S,
-    Estimate,
     Machines,
     Prices,
     Work,
@@ -30,17 +28,14 @@ from beam_pipeline.core.dataset.estimate import (
     workers_for,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally, mean_seconds
+from beam_pipeline.core.dataset.tally import mean_seconds
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.join import buckets_for
-from beam_pipeline.core.packed_batches import SampleBatch
 from beam_pipeline.core.text import counted, human_size
 from beam_pipeline.engines.base import Engine
-from beam_pipeline.engines.registry import engine_for
-from beam_pipeline.interrupts import interruptible
-from beam_pipeline.launch import Run
+from beam_pipeline.launch import Run, interruptible
 from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
-from beam_pipeline.pipeline import label_samples, plan_samples
-from beam_pipeline.progress_bar import show_progress
+from beam_pipeline.pipeline import Dataflow
 from beam_pipeline.storage import files
 from beam_pipeline.storage.buckets import place_of
 from beam_pipeline.summary import (
@@ -50,7 +45,7 @@ from beam_pipeline.summary import (
     reuse_lines,
     split_line,
 )
-from beam_pipeline.terminal import say
+from beam_pipeline.terminal import say, show_progress
 from beam_pipeline.transforms.planning import AssignShards, PreviewChanges
 from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writer_process import cores
@@ -81,21 +76,19 @@ def print_plan(
     if prices_uri:
         text = files.read_text(files.canonical(prices_uri), f"--prices {prices_uri}")
         prices = parse_prices(text, prices_uri)
-    plan, packed, changes = _planned(config, beam_argv)
+    # As for an output folder that is empty, so that there is nothing to keep or replace.
+    output = replace(config.options.output, overwrite=False, resume=False)
+    run = Run(replace(config, options=replace(config.options, output=output)), beam_argv)
+    plan, packed, changes = _planned(run)
     work = _work(plan, packed, config)
     say(*_plan_lines(plan, config), *_long_shard_lines(work, config), *_join_lines(config))
     if plan.refusal:
         raise plan.refusal.to_error()
     if config.earlier:
         say(*_reuse_lines(plan, config.earlier, changes))
-    on_cloud = engine_for(beam_argv).name == "DataflowRunner"
-    on_cloud = on_cloud or any(uri.startswith("gs://") for uri in config.uris)
-    if machines or prices_uri or on_cloud:
-        workers = machines or Machines()
-        say(
-            *_estimate_lines(estimate(work, workers, prices), workers),
-            *_worker_lines(work, workers),
-        )
+    on_cloud = any(uri.startswith("gs://") for uri in config.uris)
+    if machines or prices_uri or on_cloud or run.engine.name == "DataflowRunner":
+        say(*_estimate_lines(work, machines or Machines(), prices))
 
 
 def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
@@ -116,75 +109,55 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
     )
 
 
-def _planned(
-    config: ConvertConfig, beam_argv: Sequence[str]
-) -> tuple[Plan, int, Sequence[ShardFate]]:
+def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
     """The plan, the bytes of all references as they are shuffled, and what changed in each reused shard."""
-    # As for an output folder that is empty, so that there is nothing to keep or replace.
-    output = dataclasses.replace(config.options.output, overwrite=False, resume=False)
-    options = dataclasses.replace(config.options, output=output)
-    with _scratch_folder(_temp_location(engine_for(beam_argv))) as scratch:
+    with _scratch_folder(run.engine) as scratch:
         path = files.join(scratch, "plan")
-        here = dataclasses.replace(config, options=options, output=scratch)
+        config = run.config = replace(run.config, output=scratch)
+        encoding = config.encoding
 
         def build(pipeline: beam.Pipeline) -> None:
-            stages = label_samples(pipeline, here, writes=False)
-            samples, plan, _ = plan_samples(stages, here, writes=False)
+            dataflow = Dataflow(config, writes=False)
+            samples, plan, _ = dataflow.plan(dataflow.label(pipeline))
             packed = (
                 samples
                 | "Pack" >> beam.Map(lambda batch: len(batch.packed())).with_output_types(int)
                 | "SumPacked" >> beam.CombineGlobally(sum)
             )
-            changes = _previewed(samples, plan, here) if here.earlier else None
-            _ = plan | "Keep" >> beam.Map(
-                _keep, AsSingleton(packed), () if changes is None else AsIter(changes), path
-            )
+            changes: object = ()
+            if config.earlier:
+                assign = AssignShards(plan=plan, seed=encoding.seed, by_image=encoding.by_image)
+                preview = PreviewChanges(plan=plan, encoding=encoding, earlier=config.earlier)
+                changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
+            _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
         with (
             show_progress(writes=False),
             interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
         ):
-            Run(here, beam_argv).plan(build)
+            run.plan(build)
         plan, packed, changes = pickle.loads(files.read_bytes(path))
         return plan, packed, changes
 
 
-def _previewed(
-    samples: beam.PCollection[SampleBatch], plan: beam.PCollection[Plan], config: ConvertConfig
-) -> beam.PCollection[ShardFate]:
-    assert config.earlier is not None
-    return (
-        samples
-        | "AssignShards"
-        >> AssignShards(plan=plan, seed=config.encoding.seed, by_image=config.encoding.by_image)
-        | "PreviewChanges"
-        >> PreviewChanges(plan=plan, encoding=config.encoding, earlier=config.earlier)
-    )
-
-
-def _temp_location(engine: Engine) -> str:
-    """The folder that Beam's options name for temporary files; empty if they name none.
+@contextlib.contextmanager
+def _scratch_folder(engine: Engine) -> Iterator[str]:
+    """Yields a folder where workers leave the plan, and deletes it afterwards.
 
     Raises:
       UsageError: the engine's workers lack a folder in common with this machine.
     """
-    folder: str = engine.options.view_as(GoogleCloudOptions).temp_location or ""
-    if engine.name == "DataflowRunner" and not folder:
-        raise errors.UsageError(
+    location: str = engine.options.view_as(GoogleCloudOptions).temp_location or ""
+    if engine.name == "DataflowRunner" and not location:
+        raise UsageError(
             f"--runner={engine.name}: its workers leave the plan in --temp_location; name a folder in "
             "a bucket, such as --temp_location=gs://my-bucket/tmp"
         )
-    return folder
-
-
-@contextlib.contextmanager
-def _scratch_folder(temp_location: str) -> Iterator[str]:
-    """Yields a folder where workers leave the plan, and deletes it afterwards."""
-    if not temp_location:
+    if not location:
         with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as folder:
             yield folder
         return
-    folder = files.join(files.canonical(temp_location), f"beam-tfrecord-plan-{uuid.uuid4().hex}")
+    folder = files.join(files.canonical(location), f"beam-tfrecord-plan-{uuid.uuid4().hex}")
     files.make_folder(folder)
     try:
         yield folder
@@ -197,7 +170,7 @@ def _keep(plan: Plan, packed: int, changes: Iterable[ShardFate], path: str) -> N
 
 
 def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
-    tally = plan.tally
+    tally, specs = plan.tally, plan.shard_plan.specs
     size = human_size(sum(map(tally.written_bytes, tally.samples)))
     size = f"about {size}" if tally.measured else size
     yield f"{counted(tally.samples.total(), 'sample')}, {size}, would go to {config.output}; nothing was written"
@@ -206,10 +179,14 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
         samples = counted(tally.samples[split], "sample")
         yield split_line(split, samples, count, tally.written_bytes(split))
     if tally.measured:
-        yield _encoding_line(tally)
-    names = [spec.file_name for spec in plan.shard_plan.specs]
-    more = f", ... {names[-1]}" if len(names) > _SHOWN_SHARDS else ""
-    yield f"  shards: {', '.join(names[:_SHOWN_SHARDS])}{more}"
+        seconds = mean_seconds(tally.measured)
+        yield (
+            f"  images are re-encoded: {human_size(tally.sample_bytes.total())} of files, by "
+            f"{counted(len(tally.measured), 'sample')} that were measured; {1000 * seconds:.1f} ms of CPU "
+            f"each, {_duration(seconds * tally.samples.total() / cores())} with a writer per core here"
+        )
+    more = f", ... {specs[-1].file_name}" if len(specs) > _SHOWN_SHARDS else ""
+    yield f"  shards: {', '.join(spec.file_name for spec in specs[:_SHOWN_SHARDS])}{more}"
     numbering, counts = config.source.numbering, tally.classes
     if plan.classes:
         classes = [(i, name, counts[name] if counts else None) for name, i in plan.classes]
@@ -221,8 +198,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
     yield from ignored_lines(tally.ignored)
     if tally.duplicates.images_compared or config.digest_source(writes=False):
-        lines = [*duplicate_lines(tally.duplicates, "duplicates")]
-        yield from lines or ["  duplicates: none"]
+        yield from [*duplicate_lines(tally.duplicates, "duplicates")] or ["  duplicates: none"]
     yield (
         f"  dead letters so far: {tally.dead.total() or 'none'}; images are not opened, so broken "
         "ones are not counted yet"
@@ -245,16 +221,6 @@ def _reuse_lines(
     return reuse_lines(figures, planned=True)
 
 
-def _encoding_line(tally: Tally) -> str:
-    """Says what images become, and how long that takes."""
-    seconds = mean_seconds(tally.measured)
-    return (
-        f"  images are re-encoded: {human_size(tally.sample_bytes.total())} of files, by "
-        f"{counted(len(tally.measured), 'sample')} that were measured; {1000 * seconds:.1f} ms of CPU "
-        f"each, {_duration(seconds * tally.samples.total() / cores())} with a writer per core here"
-    )
-
-
 def _long_shard_lines(work: Work, config: ConvertConfig) -> Iterator[str]:
     """Says how to divide shards that one thread would encode for long."""
     seconds = work.samples * work.encode_s / max(1, work.shards)
@@ -271,29 +237,22 @@ def _long_shard_lines(work: Work, config: ConvertConfig) -> Iterator[str]:
     )
 
 
-def _worker_lines(work: Work, machines: Machines) -> Iterator[str]:
-    """Says how many workers are worth their cost."""
-    wanted, most = workers_for(work, machines.vcpus, 2)
-    if wanted > 1:
-        yield f"  workers for {WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
-
-
 def _join_lines(config: ConvertConfig) -> Iterator[str]:
     """Says how labels are joined with images, and why."""
-    labels = config.source.labels
+    labels, how = config.source.labels, "joined with the images by CoGroupByKey in"
     if isinstance(labels, FileLabels):
         size = "label files of unknown size"
         if config.label_bytes is not None:
             size = f"{human_size(config.label_bytes)} of label files"
         buckets = max(buckets_for(config.label_bytes), config.inventory_groups)
         yield (
-            f"  labels: {size}, joined with the images by CoGroupByKey in {counted(buckets, 'part')}; "
-            "holding them in every worker would not be faster (docs/scale.md)"
+            f"  labels: {size}, {how} {counted(buckets, 'part')}; holding them in every worker would not be "
+            "faster (docs/scale.md)"
         )
     elif isinstance(labels, ListedLabels):
         yield (
-            f"  labels: the listed {labels.noun}s, joined with the images by CoGroupByKey in "
-            f"{counted(buckets_for(None), 'part')}; none is opened before its shard is written"
+            f"  labels: the listed {labels.noun}s, {how} {counted(buckets_for(None), 'part')}; none is opened "
+            "before its shard is written"
         )
     elif isinstance(labels, FolderLabels):
         yield "  labels: each image's folder; nothing to join"
@@ -301,7 +260,8 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         yield "  labels: in the same files as the images; nothing to join"
 
 
-def _estimate_lines(estimated: Estimate, machines: Machines) -> Iterator[str]:
+def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[str]:
+    estimated = estimate(work, machines, prices)
     yield ""
     yield (
         f"On Dataflow with {counted(machines.workers, 'worker')} of "
@@ -325,6 +285,9 @@ def _estimate_lines(estimated: Estimate, machines: Machines) -> Iterator[str]:
             f"  note: {estimated.idle_workers} of the workers would be without a shard to write; "
             "--num_shards makes more"
         )
+    wanted, most = workers_for(work, machines.vcpus, 2)
+    if wanted > 1:
+        yield f"  workers for {WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
 
 
 def _duration(seconds: float) -> str:

@@ -102,8 +102,14 @@ def run(command: Callable[[], int]) -> NoReturn:
     prepare_streams()
     decode_names_as_utf8()
     begin()
+    space, most = (
+        resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE)
+    )
     try:
-        check_limits()
+        if 0 <= space < _LEAST_ADDRESS_SPACE:  # libraries would end the process at once
+            raise MemoryError
+        if 0 <= most < _LEAST_FILES:
+            raise OSError(errno.EMFILE, "")
         code = command()
     except SystemExit as end:  # of --help, or of a list of completions
         code = int(end.code or 0)
@@ -112,15 +118,18 @@ def run(command: Callable[[], int]) -> NoReturn:
         code = EXIT_INTERRUPTED
     except Exception as error:
         if is_shortage(error):
-            complain(f"beam-tfrecord: error: {_shortage_message()}")
-        elif any(getattr(behind, "errno", 0) == errno.EMFILE for behind in _and_behind(error)):
-            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            complain(
-                f"beam-tfrecord: error: this process may open only {most} files at once (ulimit -n); allow "
-                "1024, as is usual"
+            fault = "this machine has too little memory, or allows too few threads (ulimit -u)"
+            if space >= 0:
+                fault = f"this process may use only {space >> 20} MiB of address space (ulimit -v)"
+            fault = (
+                f"out of memory: {fault}. A conversion takes about 600 MB of it, and less with --writers 0; "
+                "free or allow more and run it again, with --resume to keep the shards that are complete"
             )
+        elif any(getattr(cause, "errno", 0) == errno.EMFILE for cause in _causes(error)):
+            fault = f"this process may open only {most} files at once (ulimit -n); allow 1024, as is usual"
         else:
             raise
+        complain(f"beam-tfrecord: error: {fault}")
         code = 1
     leave(code)
 
@@ -165,45 +174,20 @@ def _make_methods_when_called() -> None:
         setattr(dataclasses, "_create_fn", create_later)  # noqa: B010 -- it is not public
 
 
-def check_limits() -> None:
-    """Checks that Beam can be imported at all. Raises MemoryError or ConversionError."""
-    if 0 <= _address_space() < _LEAST_ADDRESS_SPACE:  # libraries would end the process at once
-        raise MemoryError
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if 0 <= most < _LEAST_FILES:
-        raise OSError(errno.EMFILE, "")
-
-
 def is_shortage(error: BaseException) -> bool:
     """Tells whether an error, or its cause, means that memory or threads have run out."""
     return any(
-        isinstance(behind, MemoryError)
-        or getattr(behind, "errno", 0) == errno.ENOMEM
-        or any(sign in str(behind) for sign in _SIGNS_OF_SHORTAGE)
-        for behind in _and_behind(error)
+        isinstance(cause, MemoryError)
+        or getattr(cause, "errno", 0) == errno.ENOMEM
+        or any(sign in str(cause) for sign in _SIGNS_OF_SHORTAGE)
+        for cause in _causes(error)
     )
 
 
-def _and_behind(error: BaseException | None) -> Iterator[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _address_space() -> int:
-    """Returns the limit of this process's address space in bytes, or -1."""
-    return resource.getrlimit(resource.RLIMIT_AS)[0]
-
-
-def _shortage_message() -> str:
-    limit = _address_space()
-    limited = "this machine has too little memory, or allows too few threads (ulimit -u)"
-    if limit >= 0:
-        limited = f"this process may use only {limit >> 20} MiB of address space (ulimit -v)"
-    return (
-        f"out of memory: {limited}. A conversion takes about 600 MB of it, and less with --writers 0; "
-        "free or allow more and run it again, with --resume to keep the shards that are complete"
-    )
 
 
 def full_disk(error: BaseException) -> str:
@@ -328,9 +312,7 @@ def _is_subhint(sub: Any, base: Any) -> bool:
 _ANSWERS = {
     "is_subhint": _is_subhint,
     "argsort": lambda numbers: sorted(range(len(numbers)), key=numbers.__getitem__),
-    "iinfo": lambda _: SimpleNamespace(
-        max=2**31 - 1
-    ),  # of int32, the only type that Beam asks about
+    "iinfo": lambda _: SimpleNamespace(max=2**31 - 1),  # of int32, which alone Beam asks about
 }
 """What Beam calls while it is imported, or often."""
 

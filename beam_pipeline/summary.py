@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.card.side_files import CARD_NAMES
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
@@ -29,6 +28,9 @@ from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.dead_letter_files import read_dead_letters, shown_uri
 from beam_pipeline.work.output_folder import is_somebody_elses, read_manifest
 
+if TYPE_CHECKING:  # else an import that other users of these lines do without
+    from beam_pipeline.config import ConvertConfig
+
 _SHOWN = 3
 _SHOWN_CLASSES = 10
 _USUAL_SIZE = (224, 224)  # pixels, of most pretrained models
@@ -36,31 +38,19 @@ _MASKS = ("image/segmentation/class", "image/panoptic")
 _LABELS = ("image/class", "image/label", "image/object/class", *_MASKS)
 
 
-def print_summary(
-    folder: str,
-    exclusion: Exclusion | None = None,
-    *,
-    seconds: float | None = None,
-    wrote_all: bool = True,
-) -> None:
+def print_summary(config: ConvertConfig, seconds: float) -> None:
     """Prints splits, classes, dead letters and the lines of code that read the data set.
 
     Args:
-      folder: the data set.
-      exclusion: the keys to leave out, to report the ones without an image.
-      seconds: the time that the job took; None to leave it out.
-      wrote_all: the job wrote every shard, so its rate applies to the whole data set.
+      config: the conversion, which is complete.
+      seconds: the time that the job took.
     """
+    folder, output = config.output, config.options.output
     manifest = read_manifest(folder)
-    time_line = [] if seconds is None else [_time_line(manifest, seconds, wrote_all)]
-    say(*_lines(folder, files.join(folder, MANIFEST_NAME), manifest, time_line))
-    if exclusion:
-        _warn_of_keys_not_met(folder, manifest, exclusion)
-
-
-def say_what_was_kept(folder: str) -> None:
-    """Names the files of a data card that are a person's own, so that they may be out of date."""
-    for name in CARD_NAMES:
+    say(*_lines(folder, manifest, _time(manifest, seconds, not (output.resume or output.reuse))))
+    if config.exclusion:
+        _warn_of_keys_not_met(folder, manifest, config.exclusion)
+    for name in () if output.no_card else CARD_NAMES:
         if files.exists(files.join(folder, name)) and is_somebody_elses(folder, name):
             say(
                 f"Note: {name} was put there or changed by hand, so it was left as it is; delete it and "
@@ -82,20 +72,22 @@ def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion)
         )
 
 
-def _time_line(manifest: Manifest, seconds: float, wrote_all: bool) -> str:
-    """Says how long the job took and, if it wrote everything, the rate."""
+def _time(manifest: Manifest, seconds: float, wrote_all: bool) -> str:
+    """How long the job took and, if it wrote everything, the rate."""
     time = f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     if not wrote_all or not seconds:
-        return f"  time: {time}"
-    examples, size = manifest.counts.examples / seconds, manifest.bytes / seconds
-    rate = f"{examples:.0f}" if examples >= 10 else f"{examples:.1f}"
-    return f"  time: {time}, {rate} examples/s, {human_size(int(size))}/s"
+        return time
+    rate = manifest.counts.examples / seconds
+    rate_text = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
+    return f"{time}, {rate_text} examples/s, {human_size(int(manifest.bytes / seconds))}/s"
 
 
-def _lines(folder: str, uri: str, manifest: Manifest, time_line: Sequence[str]) -> Iterator[str]:
+def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
     counts = manifest.counts
     yield f"Wrote {counted(counts.examples, 'example')}, {human_size(manifest.bytes)}, to {folder}"
-    yield from _change_lines(folder)
+    changes = files.join(folder, CHANGES_NAME)
+    if data := files.read_if_there(changes):
+        yield from reuse_lines(parse_changes(data, changes))
     yield ""
     for name, split in manifest.splits.items():
         yield split_line(name, counted(split.examples, "example"), len(split.shards), split.bytes)
@@ -117,15 +109,25 @@ def _lines(folder: str, uri: str, manifest: Manifest, time_line: Sequence[str]) 
     yield from _image_lines(counts.images, any(map(is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
     yield from _duplicates_of(folder, 0 if counts.further_samples else counts.examples)
-    for reason in manifest.questions:
-        yield f"  accepted with --yes: {reason}"
-    yield from time_line
-    yield f"  manifest: {uri}"
+    yield from (f"  accepted with --yes: {reason}" for reason in manifest.questions)
+    yield f"  time: {time}"
+    yield f"  manifest: {files.join(folder, MANIFEST_NAME)}"
     report = files.join(folder, REPORT_NAME)
     if files.exists(report):
         yield f"  report: {report}"
-    yield ""
-    yield from _reading_lines(folder, manifest)
+    # The code that reads the first split; without a label, all features as a dict.
+    split = DEFAULT_SPLIT if DEFAULT_SPLIT in manifest.splits else next(iter(manifest.splits))
+    as_dict = not any(column.feature in _LABELS for column in manifest.options.columns)
+    arguments = f"batch_size=32, image_size={_reading_size(manifest.images)}"
+    arguments += ", as_dict=True" * as_dict
+    yield from ("", "Read it:", "", "  import beam_pipeline")
+    yield f"  dataset = beam_pipeline.load({folder!r}, split={split!r}, {arguments})"
+
+
+def _reading_size(images: ImageEntries | None) -> tuple[int, int]:
+    """Returns (height, width) for training: the largest of the images where they are smaller than usual."""
+    size = (images.height[1], images.width[1]) if images else _USUAL_SIZE
+    return size if max(size) < max(_USUAL_SIZE) else _USUAL_SIZE
 
 
 def split_line(name: str, samples: str, shards: int, size: int) -> str:
@@ -153,15 +155,15 @@ def size_line(images: ImageEntries) -> str:
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
     """Says what happened to images; labels may contain places in them, such as boxes."""
-    noted = (Event.LEFT_TURNED.value, Event.OBJECTS_OUTSIDE.value)
+    left_turned, outside_of_crops = Event.LEFT_TURNED.value, Event.OBJECTS_OUTSIDE.value
     handled = [
         f"{events[event]} {phrase}"
         for event, phrase in EVENT_PHRASES.items()
-        if event in events and event not in noted
+        if event in events and event not in (left_turned, outside_of_crops)
     ]
     if handled:
         yield f"  images: {', '.join(handled)}"
-    if turned := events.get(Event.LEFT_TURNED.value):
+    if turned := events.get(left_turned):
         yield (
             f"  note: EXIF turns or mirrors {counted(turned, 'image')}, which TensorFlow shows as stored; "
             f"--orientation apply turns {'it' if turned == 1 else 'them'}"
@@ -172,16 +174,8 @@ def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
                 "drawn on the images as viewers show them, unless the size in the labels tells; "
                 "--orientation apply takes them as drawn there"
             )
-    if outside := events.get(Event.OBJECTS_OUTSIDE.value):
+    if outside := events.get(outside_of_crops):
         yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
-
-
-def _change_lines(folder: str) -> Iterator[str]:
-    """Lines on the changes since the data set whose shards were reused; none without one."""
-    uri = files.join(folder, CHANGES_NAME)
-    data = files.read_if_there(uri)
-    if data is not None:
-        yield from reuse_lines(parse_changes(data, uri))
 
 
 def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterator[str]:
@@ -204,32 +198,26 @@ def reuse_lines(changes: Mapping[str, Any], *, planned: bool = False) -> Iterato
 
 
 def _class_lines(manifest: Manifest) -> Iterator[str]:
-    classes = manifest.classes
-    features = [column.feature for column in manifest.options.columns]
+    classes, unit = manifest.classes, manifest.unit
     if not classes:
+        features = [column.feature for column in manifest.options.columns]
         if any(feature.startswith(_MASKS) for feature in features):
             yield "  masks; --classes or --mask_colors would give their ids names"
         else:
-            yield (
-                "  no classes; the label is the float feature image/label"
-                if "image/label" in features
-                else "  no classes"
-            )
+            has_number = "image/label" in features
+            yield "  no classes" + "; the label is the float feature image/label" * has_number
         return
-    unit = manifest.unit
     figures = [(c.id, c.name, c.count if unit else None) for c in classes]
     options = manifest.content["options"]
     chosen = options.get("label_from_name") or options.get("classes")
     yield from class_lines(figures, objects=unit == "objects", chosen=bool(chosen))
-    if not unit:
-        return
-    if len(classes) > _SHOWN_CLASSES:
+    if unit and len(classes) > _SHOWN_CLASSES:
         smallest, *_, largest = sorted(classes, key=lambda c: (c.count, -c.id))
         yield (
             f"  largest class: {largest.name} ({largest.count}), smallest: {smallest.name} "
             f"({smallest.count})"
         )
-    for split, names in manifest.absent_classes.items():
+    for split, names in manifest.absent_classes.items() if unit else ():
         yield f"  note: {split} has no {enumerated(names, _SHOWN)}"
 
 
@@ -262,11 +250,8 @@ def class_lines(
 def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     uri = shown_uri(folder, manifest)
     by_reason = dict(manifest.dead_letters)
-    filtered = {
-        name: by_reason.pop(reason.value)
-        for reason, name in FILTER_REASONS.items()
-        if reason.value in by_reason
-    }
+    filters = {reason.value: name for reason, name in FILTER_REASONS.items()}
+    filtered = {filters[r]: by_reason.pop(r) for r in filters if r in by_reason}
     if filtered:
         by_filter = ", ".join(f"{n} by --{name}" for name, n in filtered.items())
         yield f"  filtered out: {sum(filtered.values())} ({by_filter}), listed in {uri}"
@@ -276,14 +261,12 @@ def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     dropped = manifest.counts.dropped_objects
     objects = f" ({counted(dropped, 'object')} of samples that were written)" if dropped else ""
     yield f"  dead letters: {sum(by_reason.values())}{objects}, each with its reason in {uri}"
-    first: dict[str, list[str]] = defaultdict(list)
+    first: dict[str, list[str]] = {reason: [] for reason in by_reason}
     missing = sum(min(count, _SHOWN) for count in by_reason.values())
-    for dead_letter in read_dead_letters(folder, manifest):
-        reason = dead_letter["reason"]
-        if reason in by_reason and len(first[reason]) < _SHOWN:
-            first[reason].append(
-                f"{dead_letter['key']}{location(dead_letter)}: {dead_letter['message']}"
-            )
+    for letter in read_dead_letters(folder, manifest) if missing else ():
+        texts = first.get(letter["reason"])
+        if texts is not None and len(texts) < _SHOWN:
+            texts.append(f"{letter['key']}{location(letter)}: {letter['message']}")
             missing -= 1
             if not missing:
                 break
@@ -321,23 +304,3 @@ def location(dead_letter: Mapping[str, Any]) -> str:
         return ""
     line = f", line {dead_letter['line']}" if "line" in dead_letter else ""
     return f" ({dead_letter['file']}{line})"
-
-
-def _reading_lines(folder: str, manifest: Manifest) -> Iterator[str]:
-    """Shows the code that reads the first split; without a label, all features as a dict."""
-    splits = list(manifest.splits)
-    split = DEFAULT_SPLIT if DEFAULT_SPLIT in splits else splits[0]
-    columns = [c.feature for c in manifest.options.columns if c.feature in _LABELS]
-    batches = f"batch_size=32, image_size={_reading_size(manifest.images)}"
-    if not columns:
-        batches += ", as_dict=True"
-    yield "Read it:"
-    yield ""
-    yield "  import beam_pipeline"
-    yield f"  dataset = beam_pipeline.load({folder!r}, split={split!r}, {batches})"
-
-
-def _reading_size(images: ImageEntries | None) -> tuple[int, int]:
-    """Returns (height, width) for training: the largest of the images where they are smaller than usual."""
-    size = (images.height[1], images.width[1]) if images else _USUAL_SIZE
-    return size if max(size) < max(_USUAL_SIZE) else _USUAL_SIZE

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from beam_pipeline import convert_images, image_shards
+from beam_pipeline import image_transforms
 from beam_pipeline.core.errors import SampleError
 from beam_pipeline.transforms import samples, shuffled
 from beam_pipeline.transforms.output import BadSample
@@ -57,7 +57,7 @@ class ConvertImages(_InYaml):
     """Converts images and labels; its output is one row, once the manifest is there."""
 
     _yaml_requires_inputs = False
-    made = convert_images.ConvertImages
+    made = image_transforms.ConvertImages
     collecting: ClassVar[Mapping[str, Any] | None] = {"max_bad_fraction": 1.0}
 
 
@@ -79,8 +79,8 @@ class JoinLabels(_InYaml):
 
 
 def _write_image_shards(encoder: Mapping[str, Any] | None = None, **arguments: Any) -> Any:
-    return image_shards.WriteImageShards(
-        encoder=image_shards.Images(**(encoder or {})), **arguments
+    return image_transforms.WriteImageShards(
+        encoder=image_transforms.Images(**(encoder or {})), **arguments
     )
 
 

@@ -20,8 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from beam_pipeline.cli import _parser
-from beam_pipeline.commands import COMMANDS
-from beam_pipeline.commands.command import PROGRAM
+from beam_pipeline.commands import COMMANDS, PROGRAM
 
 _HEADLINE = re.compile(r"^# (.+)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

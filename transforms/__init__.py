@@ -44,11 +44,11 @@ __all__ = [
 
 
 _ABOVE = {
-    "ConvertImages": "convert_images",
-    "EncodeImages": "image_shards",
-    "EncodedImages": "image_shards",
-    "Images": "image_shards",
-    "WriteImageShards": "image_shards",
+    "ConvertImages": "image_transforms",
+    "EncodeImages": "image_transforms",
+    "EncodedImages": "image_transforms",
+    "Images": "image_transforms",
+    "WriteImageShards": "image_transforms",
 }
 """Those that are made of the command's options, in modules that import this package."""
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from beam_pipeline.commands.command import PROGRAM, Call, Command
+from beam_pipeline.commands import PROGRAM, Call, Command
 from beam_pipeline.commands.convert import run_convert
 from beam_pipeline.commands.inspect import show_some
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.options import ConvertOptions, InputOptions, OutputOptions, SplitOptions
-from beam_pipeline.options.values import parse_splits
+from beam_pipeline.options.group import parse_splits
 from beam_pipeline.terminal import say
 
 SHAPES = ("circle", "square", "triangle")
@@ -128,7 +128,7 @@ def _run(call: Call) -> bool:
     return True
 
 
-COMMAND = Command(
+DEMO = Command(
     "Draws images of coloured shapes, writes a CSV file with their classes and sizes, "
     "converts them, and shows some examples. Options of Apache Beam are passed on.",
     _run,

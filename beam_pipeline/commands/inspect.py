@@ -1,15 +1,25 @@
-"""`beam-tfrecord inspect`: figures and examples of any TFRecords."""
+"""`beam-tfrecord inspect`: figures and examples of any TFRecords; `diff`: the samples that differ between data sets."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import difflib
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from beam_pipeline.commands.command import PROGRAM, Call, Command
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.commands import PROGRAM, Call, Command
+from beam_pipeline.core.dataset.changes import (
+    compare_samples,
+    file_labels,
+    option_differences,
+    written_samples,
+)
+from beam_pipeline.core.dataset.manifest import Manifest
+from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.inspection.export import exporting
 from beam_pipeline.inspection.select import (
@@ -26,11 +36,15 @@ from beam_pipeline.inspection.select import (
 )
 from beam_pipeline.inspection.show import Screen, class_rows, feature_rows, split_rows, title
 from beam_pipeline.inspection.sources import Source, open_source
+from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
+from beam_pipeline.work.output_folder import read_manifest
+from beam_pipeline.work.receipts import read_receipt
 
 _SHOWN_CLASSES = 20
 _FEW = 5  # names in a message
 _MOST_KEPT_BYTES = 256 << 20  # 256 MiB of examples to show
+_RECEIPTS_AT_ONCE = 16  # few, because one may list a million samples
 
 
 def _show_key(source: Source, key: str, to: str) -> bool:
@@ -106,25 +120,17 @@ def show_some(folder: str, num: int) -> None:
 
 
 def _check_class(source: Source, name: str) -> None:
-    """Checks that a data set with a manifest has a class.
-
-    Raises:
-      UsageError: it has not; names the most similar one.
-    """
+    """Raises UsageError if a data set with a manifest lacks a class; names the most similar one."""
     classes = source.manifest.classes if source.manifest else ()
-    names, ids = [entry.name for entry in classes], [str(entry.id) for entry in classes]
-    if name and names and name not in (*names, *ids):
+    names = [entry.name for entry in classes]
+    if name and names and name not in (*names, *(str(entry.id) for entry in classes)):
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"it has {enumerated(names, _FEW)}"
         raise UsageError(f"--class: {source.name} has no class {name!r}; {hint}")
 
 
 def _check_features(known: Set[str], selection: Selection) -> None:
-    """Checks that the features of the conditions occur at all; passes if none is known.
-
-    Raises:
-      UsageError: one does not; names the most similar one.
-    """
+    """Raises UsageError if a feature of the conditions does not occur, and any is known; names a similar one."""
     for condition in selection.conditions:
         if known and condition.feature not in known:
             close = difflib.get_close_matches(condition.feature, known, n=1)
@@ -160,29 +166,14 @@ def _print(
         screen.example(source, example)
 
 
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is less than 0")
-    return number
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "paths",
-        metavar="DIR|FILE",
-        nargs="+",
-        help="output folder of a conversion, or folders, files and globs of any TFRecords",
-    )
     text = partial(add, default="")
+    places = "output folder of a conversion, or folders, files and globs of any TFRecords"
+    add("paths", metavar="DIR|FILE", nargs="+", help=places)
     text("--split", metavar="NAME", help="examples of this split only")
-    text(
-        "--class",
-        dest="class_name",
-        metavar="NAME",
-        help="examples of this class only, by its name or id",
-    )
+    by_class = "examples of this class only, by its name or id"
+    text("--class", dest="class_name", metavar="NAME", help=by_class)
     text("--key", metavar="KEY", help="the one sample with this key")
     text(
         "--where",
@@ -190,13 +181,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="examples with such values only: FEATURE, one of = != < <= > >=, and a value; "
         "several joined by `and`",
     )
-    add(
-        "--num",
-        metavar="N",
-        type=_number,
-        default=SHOWN,
-        help="examples to show or write (default: %(default)s)",
-    )
+    number = "examples to show or write (default: %(default)s)"
+    add("--num", metavar="N", type=int, default=SHOWN, help=number)
     text("--to", metavar="DIR", help="write the examples to this new folder")
     add(
         "--all",
@@ -212,6 +198,8 @@ def _run(call: Call) -> bool:
     given = call.arguments
     if given.key and (given.class_name or given.where):
         raise UsageError("--key names one sample; leave out --class and --where")
+    if given.num < 0:
+        raise UsageError(f"--num is {given.num}, expected 0 or more")
     selection = Selection(
         class_name=given.class_name,
         conditions=parse_conditions(given.where) if given.where else (),
@@ -227,7 +215,7 @@ def _run(call: Call) -> bool:
     return show(source, selection, given.to)
 
 
-COMMAND = Command(
+INSPECT = Command(
     "Shows figures and examples of a data set: its splits, classes and features, and some "
     "examples with their images. Reads any TFRecords of tf.train.Example, compressed or not, "
     "here or in a bucket; data sets of this program need no scan to count or to find a key.\n\n"
@@ -247,4 +235,51 @@ Small photographs, written to a folder as images and JSON Lines:
 One sample by its key, as in dead_letters.jsonl and image/source_id:
   {PROGRAM} inspect tfrecords/ --key cat/1.jpg
 """,
+)
+
+
+def _add_folders(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("old", metavar="OLD", help="output folder of a conversion")
+    parser.add_argument("new", metavar="NEW", help="output folder of a later conversion")
+
+
+def _diff(call: Call) -> bool:
+    """Compares the samples of two data sets; no shard and no image is read."""
+    old, new = (files.canonical(path) for path in (call.arguments.old, call.arguments.new))
+    before, after = read_manifest(old), read_manifest(new)
+    labels = file_labels(after.content["options"])
+    changes = compare_samples(_samples(old, before), _samples(new, after), labels)
+    then, now = ({k: m.content[k] for k in ("seed", "options")} for m in (before, after))
+    say(
+        *(f"{kind} {key}" for kind, keys in changes._asdict().items() for key in keys),
+        f"{old} and {new}: {changes.summary}",
+        *(f"option {text.removeprefix('options.')}" for text in option_differences(then, now)),
+    )
+    return True
+
+
+def _samples(folder: str, manifest: Manifest) -> Iterator[SampleRef]:
+    """The samples of a data set. Raises ConversionError if a shard lacks a receipt."""
+    names = [shard.path for shard in manifest.shards]
+    with ThreadPoolExecutor(_RECEIPTS_AT_ONCE) as pool:
+        for start in range(0, len(names), _RECEIPTS_AT_ONCE):
+            batch = names[start : start + _RECEIPTS_AT_ONCE]
+            receipts = pool.map(partial(read_receipt, folder), batch)
+            for name, receipt in zip(batch, receipts, strict=True):
+                if receipt is None:
+                    raise ConversionError(
+                        f"{files.join(folder, name)} has no receipt ({receipt_name(name)}), so it "
+                        "cannot be told which samples it contains"
+                    )
+                yield from written_samples(receipt)
+
+
+DIFF = Command(
+    "Lists the samples by which two data sets differ, a line each: added, removed, changed (the "
+    "image or its split) or relabelled. Reads their manifests and receipts, no shard and no "
+    "image. The last lines count them and name options that differ.",
+    _diff,
+    _add_folders,
+    usage="OLD NEW",
+    examples="  beam-tfrecord diff sets/2026-11-21 sets/2026-11-22\n",
 )

@@ -1,15 +1,18 @@
-"""`beam-tfrecord verify`: checks a data set against its manifest."""
+"""`beam-tfrecord verify` checks a data set against its manifest, `repair` rewrites what is damaged, `index` adds indexes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.commands.command import Command
+from beam_pipeline.commands import Call, Command
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     Manifest,
@@ -18,33 +21,42 @@ from beam_pipeline.core.dataset.manifest import (
     is_as_written,
     line_crc,
 )
-from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.dataset.verification import (
     verify_classes,
     verify_counts,
     verify_receipt,
     verify_shard,
 )
-from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.errors import ChangedInputsError, CodecError, ConversionError, UsageError
+from beam_pipeline.core.images.preparation import check_codec
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.sharding import ShardInfo
-from beam_pipeline.core.text import counted
+from beam_pipeline.core.records.tfrecord import index_file
+from beam_pipeline.core.text import counted, excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.dead_letter_files import dead_letter_lines, shown_uri
-from beam_pipeline.work.output_folder import read_manifest, spoilt_side_files
+from beam_pipeline.work.incomplete_folder import delete_incomplete
+from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.output_folder import (
+    check_no_links,
+    read_manifest,
+    spoilt_side_files,
+    write_side_file,
+)
 from beam_pipeline.work.receipts import read_receipt, receipts_there
+from beam_pipeline.work.writer_process import cores, submit, writer_processes
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest, write_inputs
 
 
-def verify(folder: str) -> bool:
-    """Prints each fault to stderr, or one line with the counts without faults.
-
-    Returns: True without faults.
-
-    Raises:
-      ConversionError: the folder does not contain a manifest to compare with.
-    """
-    folder = files.canonical(folder)
+def _verify(call: Call) -> bool:
+    """Prints each fault to stderr, or one line with the counts without faults."""
+    folder = files.canonical(call.arguments.folder)
     manifest = read_manifest(folder)
     faults = 0
     for fault in _faults(folder, manifest):
@@ -52,13 +64,13 @@ def verify(folder: str) -> bool:
         faults += 1
     if faults:
         complain(f"{folder}: {counted(faults, 'fault')}")
-        return False
-    shards = counted(len(manifest.shards), "shard")
-    say(f"{folder}: {shards}, {counted(manifest.counts.examples, 'example')}, all well")
-    return True
+    else:
+        shards = counted(len(manifest.shards), "shard")
+        say(f"{folder}: {shards}, {counted(manifest.counts.examples, 'example')}, all well")
+    return not faults
 
 
-class CheckedShard(NamedTuple):
+class _CheckedShard(NamedTuple):
     """A shard and its faults.
 
     Attributes:
@@ -78,7 +90,7 @@ class CheckedShard(NamedTuple):
     sharing: str
 
 
-def check_shards(folder: str, manifest: Manifest) -> Iterator[CheckedShard]:
+def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
     """Reads every shard of a data set, and its receipt, and compares both with the manifest."""
     receipts = receipts_there(folder)
     for split, entries in manifest.splits.items():
@@ -87,16 +99,12 @@ def check_shards(folder: str, manifest: Manifest) -> Iterator[CheckedShard]:
             results: list[str | ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
-                    results.extend(
-                        verify_shard(
-                            file=file, path=uri, entry=entry, manifest=manifest, split=split
-                        )
-                    )
+                    results.extend(verify_shard(file, uri, entry, manifest, split))
             except OSError as error:
                 results.append(f"{uri}: cannot be read: {error.strerror or error}")
             faults = [item for item in results if isinstance(item, str)]
             infos = [item for item in results if isinstance(item, ShardInfo)]
-            yield CheckedShard(
+            yield _CheckedShard(
                 split,
                 entry,
                 faults,
@@ -143,7 +151,7 @@ def _sharing(folder: str, shard: str) -> str:
     return f" {places} shares the damaged file, a hard link of --reuse: {remedy}"
 
 
-def manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
+def _manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     """Yields the faults of a manifest that it shows by itself."""
     uri = files.join(folder, MANIFEST_NAME)
     if not is_as_written(files.read_bytes(uri)):
@@ -156,21 +164,21 @@ def manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
 
 def _faults(folder: str, manifest: Manifest) -> Iterator[str]:
     infos: list[ShardInfo] = []
-    for shard in check_shards(folder, manifest):
+    for shard in _checked_shards(folder, manifest):
         for number, fault in enumerate(shard.faults):
             yield fault if number else f"{fault}{shard.sharing}"
         yield from shard.receipt_faults
         if shard.info:
             infos.append(shard.info)
-    yield from manifest_faults(folder, manifest)
+    yield from _manifest_faults(folder, manifest)
     if len(infos) == len(manifest.shards):
         yield from verify_classes(manifest, infos)
     for name, fault in spoilt_side_files(folder, manifest):
         yield f"{files.join(folder, name)} {fault}"
-    yield from dead_letter_faults(folder, manifest)
+    yield from _dead_letter_faults(folder, manifest)
 
 
-def dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
+def _dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     """Yields the faults of the files that list dead letters."""
     uri, crc = shown_uri(folder, manifest), 0
     reasons: Counter[str] = Counter()
@@ -187,9 +195,208 @@ def dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
         yield f"{uri}: its lines do not have the checksum of the manifest: damaged or edited"
 
 
-COMMAND = Command(
+VERIFY = Command(
     "Reads every shard and compares it with the manifest: framing, checksums, examples and "
     "counts; checks the manifest, receipts and all files that it determines. Prints each fault "
     "with its location and exits with code 1 if there are any.",
-    lambda call: verify(call.arguments.folder),
+    _verify,
+)
+
+
+@contextlib.contextmanager
+def _changing(folder: str) -> Iterator[Manifest]:
+    """A complete data set that nobody else writes to while the block runs.
+
+    Raises:
+      ConversionError: the folder does not contain one, or a job is writing to it.
+    """
+    read_manifest(folder)  # without a manifest, fails before the folder is claimed
+    with claimed(folder):
+        check_no_links(folder)
+        try:
+            yield read_manifest(folder)
+        finally:
+            delete_incomplete(folder)
+
+
+# --- repair ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RepairTask:
+    """A shard to rewrite.
+
+    Attributes:
+      folder: the output folder.
+      inputs: the references it was written from, as its receipt lists them.
+      entry: its entry in the manifest.
+      record_format: the format of its file.
+    """
+
+    folder: str
+    inputs: ShardInputs
+    entry: ShardEntry
+    record_format: RecordFormat
+
+    @property
+    def doing(self) -> str:
+        """See `Task`."""
+        return f"writing {files.join(self.folder, self.entry.path)}"
+
+    def run(self) -> None:
+        """Rewrites the shard if the result matches the manifest.
+
+        Raises:
+          ChangedInputsError: it does not match; the file is not replaced.
+        """
+        reading = usual_reading(ref.uri for ref in self.inputs.refs)
+        encoding = EncodingOptions.from_recorded(self.inputs.options)
+        request = WriteRequest(self.folder, encoding, reading=reading)
+        write_inputs(request, self.inputs, self.record_format, new=False, accept=self._accept)
+
+    def _accept(self, receipt: Receipt) -> None:
+        info, entry, letters = receipt.info, self.entry, receipt.dead_letters
+        figures = (info.examples, info.bytes, crc32c_text(info.crc32c))
+        if figures == (entry.examples, entry.bytes, entry.crc32c):
+            return
+        first = f" ({letters[0].uri}: {letters[0].message})" if letters else ""
+        raise ChangedInputsError(
+            f"{files.join(self.folder, entry.path)} cannot be rewritten: its images have changed. It would "
+            f"now have {info.examples} examples and {info.bytes} bytes, the manifest lists {entry.examples} "
+            f"and {entry.bytes}{first}. Restore the images, or convert again with --overwrite"
+        )
+
+
+def _repair(call: Call) -> bool:
+    """Rewrites shards and other files that differ from the manifest, and names them."""
+    folder = files.canonical(call.arguments.folder)
+    with _changing(folder) as manifest:
+        shards = [*_checked_shards(folder, manifest)]
+        damaged = [shard for shard in shards if shard.faults]
+        for shard in damaged:
+            complain(f"{shard.faults[0]}{shard.sharing}")
+        failed = _rewrite(folder, [shard.entry for shard in damaged], manifest)
+        remaining = [fault for s in shards if not s.faults for fault in s.receipt_faults]
+        of_manifest = [*_manifest_faults(folder, manifest)]
+        for name, fault in () if of_manifest else [*spoilt_side_files(folder, manifest)]:
+            if write_side_file(folder, name, manifest):
+                say(f"{files.join(folder, name)}: rewritten")
+            else:
+                remaining.append(f"{files.join(folder, name)} {fault}")
+        remaining += [*of_manifest, *_dead_letter_faults(folder, manifest)]
+        if remaining:
+            complain(*remaining)
+    sound = len(shards) - len(damaged)
+    were = "was" if sound == 1 else "were"
+    say(f"{folder}: {counted(sound, 'shard')} {were} sound, {len(damaged) - failed} rewritten")
+    return not failed and not remaining
+
+
+def _rewrite(folder: str, entries: Sequence[ShardEntry], manifest: Manifest) -> int:
+    """Rewrites shards, and returns how many of them could not be."""
+    failed = 0
+    with writer_processes(min(cores(), len(entries))):
+        started = [_start(folder, entry, manifest) for entry in entries]
+        for entry, work in zip(entries, started, strict=True):
+            uri = files.join(folder, entry.path)
+            try:
+                if isinstance(work, ConversionError):
+                    raise work
+                work.result()
+            except ConversionError as error:
+                fault = str(error)
+            except OSError as error:
+                fault = f"{uri} cannot be written: {error.strerror or error}"
+            except Exception as error:  # the receipt may come from anyone, with any values
+                fault = (
+                    f"{uri} cannot be rewritten: its receipt does not describe it ({excerpt(error)}). "
+                    "Convert again with --overwrite"
+                )
+            else:
+                say(f"{uri}: rewritten")
+                continue
+            complain(fault)
+            failed += 1
+    return failed
+
+
+def _start(folder: str, entry: ShardEntry, manifest: Manifest) -> Future[None] | ConversionError:
+    uri = files.join(folder, entry.path)
+    try:
+        receipt = read_receipt(folder, entry.path)
+    except ConversionError as error:
+        return error
+    try:
+        check_codec(receipt.info.codec if receipt else "")
+    except ConversionError as error:
+        return CodecError(f"{uri}: {error}")
+    if receipt is None:
+        fault = f"{receipt_name(entry.path)}, the list of its images, is missing"
+    elif any(f"/{INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
+        fault = "its samples came from Python, or were unpacked from a file of many samples"
+    else:
+        work = submit(RepairTask(folder, receipt.inputs, entry, manifest.record_format))
+        assert work, "there are writer processes"
+        return work
+    return ConversionError(f"{uri} cannot be rewritten: {fault}. Convert again with --overwrite")
+
+
+REPAIR = Command(
+    "Checks a data set as verify does, and rewrites each damaged or missing shard from its "
+    "images, provided they have not changed, and each file that the manifest determines. Exits "
+    "with code 1 if a fault remains.",
+    _repair,
+)
+
+
+# --- index ----------------------------------------------------------------------------------------
+
+
+def _index(call: Call) -> bool:
+    """Writes an index file for each shard, and prints one line with the counts."""
+    folder = files.canonical(call.arguments.folder)
+    with _changing(folder) as manifest:
+        record_format = manifest.record_format
+        if record_format.name != DEFAULT_FORMAT:
+            raise UsageError(
+                f"{folder} contains shards in the format {record_format.name}, and only TFRecords have an "
+                "index beside them; convert with --format tfrecord"
+            )
+        if not record_format.indexable:
+            raise UsageError(
+                f"{folder} is compressed with {record_format.compression} and cannot be indexed, because "
+                "readers cannot seek in a compressed shard; convert with --compression none"
+            )
+        shards = manifest.shards
+        records = sum(_index_shard(folder, entry, record_format) for entry in shards)
+    counts = f"{counted(len(shards), 'shard')}, {counted(records, 'record')}"
+    say(f"{folder}: {counts}, indexed in *.tfindex-*")
+    return True
+
+
+def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) -> int:
+    """Writes the index of one shard, atomically, and returns the number of its records."""
+    uri = files.join(folder, entry.path)
+    index = files.join(folder, record_format.index_name(entry.path))
+    try:
+        with files.open_input(uri) as file:
+            spans = list(record_format.spans(file, uri))
+    except OSError as error:
+        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+    if len(spans) != entry.examples:
+        raise ConversionError(
+            f"{uri}: contains {counted(len(spans), 'record')}, the manifest lists {entry.examples}; "
+            "run `beam-tfrecord verify` to find all faults"
+        )
+    try:
+        files.write_bytes(index, index_file(spans))
+    except OSError as error:
+        raise ConversionError(f"{index} cannot be written: {error.strerror or error}") from error
+    return len(spans)
+
+
+INDEX = Command(
+    "Writes NAME-SPLIT.tfindex-00000-of-00016 beside each shard: for each record, a line with "
+    "its offset and size in bytes.",
+    _index,
 )

@@ -32,9 +32,8 @@ from beam_pipeline.core.errors import OUTAGE, JobError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine, job_name
 from beam_pipeline.engines.packaging import DISTRIBUTION, build_package
-from beam_pipeline.progress_bar import Display, display
 from beam_pipeline.storage.buckets import TRANSIENT_STATUS
-from beam_pipeline.terminal import say
+from beam_pipeline.terminal import Display, display, say
 from beam_pipeline.work import outcome
 from beam_pipeline.work.progress import Counts
 

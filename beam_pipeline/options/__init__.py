@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.group import Option, OptionGroup
-from beam_pipeline.options.images import ImageOptions
-from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions, WaitOptions
+from beam_pipeline.options.output import (
+    EngineOptions,
+    ImageOptions,
+    OutputOptions,
+    SplitOptions,
+    WaitOptions,
+)
 from beam_pipeline.options.source import InputOptions, LabelOptions, RolesOptions, SampleOptions
 
 if TYPE_CHECKING:
@@ -52,17 +57,12 @@ class ConvertOptions:
     engine: EngineOptions = dataclasses.field(default_factory=EngineOptions)
 
     def __post_init__(self) -> None:
-        if self.output.resume and self.engine.shuffle == "records":
-            raise UsageError(
-                "--resume needs the receipt of each shard, and --shuffle=records writes none; "
-                "convert without --resume, or without --shuffle=records"
-            )
-
-        if self.output.reuse and self.engine.shuffle == "records":
-            raise UsageError(
-                "--reuse needs to know what each shard was made of, which --shuffle=records does "
-                "not; convert without --reuse, or without --shuffle=records"
-            )
+        for name in ("resume", "reuse"):
+            if name in self.output.given and self.engine.shuffle == "records":
+                raise UsageError(
+                    f"--{name} needs the receipt of each shard, and --shuffle=records writes none; "
+                    f"convert without --{name}, or without --shuffle=records"
+                )
 
     @classmethod
     def groups(cls) -> dict[str, type[OptionGroup]]:
@@ -88,10 +88,8 @@ class ConvertOptions:
         Raises:
           UsageError: a value is not allowed, or two options contradict each other.
         """
-        groups: dict[str, Any] = {
-            name: group.from_arguments(arguments) for name, group in cls.groups().items()
-        }
-        return cls(**groups)
+        groups = cls.groups().items()
+        return cls(**{name: group.from_arguments(arguments) for name, group in groups})  # type: ignore[arg-type]
 
     def command(self, **changes: Any) -> str:
         """The command line that gives these options.

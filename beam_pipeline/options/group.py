@@ -6,28 +6,58 @@ A field declares everything about its option in one place:
     class OutputOptions(OptionGroup):
         title = "output"
 
-        compression: str = option("none", choices=("none", "gzip"), help="shard compression")
+        compression: str = option("shard compression", choices=("none", "gzip"))
 
-The argument `--compression none|gzip`, its place in `--help`, its check, and the value
-`OutputOptions.from_arguments(arguments).compression` are derived from that. Checks that concern
-several options go into the group's `__post_init__`.
+The argument `--compression none|gzip`, its place and default in `--help`, its checks, and the value
+`OutputOptions.from_arguments(arguments).compression` are derived from that.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
 import dataclasses
 import math
+import re
+import warnings
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels.schema import FILE_TYPES, KIND_NAMES, SKIP_KIND
+from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
+from beam_pipeline.core.references import SPLIT_NAME
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _METADATA_KEY = "option"
+
+
+class Kind(NamedTuple):
+    """A kind of value.
+
+    Attributes:
+      metavar: placeholder for the value in `--help`; the choices if empty.
+      parse: turns the text into the value, or raises `ArgumentTypeError` with the text and what was expected.
+      least, most: the bounds of a number.
+    """
+
+    metavar: str = ""
+    parse: Callable[[str], Any] = str
+    least: float | None = None
+    most: float = math.inf
+
+
+NUMBER = Kind("N", int)
+COMMON = (
+    *("images", "labels", "layout", "yes", "label_column", "splits", "resize", "max_bad_fraction"),
+    *("output", "overwrite", "reuse", "resume"),
+)
+"""The options that `--help` shows; `--help all` shows every option."""
 
 
 @dataclass(frozen=True)
@@ -36,29 +66,27 @@ class Option:
 
     Attributes:
       help: one line for `--help`; `%(default)s` is replaced by the default.
-      metavar: placeholder for the value in `--help`; the choices if empty.
-      parse: turns the text into the value, or raises `argparse.ArgumentTypeError`.
+      default: the field's default.
+      kind: the kind of its values.
       choices: the allowed values; empty without such a list.
       choices_checked: False if later code checks the value against its own list.
-      between: the least and the greatest allowed value.
       repeated: True if it may be given several times: a list of values, or pairs that are merged.
       required: True if the command line must have it.
-      common: True if `--help` shows it; `--help all` shows every option.
+      needs: options of the group, as typed, of which one must be given with this.
+      excludes: options of the group that must not be given with this -> why.
       name: the field's name, which is the option's name without the dashes.
-      default: the field's default.
     """
 
     help: str
-    metavar: str = ""
-    parse: Callable[[str], Any] = str
+    default: Any
+    kind: Kind
     choices: tuple[Any, ...] = ()
     choices_checked: bool = True
-    between: tuple[float, float] | None = None
     repeated: bool = False
     required: bool = False
-    common: bool = False
+    needs: tuple[str, ...] = ()
+    excludes: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    default: Any = None
 
     @property
     def flag(self) -> str:
@@ -70,30 +98,23 @@ class Option:
         """True if the option takes no value: its default is False."""
         return self.default is False
 
-    @property
-    def help_text(self) -> str:
-        """The help with the default filled in."""
-        return self.help % {"default": self.default}
-
     def add_to(self, parser: argparse._ActionsContainer) -> None:
         """Adds the option to a parser or to one of its argument groups."""
-        if self.is_switch:
-            action: Any = parser.add_argument(self.flag, action="store_true", help=self.help)
-            action.common = self.common
-            return
-        settings: dict[str, Any] = {
-            "type": self.parse,
-            "default": self.default,
-            "metavar": self.metavar or "|".join(map(str, self.choices)) or None,
-            "required": self.required,
-            "help": self.help,
-        }
+        settings: dict[str, Any] = {"action": "store_true", "help": self.help}
+        if not self.is_switch:
+            settings = {
+                "type": self.kind.parse,
+                "default": self.default,
+                "metavar": self.kind.metavar or "|".join(map(str, self.choices)) or None,
+                "required": self.required,
+                "help": self.help,
+            }
         if self.repeated and isinstance(self.default, dict):
             settings["action"] = _Collect
         elif self.repeated:
             settings.update(action="extend", nargs="+", default=list(self.default))
-        action = parser.add_argument(self.flag, **settings)
-        action.common = self.common
+        action: Any = parser.add_argument(self.flag, **settings)
+        action.common = self.name in COMMON
         if self.choices:
             action.completer = lambda **_: map(str, self.choices)  # for argcomplete
 
@@ -107,23 +128,21 @@ class Option:
             texts = list(map(str, value))
             return [self.flag, *(texts if self.repeated else [",".join(texts)])]
         if isinstance(value, Mapping):
-            mark = ":" if ":" in self.metavar else "="
+            mark = ":" if ":" in self.kind.metavar else "="
             pairs = [f"{name}{mark}{of_name}" for name, of_name in value.items()]
             separate = pairs if self.repeated else [",".join(pairs)]
             return [token for pair in separate for token in (self.flag, pair)]
         return [self.flag, str(value)]
 
     def check(self, value: Any) -> None:
-        """Raises UsageError if the value is not among the allowed ones."""
-        if value == self.default:
-            return
+        """Raises UsageError if a value other than the default is not among the allowed ones."""
         if self.choices and self.choices_checked:
             allowed = ", ".join(map(str, self.choices))
             for item in value if isinstance(value, (tuple, list)) else (value,):
                 if item not in self.choices:
                     raise UsageError(f"{self.flag} is {item!r}, expected one of ({allowed})")
-        if self.between and not self.between[0] <= value <= self.between[1]:  # also refuses NaN
-            least, most = self.between
+        least, most = self.kind.least, self.kind.most
+        if least is not None and not least <= value <= most:  # also refuses NaN
             upwards = f"to {most}" if math.isfinite(most) else "or more"
             raise UsageError(f"{self.flag} is {value}, expected {least} {upwards}")
 
@@ -135,12 +154,25 @@ class _Collect(argparse.Action):
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), **values})
 
 
-def option(default: Any, **settings: Any) -> Any:
-    """Declares a dataclass field that is an option; `settings` are attributes of `Option`."""
-    metadata = {_METADATA_KEY: Option(**settings)}
+def option(help: str, default: Any = ..., kind: Kind | str = "", **settings: Any) -> Any:  # noqa: A002
+    """Declares a dataclass field that is an option.
+
+    Args:
+      help: see `Option`; the default is appended, unless it is described there.
+      default: its default; the first of the choices if it is left out.
+      kind: the kind of its values, or the placeholder of a text.
+      **settings: further attributes of `Option`.
+    """
+    settings["choices"] = tuple(settings.get("choices", ()))
+    default = settings["choices"][0] if default is ... else default
+    has_text = isinstance(default, str | int | float) and default is not False and default != ""
+    if has_text and "(default" not in help:
+        help += " (default: %(default)s)"  # noqa: A001
+    kind = Kind(kind) if isinstance(kind, str) else kind
+    metadata = {_METADATA_KEY: Option(help, default, kind, **settings)}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -156,19 +188,29 @@ class OptionGroup:
     description: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        given = self.given
         for declared in self.options():
-            declared.check(getattr(self, declared.name))
+            if declared.name not in given:
+                continue
+            declared.check(given[declared.name])
+            if declared.needs and not any(text.split()[0] in given for text in declared.needs):
+                raise UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
+            for excluded, reason in declared.excludes.items():
+                if excluded in given:
+                    raise UsageError(f"{declared.flag} {reason}")
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The options that are not at their defaults."""
+        typed = [(declared, getattr(self, declared.name)) for declared in self.options()]
+        return {o.name: value for o, value in typed if value != o.default}
 
     @classmethod
     def options(cls) -> Sequence[Option]:
         """The group's options, in the order of its fields."""
         return [
-            dataclasses.replace(
-                field.metadata[_METADATA_KEY],
-                name=field.name,
-                default={} if field.default is dataclasses.MISSING else field.default,
-            )
-            for field in dataclasses.fields(cls)
+            dataclasses.replace(declared.metadata[_METADATA_KEY], name=declared.name)
+            for declared in dataclasses.fields(cls)
         ]
 
     @classmethod
@@ -190,3 +232,176 @@ class OptionGroup:
         """
         values = {declared.name: getattr(arguments, declared.name) for declared in cls.options()}
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+# --- kinds of values ------------------------------------------------------------------------------
+
+LABEL_FILES = "label_files"
+"""The value of --splits that makes each label file a split."""
+
+_UNITS = {
+    **{unit: 1000**power for power, unit in enumerate(("B", "KB", "MB", "GB", "TB"))},
+    **{unit: 1024**power for power, unit in enumerate(("", "KIB", "MIB", "GIB", "TIB"))},
+}
+
+
+def parse_size(text: str) -> int:
+    """Returns bytes: `200MB` is 200,000,000, `128MiB` is 134,217,728, `1000` is 1000."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in _UNITS:
+        raise ArgumentTypeError(
+            f"{text!r} is not a size; expected a number with KB, MB, GB, KiB, MiB or GiB"
+        )
+    size = int(Fraction(match[1]) * _UNITS[match[2].upper()])
+    if size < 1:
+        raise ArgumentTypeError(f"{text!r} is less than one byte")
+    return size
+
+
+def parse_side_lengths(text: str) -> str:
+    """Returns the text of a width and a height: `256`, which is both, or `320x240`.
+
+    A pair of Python, `(320, 240)`, is the same.
+    """
+    text = text.strip("()[] ").lower()
+    match = re.fullmatch(r"([0-9]{1,5})(?:(?:x|, ?)([0-9]{1,5}))?", text)
+    if match is None or not all(int(side) for side in match.groups("1")):
+        raise ArgumentTypeError(
+            f"{text!r} is not an image size; expected pixels, as 256, or WIDTHxHEIGHT, as 320x240"
+        )
+    return match[0].replace(", ", "x")
+
+
+def parse_truth(text: str) -> bool:
+    """Returns a boolean: `true` or `false`."""
+    if text.lower() not in ("true", "false"):
+        raise ArgumentTypeError(f"{text!r}; expected true or false")
+    return text.lower() == "true"
+
+
+def parse_splits(text: str) -> SplitFractions | str:
+    """Returns exact fractions that add up to 1: `train=0.9,test=0.1` or `a=1/3,b=2/3`.
+
+    `label_files` stays what it is: each label file is a split.
+    """
+    if text == LABEL_FILES:
+        return text
+    fractions = []
+    for name, share in _pairs(text, "SPLIT=FRACTION").items():
+        try:
+            fraction = Fraction(share)
+        except (ValueError, ZeroDivisionError):
+            fraction = Fraction(-1)
+        if not 0 < fraction <= 1:
+            raise ArgumentTypeError(f"{share!r} is not a fraction greater than 0 and at most 1")
+        fractions.append((name, fraction))
+    try:
+        return SplitFractions(tuple(fractions))
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def parse_num_shards(text: str) -> int | dict[str, int]:
+    """Returns one number for every split (`16`) or split -> number (`train=128,test=8`)."""
+    shards = _pairs(text, "SPLIT=N") if "=" in text else {"": text.strip()}
+    for value in shards.values():
+        if not value.isdecimal() or not 1 <= int(value) <= MOST_SHARDS:
+            raise ArgumentTypeError(f"{value!r} is not a number of shards; expected 1 or more")
+    return {name: int(value) for name, value in shards.items()} if "=" in text else int(text)
+
+
+def parse_features(text: str) -> dict[str, str]:
+    """Returns written key -> feature or column: `image/source_id=label`."""
+    return _pairs(text, "KEY=WHAT")
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Returns column -> type name: `name:int,score:float`."""
+    columns = _pairs(text, "NAME:TYPE")
+    for name, kind in columns.items():
+        if kind not in KIND_NAMES and kind != SKIP_KIND:
+            kinds = ", ".join([*KIND_NAMES, SKIP_KIND])
+            raise ArgumentTypeError(f"{kind!r} (of column {name}) is not a type; use {kinds}")
+    return columns
+
+
+def parse_file_columns(text: str) -> dict[str, str]:
+    """Returns column -> type for columns of files: `right,thumb:copy`."""
+    return parse_columns(
+        ",".join(part if ":" in part else f"{part}:{FILE_TYPES[0]}" for part in text.split(","))
+    )
+
+
+def parse_list_column(text: str) -> dict[str, str]:
+    """Returns column -> separator for one column: `tags=;`. Spaces are kept: `tags=, `.
+
+    The separator is empty for a name alone: each row of an image has one value.
+    """
+    name, equals, separator = text.partition("=")
+    if not name or (equals and not separator):
+        raise ArgumentTypeError(
+            f"{text!r}: expected COLUMN=SEPARATOR, such as 'tags=;' (in quotes, for the shell), or COLUMN "
+            "for a value a row"
+        )
+    return {name: separator}
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Returns names without repetitions: `cat,dog,bird` or `class_*`."""
+    names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    if not names:
+        raise ArgumentTypeError(f"{text!r} lacks names; expected names such as a,b,c")
+    return names
+
+
+def parse_encoding(text: str) -> str:
+    """Returns Python's name of a text encoding; empty for empty text."""
+    if not text:
+        return ""
+    try:
+        "".encode(text)
+        name = codecs.lookup(text).name
+    except (LookupError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"{text!r} is not an encoding; expected a name such as utf-8, cp1252 or shift_jis"
+        ) from error
+    return "utf-8-sig" if name == "utf-8" else name
+
+
+def parse_label_from(text: str) -> str:
+    """Returns the text unchanged if it is a regular expression with named groups, or empty."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)
+            groups = re.compile(text).groupindex
+    except re.error as error:
+        raise ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from error
+    except FutureWarning as error:  # another label from the same name, from one Python to the next
+        raise ArgumentTypeError(
+            rf"{text!r} may mean something else in a later Python: {error}; write \[ for a bracket, and "
+            r"\-, \&, \~ or \| for one of two equal marks in brackets"
+        ) from error
+    if text and not groups:
+        raise ArgumentTypeError(
+            rf"{text!r} lacks a named group; expected one such as (?P<label>.+)_\d+\.jpg"
+        )
+    return text
+
+
+def _pairs(text: str, expected: str) -> dict[str, str]:
+    """Splits `a=1,b=2` at the commas and each part at its last mark; names must be unique."""
+    mark = ":" if ":" in expected else "="
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        name, separator, value = (piece.strip() for piece in part.rpartition(mark))
+        if not separator or not name or not value:
+            raise ArgumentTypeError(f"{part!r} in {text!r}: expected {expected}")
+        if name in pairs:
+            raise ArgumentTypeError(f"{text!r} names {name} twice")
+        if expected.startswith("SPLIT") and not SPLIT_NAME.fullmatch(name):
+            raise ArgumentTypeError(f"{name!r} cannot name a split; use letters, digits and '_'")
+        pairs[name] = value
+    return pairs
+
+
+SIZE = Kind("SIZE", parse_size, 1)

@@ -1,23 +1,168 @@
-"""Options that place samples, name and format the output, and control the work."""
+"""Options that place samples, check, store and name the output, and control the work."""
 
 from __future__ import annotations
 
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.images import changes as image_changes
+from beam_pipeline.core.images import preparation
+from beam_pipeline.core.images.changes import IMAGE_FORMATS, ImageChanges
+from beam_pipeline.core.images.geometry import RESIZE_MODES
+from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, ShardConfig, SplitFractions
-from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import (
+from beam_pipeline.options.group import (
     LABEL_FILES,
+    NUMBER,
+    SIZE,
+    Kind,
+    OptionGroup,
+    option,
     parse_features,
     parse_num_shards,
-    parse_size,
+    parse_side_lengths,
     parse_splits,
+    parse_truth,
 )
 from beam_pipeline.storage.read_ahead import DEFAULT_MAX_BYTES, REMOTE_READS
+
+
+@dataclass(frozen=True)
+class ImageOptions(OptionGroup):
+    """Image checks, filters and encoding, and how many bad images to accept."""
+
+    title = "images"
+
+    image_check: str = option(
+        "header reads the header and the end of each file; full also decodes it",
+        choices=preparation.IMAGE_CHECKS,
+    )
+    image_encoding: str | None = option(
+        "encoding of images stored as bare pixels, as in CIFAR (default: png)",
+        None,
+        choices=preparation.IMAGE_ENCODINGS,
+    )
+    orientation: str | None = option(
+        "images with an EXIF rotation: keep them as stored, apply the rotation to pixels and labels, or "
+        "refuse them (default: apply if labels have boxes, masks or points, or if images are encoded "
+        "anyway; otherwise keep)",
+        None,
+        choices=image_changes.ORIENTATIONS,
+    )
+    resize: str | None = option(
+        "scale images with their boxes, masks and points: 256, or WIDTHxHEIGHT such as 320x240 "
+        "(default: no scaling)",
+        None,
+        Kind("SIZE", parse_side_lengths),
+    )
+    resize_mode: str = option(
+        "shortest (cover the size), longest (fit into it), exact (stretch), pad (fit, then fill the "
+        "rest), or crop (cover, then trim)",
+        choices=RESIZE_MODES,
+        needs=("resize",),
+    )
+    never_enlarge: bool = option(
+        "do not enlarge images that are smaller than --resize (default: true)",
+        True,
+        Kind("true|false", parse_truth),
+        choices=(True, False),
+        needs=("resize",),
+    )
+    image_format: str = option("format of all images", choices=IMAGE_FORMATS)
+    quality: int = option(
+        "quality of JPEG and WebP images that are encoded",
+        image_changes.QUALITY,
+        Kind("N", int, 1, 100),
+    )
+    reencode: str | None = option(
+        "re-encode images: never, auto (those that readers cannot decode or show wrongly: TIFF, AVIF, "
+        "HEIC, JPEG 2000, CMYK, transparent palettes), or always (default: auto with --resize or "
+        "--image_format, otherwise never)",
+        None,
+        choices=image_changes.REENCODE,
+    )
+    image_codec: str = option(
+        "library that scales, rotates and encodes; opencv is faster for JPEGs, and pillow still "
+        "handles other formats",
+        choices=preparation.IMAGE_CODECS,
+    )
+    color_profile: str = option(
+        "convert re-encoded images to sRGB, or keep their ICC profile",
+        choices=image_changes.COLOR_PROFILES,
+    )
+    animated: str = option(
+        "re-encode the first frame of an animation, or refuse animations",
+        choices=image_changes.ANIMATED,
+    )
+    clip_boxes: bool = option(
+        "clip boxes at the edge of their image (default: leave the image out)", False
+    )
+    bad_boxes: str = option(
+        "what a box without an area leaves out: its object, or its whole image", choices=BAD_BOXES
+    )
+    max_bad_fraction: float = option(
+        "fail if more than this fraction of the listed images is bad",
+        0.01,
+        Kind("FRACTION", float, 0, 1),
+    )
+    duplicates: str = option(
+        "byte-identical images: keep all and warn; first: keep one per group (drops the train copy "
+        "if another split has one); error: fail",
+        choices=POLICIES,
+    )
+    min_side: int | None = option(
+        "leave out images with a shorter side (default: none)", None, Kind("PIXELS", int, 1)
+    )
+    max_aspect: float | None = option(
+        "leave out images whose longer side is more than RATIO times the shorter (default: none)",
+        None,
+        Kind("RATIO", float, 1, 1e9),
+    )
+    max_pixels: int | None = option(
+        "leave out images with more pixels than width x height = N (default: none)",
+        None,
+        Kind("N", int, 1),
+    )
+    max_image_bytes: int | None = option(
+        "leave out larger files, such as 20MB, without reading them (default: none)", None, SIZE
+    )
+
+    @property
+    def filters(self) -> dict[str, float]:
+        """The filters given: option -> its value, in the order of `FILTER_NAMES`."""
+        values = {name: getattr(self, name) for name in preparation.FILTER_NAMES}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resize is not None:
+            try:
+                object.__setattr__(self, "resize", parse_side_lengths(str(self.resize)))
+            except ArgumentTypeError as error:
+                raise UsageError(f"--resize: {error}") from error
+
+    @property
+    def changes(self) -> ImageChanges:
+        """The changes to images, without the codec that makes them."""
+        sides = tuple(map(int, self.resize.split("x"))) if self.resize else ()
+        encodes = self.resize is not None or self.image_format != IMAGE_FORMATS[0]
+        return ImageChanges(
+            orientation=self.orientation or "",
+            resize=(sides[0], sides[-1]) if sides else None,
+            resize_mode=self.resize_mode,
+            never_enlarge=self.never_enlarge,
+            image_format=self.image_format,
+            quality=self.quality,
+            reencode=self.reencode or ("auto" if encodes else "never"),
+            color_profile=self.color_profile,
+            animated=self.animated,
+            image_codec=self.image_codec,
+        )
 
 
 @dataclass(frozen=True)
@@ -27,45 +172,35 @@ class SplitOptions(OptionGroup):
     title = "splits and shards"
 
     splits: SplitFractions | str | None = option(
-        None,
-        common=True,
-        metavar="train=0.9,validation=0.1|label_files",
-        parse=parse_splits,
-        help="divide by a hash of the key; label_files: the file name of each table determines the split, "
+        "divide by a hash of the key; label_files: the file name of each table determines the split, "
         "as in val.csv (default: folders named train, validation or test, or the column split, "
         "otherwise train)",
+        None,
+        Kind("train=0.9,validation=0.1|label_files", parse_splits),
     )
     split_by: str = option(
-        "",
-        metavar="COLUMN|folder",
-        help="with --splits: keep images with the same value of a label column, such as patient, or "
+        "with --splits: keep images with the same value of a label column, such as patient, or "
         "in the same folder, in one split",
+        "",
+        "COLUMN|folder",
     )
-    stratify: bool = option(
-        False,
-        help="with --splits: divide each class in the same proportions",
-    )
+    stratify: bool = option("with --splits: divide each class in the same proportions", False)
     num_shards: int | Mapping[str, int] | None = option(
+        "shards per split (default: derived from --shard_size)",
         None,
-        metavar="N|train=128,test=8",
-        parse=parse_num_shards,
-        help="shards per split (default: derived from --shard_size)",
+        Kind("N|train=128,test=8", parse_num_shards),
     )
     shard_size: int = option(
-        DEFAULT_SHARD_BYTES,
-        metavar="SIZE",
-        parse=parse_size,
-        help="target shard size, such as 128MiB (default: 200MB)",
+        "target shard size, such as 128MiB (default: 200MB)", DEFAULT_SHARD_BYTES, SIZE
     )
-    seed: int = option(0, metavar="N", parse=int, help="shuffle seed (default: %(default)s)")
+    seed: int = option("shuffle seed", 0, NUMBER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for flag, given in (("--split_by", self.split_by), ("--stratify", self.stratify)):
-            if given and self.fractions is None:
+        for name in ("split_by", "stratify"):
+            if name in self.given and self.fractions is None:
                 raise UsageError(
-                    f"{flag} needs --splits with the split sizes, such as "
-                    "--splits train=0.9,validation=0.1"
+                    f"--{name} needs --splits with the split sizes, such as --splits train=0.9,test=0.1"
                 )
 
     @property
@@ -95,63 +230,44 @@ class OutputOptions(OptionGroup):
 
     title = "output"
 
-    output: str = option(
-        "", common=True, metavar="DIR", required=True, help="output folder, created if missing"
-    )
-    name: str = option(
-        "", metavar="NAME", help="prefix of file names (default: the output folder's name)"
-    )
+    output: str = option("output folder, created if missing", "", "DIR", required=True)
+    name: str = option("prefix of file names (default: the output folder's name)", "", "NAME")
     overwrite: bool = option(
-        False,
-        common=True,
-        help="replace the data set that an earlier run wrote to --output, and nothing else",
+        "replace the data set that an earlier run wrote to --output, and nothing else", False
     )
     reuse: str = option(
-        "",
-        common=True,
-        metavar="DIR",
-        help="earlier data set whose unchanged shards are linked or copied instead of written; "
+        "earlier data set whose unchanged shards are linked or copied instead of written; "
         "latest:FOLDER takes the newest complete one in a folder, whose file `latest` then names this one",
+        "",
+        "DIR",
     )
     resume: bool = option(
+        "continue an interrupted run, or check that its data set is up to date",
         False,
-        common=True,
-        help="continue an interrupted run, or check that its data set is up to date",
+        excludes={"overwrite": "keeps what --overwrite removes; give only one of the two"},
     )
-    no_report: bool = option(False, help="do not write report.html")
-    compression: str = option(
-        COMPRESSIONS[0],
-        choices=COMPRESSIONS,
-        choices_checked=False,  # by the format
-        help="shard compression (default: %(default)s)",
-    )
+    no_report: bool = option("do not write report.html", False)
+    compression: str = option("shard compression", choices=COMPRESSIONS, choices_checked=False)
     format: str = option(
-        DEFAULT_FORMAT,
-        choices=tuple(FORMATS),
-        choices_checked=False,  # plugins add formats
-        help="container of the examples (default: %(default)s)",
+        "container of the examples", DEFAULT_FORMAT, choices=FORMATS, choices_checked=False
     )
     features: Mapping[str, str] = option(
+        "write a feature or label column under another key, such as image/source_id=label",
         {},
-        metavar="KEY=WHAT",
-        parse=parse_features,
-        help="write a feature or label column under another key, such as image/source_id=label",
+        Kind("KEY=WHAT", parse_features),
     )
     no_card: bool = option(
-        False, help="write no data card (README.md and croissant.json) beside the shards"
+        "write no data card (README.md and croissant.json) beside the shards", False
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.name and (not re.fullmatch(r"[\w.-]+", self.name) or self.name.startswith(".")):
             raise UsageError(
-                f"--name {self.name!r} cannot start a file name; "
-                "use letters, digits, '_', '-' and '.'"
+                f"--name {self.name!r} cannot start a file name; use letters, digits, '_', '-' and '.'"
             )
         if self.reuse.startswith("latest:") and not self.reuse.removeprefix("latest:").strip():
             raise UsageError("--reuse latest: names no folder; expected latest:FOLDER")
-        if self.resume and self.overwrite:
-            raise UsageError("--resume keeps what --overwrite removes; give only one of the two")
 
 
 SHUFFLES = ("references", "records")
@@ -163,33 +279,21 @@ class EngineOptions(OptionGroup):
 
     title = "engine"
 
-    shuffle: str = option(
-        SHUFFLES[0],
-        choices=SHUFFLES,
-        help="shuffle references to images, or encoded records (default: %(default)s)",
-    )
+    shuffle: str = option("shuffle references to images, or encoded records", choices=SHUFFLES)
     writers: int | None = option(
-        None,
-        metavar="N",
-        parse=int,
-        between=(0, 1000),
-        help="writer processes on this machine; 0 leaves writing to the engine's workers (default: "
+        "writer processes on this machine; 0 leaves writing to the engine's workers (default: "
         "one per core, and none for a few hundred images; 0 with --runner or --direct_...)",
+        None,
+        Kind("N", int, 0, 1000),
     )
     read_ahead: int | None = option(
-        None,
-        metavar="N",
-        parse=int,
-        between=(1, 1000),
-        help=f"images each writer reads at once (default: {REMOTE_READS} from a bucket; 1 from local "
+        f"images each writer reads at once (default: {REMOTE_READS} from a bucket; 1 from local "
         "files, with the next ones prefetched by the system)",
+        None,
+        Kind("N", int, 1, 1000),
     )
     read_ahead_size: int = option(
-        DEFAULT_MAX_BYTES,
-        metavar="SIZE",
-        parse=parse_size,
-        between=(1, float("inf")),
-        help="memory per writer for images read ahead (default: 128MB)",
+        "memory per writer for images read ahead (default: 128MB)", DEFAULT_MAX_BYTES, SIZE
     )
 
 
@@ -199,7 +303,4 @@ class WaitOptions(OptionGroup):
 
     title = EngineOptions.title
 
-    no_wait: bool = option(
-        False,
-        help="on Dataflow or a Flink cluster: exit once the job is submitted",
-    )
+    no_wait: bool = option("on Dataflow or a Flink cluster: exit once the job is submitted", False)

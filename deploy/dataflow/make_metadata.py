@@ -13,10 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline.commands import convert
-from beam_pipeline.commands.command import PROGRAM
-from beam_pipeline.options.group import Option
-from beam_pipeline.options.values import parse_size
+from beam_pipeline.commands import PROGRAM, convert
+from beam_pipeline.options.group import Option, parse_size
 
 METADATA = Path(__file__).with_name("metadata.json")
 
@@ -77,11 +75,12 @@ def _is_enum(option: Option) -> bool:
 
 
 def _help_text(option: Option) -> str:
-    text = option.help_text
+    text = option.help % {"default": option.default}
     if option.is_switch:
         return f"{text}; true or false (default: false)"
-    if option.metavar and not option.metavar.isupper():  # PATH or N says nothing here
-        text += f"; written as {option.metavar}"
+    metavar = option.kind.metavar
+    if metavar and not metavar.isupper():  # PATH or N says nothing here
+        text += f"; written as {metavar}"
     if option.repeated:
         text += '; several as a JSON list, ["...", "..."]'
     return text
@@ -92,7 +91,7 @@ def _type(option: Option) -> str:
         return "BOOLEAN"
     if _is_enum(option):
         return "ENUM"
-    if option.parse in (int, float):
+    if option.kind.parse in (int, float):
         return "NUMBER"
     return _PICKERS.get(option.name, "TEXT")
 
@@ -102,7 +101,7 @@ def _regex(option: Option) -> str | None:
         return "^(true|false)$"
     if option.name in _PICKERS:
         return f"^({_URI}|{_LIST})$" if option.repeated else f"^{_URI}$"
-    return {int: _INTEGER, float: _NUMBER, parse_size: _SIZE}.get(option.parse)
+    return {int: _INTEGER, float: _NUMBER, parse_size: _SIZE}.get(option.kind.parse)
 
 
 def main(argv: list[str]) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,14 +130,17 @@ def test_the_last_job_undoes_a_change() -> None:
     made: list[str] = []
 
     @Patch
-    def change() -> object:
+    @contextlib.contextmanager
+    def change() -> Iterator[None]:
         made.append("made")
-        return lambda: made.append("undone")
+        yield
+        made.append("undone")
 
-    change.apply()
-    with applied([change]):
-        change.undo()
-        assert made == ["made"]
+    with contextlib.ExitStack() as first:
+        first.enter_context(change)
+        with applied([change]):
+            first.close()
+            assert made == ["made"]
     assert made == ["made", "undone"]
     with pytest.raises(ValueError, match="the job"), applied([change]):
         raise ValueError("the job")

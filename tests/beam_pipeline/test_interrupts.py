@@ -15,7 +15,7 @@ import pytest
 from tests.pictures import picture
 
 PATIENCE_S = 120
-BEGIN = "import time\nfrom beam_pipeline.interrupts import interruptible\n"
+BEGIN = "import time\nfrom beam_pipeline.launch import interruptible\n"
 READY = "print('ready', flush=True)\ntime.sleep(60)\n"
 
 
@@ -73,7 +73,7 @@ def test_what_would_be_left_is_cleaned_up(tmp_path: Path) -> None:
 def test_an_engine_in_a_process_of_its_own_ends_with_the_program() -> None:
     """It is out of reach of the terminal, so that it does not end before, and is killed."""
     code = (
-        "from beam_pipeline.beam_patches import shielded_engines\nshielded_engines.apply()\n"
+        "from beam_pipeline.beam_patches import shielded_engines\nshielded_engines.__enter__()\n"
         "from apache_beam.runners.portability import job_server\n"
         "from apache_beam.utils import subprocess_server\n"
         "job_server.signal.signal(job_server.signal.SIGINT, print)\n"

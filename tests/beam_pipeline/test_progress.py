@@ -16,7 +16,7 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.text import human_size
-from beam_pipeline.progress_bar import Display, show_progress
+from beam_pipeline.terminal import Display, show_progress
 from beam_pipeline.work import progress
 from beam_pipeline.work.progress import Counts
 from tests.pictures import write_pictures
@@ -50,7 +50,7 @@ def test_plain_lines_say_how_far_the_job_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a log: a line at the beginning and one now and then."""
-    monkeypatch.setattr("beam_pipeline.progress_bar._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
     with show_progress():
         progress.report(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
         reporter = progress.Reporter()
@@ -71,7 +71,7 @@ def test_listed_images_are_counted_from_the_beginning(
         progress.report(Counts(listed=1))
         progress.report(Counts(listed=4096))
     assert capsys.readouterr().err == "1 image listed\n"
-    monkeypatch.setattr("beam_pipeline.progress_bar._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
     with show_progress(writes=False):
         progress.report(Counts(listed=1))
         progress.report(Counts(listed=4096))
@@ -119,7 +119,7 @@ def test_every_sample_is_reported_once(
     images = write_pictures(str(tmp_path / "photos"), [f"a/{i}.jpg" for i in range(40)])
     total = (40, sum(map(len, images.values())))
     listener = Sum()
-    monkeypatch.setattr("beam_pipeline.progress_bar.display", lambda: listener)
+    monkeypatch.setattr("beam_pipeline.terminal.display", lambda: listener)
     inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=4")
     assert main(["convert", *inputs, *argv, "--yes"]) == 0
     assert listener._total == (0, *total, True)

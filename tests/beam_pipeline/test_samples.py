@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from beam_pipeline.cli import main
+from beam_pipeline.conversion import convert_samples
 from beam_pipeline.core.errors import OutputNotEmptyError, SampleError, UsageError
-from beam_pipeline.samples import convert_samples
 from tests.harness import digests, manifest_of, read_all_by, read_shard, shard_names
 
 PIXELS = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.commands.command import PROGRAM
+from beam_pipeline.commands import PROGRAM
 from beam_pipeline.work.finishing import COMMITTED
 from tests.buckets.services import needs_google
 from tests.deploy.tools import DEPLOY, SCHEDULE, TERRAFORM

@@ -22,7 +22,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
-from beam_pipeline import launch, progress_bar
+from beam_pipeline import launch, terminal
 from beam_pipeline.cli import EXIT_OUTAGE
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.failures import Refusal
@@ -73,7 +73,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = types.SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
     monkeypatch.setattr(dataflow_runner, "time", clock)
     monkeypatch.setattr(dataflow, "ROUND_MS", 1)
-    monkeypatch.setattr(progress_bar, "_LINE_INTERVAL", 0.0)
+    monkeypatch.setattr(terminal, "_LINE_INTERVAL", 0.0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.errors import QuestionError, SampleError, UsageError
-from beam_pipeline.image_shards import Images, WriteImageShards
+from beam_pipeline.image_transforms import Images, WriteImageShards
 from beam_pipeline.transforms import BadSample, ImageFile, JoinLabels, LabelRow, ReadLabels
 from beam_pipeline.transforms.samples import LabelRows
 from beam_pipeline.work.label_columns import LabelColumns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.commands.index import write_index
+from beam_pipeline.commands import Call, load_command
 from beam_pipeline.core.errors import (
     ConversionError,
     DamagedRecordError,
@@ -23,6 +24,11 @@ from tests.pictures import write_pictures
 
 SHARD = "d-train.tfrecord-00000-of-00003"
 INDEXES = [f"d-train.tfindex-0000{i}-of-00003" for i in range(3)]
+
+
+def write_index(folder: str) -> None:
+    """Runs the command, whose errors are not caught."""
+    load_command("index").run(Call(argparse.Namespace(folder=folder)))
 
 
 def _convert(folder: Path, *argv: str) -> Path:

@@ -9,8 +9,7 @@ from dataclasses import FrozenInstanceError, dataclass
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.options.group import OptionGroup, option
-from beam_pipeline.options.values import parse_list_column
+from beam_pipeline.options.group import Kind, OptionGroup, option, parse_list_column
 
 
 @dataclass(frozen=True)
@@ -20,12 +19,12 @@ class Fruit(OptionGroup):
     title = "fruit"
     description = "What grows."
 
-    kinds: tuple[str, ...] = option((), metavar="KIND", repeated=True, required=True, help="kinds")
-    colour: str = option("red", choices=("red", "green"), help="of the skin (default: %(default)s)")
-    weight: float = option(1.0, metavar="KG", parse=float, between=(0.5, 2), help="in kg")
-    count: int = option(5, parse=int, between=(1, float("inf")), help="how many")
-    peeled: bool = option(False, help="without skin")
-    parts: Mapping[str, str] = option({}, parse=parse_list_column, repeated=True, help="parts")
+    kinds: tuple[str, ...] = option("kinds", (), "KIND", repeated=True, required=True)
+    colour: str = option("of the skin", choices=("red", "green"))
+    weight: float = option("in kg", 1.0, Kind("KG", float, 0.5, 2))
+    count: int = option("how many", 5, Kind("", int, 1))
+    peeled: bool = option("without skin", False)
+    parts: Mapping[str, str] = option("parts", {}, Kind("", parse_list_column), repeated=True)
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class MoreFruit(OptionGroup):
 
     title = "fruit"
 
-    ripe: bool = option(False, help="soft")
+    ripe: bool = option("soft", False)
 
 
 def parsed(*argv: str) -> Fruit:
@@ -71,7 +70,7 @@ def test_help_shows_heading_description_choices_and_defaults() -> None:
     assert text.count("fruit:") == 1
     assert text.splitlines()[-1].split() == ["--ripe", "soft"]
     (colour,) = (o for o in Fruit.options() if o.flag == "--colour")
-    assert colour.help_text == "of the skin (default: red)"
+    assert colour.help % {"default": colour.default} == "of the skin (default: red)"
 
 
 @pytest.mark.parametrize(

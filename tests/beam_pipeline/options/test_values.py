@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from beam_pipeline.core.records.sharding import SplitFractions
-from beam_pipeline.options.values import (
+from beam_pipeline.options.group import (
     parse_columns,
     parse_features,
     parse_list_column,

@@ -1,10 +1,11 @@
-"""Samples of somebody's pipeline as shuffled shards: the second half of `beam-tfrecord convert` as a step."""
+"""The conversion as steps of somebody's pipeline: all of it (`ConvertImages`), or its second half, from samples on."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -13,7 +14,13 @@ import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.config import example_options as _example_options
-from beam_pipeline.conversion import as_arguments, convert_options, speaking_of_arguments
+from beam_pipeline.conversion import (
+    Paths,
+    as_arguments,
+    convert_options,
+    paths,
+    speaking_of_arguments,
+)
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -28,10 +35,10 @@ from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.shard_writer import Rejected
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.inputs import output_folder, resolve_renames
+from beam_pipeline.inputs import checked_config, output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, ImageOptions
-from beam_pipeline.pipeline import Stage, prepare_folder, write_samples
+from beam_pipeline.pipeline import Dataflow, Stage
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
 from beam_pipeline.transforms.in_workers import InWorkers
 from beam_pipeline.transforms.output import BadSample, WriteResult, bad_samples
@@ -57,11 +64,62 @@ _OF_A_DATA_SET = ("max_bad_fraction", "duplicates")  # image options that are no
 _LAYOUT = "pipeline"
 
 
-def _in_our_arguments(message: str) -> str:
+_OF_A_LAUNCHER = ("no_wait", "writers")
+_OF_THE_COMMAND = FailurePolicy(reword=as_arguments)
+
+
+def _of_samples(message: str) -> str:
     return as_arguments(in_arguments(message))
 
 
-_FAILURES = FailurePolicy(reword=_in_our_arguments)
+_OF_SAMPLES = FailurePolicy(reword=_of_samples)
+
+
+class ConvertImages(beam.PTransform):
+    """Converts images and labels to shuffled, sharded TFRecords: `beam-tfrecord convert` as a step.
+
+    It is at the beginning of a pipeline, on any runner, and gives the bytes that the command gives.
+    The layout is detected, and the beginnings of label files are read, when it is applied to a pipeline;
+    the output folder is prepared, and images are listed and read, when that runs.
+    """
+
+    def __init__(
+        self,
+        images: Paths,
+        output: str | os.PathLike[str],
+        labels: Paths | None = None,
+        **options: Any,
+    ) -> None:
+        """Takes what `beam_pipeline.convert` takes, with labels in files.
+
+        Args:
+          images: folder, glob or file, or several of them.
+          output: output folder, made if missing. All workers must see it.
+          labels: path or paths of label files; by default labels come from the images' layout.
+          **options: options of the command, except its launcher's (`no_wait`, `writers`).
+
+        Returns (of `expand`): a `WriteResult`.
+
+        Raises:
+          UsageError: an argument cannot be used; in `expand`, also a guess about the labels that is not
+            safe (`yes=True` accepts it).
+          ConversionError: in `expand`: a file cannot be used, and why.
+        """
+        super().__init__()
+        launcher = next((name for name in _OF_A_LAUNCHER if name in options), None)
+        if launcher:
+            raise UsageError(f"ConvertImages has no argument {launcher!r}: only the command has it")
+        given = {**options, "images": paths("images", images), "output": os.fspath(output)}
+        if labels is not None:
+            given["labels"] = paths("labels", labels)
+        with speaking_of_arguments():
+            self._options = convert_options(given)
+
+    def expand(self, pipeline: beam.Pipeline) -> WriteResult:
+        with speaking_of_arguments():
+            config = checked_config(self._options)
+        dataflow = Dataflow(config, _OF_THE_COMMAND).after_preparing(pipeline)
+        return WriteResult.of(config.output, *dataflow.convert(pipeline))
 
 
 class Images(Encoder):
@@ -166,16 +224,12 @@ class Images(Encoder):
         names = {column.name for column in self.labels.columns}
         labels = {name: value for name, value in sample.labels.items() if name in names}
         read = SampleReader(self.labels)(sample._replace(labels=labels))
-        letter = (
-            read if isinstance(read, DeadLetter) else self.known and self.known.dead_letter(read)
-        )
-        if not letter:
-            assert not isinstance(read, DeadLetter)
-            encoded = encode_image(self, self._one_image, read, image_bytes)
-            if not isinstance(encoded, DeadLetter):
-                return encoded
-            letter = encoded
-        (bad,) = bad_samples(DeadLetterBatch([letter]))
+        if not isinstance(read, DeadLetter):
+            unknown = self.known and self.known.dead_letter(read)
+            read = unknown or encode_image(self, self._one_image, read, image_bytes)
+        if not isinstance(read, DeadLetter):
+            return read
+        (bad,) = bad_samples(DeadLetterBatch([read]))
         return bad
 
     def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:
@@ -347,13 +401,11 @@ class WriteImageShards(beam.PTransform):
         try:
             config = _config(self._options, self._encoder)
         except ConversionError as error:
-            raise _FAILURES.reworded(error) from error
+            raise _OF_SAMPLES.reworded(error) from error
         inputs = _inputs(samples)
-        prepared = prepare_folder(inputs["samples"].pipeline, config, _FAILURES)
-        reader = _reader(self._encoder, config.source.examples)
-        stages = _stages(inputs, reader, prepared, config)
-        written = write_samples(stages, config, failures=_FAILURES, prepared=prepared)
-        return WriteResult.of(config.output, *written)
+        dataflow = Dataflow(config, _OF_SAMPLES).after_preparing(inputs["samples"].pipeline)
+        stages = _stages(inputs, _reader(self._encoder, config.source.examples), dataflow)
+        return WriteResult.of(config.output, *dataflow.write(stages))
 
 
 def _inputs(samples: Any) -> dict[str, beam.PCollection]:
@@ -408,10 +460,7 @@ def _reader(encoder: Encoder, examples: ExampleSource) -> SampleReader:
 
 
 def _stages(
-    inputs: Mapping[str, beam.PCollection],
-    reader: SampleReader,
-    prepared: beam.PCollection[str],
-    config: ConvertConfig,
+    inputs: Mapping[str, beam.PCollection], reader: SampleReader, dataflow: Dataflow
 ) -> list[Stage]:
     """The stages that the conversion of files has before it writes: of what is bad, and of the samples."""
     read = batched(inputs["samples"], "Samples", SampleBatch, reader)
@@ -421,8 +470,9 @@ def _stages(
     dead = letters | "AllBad" >> beam.Flatten()
     tallies = (
         dead | "CountBad" >> beam.Map(_count_bad).with_output_types(Tally),
-        prepared | "NoSamples" >> beam.Map(lambda _: Tally()).with_output_types(Tally),
+        dataflow.prepared | "NoSamples" >> beam.Map(lambda _: Tally()).with_output_types(Tally),
     ) | "BadTallies" >> beam.Flatten()
+    config = dataflow.config
     labelling = Labelling(config.split_assigner, config.source.columns, config.sample_filter)
     labelled = read["items"] | "Label" >> beam.ParDo(
         InWorkers(partial(_label, labelling=labelling))
