@@ -220,7 +220,7 @@ class ConvertConfig:
         """Leaves out samples that are excluded, or whose class is not among --classes."""
         paths, rows = cell_files(self.source.columns), self.source.examples.rows
         exclusion = self.exclusion and replace(self.exclusion, files=paths, rows=rows)
-        filters = tuple(filter(None, (exclusion, self.known)))
+        filters = tuple(rule for rule in (exclusion, self.known) if rule)
         return SampleFilters(filters) if filters else None
 
     @property

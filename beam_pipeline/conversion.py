@@ -101,8 +101,8 @@ def convert(
             typed["labels"] = _table_paths(rows, beam_options, stack)
         elif labels is not None:
             typed["labels"] = paths("labels", labels)
-        shown = {} if rows is None else {"labels": (_IN_MEMORY,)}
-        config = checked_config(convert_options(typed), shows=progress, shown_inputs=shown)
+        reported = {} if rows is None else {"labels": (_IN_MEMORY,)}
+        config = checked_config(convert_options(typed), shows=progress, shown_inputs=reported)
         with importing_beam(lean=False):
             from beam_pipeline.launch import Run, beam_parser
 
@@ -183,16 +183,12 @@ def convert_samples(
                 if is_remote(folder)
                 else contextlib.nullcontext(unpacking_folder(folder))
             ) as spool_folder:
-                spool, schema = SampleSpool(spool_folder), FeatureSchema()
+                spool, given = (
+                    SampleSpool(spool_folder),
+                    samples() if callable(samples) else samples,
+                )
                 with spool:
-                    given = samples() if callable(samples) else samples
-                    for sample_key, sample_split, sample in _numbered(given, key, split):
-                        with _naming_sample(schema.samples):
-                            classes = named_classes(sample.get(CLASS_ID), class_names)
-                            example = schema.encode(sample)
-                        spool.add(sample_key, sample_split, classes, example)
-                if not schema.samples:
-                    raise UsageError("samples gave not one sample, so there is nothing to write")
+                    schema = _spooled(_numbered(given, key, split), spool, class_names)
                 labels = ContainerLabels(SpoolReader(), (spool.index_path,))
                 examples = SerializedExamples(schema.features)
                 config = ConvertConfig(
@@ -209,6 +205,21 @@ def convert_samples(
             delete_incomplete(folder)
             raise
     return Dataset.open(folder)
+
+
+def _spooled(
+    samples: Iterable[tuple[str, str, Sample]], spool: SampleSpool, class_names: Sequence[str]
+) -> FeatureSchema:
+    """Encodes samples into a spool; returns what features they have."""
+    schema = FeatureSchema()
+    for key, split, sample in samples:
+        with _naming_sample(schema.samples):
+            classes = named_classes(sample.get(CLASS_ID), class_names)
+            example = schema.encode(sample)
+        spool.add(key, split, classes, example)
+    if not schema.samples:
+        raise UsageError("samples gave not one sample, so there is nothing to write")
+    return schema
 
 
 def _numbered(

@@ -224,13 +224,16 @@ class Images(Encoder):
         names = {column.name for column in self.labels.columns}
         labels = {name: value for name, value in sample.labels.items() if name in names}
         read = SampleReader(self.labels)(sample._replace(labels=labels))
-        if not isinstance(read, DeadLetter):
+        encoded: Mapping[str, Any] | DeadLetter
+        if isinstance(read, DeadLetter):
+            encoded = read
+        else:
             unknown = self.known and self.known.dead_letter(read)
-            read = unknown or encode_image(self, self._one_image, read, image_bytes)
-        if not isinstance(read, DeadLetter):
-            return read
-        (bad,) = bad_samples(DeadLetterBatch([read]))
-        return bad
+            encoded = unknown or encode_image(self, self._one_image, read, image_bytes)
+        if isinstance(encoded, DeadLetter):
+            (bad,) = bad_samples(DeadLetterBatch([encoded]))
+            return bad
+        return encoded
 
     def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:
         if class_ids is None:

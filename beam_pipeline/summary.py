@@ -116,12 +116,12 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
     if files.exists(report):
         yield f"  report: {report}"
     # The code that reads the first split; without a label, all features as a dict.
-    split = DEFAULT_SPLIT if DEFAULT_SPLIT in manifest.splits else next(iter(manifest.splits))
+    first = DEFAULT_SPLIT if DEFAULT_SPLIT in manifest.splits else next(iter(manifest.splits))
     as_dict = not any(column.feature in _LABELS for column in manifest.options.columns)
     arguments = f"batch_size=32, image_size={_reading_size(manifest.images)}"
     arguments += ", as_dict=True" * as_dict
     yield from ("", "Read it:", "", "  import beam_pipeline")
-    yield f"  dataset = beam_pipeline.load({folder!r}, split={split!r}, {arguments})"
+    yield f"  dataset = beam_pipeline.load({folder!r}, split={first!r}, {arguments})"
 
 
 def _reading_size(images: ImageEntries | None) -> tuple[int, int]:

@@ -1,12 +1,14 @@
-"""Every command of the README runs, and every list in README and docs is complete."""
+"""The documentation: commands, code and figures of its pages are those of the program."""
 
 from __future__ import annotations
 
 import base64
 import importlib.util
 import io
+import math
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,9 +16,28 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from beam_pipeline.core.dataset.estimate import (
+    Estimate,
+    Machines,
+    Prices,
+    Rates,
+    Work,
+    estimate,
+    read_seconds,
+)
+from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.formats import record_format
+from beam_pipeline.core.records.sharding import ShardDivision, ShardPlan
+from beam_pipeline.core.references import SampleRef
+from beam_pipeline.work.outcome import divide
 from tests.harness import REPOSITORY, run_shell
+from tests.layouts import make_table_boxes
 from tests.pictures import write_pictures
+from tests.promises import PAGE, PROMISES, holders, page
+
+# --- docs ------------------------------------------------------------------------------------------
 
 SVG = "{http://www.w3.org/2000/svg}"
 README = Path(REPOSITORY, "README.md").read_text(encoding="utf-8")
@@ -174,3 +195,201 @@ def test_no_recipe_imports_a_private_path() -> None:
         if re.match(r"\s*(from|import) beam_pipeline\.(?!transforms\b)", line)
     ]
     assert private == []
+
+
+# --- readers page ----------------------------------------------------------------------------------
+
+READERS_PAGE = Path(REPOSITORY, "docs/readers.md").read_text(encoding="utf-8")
+(READERS_COMMANDS,) = re.findall(r"```bash\n(.*?)```", READERS_PAGE, re.DOTALL)
+BLOCKS = [
+    (section.partition("\n")[0], code)
+    for section in READERS_PAGE.split("\n## ")
+    for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+]
+
+EXPECTED = {
+    "shuffle_files=True": r"\d+ \['circle', 'square', 'triangle'\]\n(\(\d+, \d+, 3\) [012]\n){2}",
+    "SkipDecoding": r"",
+    "tfds.load": r"30\n",
+    "classification_input": r"\(4, 64, 64, 3\) <dtype: 'int32'>\n",
+    "retinanet_input": (
+        r"\(128, 128, 3\) \['anchor_boxes', .*\]\n\(128, 128, 3\) \[.*'groundtruths'.*\]\n"
+    ),
+    "nvidia.dali": r"\[32, 64, 64, 3\] 300\n",
+    "InterleaveIterDataset": r"300 \{0, 1, 2\}\n",
+    "from_generator": (
+        r"Dataset\(\{.*num_rows: 300\n\}\) \(\d+, \d+\) \['circle', 'square', 'triangle'\]\n"
+    ),
+    "ReadFromTFRecord": r"300\n",
+    "validate_statistics": r"11 \{\}\n",
+    "schema_as_feature_spec": r"11 300\n",
+}
+"""What is in a block -> what it prints, at the end."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the page's commands ran."""
+    found = tmp_path_factory.mktemp("readers")
+    make_table_boxes.make(f"{found}/boxes")
+    run_shell(READERS_COMMANDS, found)
+    return found
+
+
+def test_every_block_is_tested() -> None:
+    """Each has one expectation."""
+    for _, code in BLOCKS:
+        assert sum(name in code for name in EXPECTED) == 1, code
+    assert len(BLOCKS) == len(EXPECTED)
+
+
+APART = {
+    "official": "BEAM_TFRECORD_MODEL_GARDEN",
+    "tensorflow_data_validation": "BEAM_TFRECORD_TFDV",
+    "tensorflow_transform": "BEAM_TFRECORD_TFT",
+}
+"""Module that needs other versions than ours -> the variable that names a Python which has it."""
+
+
+def _interpreter(code: str) -> str:
+    """The Python that has the packages of a block."""
+    modules = re.findall(r"^ *(?:import|from) ([\w.]+)", code, re.MULTILINE)
+    for module in modules:
+        if variable := APART.get(module.partition(".")[0]):
+            if not os.environ.get(variable):
+                pytest.skip(f"{variable} names no Python with {module}")
+            return os.environ[variable]
+    for module in modules:
+        try:  # `nvidia` is there with PyTorch, too, without DALI
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            pytest.skip(f"needs {module}")
+    return sys.executable
+
+
+@pytest.mark.readers
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_block_runs(name: str, folder: Path) -> None:
+    """In a process of its own, and prints what is expected."""
+    (code,) = (code for _, code in BLOCKS if name in code)
+    done = subprocess.run(
+        [_interpreter(code), "-c", code],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "Agg", "HF_HOME": str(folder / "hf")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(f"(?s:{EXPECTED[name]})\\Z", done.stdout), done.stdout
+
+
+@pytest.mark.readers
+def test_hugging_face_loads_a_webdataset(folder: Path) -> None:
+    """By its own loader: images, classes and features."""
+    pytest.importorskip("datasets")
+    images = "--images beam-tfrecord-demo/images --labels beam-tfrecord-demo/labels.csv"
+    run_shell(f"beam-tfrecord convert {images} --format webdataset --output out/webdataset", folder)
+    (call,) = re.findall(r"`(datasets\.load_dataset\(.*?\))`", READERS_PAGE)
+    code = f"import datasets; found = {call}['train'][0]; print(found['png'].mode, found['cls'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "HF_HOME": str(folder / "hf")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"RGB [012]\n", done.stdout)
+
+
+# --- petabyte --------------------------------------------------------------------------------------
+
+PETABYTE_PAGE = Path(REPOSITORY, "docs", "scale.md").read_text(encoding="utf-8")
+OBJECTS, OBJECT_BYTES, PACKED_BYTES, SHARD_BYTES = 10**10, 100_000, 25, 10**9
+ROW_BYTES = 41
+
+
+def found() -> Estimate:
+    """The formula's estimate for a petabyte."""
+    size = OBJECTS * OBJECT_BYTES
+    packed = OBJECTS * PACKED_BYTES
+    work = Work(OBJECTS, size, packed, OBJECTS, joined=True, shards=size // SHARD_BYTES)
+    return estimate(work, Machines(workers=1000, vcpus=4, memory_gb=16.0), Prices())
+
+
+def missing(*figures: str) -> list[str]:
+    """The figures that do not stand on the page by themselves."""
+    return [f for f in figures if not re.search(rf"(?<![\d.,]){re.escape(f)}(?!\d)", PETABYTE_PAGE)]
+
+
+def test_time_and_money_are_those_of_the_formula() -> None:
+    """The page has the figures that `plan` prints."""
+    assert not missing(
+        f"{found().seconds / 3600:.1f} h",
+        f"{found().vcpu_hours:,.0f} vCPU hours",
+        f"{found().dollars:,.0f} USD",
+        f"{found().records_dollars:,.0f} USD",
+        f"{found().class_b / 1000 * Prices().class_b_1000:,.0f} USD",
+        f"{found().shuffle_bytes / 1e12:.1f} TB",
+        f"{found().class_a:,}",
+    )
+
+
+def test_cpu_is_that_of_the_rates() -> None:
+    """The CPU time is that of reads, bytes and planning; starting workers costs none."""
+    seconds = OBJECTS * (Rates().read_s + OBJECT_BYTES * Rates().byte_s + 2 * Rates().plan_s)
+    assert not missing(f"{seconds / 3600:,.0f} vCPU hours")
+
+
+def test_quotas_take_as_long_as_the_page_says() -> None:
+    """At 200 Gbit/s, and with reads that double every 20 minutes."""
+    assert not missing(
+        f"{OBJECTS * OBJECT_BYTES * 8 / 200e9 / 3600:.1f} h",
+        f"{read_seconds(OBJECTS, math.inf) / 3600:.1f} h",
+        f"{1e14 * 8 / 200e9 / 3600:.1f} h",
+        f"{read_seconds(10**9, math.inf) / 3600:.1f} h",
+    )
+
+
+def test_the_join_has_as_many_parts_as_the_page_says() -> None:
+    """The number of parts follows from the size of the label files."""
+    parts = buckets_for(OBJECTS * ROW_BYTES)
+    assert not missing(
+        f"{OBJECTS * ROW_BYTES / 1e9:,.0f} GB", f"{parts:,}", f"{OBJECTS / parts / 1000:,.0f},000"
+    )
+
+
+def test_half_a_million_shards_cost_what_the_page_says() -> None:
+    """Bytes of a reference in 1,000 parts, and alone in one of 500,000."""
+    refs = [
+        SampleRef(
+            name, f"gs://my-bucket/photos/{name}", 90_000 + i * 37 % 50_000, "train", (name[:5],)
+        )
+        for i in range(1 << 16)
+        for name in [f"c{i % 1000:04d}/img_{i * 7919 % 10**9:09d}.jpg"]
+    ]
+    taken = []
+    for shards, some in ((1000, refs), (500_000, refs[: 1 << 12])):
+        plan = ShardPlan("d", (("train", shards),), record_format("none", "tfrecord"))
+        parts = divide([pack(some)], ShardDivision(plan, seed=0)).main
+        taken.append(sum(len(part) for _, part in parts) / len(some))
+    assert not missing(f"{taken[1]:.0f} bytes instead of {taken[0]:.0f}")
+
+
+# --- promises --------------------------------------------------------------------------------------
+
+
+def test_every_promise_has_a_test() -> None:
+    """No test names a promise that there is not."""
+    names = [name for promises in PROMISES.values() for name in promises]
+    assert len(set(names)) == len(names)
+    assert set(holders()) == set(names)
+
+
+def test_the_page_lists_the_promises_as_they_are() -> None:
+    """Run `python -m tests.promises` to write them there."""
+    assert PAGE.read_text(encoding="utf-8") == page()

@@ -122,7 +122,7 @@ def test_filters_choose_examples(data_set: str, run: Run) -> None:
         (["--where", "image/width<wide"], "image/width has int64 values; 'wide' is not a number"),
         (["--where", "__import__('os')"], "expected FEATURE OPERATOR VALUE"),
         (["--key", "x", "--class", "a"], "--key names one sample; leave out --class and --where"),
-        (["--num", "-1"], "argument --num: '-1' is less than 0"),
+        (["--num", "-1"], "--num is -1, expected 0 or more"),
         (["--nun", "1"], "unknown option --nun"),
     ],
 )

@@ -196,7 +196,7 @@ def test_what_would_stop_a_conversion_stops_the_plan(
     [
         (["--runner=DataflowRunner"], "its workers leave the plan in --temp_location"),
         (["--nonsense"], "unknown option --nonsense"),
-        (["--workers", "0"], "--workers and --worker_vcpus must be at least 1"),
+        (["--workers", "0"], "--workers is 0, expected 1 or more"),
         (["--prices", "nowhere.json"], "--prices nowhere.json cannot be read: No such file"),
     ],
 )

@@ -1,9 +1,10 @@
-"""`beam-tfrecord verify` finds each kind of damage and says where."""
+"""`beam-tfrecord verify`, `repair` and `index`: what they find, what comes back, and what they leave alone."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,13 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY
-from tests.harness import convert, made_once
+from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.work.receipts import read_receipt
+from tests.beam_pipeline.test_resume import modified
+from tests.harness import ALL_BAD, convert, digests, made_once
 from tests.pictures import write_files, write_pictures
+
+# --- verify ----------------------------------------------------------------------------------------
 
 
 def _make(folder: Path) -> None:
@@ -235,3 +241,149 @@ def test_without_a_manifest_there_is_nothing_to_verify(
         (dataset / "manifest.json").write_text(content)
     assert main(["verify", str(dataset)]) == 1
     assert message in capsys.readouterr().err
+
+
+# --- repair ----------------------------------------------------------------------------------------
+
+FIRST, SECOND, THIRD = (f"d-train.tfrecord-0000{i}-of-00003" for i in range(3))
+
+
+@pytest.fixture
+def repairable(tmp_path: Path) -> Path:
+    """A complete data set with a dead letter, labelled by a table, and a copy of it in `whole`."""
+    names = [f"{i:02d}.jpg" for i in range(30)]
+    write_pictures(f"{tmp_path}/photos", names)
+    rows = [f"{name},{'ab'[i % 2]},{i / 3},{'' if i % 5 else i}" for i, name in enumerate(names)]
+    write_files(str(tmp_path), {"labels.csv": "\n".join(["image,label,score,count", *rows]) + "\n"})
+    write_files(f"{tmp_path}/photos", {"00.jpg": "no image"})
+    argv = ["--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv", "--name", "d"]
+    assert convert(*argv, "--num_shards", "3", ALL_BAD, "--output", f"{tmp_path}/out") == 0
+    shutil.copytree(tmp_path / "out", tmp_path / "whole")
+    return tmp_path / "out"
+
+
+@pytest.mark.promise("damaged_later")
+def test_damaged_and_missing_shards_are_written_again(
+    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same bytes as before; the sound shard is not touched, and it says what it did."""
+    before = modified(repairable)
+    content = bytearray((repairable / FIRST).read_bytes())
+    content[400] ^= 1
+    (repairable / FIRST).write_bytes(content)
+    os.unlink(repairable / THIRD)
+    assert main(["verify", str(repairable)]) == 1
+    capsys.readouterr()
+    assert main(["repair", str(repairable)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{repairable}/{FIRST}: rewritten",
+        f"{repairable}/{THIRD}: rewritten",
+        f"{repairable}: 1 shard was sound, 2 rewritten",
+    ]
+    assert digests(repairable) == digests(tmp_path / "whole")
+    assert modified(repairable)[SECOND] == before[SECOND]
+    assert main(["verify", str(repairable)]) == 0
+
+
+def test_what_a_manifest_determines_is_written_again(
+    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card is not, as it may be edited; a receipt cannot be, and both stay faults."""
+    (repairable / "labels.txt").unlink()
+    (repairable / "features.json").write_text("{}")
+    (repairable / "image.class.label.labels.txt").write_text("a\nc\n")
+    assert main(["repair", str(repairable)]) == 0
+    assert digests(repairable) == digests(tmp_path / "whole")
+    card = repairable / "README.md"
+    card.write_text(card.read_text().replace("29 images", "92 images"))
+    receipt = repairable / receipt_name(FIRST)
+    receipt.write_bytes(receipt.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(["repair", str(repairable)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == f"{repairable}: 3 shards were sound, 0 rewritten\n"
+    errors = printed.err.splitlines()
+    assert [line.split(" is ")[0] for line in errors] == [str(receipt), str(card)]
+
+
+@pytest.mark.promise("damaged_together")
+def test_data_sets_that_share_a_damaged_shard_are_named(
+    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--reuse` links unchanged shards: one damage is in all sets, and `repair` of each heals it."""
+    argv = ["--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv", "--name", "d"]
+    argv += ["--num_shards", "3", ALL_BAD, "--output", f"{tmp_path}/new"]
+    assert convert(*argv, "--reuse", str(repairable)) == 0
+    content = bytearray((repairable / FIRST).read_bytes())
+    content[400] ^= 1
+    (repairable / FIRST).write_bytes(content)
+    new = tmp_path / "new"
+    shared = f"{repairable} shares the damaged file, a hard link of --reuse: `beam-tfrecord repair {repairable}`"
+    for command in ("verify", "repair"):
+        capsys.readouterr()
+        assert main([command, str(new)]) == (command == "verify")
+        assert capsys.readouterr().err.splitlines()[0].endswith(shared)
+    assert main(["verify", str(new)]) == 0
+    assert main(["verify", str(repairable)]) == 1
+    assert main(["repair", str(repairable)]) == 0
+    assert digests(repairable) == digests(tmp_path / "whole")
+
+
+def test_a_sound_data_set_is_left_alone(
+    repairable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written."""
+    before = modified(repairable)
+    capsys.readouterr()
+    assert main(["repair", str(repairable)]) == 0
+    assert capsys.readouterr().out == f"{repairable}: 3 shards were sound, 0 rewritten\n"
+    assert modified(repairable) == before
+
+
+@pytest.mark.slow
+def test_a_shard_whose_images_have_changed_is_left_as_it_is(
+    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What would not be the manifest's shard is not written; another one still is."""
+    for name in (FIRST, SECOND):
+        os.truncate(repairable / name, 100)
+    (gone,) = _images_in(repairable, FIRST)[:1]
+    os.unlink(tmp_path / "photos" / gone)
+    capsys.readouterr()
+    assert main(["repair", str(repairable)]) == 1
+    printed = capsys.readouterr()
+    assert f"{repairable}/{FIRST} cannot be rewritten: its images have changed" in (printed.err)
+    assert f"({tmp_path}/photos/{gone}: No such file or directory)" in printed.err
+    assert printed.out.splitlines()[-1] == f"{repairable}: 1 shard was sound, 1 rewritten"
+    assert os.path.getsize(repairable / FIRST) == 100
+    assert (repairable / SECOND).read_bytes() == (tmp_path / "whole" / SECOND).read_bytes()
+    assert not (repairable / ".incomplete").exists()
+
+
+def _images_in(repairable: Path, shard: str) -> list[str]:
+    receipt = read_receipt(str(repairable), shard)
+    assert receipt
+    dead_letters = {dead_letter.key for dead_letter in receipt.dead_letters}
+    return [ref.key for ref in receipt.inputs.refs if ref.key not in dead_letters]
+
+
+def test_without_a_receipt_nothing_can_be_repaired(
+    repairable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says so and what to do; a damaged receipt is reported, too."""
+    os.unlink(repairable / FIRST)
+    receipt = repairable / receipt_name(FIRST)
+    receipt.write_bytes(b"damaged")
+    assert main(["repair", str(repairable)]) == 1
+    assert f"{receipt} is damaged" in capsys.readouterr().err
+    os.unlink(receipt)
+    assert main(["repair", str(repairable)]) == 1
+    assert f"{receipt_name(FIRST)}, the list of its images, is missing" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_manifest_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is nothing to compare with."""
+    assert main(["repair", str(tmp_path)]) == 1
+    assert "the folder does not contain a complete data set" in capsys.readouterr().err

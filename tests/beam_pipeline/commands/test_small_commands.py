@@ -1,4 +1,4 @@
-"""`beam-tfrecord index`: what it writes, what reads it, and that an overwrite leaves none behind."""
+"""`beam-tfrecord demo`, `diff` and `index`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import argparse
 import importlib.util
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from beam_pipeline.cli import main
 from beam_pipeline.commands import Call, load_command
 from beam_pipeline.core.errors import (
     ConversionError,
@@ -19,8 +22,102 @@ from beam_pipeline.core.errors import (
     UsageError,
 )
 from beam_pipeline.core.records.example_view import Example
-from tests.harness import convert, manifest_of, read_shard, shard_names
-from tests.pictures import write_pictures
+from tests.harness import ALL_BAD, convert, digests, manifest_of, read_shard, shard_names
+from tests.pictures import picture, write_files, write_pictures
+
+# --- demo ------------------------------------------------------------------------------------------
+
+
+def test_the_demo_draws_and_converts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One command makes a data set from nothing; a second time it gives the same bytes."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    first = digests(tmp_path / "beam-tfrecord-demo/tfrecords")
+    lines = capsys.readouterr().out.splitlines()
+    shown = lines.index("2 of the examples:")
+    assert ", shapes-train.tfrecord-00000-of-00001, record 0" in lines[shown + 2]
+    assert ", shapes-validation.tfrecord-00000-of-00001, record 0" in lines[shown + 15]
+    assert lines[-2] == "  beam-tfrecord inspect beam-tfrecord-demo/tfrecords"
+    assert main(["demo"]) == 0
+    assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
+    assert main(["verify", "beam-tfrecord-demo/tfrecords"]) == 0
+    assert "300 examples, all well" in capsys.readouterr().out
+
+
+def test_the_demo_touches_no_folder_with_other_things_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that holds something else is refused."""
+    write_files(str(tmp_path), {"thesis.txt": "precious"})
+    assert main(["demo", str(tmp_path)]) == 2
+    assert "contains other files" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+@pytest.mark.slow
+def test_the_demo_prints_a_command_that_does_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person can copy the line, change it and run it again."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "shapes"]) == 0
+    first = digests(tmp_path / "shapes/tfrecords")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Drew shapes/images/ and shapes/labels.csv. Now converting them with:"
+    program, *argv = shlex.split(lines[2])
+    assert program == "beam-tfrecord"
+    assert main(argv) == 0
+    assert digests(tmp_path / "shapes/tfrecords") == first
+
+
+# --- diff ------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_change_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With other shards, too; shards are not read, so they may be gone. Dead letters are no samples."""
+    images = {f"{i}.bmp": picture(i, file_format="BMP") for i in range(9)}
+    write_files(f"{tmp_path}/images", {**images, "bad.bmp": "no image"})
+    argv = ["--images", f"{tmp_path}/images", "--labels", f"{tmp_path}/labels.csv", ALL_BAD]
+
+    def label(**labels: str) -> None:
+        rows = [f"{i},{labels.get(f'n{i}', 'cat')}" for i in (*range(10), "bad")]
+        write_files(str(tmp_path), {"labels.csv": "\n".join(["id,label", *rows])})
+
+    old, new = f"{tmp_path}/old", f"{tmp_path}/new"
+    label()
+    assert convert(*argv, "--output", old, "--num_shards", "3") == 0
+    label(n1="dog", n2="dog")
+    (tmp_path / "images/0.bmp").unlink()
+    write_files(
+        f"{tmp_path}/images", {"9.bmp": picture(9), "2.bmp": picture(5), "3.bmp": picture(6)}
+    )
+    assert convert(*argv, "--output", new, "--num_shards", "2") == 0
+    for name in shard_names(old):
+        (tmp_path / "old" / name).unlink()
+    capsys.readouterr()
+    assert main(["diff", old, new]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "added 9.bmp",
+        "removed 0.bmp",
+        "changed 2.bmp",
+        "changed 3.bmp",
+        "relabelled 1.bmp",
+        "relabelled 2.bmp",
+        f"{old} and {new}: 1 added, 1 removed, 2 changed, 2 relabelled",
+        "option num_shards was 3, is 2",
+    ]
+    assert main(["diff", new, new]) == 0
+    assert capsys.readouterr().out == f"{new} and {new}: no changes\n"
+    shutil.rmtree(tmp_path / "old" / ".receipts")
+    assert main(["diff", old, new]) == 1
+    assert "has no receipt" in capsys.readouterr().err
+    assert main(["diff", f"{tmp_path}/images", new]) == 1
+    assert "does not contain a complete data set" in capsys.readouterr().err
+
+
+# --- index -----------------------------------------------------------------------------------------
 
 SHARD = "d-train.tfrecord-00000-of-00003"
 INDEXES = [f"d-train.tfindex-0000{i}-of-00003" for i in range(3)]
