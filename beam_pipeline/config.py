@@ -17,11 +17,9 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.changes import PILLOW, ImageChanges
 from beam_pipeline.core.images.geometry import CropBoxes
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
-from beam_pipeline.core.labels.classes import AUTO_ORDER
-from beam_pipeline.core.labels.row_samples import Crops
-from beam_pipeline.core.labels.sample_filters import Exclusion, KnownClasses, SampleFilters
+from beam_pipeline.core.labels.classes import AUTO_ORDER, Exclusion, KnownClasses, SampleFilters
+from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled
 from beam_pipeline.core.labels.schema import cell_files
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.core.records.formats import format_options, record_format

@@ -26,8 +26,8 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.labels.classes import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.join import Joined
-from beam_pipeline.core.labels.sample_filters import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, SampleBatch
 from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSource, LabelledImages

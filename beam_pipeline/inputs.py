@@ -16,17 +16,17 @@ from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.points import resize_questions
-from beam_pipeline.core.labels.roles import SPLIT
-from beam_pipeline.core.labels.row_samples import Crops
-from beam_pipeline.core.labels.sample_filters import (
+from beam_pipeline.core.labels.classes import (
     Classes,
+    ClassNumbering,
     Exclusion,
     KnownClasses,
     parse_class_list,
     parse_class_manifest,
 )
+from beam_pipeline.core.labels.further_columns import resize_questions
+from beam_pipeline.core.labels.roles import SPLIT
+from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
     MASK_KINDS,
@@ -34,7 +34,6 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
     class_column,
 )
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, WithoutObjects
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import rows_in
 from beam_pipeline.core.questions import Question, question_error

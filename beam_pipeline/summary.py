@@ -16,9 +16,8 @@ from beam_pipeline.core.dataset.duplicates import (
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ImageEntries, Manifest
 from beam_pipeline.core.dataset.names import REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
-from beam_pipeline.core.labels.classes import numbering_note
-from beam_pipeline.core.labels.moved import is_located
-from beam_pipeline.core.labels.sample_filters import Exclusion
+from beam_pipeline.core.labels.boxes import is_located
+from beam_pipeline.core.labels.classes import Exclusion, numbering_note
 from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
 from beam_pipeline.core.references import DEFAULT_SPLIT

@@ -28,7 +28,7 @@ from beam_pipeline.core.dataset.duplicates import (
     range_count,
 )
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.labels.unlabelled import is_unlabelled
+from beam_pipeline.core.labels.samples import is_unlabelled
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
 from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.references import SampleRef

@@ -17,11 +17,10 @@ from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
-from beam_pipeline.core.labels.row_merger import RowMerger
+from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.cuts import Cut
-from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.label_files import LabelFiles
+from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.core.packed_batches import (
     BATCH_SIZE,
     DeadLetterBatch,

@@ -17,8 +17,8 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
-from beam_pipeline.core.labels.points import resize_questions
-from beam_pipeline.core.labels.row_merger import RowMerger
+from beam_pipeline.core.labels.further_columns import resize_questions
+from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.packed_batches import (

@@ -23,7 +23,8 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import parse_number
 from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column, object_columns
-from beam_pipeline.core.labels.table_files import TableHead, csv_records, encoding_of
+from beam_pipeline.core.labels.table_files import encoding_of
+from beam_pipeline.core.labels.table_rows import TableHead, csv_records
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue

@@ -17,9 +17,9 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import json_float
-from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
+from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.schema import SKIP_KIND, Column
-from beam_pipeline.core.labels.table_files import UTF_8, LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import UTF_8, LabelTable, TableHead
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import ImageRoot

@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.table_files import TableHead, csv_records, encoding_of
+from beam_pipeline.core.labels.table_files import encoding_of
+from beam_pipeline.core.labels.table_rows import TableHead, csv_records
 from beam_pipeline.layouts.label_files import common_categories
 
 _NAMES_CLASSES = re.compile(r".*class[-_]?descriptions?.*\.csv", re.IGNORECASE)

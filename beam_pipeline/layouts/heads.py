@@ -8,8 +8,7 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
-from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead
-from beam_pipeline.core.labels.table_rows import read_chunks
+from beam_pipeline.core.labels.table_rows import Format, LabelTable, TableHead, read_chunks
 from beam_pipeline.storage import files
 
 _HEAD_BYTES = 4 << 20  # 4 MiB of each label file, to infer column types

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
-from beam_pipeline.core.labels.key_column import path_columns
-from beam_pipeline.core.labels.table_files import inspect_file
+from beam_pipeline.core.labels.table_files import inspect_file, path_columns
 from beam_pipeline.core.labels.table_rows import head_rows
 from beam_pipeline.core.labels.tables import LABEL_NAMES, inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES

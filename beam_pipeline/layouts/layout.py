@@ -25,10 +25,9 @@ from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.roles import RoleRow
-from beam_pipeline.core.labels.row_merger import UnnamedImages
-from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
+from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples, UnnamedImages
 from beam_pipeline.core.labels.schema import Column
-from beam_pipeline.core.labels.table_files import LabelTable
+from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packed_batches import LabelBatch

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.file_cells import HEAD_BYTES, kind_of_files
+from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
 from beam_pipeline.core.labels.schema import (
     FILE_TYPES,
     SKIP_KIND,

@@ -14,10 +14,10 @@ from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.box_columns import find_boxes
 from beam_pipeline.core.labels.cells import is_nested
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
+from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
 from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, SKIP_KIND, Column, ColumnKind
-from beam_pipeline.core.labels.table_files import LabelTable, TableHead
+from beam_pipeline.core.labels.table_rows import LabelTable, TableHead
 from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema, inspect_tables
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages

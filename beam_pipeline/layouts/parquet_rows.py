@@ -29,7 +29,7 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.errors import ContainerError, LabelTableError, OutputError, UsageError
 from beam_pipeline.core.labels.cells import text_of
-from beam_pipeline.core.labels.object_lists import OBJECTS_COLUMN
+from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.parquet_columns import (
     BYTES,
     PATH,
@@ -39,12 +39,12 @@ from beam_pipeline.core.labels.parquet_columns import (
     parquet_columns,
     parquet_errors,
 )
-from beam_pipeline.core.labels.table_files import LabelTable
+from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
+from beam_pipeline.core.listing.cuts import numbered_batches
 from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.listing.globs import has_glob, split_pattern
-from beam_pipeline.core.listing.row_groups import numbered_batches
 from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.record_format import Sink

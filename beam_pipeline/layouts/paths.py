@@ -11,10 +11,8 @@ from dataclasses import replace
 
 from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.listing.archives import Archive, top_folder
-from beam_pipeline.core.listing.braces import expand_braces
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
-from beam_pipeline.core.listing.globs import glob_regex, has_glob, split_pattern
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, Archive, ImageRoot, top_folder
+from beam_pipeline.core.listing.globs import expand_braces, glob_regex, has_glob, split_pattern
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of

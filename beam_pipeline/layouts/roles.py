@@ -26,7 +26,7 @@ from beam_pipeline.core.labels.roles import (
     role_row,
     table_of_roles,
 )
-from beam_pipeline.core.labels.table_files import Format, LabelTable
+from beam_pipeline.core.labels.table_rows import Format, LabelTable
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, folder_meaning
 from beam_pipeline.core.uris import is_remote

@@ -17,15 +17,20 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import by_text, text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
+from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
     ColumnChoices,
     ColumnKind,
 )
-from beam_pipeline.core.labels.table_files import LabelTable
-from beam_pipeline.core.labels.table_rows import TableRows, head_rows, read_chunks, read_lines
+from beam_pipeline.core.labels.table_rows import (
+    LabelTable,
+    TableRows,
+    head_rows,
+    read_chunks,
+    read_lines,
+)
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_files import is_image_name
-from beam_pipeline.core.labels.table_rows import head_rows
+from beam_pipeline.core.labels.table_rows import head_rows, is_image_name
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.tree import Folder, names_in

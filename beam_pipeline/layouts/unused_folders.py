@@ -16,8 +16,7 @@ from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, parts_of_set
 from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN
-from beam_pipeline.core.labels.table_files import is_image_name
-from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.labels.table_rows import TableRows, is_image_name
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split

@@ -23,8 +23,8 @@ from beam_pipeline.core.errors import (
     ListingError,
     UsageError,
 )
-from beam_pipeline.core.labels.join import labelled
-from beam_pipeline.core.labels.table_files import LabelTable
+from beam_pipeline.core.labels.samples import labelled
+from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot

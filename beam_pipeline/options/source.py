@@ -9,9 +9,8 @@ from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.geometry import CropBoxes
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
-from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES
+from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, UNLABELLED_CHOICES
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES, YOLO_TASKS
-from beam_pipeline.core.labels.unlabelled import UNLABELLED_CHOICES
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import (
     NUMBER,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.core.errors import ChangedInputsError
-from beam_pipeline.core.labels.sample_filters import Exclusion
+from beam_pipeline.core.labels.classes import Exclusion
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 

@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange, RowGroupRange
-from beam_pipeline.core.listing.line_blocks import LineBlock, scan_block
-from beam_pipeline.core.listing.row_groups import cut_row_groups
+from beam_pipeline.core.listing.cuts import (
+    ByLines,
+    ByRowGroups,
+    Cut,
+    LineBlock,
+    LineRange,
+    RowGroupRange,
+    cut_row_groups,
+    scan_block,
+)
 from beam_pipeline.storage import files
 from beam_pipeline.work.writer_process import Tasks
 

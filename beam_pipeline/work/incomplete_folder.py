@@ -28,7 +28,7 @@ from beam_pipeline.core.errors import (
     UsageError,
 )
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.labels.sample_filters import Classes
+from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.formats import (
     DEFAULT_FORMAT,
     format_options,

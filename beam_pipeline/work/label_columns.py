@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
-from beam_pipeline.core.labels.row_merger import RowMerger
+from beam_pipeline.core.labels.samples import KeepUnlabelled, RowMerger
 from beam_pipeline.core.labels.schema import (
     CELL_FILES,
     KIND_NAMES,
@@ -18,7 +18,6 @@ from beam_pipeline.core.labels.schema import (
     is_list_of_classes,
     label_column,
 )
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts.layout import Source
 from beam_pipeline.work.labels import row_merger
@@ -143,8 +142,13 @@ def _value(column: Column, given: Any) -> Any:
         return value
     if column.kind is ColumnKind.BOX:
         boxes = value if not value or isinstance(value[0], tuple) else (value,)
-        return tuple(_box(column, box) for box in boxes)
-    if column.kind not in _EXPECTED:  # a file
+        for box in boxes:
+            if not isinstance(box, tuple) or len(box) not in (_BOX_SIDES, _BOX_SIDES + 1):
+                raise SampleError(
+                    f"label {column.name!r} has {excerpt(box)}, expected xmin, ymin, xmax, ymax"
+                )
+        return tuple((*map(float, box[:_BOX_SIDES]), int((*box, 0)[_BOX_SIDES])) for box in boxes)
+    if column.kind not in _SCALARS:  # a file
         return value
     if not column.repeated:
         return _item(column, value)
@@ -152,30 +156,17 @@ def _value(column: Column, given: Any) -> Any:
     return tuple(_item(column, item) for item in items)
 
 
-def _box(column: Column, box: Any) -> tuple[Any, ...]:
-    if not isinstance(box, tuple) or len(box) not in (_BOX_SIDES, _BOX_SIDES + 1):
-        raise SampleError(
-            f"label {column.name!r} has {excerpt(box)}, expected xmin, ymin, xmax, ymax"
-        )
-    return (*map(float, box[:_BOX_SIDES]), int((*box, 0)[_BOX_SIDES]))
-
-
-_EXPECTED = {
-    ColumnKind.CLASS: "a text or an integer",
-    ColumnKind.INT64: "an integer",
-    ColumnKind.FLOAT: "a number",
-    ColumnKind.BYTES: "a text",
+_SCALARS: Mapping[ColumnKind, tuple[Any, Callable[[Any], Any], str]] = {
+    ColumnKind.CLASS: (str | int, str, "a text or an integer"),
+    ColumnKind.INT64: (int, int, "an integer"),
+    ColumnKind.FLOAT: (int | float, float, "a number"),
+    ColumnKind.BYTES: (str, str, "a text"),
 }
+"""Kind of a column -> the types of its values, what makes one of them, and its noun."""
 
 
 def _item(column: Column, value: Any) -> Any:
-    kind = column.kind
-    if kind is ColumnKind.CLASS and isinstance(value, str | int) and value != "":
-        return str(value)
-    if kind is ColumnKind.INT64 and isinstance(value, int):
-        return int(value)
-    if kind is ColumnKind.FLOAT and isinstance(value, int | float):
-        return float(value)
-    if kind is ColumnKind.BYTES and isinstance(value, str):
-        return value
-    raise SampleError(f"label {column.name!r} is {excerpt(value)}, expected {_EXPECTED[kind]}")
+    types, make, expected = _SCALARS[column.kind]
+    if isinstance(value, types) and not (column.kind is ColumnKind.CLASS and value == ""):
+        return make(value)
+    raise SampleError(f"label {column.name!r} is {excerpt(value)}, expected {expected}")

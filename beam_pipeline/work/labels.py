@@ -19,12 +19,17 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.labels.classes import SampleFilters
 from beam_pipeline.core.labels.join import Joined, join_bucket, label_by_folder, split_duplicates
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
-from beam_pipeline.core.labels.row_merger import RowMerger, UnnamedImages
-from beam_pipeline.core.labels.row_samples import Crops
-from beam_pipeline.core.labels.sample_filters import SampleFilters
+from beam_pipeline.core.labels.samples import (
+    Crops,
+    KeepUnlabelled,
+    RowMerger,
+    UnnamedImages,
+    is_unlabelled,
+)
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
@@ -33,7 +38,6 @@ from beam_pipeline.core.labels.schema import (
     file_columns,
     is_list_of_classes,
 )
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
 from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, LabelBatch, SampleBatch

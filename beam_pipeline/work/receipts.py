@@ -32,7 +32,7 @@ from beam_pipeline.core.dataset.receipts import (
 )
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import codec_here
-from beam_pipeline.core.labels.sample_filters import Classes
+from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files

@@ -36,9 +36,9 @@ from beam_pipeline.core.images.masks import (
 )
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.labels.cells import BadCellError, json_text
+from beam_pipeline.core.labels.classes import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.mask_colours import parse_mask_colours
 from beam_pipeline.core.labels.name_pattern import name_pattern
-from beam_pipeline.core.labels.sample_filters import parse_class_list, parse_class_manifest
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -47,8 +47,15 @@ from beam_pipeline.core.labels.schema import (
     label_column,
     object_column,
 )
-from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead, inspect_file
-from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, read_lines
+from beam_pipeline.core.labels.table_files import inspect_file
+from beam_pipeline.core.labels.table_rows import (
+    Format,
+    LabelTable,
+    TableHead,
+    head_rows,
+    read_chunks,
+    read_lines,
+)
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_view import Example

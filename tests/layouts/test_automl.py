@@ -15,7 +15,7 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.automl import (
     SETS as WORDS,

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packed_batches import LabelBatch
 from beam_pipeline.core.references import LabelRow

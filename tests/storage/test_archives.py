@@ -11,8 +11,7 @@ import pytest
 
 from beam_pipeline.core.archives import member_uri, tar_entries
 from beam_pipeline.core.errors import ChangedFileError, ListingError
-from beam_pipeline.core.listing.archives import Archive
-from beam_pipeline.core.listing.filters import ImageRoot, Listed
+from beam_pipeline.core.listing.filters import Archive, ImageRoot, Listed
 from beam_pipeline.storage import beam_filesystems, files
 from beam_pipeline.storage.archives import (
     ArchiveMembers,

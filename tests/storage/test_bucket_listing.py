@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.errors import BucketError, ListingError
-from beam_pipeline.core.listing.filters import ImageRoot, Listed
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles, Listed
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.base import FoundFile

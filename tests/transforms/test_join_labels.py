@@ -9,7 +9,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.join import join_bucket
-from beam_pipeline.core.labels.row_merger import AGREE
+from beam_pipeline.core.labels.samples import AGREE
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.packed_batches import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow

@@ -11,8 +11,7 @@ import pytest
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.listing import ReadInventory
 from beam_pipeline.work import listing

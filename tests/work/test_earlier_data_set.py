@@ -18,8 +18,7 @@ from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.failures import FailurePolicy
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.sample_filters import Classes
+from beam_pipeline.core.labels.classes import Classes, ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages

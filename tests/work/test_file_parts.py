@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.listing.cuts import LineRange, RowGroupRange
-from beam_pipeline.core.listing.line_blocks import LineBlock
+from beam_pipeline.core.listing.cuts import LineBlock, LineRange, RowGroupRange
 from beam_pipeline.work.file_parts import FilePart, line_ranges, read_lines, scan_tasks
 
 

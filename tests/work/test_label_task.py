@@ -11,9 +11,8 @@ import pytest
 
 from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.labels.row_merger import AGREE, RowMerger
+from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow

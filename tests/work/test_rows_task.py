@@ -16,7 +16,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import table_rows
 from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.layouts.local_copy import LocalCopy
 from beam_pipeline.layouts.table import TableReader

@@ -33,8 +33,12 @@ from beam_pipeline.core.errors import (
     UsageError,
 )
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering, ClassNumberingError
-from beam_pipeline.core.labels.sample_filters import Classes
+from beam_pipeline.core.labels.classes import (
+    AUTO_ORDER,
+    Classes,
+    ClassNumbering,
+    ClassNumberingError,
+)
 from beam_pipeline.core.questions import question_error
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.sharding import (

@@ -22,8 +22,8 @@ from beam_pipeline.core.labels.path_roles import (
     segments_of,
 )
 from beam_pipeline.core.labels.value_kinds import kind_of, spellings
+from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_splits
-from beam_pipeline.core.listing.label_files import LabelFiles
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted, enumerated, printable

@@ -21,7 +21,7 @@ from beam_pipeline.core.dataset.duplicates import (
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
-from beam_pipeline.core.listing.label_files import LabelFiles
+from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.image_statistics import (
     NOTHING_COUNTED,

@@ -33,7 +33,7 @@ from beam_pipeline.core.labels.cells import (
     parse_number,
     text_of,
 )
-from beam_pipeline.core.labels.file_cells import note_on_object_files
+from beam_pipeline.core.labels.further_columns import note_on_object_files
 from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.schema import (
     KIND_NAMES,
@@ -151,19 +151,15 @@ class BoxColumns(LeadingColumns):
         self, rows: TableRows, problems: dict[int, str]
     ) -> tuple[Sequence[Sequence[float]], set[int]]:
         """The four numbers of each box, by side, and the rows without a box; adds problems."""
-        columns: Sequence[Sequence[Any]] = [rows.cells(name) for name in self.names]
-        names = self.names
-        if len(names) == 1:
-            names *= _SIDES
-            lists, faults = parse_cells(columns[0], partial(_four_items, name=names[0]))
-            problems.update(faults)
-            columns = [[four[side] if four else "" for four in lists] for side in range(_SIDES)]
+        columns, faults = _sides(rows, self.names)
+        problems.update(faults)
         numbers = [_plain_floats(cells) for cells in columns]
         if all(len(side) == len(rows) for side in numbers):
             return numbers, set()
         every = enumerate(zip(*columns, strict=True))
         empty = {row for row, cells in every if row not in problems and all(map(is_empty, cells))}
-        for side, (name, cells) in enumerate(zip(names, columns, strict=True)):
+        for side, cells in enumerate(columns):
+            name = self.names[side % len(self.names)]
             values, faults = parse_cells(cells, partial(_number, name=name))
             numbers[side] = [0.0 if value is None else value for value in values]
             for row, message in faults.items():
@@ -200,16 +196,16 @@ def find_boxes(
     ):
         known = _by_plain_name(columns)
         for form, plain in forms:
-            if all(name in known for name in plain) and not _are_points(plain, known):
+            third = plain[
+                2
+            ]  # of x1, y1, x2, y2, which x3 may follow: points or an outline, not a box
+            follows = third[-1].isdigit() and f"{third[:-1]}{int(third[-1]) + 1}" in known
+            if all(name in known for name in plain) and not follows:
                 return form, tuple(known[name] for name in plain)
-    lists = [name for name in names if values and "box" in _bare(name) and hold_boxes(values[name])]
+    lists = [
+        name for name in names if values and "box" in _bare(name) and _hold_boxes(values[name])
+    ]
     return (CORNER_AND_SIZE, (lists[0],)) if len(lists) == 1 else ("", ())
-
-
-def _are_points(plain: Sequence[str], known: Mapping[str, str]) -> bool:
-    """True if columns such as x1, y1, x2, y2 are followed by x3: points or an outline, not a box."""
-    last = plain[2]
-    return last[-1].isdigit() and f"{last[:-1]}{int(last[-1]) + 1}" in known
 
 
 def are_regions(sides: Sequence[str]) -> bool:
@@ -228,8 +224,7 @@ def find_size(names: Sequence[str]) -> tuple[str, ...]:
 
     Where two pairs are, that called `width` and `height` may be the box's.
     """
-    known = _by_plain_name(names, of_boxes=False)
-    return _pair(known, reversed(_IMAGE_SIZES))
+    return _pair(_by_plain_name(names, of_boxes=False), reversed(_IMAGE_SIZES))
 
 
 def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[Size | None]:
@@ -241,18 +236,17 @@ def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[Size | None
     """
     if not names:
         return Same(None, len(rows))
-    width, height = (by_text(rows.cells(name), _whole_side) for name in names)
+
+    def whole_side(cell: Any) -> int:
+        number = _float_of(cell)
+        return int(number) if number and number > 0 and number.is_integer() else 0
+
+    width, height = (by_text(rows.cells(name), whole_side) for name in names)
     sizes: dict[tuple[int, int], Size] = {}
     return [
         sizes.setdefault((w, h), (w, h)) if w and h else None
         for w, h in zip(width, height, strict=True)
     ]
-
-
-def _whole_side(cell: Any) -> int:
-    """A whole number above 0; 0 for any other cell."""
-    number = _float_of(cell)
-    return int(number) if number and number > 0 and number.is_integer() else 0
 
 
 def inspect_boxes(
@@ -271,13 +265,15 @@ def inspect_boxes(
     """
     kinds = {name: KIND_NAMES.get(kind) for name, kind in declared.items()}
     form, names = find_boxes([name for name in values if name != label], values)
-    if not form:
-        return None
-    if len(names) == _SIDES and any(map(_are_texts, (values[name] for name in names))):
+    texts = (name for name in names if infer_kind(values[name]) is ColumnKind.BYTES)
+    if not form or (
+        len(names) == _SIDES and any(not all(map(is_empty, values[name])) for name in texts)
+    ):
         return None
     left_out = {name for name, kind in kinds.items() if kind is None}
     size = find_size([name for name in values if name not in {*names, *left_out}])
-    boxes = _boxes_in(rows, names)
+    sides = zip(*map(_floats, _sides(rows, names)[0]), strict=True)
+    boxes = [None if None in box else box for box in sides]
     given = _FORM_OF.get(declared.get(names[0], ""))
     if given:
         form = given
@@ -303,7 +299,7 @@ def inspect_boxes(
         size=size,
         several_rows=True,
         note=_note(names, form, label, size, pixels=pixels) + note_on_object_files(columns),
-        question=_question(names, form, mixed=mixed, given=bool(given)) or _turned(values, kinds),
+        question=_question(names, form, values, kinds, mixed=mixed, given=bool(given)),
         names=names,
         form=form,
     )
@@ -319,8 +315,16 @@ def _note(names: Sequence[str], form: str, label: str, size: Sequence[str], *, p
     )
 
 
-def _question(names: Sequence[str], form: str, *, mixed: bool, given: bool) -> Question | None:
-    """The guess about the boxes that is not safe, or None."""
+def _question(
+    names: Sequence[str],
+    form: str,
+    values: Mapping[str, Sequence[Any]],
+    kinds: Mapping[str, ColumnKind | None],
+    *,
+    mixed: bool,
+    given: bool,
+) -> Question | None:
+    """The guess about the boxes that is not safe, or None; beside angles, a box is hardly upright."""
     if mixed:
         return Question(
             "units_of_boxes",
@@ -336,27 +340,16 @@ def _question(names: Sequence[str], form: str, *, mixed: bool, given: bool) -> Q
             {"columns": {names[0]: "xywh"}},
             (("If they are a second corner:", {"columns": {names[0]: "xyxy"}}),),
         )
+    for name, cells in values.items():
+        if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells)):
+            return Question(
+                "turned_boxes",
+                f"boxes are read as upright, although the column {name!r} seems to contain the angle of each.",
+                "Write xmin, ymin, xmax, ymax of the upright box around each. To read them as upright, with the "
+                "angle as a feature:",
+                {"columns": {name: "float"}},
+            )
     return None
-
-
-def _turned(
-    values: Mapping[str, Sequence[Any]], kinds: Mapping[str, ColumnKind | None]
-) -> Question | None:
-    """Asks about angles, beside which a box is hardly upright."""
-    angles = [
-        name
-        for name, cells in values.items()
-        if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells))
-    ]
-    if not angles:
-        return None
-    return Question(
-        "turned_boxes",
-        f"boxes are read as upright, although the column {angles[0]!r} seems to contain the angle of each.",
-        "Write xmin, ymin, xmax, ymax of the upright box around each. To read them as upright, with the "
-        "angle as a feature:",
-        {"columns": {angles[0]: "float"}},
-    )
 
 
 def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, str]:
@@ -373,7 +366,7 @@ def _by_plain_name(names: Sequence[str], *, of_boxes: bool = True) -> dict[str, 
     return plain
 
 
-def hold_boxes(cells: Sequence[Any]) -> bool:
+def _hold_boxes(cells: Sequence[Any]) -> bool:
     """True if nearly all texts in a column are lists of four numbers."""
     lists = [_items_or_none(cell) for cell in cells if not is_empty(cell)]
     boxes = [four for four in lists if four and None not in map(_float_of, four)]
@@ -390,14 +383,14 @@ def _pair(known: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> tuple[s
     return tuple(known[side] for side in next(present, ()))
 
 
-def _boxes_in(rows: TableRows, names: Sequence[str]) -> Sequence[_Numbers | None]:
-    """The four numbers of each row; None where they are not numbers."""
-    cells = [rows.cells(name) for name in names]
-    if len(names) == 1:
-        lists = by_text(cells[0], _items_or_none)
-        cells = [[four[side] if four else "" for four in lists] for side in range(_SIDES)]
-    boxes = zip(*map(_floats, cells), strict=True)
-    return [None if None in box else box for box in boxes]
+def _sides(
+    rows: TableRows, names: Sequence[str]
+) -> tuple[Sequence[Sequence[Any]], Mapping[int, str]]:
+    """The cells of each side, and row -> what is wrong with its list of four, where one column has them."""
+    if len(names) == _SIDES:
+        return [rows.cells(name) for name in names], {}
+    lists, faults = parse_cells(rows.cells(names[0]), partial(_four_items, name=names[0]))
+    return [[four[side] if four else "" for four in lists] for side in range(_SIDES)], faults
 
 
 def _is_of_boxes(
@@ -455,13 +448,6 @@ def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | No
     if kind is ColumnKind.INT64 and any(by_text(cells, is_empty)):
         return ColumnKind.FLOAT
     return kind
-
-
-def _are_texts(cells: Sequence[Any]) -> bool:
-    """True if cells contain texts, not numbers; False if they are all empty."""
-    if infer_kind(cells) is not ColumnKind.BYTES:
-        return False
-    return not all(map(is_empty, cells))
 
 
 def _is_class_id(value: Any) -> bool:
@@ -524,8 +510,7 @@ def object_value(cell: Any, column: Column) -> Any:
         return math.nan
     if column.kind is ColumnKind.BYTES and not text_of(cell):
         return ""
-    single = Column(column.name, column.kind, column.feature, required=True)
     try:
-        return parse_cell(cell, single)
+        return parse_cell(cell, Column(column.name, column.kind, column.feature, required=True))
     except BadCellError as error:
         raise BadCellError(f"column {column.name!r}: {error}") from error

@@ -1,11 +1,31 @@
-"""Bounding boxes: checks, and conversion to fractions of the image."""
+"""Boxes, points and masks in their image: checked, converted to its fractions, and moved with it.
+
+Labels follow an image which is turned, cropped, scaled or padded. They keep their unit: pixels become pixels of the
+image that is written, fractions its fractions. An object whose box is outside of what a crop keeps is left out, with
+all that is known of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
+from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.images.header import ImageHeader
-from beam_pipeline.core.references import Box
+from beam_pipeline.core.images.masks import moved_png, moved_shape
+from beam_pipeline.core.images.png import MAGIC
+from beam_pipeline.core.labels.schema import (
+    FOLLOWING,
+    MASK_KINDS,
+    OBJECT_PREFIX,
+    VISIBILITY,
+    Column,
+    ColumnKind,
+)
+from beam_pipeline.core.references import Box, LabelValue, Size
 
 BAD_BOXES = ("drop_object", "drop_image")
 """The values of --bad_boxes: what a box without an area leaves out. The first is the default."""
@@ -86,3 +106,189 @@ def box_fractions(
     """Returns one side (0 xmin, 1 ymin, 2 xmax, 3 ymax) of each box, clipped to [0, 1]."""
     length = (header.height if side % 2 else header.width) if pixels else 1
     return [min(1.0, max(0.0, box[side] / length)) for box in boxes]
+
+
+_AREA = f"{OBJECT_PREFIX}area"
+_NUM = "/num"  # of a feature of points: how many of each object's are labelled
+
+
+@dataclass(frozen=True)
+class Move:
+    """The map of labels from the picture that they were measured on to the one that is written.
+
+    Attributes:
+      size: (width, height) of the picture that they were measured on.
+      affine: the map from its places, in pixels, to the other's.
+      to_size: (width, height) of the other.
+    """
+
+    size: Size
+    affine: Affine
+    to_size: Size
+
+    def in_unit(self, *, pixels: bool) -> Affine:
+        """The map between places in pixels, or between fractions of both pictures."""
+        if pixels:
+            return self.affine
+        (width, height), (to_width, to_height) = self.size, self.to_size
+        enlarged = Affine(width, 0, 0, 0, height, 0).then(self.affine)
+        return enlarged.then(Affine(1 / to_width, 0, 0, 0, 1 / to_height, 0))
+
+
+def is_located(kind: ColumnKind) -> bool:
+    """Tells whether columns of a kind are coordinates in the image, or pictures that are changed with it."""
+    return kind in _MOVERS or kind in FOLLOWING
+
+
+def move_labels(
+    labels: Sequence[LabelValue], columns: Sequence[Column], move: Move
+) -> tuple[tuple[LabelValue, ...], int]:
+    """Moves the labels of a sample.
+
+    Args:
+      labels: a value for each column.
+      columns: the columns.
+      move: where to.
+
+    Returns: the labels, and the number of objects that were left out.
+
+    Raises:
+      BadImageError: a mask is of another size than the picture.
+    """
+    moved: list[Any] = [
+        _MOVERS[column.kind](value, column, move) if value and column.kind in _MOVERS else value
+        for column, value in zip(columns, labels, strict=True)
+    ]
+    dropped = 0
+    for index, column in enumerate(columns):
+        if column.kind is ColumnKind.BOX and moved[index]:
+            inside = [_is_inside(box, column, move) for box in moved[index]]
+            dropped = len(inside) - sum(inside)
+            if dropped:
+                moved = [*without_boxes(moved, columns, index, inside)]
+            break
+    features = {column.feature: index for index, column in enumerate(columns)}
+    if _AREA in features and moved[features[_AREA]]:
+        index = features[_AREA]
+        moved[index] = tuple(value * move.affine.area for value in moved[index])
+    for index, column in enumerate(columns):
+        visibility = features.get(f"{column.feature}{VISIBILITY}")
+        if column.kind is ColumnKind.POINT and visibility is not None and moved[index]:
+            _hide_points(
+                moved, index, visibility, features.get(f"{column.feature}{_NUM}"), column, move
+            )
+    return tuple(moved), dropped
+
+
+def _boxes(boxes: Any, column: Column, move: Move) -> Any:
+    """Cuts boxes at the edges of their picture and moves them."""
+    affine = move.in_unit(pixels=column.pixels)
+    width, height = move.size if column.pixels else (1, 1)
+    return tuple(
+        (
+            *affine.box((max(0.0, xmin), max(0.0, ymin), min(width, xmax), min(height, ymax))),
+            line,
+        )
+        for xmin, ymin, xmax, ymax, line in boxes
+    )
+
+
+def _points(points: Any, column: Column, move: Move) -> Any:
+    affine = move.in_unit(pixels=column.pixels)
+    pairs = map(affine.point, points[::2], points[1::2])
+    return tuple(value for pair in pairs for value in pair)
+
+
+def _masks(shapes: Any, column: Column, move: Move) -> Any:
+    outlines = move.in_unit(pixels=column.pixels)
+    return tuple(
+        moved_shape(
+            shape, outlines=outlines, affine=move.affine, size=move.size, to_size=move.to_size
+        )
+        for shape in shapes
+    )
+
+
+def _files(masks: Any, _: Column, move: Move) -> Any:
+    """Moves masks that are files: each part that is a PNG, and leaves what else there is."""
+    return tuple(
+        tuple(
+            moved_png(part, move.affine, move.to_size) if part.startswith(MAGIC) else part
+            for part in parts
+        )
+        for parts in masks
+    )
+
+
+_MOVERS: Mapping[ColumnKind, Callable[[Any, Column, Move], Any]] = MappingProxyType(
+    {
+        ColumnKind.BOX: _boxes,
+        ColumnKind.POINT: _points,
+        ColumnKind.MASK: _masks,
+        **dict.fromkeys(MASK_KINDS, _files),
+    }
+)
+"""Functions that make values of a kind follow their image; other kinds are not coordinates."""
+
+
+def _is_inside(box: Box, column: Column, move: Move) -> bool:
+    width, height = move.to_size if column.pixels else (1, 1)
+    xmin, ymin, xmax, ymax, _ = box
+    return max(0, xmin) < min(width, xmax) and max(0, ymin) < min(height, ymax)
+
+
+def without_boxes(
+    labels: Sequence[LabelValue], columns: Sequence[Column], boxes: int, keep: Sequence[bool]
+) -> tuple[LabelValue, ...]:
+    """The labels of a sample without some boxes of a column and all that is known of their objects.
+
+    Args:
+      labels: a value for each column.
+      columns: the columns. The first of boxes is of objects; others are of regions to ignore.
+      boxes: the index of the column.
+      keep: a value for each of its boxes.
+    """
+    kinds = [column.kind for column in columns]
+    if boxes != kinds.index(ColumnKind.BOX):
+        region: Any = labels[boxes]
+        return (*labels[:boxes], tuple(itertools.compress(region, keep)), *labels[boxes + 1 :])
+    return tuple(
+        value if column.kind is ColumnKind.BOX and index != boxes else _kept(value, column, keep)
+        for index, (value, column) in enumerate(zip(labels, columns, strict=True))
+    )
+
+
+def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
+    """The values of the objects that are kept; an object may have several, one after another."""
+    if not column.feature.startswith(OBJECT_PREFIX) or not isinstance(values, tuple):
+        return values
+    each, rest = divmod(len(values), len(inside))
+    if rest:
+        return values
+    return tuple(
+        value
+        for number, keep in enumerate(inside)
+        if keep
+        for value in values[number * each : (number + 1) * each]
+    )
+
+
+def _hide_points(
+    moved: list[Any], points: int, visibility: int, num: int | None, column: Column, move: Move
+) -> None:
+    """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0."""
+    width, height = move.to_size if column.pixels else (1, 1)
+    flags = list(moved[visibility])
+    places = list(moved[points])
+    for number, flag in enumerate(flags):
+        x, y = places[2 * number : 2 * number + 2]
+        if not flag or not (0 <= x <= width and 0 <= y <= height):
+            places[2 * number : 2 * number + 2] = (0.0, 0.0)
+            flags[number] = 0
+    moved[points], moved[visibility] = tuple(places), tuple(flags)
+    if num is not None and moved[num]:
+        each = len(flags) // len(moved[num])
+        moved[num] = tuple(
+            sum(flag > 0 for flag in flags[start : start + each])
+            for start in range(0, len(flags), each)
+        )

@@ -18,10 +18,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
+from beam_pipeline.core.labels.schema import CELL_FILES, KINDS, Column, ColumnKind
 from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
@@ -30,13 +29,6 @@ from beam_pipeline.core.text import excerpt, is_utf8
 MOST, NEARLY_ALL = 0.5, 0.9
 """Shares that decide about the values of a column, or its classes; the rest are faults."""
 
-_EXPECTED = {
-    ColumnKind.CLASS: "a class name",
-    ColumnKind.INT64: "an integer of 64 bits",
-    ColumnKind.FLOAT: "a number",
-    ColumnKind.BYTES: "one text",
-    **dict.fromkeys(CELL_FILES, "the path of a file"),
-}
 _TEXTS = CELL_FILES | {ColumnKind.CLASS, ColumnKind.BYTES}
 _NO_VALUE = frozenset(("", "na", "n/a", "nan", "null", "none"))
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
@@ -59,6 +51,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("\\'\"abfnrtvxuUN01234567\n")
 _NUMBERS = re.compile(r"[-+.\d](?:[-+.\deE\s]|nan|inf)*")
 _MISSING = frozenset(["None", "null"])
+_NO_LIST = "not a list in brackets"
 _MAYBE_INFINITE = re.compile(r'"-?\d[-+.\deE]{2,}"')
 
 
@@ -69,11 +62,8 @@ class BadCellError(ValueError):
     """A cell is not a valid value of its column; the message shows the found and expected values."""
 
 
-@dataclass(frozen=True)
-class _Fault:
-    """Stands for the value of a bad cell."""
-
-    message: str
+class _Fault(str):
+    """What is wrong with a bad cell, in place of its value."""
 
 
 def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
@@ -101,14 +91,14 @@ def parse_cells(
         try:
             return parse(cell)
         except BadCellError as error:
-            faults.append(_Fault(str(error)))
+            faults.append(_Fault(error))
             return faults[-1]
 
     values = by_text(cells, attempt)
     if not faults:
         return values, {}
-    problems = {row: v.message for row, v in enumerate(values) if isinstance(v, _Fault)}
-    return [None if isinstance(v, _Fault) else v for v in values], problems
+    problems = {row: str(value) for row, value in enumerate(values) if isinstance(value, _Fault)}
+    return [None if isinstance(value, _Fault) else value for value in values], problems
 
 
 def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
@@ -121,7 +111,10 @@ def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
     most_texts = (1 - share) * len(values) + _ROUNDING
     padded = False
     widths: set[int] = set()
-    for value, count in _counted(values):
+    are_texts = set(map(type, values)) == {str}  # values of JSON may be equal though they differ
+    counted: Iterable[tuple[Any, int]] = ((value, 1) for value in values)
+    counted = Counter(values).items() if are_texts else counted
+    for value, count in counted:
         if is_empty(value):
             continue
         kind = _kind_of(value)
@@ -137,13 +130,6 @@ def infer_kind(values: Sequence[Any], share: float = NEARLY_ALL) -> ColumnKind:
     if padded and len(widths) == 1:
         return ColumnKind.BYTES
     return ColumnKind.FLOAT if counts[ColumnKind.FLOAT] else ColumnKind.INT64
-
-
-def _counted(values: Sequence[Any]) -> Iterable[tuple[Any, int]]:
-    """(value, how often it occurs); values of JSON, which may be equal though they differ, one by one."""
-    if set(map(type, values)) == {str}:
-        return Counter(values).items()
-    return ((value, 1) for value in values)
 
 
 def is_padded(value: Any) -> bool:
@@ -348,11 +334,9 @@ def json_text(value: Any) -> str | None:
 
 
 def _has_infinite(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_infinite, value.values()))
-    return isinstance(value, InfiniteNumber) or (
-        isinstance(value, list) and any(map(_has_infinite, value))
-    )
+    if isinstance(value, dict | list):
+        return any(map(_has_infinite, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, InfiniteNumber)
 
 
 def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
@@ -395,18 +379,13 @@ def _is_infinity(text: str) -> bool:
 def _bad_cell(value: Any, column: Column, *, in_list: bool = False) -> BadCellError:
     if is_empty(value):
         return BadCellError("an item is empty" if in_list else "is empty")
-    item = "the item " if in_list else ""
-    hint = ""
-    text = str(value)
-    if (
-        column.kind is ColumnKind.FLOAT
-        and is_number(value)
-        and not ("_" in text or _is_infinity(text))
-    ):
+    item, hint, text = "the item " if in_list else "", "", str(value)
+    is_real = column.kind is ColumnKind.FLOAT and is_number(value)
+    if is_real and not ("_" in text or _is_infinity(text)):
         hint = " of a float32"
     if is_nested(value) and column.feature.startswith(_FURTHER):
         hint = f"; --columns {column.name}:json keeps such values as text, {column.name}:skip leaves them out"
-    return BadCellError(f"{item}{excerpt(value)} is not {_EXPECTED[column.kind]}{hint}")
+    return BadCellError(f"{item}{excerpt(value)} is not {KINDS[column.kind].expected}{hint}")
 
 
 # --- lists in brackets --------------------------------------------------------------------------
@@ -425,7 +404,7 @@ def bracketed_items(text: str) -> Sequence[Any]:
     if not text:
         return []
     if not (text.startswith("[") and text.endswith("]")):
-        raise ValueError("not a list in brackets")
+        raise ValueError(_NO_LIST)
     try:
         items: list[Any] = json.loads(text, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
@@ -440,14 +419,17 @@ def _items_of(inside: str) -> list[Any]:
     if _NUMBERS.fullmatch(inside):
         return inside.split()
     for item in (_WITH_COMMAS, _WITH_SPACES):
-        items, end = [], 0
+        items: list[Any] = []
+        end = 0
         while end < len(inside) and (match := item.match(inside, end)):
-            quoted, bare = match.groups()
-            items.append(_unquoted(quoted) if quoted else _value_of(bare.strip()))
+            quoted, bare = match[1], (match[2] or "").strip()
+            if not (quoted or bare):
+                raise ValueError(_NO_LIST)
+            items.append(_unquoted(quoted) if quoted else None if bare in _MISSING else bare)
             end = match.end()
         if end == len(inside):
             return items
-    raise ValueError("not a list in brackets")
+    raise ValueError(_NO_LIST)
 
 
 def _unquoted(quoted: str) -> Any:
@@ -457,13 +439,7 @@ def _unquoted(quoted: str) -> Any:
             _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
         )
     except SyntaxError as error:  # as in 'C:\Users', an escape of a character that there is not
-        raise ValueError("not a list in brackets") from error
-
-
-def _value_of(word: str) -> str | None:
-    if not word:
-        raise ValueError("not a list in brackets")
-    return None if word in _MISSING else word
+        raise ValueError(_NO_LIST) from error
 
 
 def are_bracketed(names: Collection[str]) -> bool:

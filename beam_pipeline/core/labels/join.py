@@ -33,16 +33,18 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dea
 from beam_pipeline.core.labels.meeting import (
     ImageNames,
     are_exact,
-    conflict,
-    conflicting_sizes,
     join_letter,
     orphan,
     row_text,
     source_of,
 )
-from beam_pipeline.core.labels.row_merger import AGREE, RowMerger
-from beam_pipeline.core.labels.row_samples import names_no_image
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
+from beam_pipeline.core.labels.samples import (
+    AGREE,
+    KeepUnlabelled,
+    RowMerger,
+    labelled,
+    names_no_image,
+)
 from beam_pipeline.core.listing.folders import (
     first_folder_split,
     folder_meaning,
@@ -53,7 +55,6 @@ from beam_pipeline.core.references import (
     DEFAULT_SPLIT,
     ImageRef,
     LabelRow,
-    LabelValue,
     SampleRef,
     Size,
     row_key,
@@ -102,8 +103,8 @@ class Joined:
             rows = ()  # files that are of no use without the first
         if not rows and merger.unnamed:
             rows = [merger.unnamed.row(image)]
+        split = first_folder_split(image.path) or DEFAULT_SPLIT
         if not rows:
-            split = first_folder_split(image.path) or DEFAULT_SPLIT
             source = f"{merger.complete} is for" if merger.complete else "label row names"
             if keep and merger.samples:
                 image = image._replace(key=row_key(image.key, 0))
@@ -111,12 +112,15 @@ class Joined:
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
         if merger.samples:
-            split = first_folder_split(image.path) or DEFAULT_SPLIT
             self.add_each(merger.samples.of_image(image, rows, split), keep, images=1)
             return
         distinct = merger.distinct(rows) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
-        outcome = _sample(image, distinct, merger, _claims(rows))
+        claims: dict[Size, LabelRow] = {}  # the first row of each size; many tools write 0
+        for row in rows:
+            if row.size and min(row.size) > 0:
+                claims.setdefault(row.size, row)
+        outcome = _sample(image, split, distinct, merger, claims)
         if merger.by_folder and isinstance(outcome, SampleRef):
             outcome = _with_class_of_folder(image, outcome, keep)
         self.add_each([outcome], keep, images=1)
@@ -241,15 +245,6 @@ def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
     )
 
 
-def _claims(rows: Sequence[LabelRow]) -> Mapping[Size, LabelRow]:
-    """The sizes that rows of one image claim, each with the first that does; many tools write 0."""
-    claims: dict[Size, LabelRow] = {}
-    for row in rows:
-        if row.size and min(row.size) > 0:
-            claims.setdefault(row.size, row)
-    return claims
-
-
 def join_bucket(
     images: Columns,
     rows: Columns,
@@ -295,7 +290,8 @@ def join_bucket(
         unusable.update(indices)
     if beside:
         unnamed = set(range(len(keys))).difference(unusable, rows_of)
-        files = {index for index in unnamed if not beside.isdisjoint(_paths_of(images, index))}
+        refs = ((index, _image(images, index)) for index in unnamed)
+        files = {i for i, ref in refs if beside & {ref.key, ref.uri, *ref.aliases[:2]}}
         joined.files_beside = len(files)
         unusable |= files
     named_only = replace(merger, unnamed=None)
@@ -303,12 +299,6 @@ def join_bucket(
         own = [_row(rows, row) for row in rows_of.get(index, ())]
         joined.add(_image(images, index), own, named_only if index in hesitant else merger, keep)
     return joined
-
-
-def _paths_of(images: Columns, index: int) -> Sequence[str]:
-    """The paths by which a cell may name an image: its key, its URI, and its paths in an archive."""
-    image = _image(images, index)
-    return image.key, image.uri, *image.aliases[:2]
 
 
 def _single_rows(meant: Sequence[int], problems: Sequence[str]) -> Sequence[int]:
@@ -431,6 +421,7 @@ def _row(rows: Columns, index: int) -> LabelRow:
 
 def _sample(
     image: ImageRef,
+    split: str,
     rows: Sequence[LabelRow],
     merger: RowMerger,
     claims: Mapping[Size, LabelRow],
@@ -440,23 +431,29 @@ def _sample(
         if row.problem:
             bad = (Stage.LABELS, image.key, image.uri, Reason.BAD_LABEL_VALUE, row.problem)
             return image_dead_letter(*bad, row.file)._replace(line=row.line)
-    if len(claims) > 1:
-        return conflicting_sizes(image, claims)
     merged = merger.merge(rows)
-    if isinstance(merged, LabelRow):
-        split = merged.split or first_folder_split(image.path) or DEFAULT_SPLIT
-        return labelled(image, split, merged.values, merged.file, next(iter(claims), None))
-    first, row = merged
-    if merger.complete and first.split == row.split:
+    if len(claims) > 1:
+        ((width, height), first), (size, second), *_ = claims.items()
         message = (
-            f"{first.file} and {row.file} are both {merger.complete}s of this image; remove one"
+            f"{source_of(first)} claims an image of {width} x {height} pixels, {source_of(second)} one of "
+            f"{size[0]} x {size[1]}; correct the wrong one"
         )
-        if merger.complete == "mask":
-            pattern = "'masks/**/*_labelIds.png'"
-            message += f", or name those that are meant with a pattern, such as --masks {pattern}"
-        return join_letter(image, Reason.CONFLICTING_LABELS, message)
-    message = f"{source_of(first)} says {row_text(first)}, {source_of(row)} says {row_text(row)}; "
-    return conflict(image, row, f"{message}remove the wrong one")
+    elif isinstance(merged, LabelRow):
+        size_of_image = next(iter(claims), None)
+        return labelled(image, merged.split or split, merged.values, merged.file, size_of_image)
+    else:
+        first, second = merged
+        message = (
+            f"{source_of(first)} says {row_text(first)}, {source_of(second)} says {row_text(second)}; remove the "
+            "wrong one"
+        )
+        if merger.complete and first.split == second.split:
+            message = f"{first.file} and {second.file} are both {merger.complete}s of this image; remove one"
+            if merger.complete == "mask":
+                message += ", or name those that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
+            return join_letter(image, Reason.CONFLICTING_LABELS, message)
+    letter = join_letter(image, Reason.CONFLICTING_LABELS, message)
+    return letter._replace(file=second.file, line=second.line)
 
 
 def _with_class_of_folder(
@@ -473,21 +470,3 @@ def _with_class_of_folder(
         )
         return join_letter(image, Reason.UNLABELLED, message)
     return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
-
-
-def labelled(
-    image: ImageRef,
-    split: str,
-    labels: tuple[LabelValue, ...],
-    origin: str = "",
-    claimed_size: Size | None = None,
-) -> SampleRef:
-    """An image with its labels."""
-    return SampleRef(
-        *(image.key, image.uri, image.size, split, labels),
-        offset=-1,
-        origin=origin,
-        version=image.version,
-        claimed_size=claimed_size,
-        digest=image.digest,
-    )

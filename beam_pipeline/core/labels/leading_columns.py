@@ -4,7 +4,7 @@ They become the first columns of the samples, whatever the table has them as:
 
 | form | columns of the table | module |
 |---|---|---|
-| `ObjectLists` | a column of JSON with the lists of all objects | `object_lists` |
+| `ObjectLists` | a column of JSON with the lists of all objects | here |
 | `BoxColumns` | a row for each object, its box in four columns or in one | `box_columns` |
 | `OneHot` | a column for each class | here |
 | `FolderClass` | none: rows name images, whose folders are their classes | here |
@@ -17,26 +17,56 @@ One-hot columns contain 1 for the class of the image and 0 for all others:
 
 a.jpg is a cat, b.jpg a bird. Tables with 1 and -1, without any 0, are read in the same way; where there
 is a 0, -1 may well mean that the class is uncertain, and is an error.
+
+Objects in a cell of JSON are lists of boxes, classes and other values, one item per object:
+
+    {"bbox": [[x, y, width, height], ...], "categories": [...], "area": [...]}
+
+Boxes are in pixels from the upper left corner. A list of dicts, one per object, is equivalent.
+Source: https://huggingface.co/docs/datasets/image_dataset#object-detection
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import by_text, is_empty, text_of
-from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column
+from beam_pipeline.core.labels.cells import (
+    NEARLY_ALL,
+    BadCellError,
+    by_text,
+    infer_kind,
+    is_empty,
+    is_nested,
+    parse_cell,
+    parse_cells,
+    text_of,
+)
+from beam_pipeline.core.labels.schema import (
+    Column,
+    ColumnKind,
+    label_column,
+    object_column,
+    object_columns,
+)
 from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
+from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import enumerated, excerpt
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
 _MINUS = frozenset(("-1", "-1.0"))  # in place of 0, in CelebA's attributes
 _SHOWN_NAMES = 5
+
+OBJECTS_COLUMN = "objects"
+_BOXES = "bbox"
+CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
+"""Names of the list of classes, the likelier ones first."""
 
 Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]
 """The values of each column, and row -> what is wrong with it."""
@@ -112,26 +142,24 @@ class OneHot(LeadingColumns):
         problems: dict[int, str] = {}
         absent = "0" if self.absent == _ZERO else "-1"
         for name, text in self.classes:
-            for row, mark in enumerate(by_text(rows.cells(name), self._is_one)):
+            cells = rows.cells(name)
+            for row, mark in enumerate(by_text(cells, self._is_one)):
                 if mark:
                     classes[row].append(text)
                 elif mark is None:
-                    cell = text_of(rows.cells(name)[row])
-                    message = f"column {name!r}: {excerpt(cell)} is neither {absent} nor 1"
-                    problems.setdefault(row, message)
-        if self.several:
-            values: list[Any] = [
-                () if row in problems else tuple(c) for row, c in enumerate(classes)
-            ]
-            return [values], problems
-        for row, texts in enumerate(classes):
+                    message = f"{excerpt(text_of(cells[row]))} is neither {absent} nor 1"
+                    problems.setdefault(row, f"column {name!r}: {message}")
+        for row, texts in enumerate(() if self.several else classes):
             if len(texts) != 1:
                 count = f"1 for {', '.join(texts)}" if texts else "no 1"
                 problems.setdefault(
                     row,
                     f"one-hot columns: {count}, where the rows of the file's beginning have a single 1",
                 )
-        return [[() if row in problems else c[0] for row, c in enumerate(classes)]], problems
+        values: list[Any] = [*map(tuple, classes)]
+        if not self.several:
+            values = [texts[0] if texts else () for texts in classes]
+        return [[() if row in problems else value for row, value in enumerate(values)]], problems
 
     def _is_one(self, cell: Any) -> bool | None:
         """True or False; None for any other cell."""
@@ -150,8 +178,7 @@ def find_one_hot(names: Sequence[str], rows: TableRows) -> tuple[str, ...]:
         texts = by_text(rows.cells(name), text_of)
         if len(rows) and set(texts) <= _ONE | _ZERO:
             ones[name] = by_text(texts, _ONE.__contains__)
-    sums = map(sum, zip(*ones.values(), strict=True))
-    single = all(count == 1 for count in sums)
+    single = all(count == 1 for count in map(sum, zip(*ones.values(), strict=True)))
     return tuple(ones) if single and sum(map(any, ones.values())) > 1 else ()
 
 
@@ -172,7 +199,10 @@ def chosen_one_hot(
     """
     classes: dict[str, str] = {}
     for pattern in patterns:
-        matching = dict(_matching(pattern, names))
+        prefix = pattern[:-1]
+        matching = {pattern: pattern} if pattern in names else {}
+        if not matching and pattern.endswith("*"):
+            matching = {n: n[len(prefix) :] for n in names if n.startswith(prefix) and n != prefix}
         if not matching:
             raise LabelTableError(
                 f"{where}: no column {pattern!r} (--one_hot); found {', '.join(names)}"
@@ -184,19 +214,17 @@ def chosen_one_hot(
         )
     columns = [by_text(rows.cells(name), text_of) for name in classes]
     cells = {text for texts in columns for text in set(texts)}
-    absent = _MINUS if cells & _MINUS and not cells & _ZERO else _ZERO
-    counts = map(sum, zip(*(by_text(texts, _ONE.__contains__) for texts in columns), strict=True))
-    several = any(count > 1 for count in counts)
+    ones = [by_text(texts, _ONE.__contains__) for texts in columns]
+    several = any(count > 1 for count in map(sum, zip(*ones, strict=True)))
     named = enumerated(list(classes.values()), _SHOWN_NAMES)
     how = "images may be of several" if several else "an image is of one"
-    column = replace(label_column("one_hot", ColumnKind.CLASS), repeated=several)
     return OneHot(
-        columns=(column,),
+        columns=(replace(label_column("one_hot", ColumnKind.CLASS), repeated=several),),
         used=frozenset(classes),
         note=f"one-hot columns are {len(classes)} classes: {named}; {how}",
         classes=tuple(classes.items()),
         several=several,
-        absent=absent,
+        absent=_MINUS if cells & _MINUS and not cells & _ZERO else _ZERO,
     )
 
 
@@ -211,11 +239,140 @@ def one_hot_question(names: Sequence[str]) -> Question:
     )
 
 
-def _matching(pattern: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if pattern in names:
-        yield pattern, pattern
-    elif pattern.endswith("*"):
-        prefix = pattern[:-1]
-        for name in names:
-            if name.startswith(prefix) and len(name) > len(prefix):
-                yield name, name[len(prefix) :]
+@dataclass(frozen=True, kw_only=True)
+class ObjectLists(LeadingColumns):
+    """The boxes of the objects in a list, their classes, and each further list under its own name.
+
+    Attributes:
+      column: name of the column.
+      categories: name of the list of classes.
+    """
+
+    column: str
+    categories: str
+
+    def parse(self, rows: TableRows) -> Parsed:
+        """Returns the objects of each row, as one list for each of `columns`."""
+        cells = zip(rows.cells(self.column), rows.lines, strict=True)
+        values, faults = parse_cells(
+            list(cells), lambda cell: parse_objects(cell[0], self, cell[1])
+        )
+        empty = ((),) * len(self.columns)
+        problems = {row: f"column {self.column!r}: {message}" for row, message in faults.items()}
+        return list(zip(*(lists or empty for lists in values), strict=True)), problems
+
+
+def has_objects(values: Sequence[Any]) -> bool:
+    """True if the cells of a column contain objects with boxes."""
+    return any(_BOXES in lists for lists in map(_lists_of, values) if lists)
+
+
+def inspect_objects(
+    column: str, values: Sequence[Any], kinds: Mapping[str, ColumnKind | None]
+) -> ObjectLists:
+    """Decides how the lists of each object are read.
+
+    Args:
+      column: name of the column.
+      values: its cells at the beginnings of the files.
+      kinds: "<column>.<list>" -> its kind, or None to leave it out, for those given by the user.
+    """
+    items: dict[str, list[Any]] = {}
+    no_lists: dict[str, None] = {}
+    for lists in map(_lists_of, values):
+        for name, values_of in (lists or {}).items():
+            if isinstance(values_of, list):
+                items.setdefault(name, []).extend(values_of)
+            elif values_of is not None:
+                no_lists[name] = None
+    categories = next((name for name in CATEGORY_NAMES if name in items), CATEGORY_NAMES[0])
+    columns = list(object_columns(pixels=True))
+    for name in items:
+        if name in (_BOXES, categories):
+            continue
+        chosen = f"{column}.{name}"
+        if chosen not in kinds and any(map(is_nested, items[name])):
+            no_lists[name] = None
+        kind = kinds.get(chosen, infer_kind(items[name]))
+        if kind and name not in no_lists:
+            columns.append(object_column(name, kind))
+    names = [f"{column}.{name}" for name in no_lists]
+    left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
+    classes = items.get(categories, [])
+    integers = sum(map(is_integer, classes))
+    return ObjectLists(
+        column=column,
+        used=(column,),
+        categories=categories,
+        integer_classes=bool(classes) and integers >= NEARLY_ALL * len(classes),
+        columns=tuple(columns),
+        note=f"left out, since it is not one value an object: {left_out}" if left_out else "",
+    )
+
+
+def list_names(column: str, values: Sequence[Any]) -> list[str]:
+    """Returns every list in the cells as "<column>.<list>", its name in --columns."""
+    names = dict.fromkeys(name for lists in map(_lists_of, values) for name in lists or ())
+    return [f"{column}.{name}" for name in names]
+
+
+def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[LabelValue, ...]:
+    """Returns the objects of a cell, one list for each of `ObjectLists.columns`, empty for an empty cell.
+
+    Args:
+      value: the cell.
+      objects: how it is read.
+      line: the row's line, which is stored with the boxes.
+
+    Raises:
+      BadCellError: the lists differ in length, or a value is not of its list's kind.
+    """
+    lists = _lists_of(value)
+    if lists is None:
+        raise BadCellError(f"{excerpt(value)} is not an object with the lists {_BOXES}, ...")
+    names = [_BOXES, objects.categories, *(column.name for column in objects.columns[2:])]
+    parsed: list[tuple[Any, ...]] = []
+    for name, column in zip(names, objects.columns, strict=True):
+        items = [] if lists.get(name) is None else lists[name]
+        if not isinstance(items, list):
+            raise BadCellError(f"{name}: {excerpt(items)} is not a list")
+        single = replace(column, repeated=False)
+        integers = column.kind is ColumnKind.CLASS and bool(objects.integer_classes)
+        values = []
+        for number, item in enumerate(items, 1):
+            try:
+                is_box = column.kind is ColumnKind.BOX
+                values.append(_box(item, line) if is_box else _single(item, single, integers))
+            except BadCellError as error:
+                raise BadCellError(f"{name}: item {number}: {error}") from error
+        parsed.append(tuple(values))
+        if len(values) != len(parsed[0]):
+            raise BadCellError(
+                f"{_BOXES} has {len(parsed[0])} items, {name} has {len(values)}; expected one an object"
+            )
+    return tuple(parsed)
+
+
+def _lists_of(value: Any) -> Mapping[str, Any] | None:
+    """Returns a cell as name -> list; None if it is neither lists, nor objects, nor empty."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        names = dict.fromkeys(name for item in value for name in item)
+        return {name: [item.get(name) for item in value] for name in names}
+    return None
+
+
+def _box(item: Any, line: int) -> Box:
+    if not isinstance(item, list) or len(item) != 4 or not all(map(is_finite, item)):
+        raise BadCellError(f"{excerpt(item)} is not [x, y, width, height] in pixels")
+    x, y, width, height = map(float, item)
+    return x, y, x + width, y + height, line
+
+
+def _single(item: Any, column: Column, integers: bool) -> LabelValue:
+    if integers and not is_integer(item):
+        raise BadCellError(f"{excerpt(item)} is not an integer, as most others are")
+    return parse_cell(item, column)

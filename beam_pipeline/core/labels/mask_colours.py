@@ -20,10 +20,14 @@ from beam_pipeline.core.images.masks import MAX_ID
 from beam_pipeline.core.text import excerpt
 
 _MOST_DIGITS = 18  # Python refuses to parse more than 4,300, and no id has as many
-_CVAT = re.compile(r"([^:]+):\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*(?::.*)?")
-_NUMBERS_FIRST = re.compile(r"(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s+(\S.*)")
-_CHANNELS = (("r", "red"), ("g", "green"), ("b", "blue"))
-_NAMES = ("name", "class", "label", "class_name")
+_LINES = (
+    re.compile(r"(?P<r>\d{1,18})\s+(?P<g>\d{1,18})\s+(?P<b>\d{1,18})\s+(?P<name>\S.*)"),
+    re.compile(
+        r"(?P<name>[^:]+):\s*(?P<r>\d{1,18})\s*,\s*(?P<g>\d{1,18})\s*,\s*(?P<b>\d{1,18})\s*(?::.*)?"
+    ),
+)
+"""Lines with the numbers first, and those of CVAT."""
+_COLUMNS = (("name", "class", "label", "class_name"), ("r", "red"), ("g", "green"), ("b", "blue"))
 _MOST_OF_A_CHANNEL = 255
 
 
@@ -50,7 +54,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
     ids: dict[tuple[int, int, int], int] = {}
     classes: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
-        text = line.strip()
+        text, where = line.strip(), f"--mask_colors {uri}, line {number}:"
         if not text or text.startswith("#"):
             continue
         header = _header(text) if not ids else None
@@ -60,20 +64,18 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
         parsed = _line(text, order)
         if parsed is None or max(parsed[1:4]) > _MOST_OF_A_CHANNEL:
             raise UsageError(
-                f"--mask_colors {uri}, line {number}: found {excerpt(text)}, expected a class and its "
-                "colour: name,r,g,b with numbers from 0 to 255"
+                f"{where} found {excerpt(text)}, expected a class and its colour: name,r,g,b with numbers from 0 "
+                "to 255"
             )
         name, red, green, blue, own_id = parsed
         class_id = classes.get(name, len(classes)) if own_id is None else own_id
         if classes.setdefault(name, class_id) != class_id or class_id > MAX_ID:
             raise UsageError(
-                f"--mask_colors {uri}, line {number}: {name!r} has the id {class_id}, expected one id "
-                f"a class, from 0 to {MAX_ID}"
+                f"{where} {name!r} has the id {class_id}, expected one id a class, from 0 to {MAX_ID}"
             )
         if ids.setdefault((red, green, blue), class_id) != class_id:
             raise UsageError(
-                f"--mask_colors {uri}, line {number}: the colour {red},{green},{blue} means "
-                "another class, too; give each class colours of its own"
+                f"{where} the colour {red},{green},{blue} means another class, too; give each class its own"
             )
     if not ids:
         raise UsageError(f"--mask_colors {uri} lacks a line with a class and a colour: name,r,g,b")
@@ -88,22 +90,16 @@ def _header(text: str) -> list[int] | None:
     cells = [cell.lower() for cell in _cells(text)]
     places = [
         next((cells.index(name) for name in names if name in cells), -1)
-        for names in (_NAMES, *_CHANNELS, ("id",))
+        for names in (*_COLUMNS, ("id",))
     ]
     return places if min(places[:4]) >= 0 else None
 
 
 def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int | None] | None:
     """(name, red, green, blue, id or None) of a line, or None."""
-    if order is None:
-        match = _NUMBERS_FIRST.fullmatch(text)
-        if match:
-            red, green, blue, name = match.groups()
-            return name.strip(), int(red), int(green), int(blue), None
-        match = _CVAT.fullmatch(text)
-        if match:
-            name, red, green, blue = match.groups()
-            return name.strip(), int(red), int(green), int(blue), None
+    match = None if order else next(filter(None, (form.fullmatch(text) for form in _LINES)), None)
+    if match:
+        return match["name"].strip(), int(match["r"]), int(match["g"]), int(match["b"]), None
     cells = _cells(text)
     places = order or [0, 1, 2, 3, -1]
     if len(cells) <= max(places):

@@ -25,10 +25,10 @@ from beam_pipeline.core.dead_letters import (
     row_dead_letter,
 )
 from beam_pipeline.core.packing import Columns
-from beam_pipeline.core.references import ImageRef, LabelRow, Size
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.core.text import some
 from beam_pipeline.core.uris import is_remote
 
-_SHOWN = 3  # examples of names or values in a message
 _PLAIN = re.compile(r"(?:[^/.][^/]*/)*[^/.][^/]*", re.DOTALL).fullmatch
 """Matches relative paths of visible files, which have one form only."""
 
@@ -57,18 +57,13 @@ class NameDivision:
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The bucket of each image or row."""
         names, parts = columns[0], self.parts
-        if not are_plain(names):
+        text = "\n".join(names)
+        if not text.isascii() or "\\" in text:  # names have several forms
             return [bucket_of(name, parts) for name in names]
         return [
             zlib.crc32(name[name.rfind("/") + 1 :].partition(".")[0].lower().encode()) % parts
             for name in names
         ]
-
-
-def are_plain(names: Sequence[str]) -> bool:
-    """True if names are written in one way only: in ASCII, and with no separator but `/`."""
-    text = "\n".join(names)
-    return text.isascii() and "\\" not in text
 
 
 # --- the images that a row may mean --------------------------------------------------------------
@@ -84,101 +79,111 @@ class ImageNames:
 
     def __init__(self, images: Sequence[ImageRef]) -> None:
         self._images = images
-        self._keys = _named(images, [normalized(image.key) for image in images])
+        self._keys = _named((normalized(image.key), image) for image in images)
 
     @functools.cached_property
     def _paths(self) -> _Named:
-        return _by_path(self._images, lambda path: path)
+        return self._by_path(str)
 
     @functools.cached_property
-    def _without_extension(self) -> _Named:
-        return _by_path(self._images, _stem)
+    def _stems(self) -> _Named:
+        return self._by_path(_stem)
 
     @functools.cached_property
-    def _bare(self) -> _Named:
-        return _named(self._images, [_file_name(image) for image in self._images])
+    def _files(self) -> _Named:
+        return _named((_file_name(image), image) for image in self._images)
 
     @functools.cached_property
-    def _bare_without_extension(self) -> _Named:
-        return _named(self._images, [_stem(_file_name(image)) for image in self._images])
+    def _file_stems(self) -> _Named:
+        return _named((_stem(_file_name(image)), image) for image in self._images)
 
     @functools.cached_property
     def _in_archives(self) -> Sequence[_Named]:
         """Members of archives by each of their further names; none without archives."""
         members = [image for image in self._images if image.aliases]
-        aliases = zip(*(image.aliases for image in members), strict=True)
-        return [_named(members, map(normalized, names)) for names in aliases]
+        aliases = zip(*(map(normalized, image.aliases) for image in members), strict=True)
+        return [_named(zip(names, members, strict=True)) for names in aliases]
 
     @functools.cached_property
-    def _in_archives_without_extension(self) -> Sequence[_Named]:
+    def _stems_in_archives(self) -> Sequence[_Named]:
         return [
-            _named(
-                [image for images in named.values() for image in images],
-                [_stem(name) for name, images in named.items() for _ in images],
-            )
+            _named((_stem(name), image) for name, images in named.items() for image in images)
             for named in self._in_archives
         ]
 
+    @functools.cached_property
+    def _lower(self) -> _Named:
+        """By file name in lower case, with the extension, and up to the dot before it."""
+        names = [(_file_name(image).lower(), image) for image in self._images]
+        return _named([*names, *((f"{_stem(name)}.", image) for name, image in names)])
+
+    def _by_path(self, part: Callable[[str], str]) -> _Named:
+        """The images by a part of their keys and of their URIs."""
+        named: dict[str, list[ImageRef]] = defaultdict(list)
+        for image in self._images:
+            key, uri = part(normalized(image.key)), part(normalized(image.uri))
+            named[key].append(image)
+            if uri != key:
+                named[uri].append(image)
+        return named
+
     def find(self, row: LabelRow) -> Sequence[ImageRef]:
         """The images that the row names, by the first way of naming that finds any."""
-        names = names_of(row)
-        images = self._exact(names[0]).get(names[0])
-        if images is None:
-            attempts = (named.get(name) for named, name in self._further_attempts(names, row.file))
-            images = next(filter(None, attempts), ())
+        attempts = (named.get(name) for named, name in self._attempts(row))
+        images = next(filter(None, attempts), ())
         if len(images) > 1:  # names that differ in Unicode's composition only
             same = [image for image in images if row.name in (image.key, image.uri)]
             return same if len(same) == 1 else images
         return images
 
-    def called_like(self, row: LabelRow) -> Sequence[ImageRef]:
-        """The images in any folder that have the file name of the path that a row names."""
-        file_name = names_of(row)[-1].rpartition("/")[2]
-        named = self._bare.get(file_name) or self._bare_without_extension.get(file_name)
-        return named or ()
-
-    def in_other_case(self, row: LabelRow) -> str:
-        """The first image whose name differs from a row's in nothing but case; empty if none does."""
-        path = names_of(row)[-1].lower()
-        file_name = path.rpartition("/")[2]
-        named = self._lower.get(file_name) or self._lower.get(f"{file_name}.") or ()
-        twins = (i.key for i in named if path in (file_name, i.key.lower(), _stem(i.key.lower())))
-        return min(twins, default="")
-
-    @functools.cached_property
-    def _lower(self) -> _Named:
-        """By file name in lower case, with the extension, and up to the dot before it."""
-        names = [_file_name(image).lower() for image in self._images]
-        return _named([*self._images] * 2, [*names, *(f"{_stem(name)}." for name in names)])
-
-    def _further_attempts(
-        self, names: Sequence[str], label_file: str
-    ) -> Iterator[tuple[_Named, str]]:
-        for name in names[1:]:
+    def _attempts(self, row: LabelRow) -> Iterator[tuple[_Named, str]]:
+        """The ways of naming and the name in each; no way is made before a row asks for it."""
+        names = names_of(row)
+        for name in names:
             yield self._exact(name), name
-        below = _below_label_file(names[-1], label_file)
+        below = _below_label_file(names[-1], row.file)
         yield self._exact(below), below
         for named in self._in_archives:
             for name in names:
                 yield named, name
         for name in (*names, below):
-            yield self._without_extension, name
-        for named in self._in_archives_without_extension:
+            yield self._stems, name
+        for named in self._stems_in_archives:
             for name in names:
                 yield named, name
         for name in names:
-            yield self._bare, name
-        for name in names:  # no column is made before a row asks for it
-            yield self._bare_without_extension, name
+            yield self._files, name
+        for name in names:
+            yield self._file_stems, name
 
     def _exact(self, name: str) -> _Named:
-        """The columns that may contain a path: no URI is relative, so most paths can only be keys."""
+        """The images by what may be a path: no URI is relative, so most paths can only be keys."""
         return self._paths if name.startswith("/") or is_remote(name) else self._keys
 
+    def why_missing(self, row: LabelRow) -> str:
+        """Which names were looked for; for a path, also images of its file name in other folders."""
+        path = names_of(row)[-1]
+        file_name, lower = path.rpartition("/")[2], path.lower()
+        lower_name = file_name.lower()
+        named = self._lower.get(lower_name) or self._lower.get(f"{lower_name}.") or ()
+        keys = ((image.key, image.key.lower()) for image in named)
+        twins = [key for key, low in keys if lower in (lower_name, low, _stem(low))]
+        if twins:
+            return f"the image {min(twins)} differs from this name in case: write one of them as the other"
+        if "/" not in path:
+            return "no listed image has this name, with or without folder or extension"
+        elsewhere = self._files.get(file_name) or self._file_stems.get(file_name)
+        if not elsewhere:
+            return "no listed image has this path or its file name, with or without extension"
+        return (
+            "no listed image has this path, with or without extension; of the same file name there is "
+            f"{some(sorted(image.key for image in elsewhere))}"
+        )
 
-def _named(images: Iterable[ImageRef], names: Iterable[str]) -> _Named:
+
+def _named(pairs: Iterable[tuple[str, ImageRef]]) -> _Named:
     named: dict[str, list[ImageRef]] = defaultdict(list)
-    for image, name in zip(images, names, strict=True):
+    for name, image in pairs:
         named[name].append(image)
     return named
 
@@ -187,17 +192,6 @@ def are_exact(names: Sequence[str]) -> bool:
     """True if names are relative paths, written in one form only, so that an equal key is what each means."""
     text = "\n" + "\n".join(names)
     return text.isascii() and not any(mark in text for mark in ("\\", "\n/", "\n./", "://"))
-
-
-def _by_path(images: Iterable[ImageRef], part: Callable[[str], str]) -> _Named:
-    """The images by a part of their keys and of their URIs."""
-    named: dict[str, list[ImageRef]] = defaultdict(list)
-    for image in images:
-        key, uri = part(normalized(image.key)), part(normalized(image.uri))
-        named[key].append(image)
-        if uri != key:
-            named[uri].append(image)
-    return named
 
 
 def _file_name(image: ImageRef) -> str:
@@ -250,22 +244,6 @@ def _beside(label_file: str) -> tuple[str, str]:
 # --- dead letters --------------------------------------------------------------------------------
 
 
-def conflicting_sizes(image: ImageRef, claims: Mapping[Size, LabelRow]) -> DeadLetter:
-    """The dead letter of an image whose rows claim different sizes."""
-    (first_size, first), (size, row), *_ = claims.items()
-    message = (
-        f"{source_of(first)} claims an image of {first_size[0]} x {first_size[1]} pixels, "
-        f"{source_of(row)} one of {size[0]} x {size[1]}; correct the wrong one"
-    )
-    return conflict(image, row, message)
-
-
-def conflict(image: ImageRef, row: LabelRow, message: str) -> DeadLetter:
-    """The dead letter of an image whose rows disagree, with the file and line of one."""
-    letter = join_letter(image, Reason.CONFLICTING_LABELS, message)
-    return letter._replace(file=row.file, line=row.line)
-
-
 def source_of(row: LabelRow) -> str:
     """The file and line of a row."""
     return f"{row.file}, line {row.line}" if row.line else row.file
@@ -283,46 +261,25 @@ def _value_text(value: Any) -> str:
     """A value as a message shows it: of a list the first few, boxes without their lines."""
     if not isinstance(value, tuple):
         return repr(value)
-    items = [repr(item[:4] if isinstance(item, tuple) else item) for item in value[:_SHOWN]]
-    more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
-    return f"[{', '.join(items)}{more}]"
+    items = (repr(item[:4] if isinstance(item, tuple) else item) for item in value)
+    return f"[{some([*items])}]"
 
 
 def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> DeadLetter:
     """The dead letter of a row that names no image, or several."""
     keys = sorted(image.key for image in images)
-    if not images:
-        reason, message = Reason.MISSING_IMAGE, _missing(row, names)
-    elif len(set(keys)) == 1:
-        uris = ", ".join(sorted(image.uri for image in images))
-        reason = Reason.AMBIGUOUS_KEY
-        message = (
-            f"names {uris}, which is not the only image of this path below a root; rename one, or give "
-            "--images a folder above both and write the path from there in the row"
-        )
-    else:
-        more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-        examples = f"{', '.join(keys[:_SHOWN])}{more}"
-        reason = Reason.AMBIGUOUS_KEY
-        message = f"could mean {examples}; name the path relative to the root"
-    return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
-
-
-def _missing(row: LabelRow, names: ImageNames) -> str:
-    """The name that was looked for; for a path, also images of its file name in other folders."""
-    twin = names.in_other_case(row)
-    if twin:
-        return f"the image {twin} differs from this name in case: write one of them as the other"
-    if "/" not in names_of(row)[-1]:
-        return "no listed image has this name, with or without folder or extension"
-    elsewhere = sorted(image.key for image in names.called_like(row))
-    if not elsewhere:
-        return "no listed image has this path or its file name, with or without extension"
-    more = f" and {len(elsewhere) - _SHOWN} more" if len(elsewhere) > _SHOWN else ""
-    return (
-        "no listed image has this path, with or without extension; of the same file name there is "
-        f"{', '.join(elsewhere[:_SHOWN])}{more}"
+    reason, message = (
+        Reason.AMBIGUOUS_KEY,
+        f"could mean {some(keys)}; name the path relative to the root",
     )
+    if not images:
+        reason, message = Reason.MISSING_IMAGE, names.why_missing(row)
+    elif len(set(keys)) == 1:
+        message = (
+            f"names {', '.join(sorted(image.uri for image in images))}, which is not the only image of this path "
+            "below a root; rename one, or give --images a folder above both and write the path from there in the row"
+        )
+    return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
 
 
 def join_letter(image: ImageRef, reason: Reason, message: str) -> DeadLetter:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from beam_pipeline.core.dead_letters import Reason, Stage, image_dead_letter
 from beam_pipeline.core.labels.cells import BadCellError, parse_cell
-from beam_pipeline.core.labels.join import Joined, labelled
+from beam_pipeline.core.labels.join import Joined
+from beam_pipeline.core.labels.samples import KeepUnlabelled, labelled
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
     further_column,
     label_column,
 )
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, first_folder_split
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelValue
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.images.header import image_extension
-from beam_pipeline.core.listing.row_groups import numbered_batches
+from beam_pipeline.core.listing.cuts import numbered_batches
 
 BYTES, PATH = "bytes", "path"
 """The members of an image that is a struct."""
@@ -57,11 +57,11 @@ class ParquetColumns:
     bytes_per_row: int
     images: tuple[str, ...] = ()
     image_lists: tuple[str, ...] = ()
-    structs: frozenset[str] = frozenset()
+    structs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
-    floats: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
+    floats: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -131,45 +131,33 @@ def parquet_columns(file: BinaryIO, uri: str) -> ParquetColumns:
 def _columns(opened: Any, schema: Any) -> ParquetColumns:
     from pyarrow import types
 
-    images: list[str] = []
-    lists: list[str] = []
-    labels: list[str] = []
-    unused: list[str] = []
-    structs, floats, texts = set(), set(), set()
+    names: dict[str, Any] = defaultdict(list)  # attribute -> columns
     features = _described(schema)
     for column in schema:
-        name, whole = column.name, column.type
-        item = _item_type(whole)
+        name, item = column.name, _item_type(column.type)
         described = _unlisted(features.get(name))
         kind = described.get(_KIND) if isinstance(described, dict) else None
         if _may_be_image(item) and (
             kind == _IMAGE or (kind not in _MEDIA and _begin_as_images(opened, name))
         ):
-            (images if item is whole else lists).append(name)
+            names["images" if item is column.type else "image_lists"].append(name)
             if types.is_struct(item):
-                structs.add(name)
-            continue
-        if _holds_bytes(item):
-            unused.append(name)
-            continue
-        labels.append(name)
-        if types.is_floating(item):
-            floats.add(name)
-        elif types.is_string(item) or types.is_large_string(item):
-            texts.add(name)
+                names["structs"].append(name)
+        elif _holds_bytes(item):
+            names["unused"].append(name)
+        else:
+            names["labels"].append(name)
+            if types.is_floating(item):
+                names["floats"].append(name)
+            elif types.is_string(item) or types.is_large_string(item):
+                names["texts"].append(name)
     metadata = opened.metadata
     size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     return ParquetColumns(
         rows=metadata.num_rows,
         bytes_per_row=size // max(1, metadata.num_rows),
-        images=tuple(images),
-        image_lists=tuple(lists),
-        structs=frozenset(structs),
-        labels=tuple(labels),
-        unused=tuple(unused),
-        floats=frozenset(floats),
-        texts=frozenset(texts),
         classes=dict(_class_names(features)),
+        **{attribute: tuple(columns) for attribute, columns in names.items()},
     )
 
 
@@ -252,15 +240,12 @@ def _class_names(features: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, 
     """(column, names) of the columns of classes, and of the lists of classes in columns of objects."""
     for column, described in features.items():
         described = _unlisted(described)
-        if not isinstance(described, dict):
-            continue
-        if described.get(_KIND) == _CLASS_LABEL:
-            yield from _names(column, described)
-            continue
-        for name, member in described.items():
-            member = _unlisted(member)
+        members = {column: described}
+        if isinstance(described, dict) and described.get(_KIND) != _CLASS_LABEL:
+            members = {f"{column}.{name}": _unlisted(item) for name, item in described.items()}
+        for name, member in members.items():
             if isinstance(member, dict) and member.get(_KIND) == _CLASS_LABEL:
-                yield from _names(f"{column}.{name}", member)
+                yield from _names(name, member)
 
 
 def _names(column: str, described: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from beam_pipeline.core.labels.cells import infer_kind, is_empty, text_of
-from beam_pipeline.core.labels.schema import CELL_FILES, MASK_KINDS, Column, ColumnKind
+from beam_pipeline.core.labels.schema import FEATURE, KINDS, Column
 from beam_pipeline.core.text import printable
 
-KEY, CLASS, SPLIT, FEATURE, IGNORED = "key", "class", "split", "feature", "ignored"
+KEY, CLASS, SPLIT, IGNORED = "key", "class", "split", "ignored"
 LABELS = "labels"
 
 _RECORDED = ("column ", "label ", "group ")
@@ -27,29 +27,6 @@ _RECORDED = ("column ", "label ", "group ")
 _MOST_LINES = 12
 _MOST_ROWS = 100  # in a manifest
 _LONGEST = 40  # characters of an example
-_NUMERIC_SHARE = 0.9
-_KINDS = {
-    ColumnKind.CLASS: "texts",
-    ColumnKind.INT64: "integers",
-    ColumnKind.FLOAT: "numbers",
-    ColumnKind.BYTES: "texts",
-    ColumnKind.JSON: "texts of JSON",
-    ColumnKind.BOX: "boxes",
-    ColumnKind.POINT: "points",
-    ColumnKind.MASK: "masks",
-    ColumnKind.SEGMENTATION: "masks",
-    ColumnKind.SEGMENTATION_16: "masks of 16 bits",
-    ColumnKind.PANOPTIC: "masks of segments",
-    **dict.fromkeys(CELL_FILES, "files"),
-}
-_ROLES = {
-    ColumnKind.CLASS: CLASS,
-    ColumnKind.BOX: "box",
-    ColumnKind.POINT: "point",
-    ColumnKind.MASK: "mask",
-    **dict.fromkeys(MASK_KINDS, "mask"),
-    **dict.fromkeys(CELL_FILES, "file"),
-}
 
 
 @dataclass(frozen=True)
@@ -97,32 +74,27 @@ def column_rows(
       roles: column -> role; others are ignored.
       partial: whether there are further rows.
     """
-    return tuple(
-        replace(_column_row(name, cells, roles.get(name, IGNORED)), partial=partial)
-        for name, cells in values.items()
-    )
-
-
-def _column_row(name: str, cells: Sequence[Any], role: str) -> RoleRow:
-    cells = [cell for cell in cells if not is_empty(cell)]
-    is_list = any(isinstance(cell, list | dict) for cell in cells)
-    kind = "lists" if is_list else _KINDS[infer_kind(cells, _NUMERIC_SHARE)]
-    return role_row(
-        f"column {name or 'without a name'}", kind, list(dict.fromkeys(map(text_of, cells))), role
-    )
+    rows = []
+    for name, cells in values.items():
+        cells = [cell for cell in cells if not is_empty(cell)]
+        is_list = any(isinstance(cell, list | dict) for cell in cells)
+        kind = "lists" if is_list else KINDS[infer_kind(cells)].values
+        subject = f"column {name or 'without a name'}"
+        distinct = list(dict.fromkeys(map(text_of, cells)))
+        rows.append(role_row(subject, kind, distinct, roles.get(name, IGNORED)))
+    return tuple(replace(row, partial=partial) for row in rows)
 
 
 def role_of(column: Column) -> str:
     """The role of a column of samples' labels."""
-    if column.kind in _ROLES:
-        return _ROLES[column.kind]
-    return "label" if column.feature.startswith("image/label") else FEATURE
+    role = KINDS[column.kind].role
+    return "label" if role == FEATURE and column.feature.startswith("image/label") else role
 
 
 def label_rows(columns: Sequence[Column], noun: str) -> tuple[RoleRow, ...]:
     """The rows of labels that come from no table, such as those in COCO files."""
     return tuple(
-        RoleRow(f"{noun} {column.name}", _KINDS[column.kind], 0, "", role_of(column))
+        RoleRow(f"{noun} {column.name}", KINDS[column.kind].values, 0, "", role_of(column))
         for column in columns
     )
 
@@ -130,9 +102,8 @@ def label_rows(columns: Sequence[Column], noun: str) -> tuple[RoleRow, ...]:
 def table_of_roles(rows: Sequence[RoleRow]) -> Iterator[str]:
     """Lines for people, a dozen at most; features are the first to be only counted."""
     by_weight = sorted(rows, key=lambda row: row.role == FEATURE)
-    listed, rest = by_weight[:_MOST_LINES], by_weight[_MOST_LINES:]
-    if rest:
-        listed, rest = by_weight[: _MOST_LINES - 1], by_weight[_MOST_LINES - 1 :]
+    most = _MOST_LINES - 1 if len(rows) > _MOST_LINES else _MOST_LINES
+    listed, rest = by_weight[:most], by_weight[most:]
     cells = [(row.subject, row.role, row.values) for row in rows if row in listed]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for subject, role, values in cells:  # the longest last, which may continue in another line

@@ -82,7 +82,7 @@ class Column:
     @property
     def written(self) -> tuple[WrittenAs, ...]:
         """The features it becomes; none if it is not written."""
-        return _WRITTEN[self.kind] if self.feature else ()
+        return KINDS[self.kind].written if self.feature else ()
 
     @property
     def feature_keys(self) -> tuple[str, ...]:
@@ -99,41 +99,72 @@ VISIBILITY = "/visibility"
 BOX_SIDES = ("xmin", "ymin", "xmax", "ymax")
 """In the order of `Box`; fractions of the image's width and height, TensorFlow's convention."""
 
-_SIDES = tuple(WrittenAs(f"/{side}", "int64") for side in ("height", "width", "channels"))
+
+class KindFacts(NamedTuple):
+    """What is known of a kind of columns.
+
+    Attributes:
+      values: the noun for its values.
+      role: of a column in the table of roles.
+      expected: a value as a cell has it, for messages.
+      written: the features that a column becomes.
+    """
+
+    values: str
+    role: str
+    expected: str
+    written: tuple[WrittenAs, ...]
 
 
-def _picture(content: str) -> tuple[WrittenAs, ...]:
+FEATURE = "feature"
+_FORMAT = WrittenAs("/format", "bytes")
+_LENGTHS = tuple(WrittenAs(f"/{side}", "int64") for side in ("height", "width", "channels"))
+
+
+def _scalar(values: str, expected: str, kind: str) -> KindFacts:
+    return KindFacts(values, FEATURE, expected, (WrittenAs("", kind),))
+
+
+def _mask(values: str, pixels: str) -> KindFacts:
+    return KindFacts(values, "mask", "", (WrittenAs("/encoded", "bytes", pixels), _FORMAT))
+
+
+def _picture(content: str) -> KindFacts:
     encoded = WrittenAs("/encoded", "bytes", content=content)
-    return (encoded, WrittenAs("/format", "bytes"), *_SIDES)
+    return KindFacts("files", "file", "the path of a file", (encoded, _FORMAT, *_LENGTHS))
 
 
-_WRITTEN = {
-    ColumnKind.CLASS: (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
-    ColumnKind.INT64: (WrittenAs("", "int64"),),
-    ColumnKind.FLOAT: (WrittenAs("", "float"),),
-    ColumnKind.BYTES: (WrittenAs("", "bytes"),),
-    ColumnKind.JSON: (WrittenAs("", "bytes", content="json"),),
-    ColumnKind.BOX: tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES),
-    ColumnKind.POINT: (WrittenAs("/x", "float"), WrittenAs("/y", "float")),
-    ColumnKind.MASK: (WrittenAs("", "bytes"),),
-    ColumnKind.SEGMENTATION: (
-        WrittenAs("/encoded", "bytes", "uint8"),
-        WrittenAs("/format", "bytes"),
+KINDS: Mapping[ColumnKind, KindFacts] = {
+    ColumnKind.CLASS: KindFacts(
+        *("texts", "class", "a class name"),
+        (WrittenAs("/label", "int64"), WrittenAs("/text", "bytes")),
     ),
-    ColumnKind.SEGMENTATION_16: (
-        WrittenAs("/encoded", "bytes", "uint16"),
-        WrittenAs("/format", "bytes"),
+    ColumnKind.INT64: _scalar("integers", "an integer of 64 bits", "int64"),
+    ColumnKind.FLOAT: _scalar("numbers", "a number", "float"),
+    ColumnKind.BYTES: _scalar("texts", "one text", "bytes"),
+    ColumnKind.JSON: KindFacts(
+        "texts of JSON", FEATURE, "", (WrittenAs("", "bytes", content="json"),)
     ),
-    ColumnKind.PANOPTIC: (
-        WrittenAs("/category_mask", "bytes", "uint8"),
-        WrittenAs("/instance_mask", "bytes", "uint8"),
+    ColumnKind.BOX: KindFacts(
+        "boxes", "box", "", tuple(WrittenAs(f"/{side}", "float") for side in BOX_SIDES)
     ),
-    ColumnKind.FILE: (WrittenAs("/encoded", "bytes"),),
+    ColumnKind.POINT: KindFacts(
+        "points", "point", "", (WrittenAs("/x", "float"), WrittenAs("/y", "float"))
+    ),
+    ColumnKind.MASK: KindFacts("masks", "mask", "", (WrittenAs("", "bytes"),)),
+    ColumnKind.SEGMENTATION: _mask("masks", "uint8"),
+    ColumnKind.SEGMENTATION_16: _mask("masks of 16 bits", "uint16"),
+    ColumnKind.PANOPTIC: KindFacts(
+        *("masks of segments", "mask", ""),
+        tuple(WrittenAs(f"/{name}_mask", "bytes", "uint8") for name in ("category", "instance")),
+    ),
+    ColumnKind.FILE: KindFacts(
+        "files", "file", "the path of a file", (WrittenAs("/encoded", "bytes"),)
+    ),
     ColumnKind.COPY: _picture("picture"),
     ColumnKind.PICTURE: _picture("picture"),
     ColumnKind.PICTURE_16: _picture("picture16"),
 }
-"""Kind of a column -> the features that it becomes."""
 
 
 KIND_NAMES = {

@@ -17,41 +17,48 @@ Parquet is read in batches of rows (`table_rows`).
 
 from __future__ import annotations
 
-import csv
-import enum
 import io
 import posixpath
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, zip_longest
-from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.cells import is_number
-from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
-from beam_pipeline.core.text import excerpt, is_utf8, printable
-
-UTF_8 = "utf-8-sig"
-_WINDOWS = "cp1252"
-_LATIN = "latin-1"
-_WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
-_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", _WINDOWS, _LATIN))
-"""Encodings whose line break byte is never part of another character."""
-
-_ENCODING_NAMES = {_WINDOWS: "Windows-1252", _LATIN: "Latin-1", UTF_8: "UTF-8"}
-
-_MOST_LINES = 10
-"""The most lines that a stray quote may span before the rest of the file is unreliable."""
+from beam_pipeline.core.labels.cells import (
+    MOST,
+    NEARLY_ALL,
+    infer_kind,
+    is_empty,
+    is_number,
+    text_of,
+)
+from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, ColumnChoices, ColumnKind
+from beam_pipeline.core.labels.table_rows import (
+    ENCODING_NAMES,
+    LATIN,
+    UTF_8,
+    WINDOWS,
+    Format,
+    LabelTable,
+    TableHead,
+    TableRows,
+    csv_records,
+    has_decimal_comma,
+    head_rows,
+    is_image_name,
+    is_numbered,
+    name_and_label,
+)
 
 _SEPARATORS = ",;\t|"
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
-_JSON_MAP = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*\.\w{2,5}"\s*:\s*["\d]')
-_JSON_LISTS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\[\s*"')
+_SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
 _ADVICE = {
+    ".json": "; of JSON, COCO's and arrays of objects are read. Write a line for each image, such as "
+    '{"file_name": "a.jpg", "label": "cat"}; docs/datasets/official_lists.md has commands',
     ".xml": ". Pascal VOC's annotations, a file for each image, are read with --layout voc; tools such as "
     "CVAT export COCO's JSON as well",
     ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads, as in "
@@ -59,102 +66,46 @@ _ADVICE = {
     ".manifest": ". If it has a JSON object per line, as Ground Truth's manifests do, copy it to a name "
     "that ends in .jsonl",
 }
-
 _EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
-_EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
-_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
-"""A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
-_NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
-"""A line of Flickr captions: the image's name, the caption's number, and the caption."""
-
-_ROWS_COMPARED = 1000  # with the first line
-_LINES_COMPARED = 1000  # of a list
-_FEW = 2  # lines; what a single one begins with shows no order
+_COMPARED = 1000  # rows, or lines of a list, with the first
 _PAGE = "docs/datasets/official_lists.md"
 
 LIST_HEADER = ("filename", "label")
-"""The columns of a list without a header."""
-
-BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")
-"""The columns of a list of boxes without a header (keras-retinanet)."""
-
+BOX_LIST_HEADER = ("filename", "x1", "y1", "x2", "y2", "class")  # as of keras-retinanet
 CAPTION_HEADER = ("filename", "caption")
-"""The columns of Flickr captions."""
+"""The columns of lists without a header."""
+
+_PATH_NAMES = (
+    *("filename", "file_name", "image", "image_uri", "path"),
+    *("image_path", "image_name", "image_file", "file", "filepath", "file_path", "img"),
+)
+_PATH_ENDING = "_file_name"  # as image_file_name, in folders as Hugging Face has them
+_ID_NAMES = ("id", "image_id", "uri", "url")
+KEY_NAMES = (*_PATH_NAMES, *_ID_NAMES)
+"""Names of the key column, the likelier ones first; compared in lower case."""
+
+INDEX_COLUMN = "Unnamed: 0"
+"""A first column without a name that names the images; as pandas calls it."""
 
 
-class Format(enum.Enum):
-    """How a file contains its rows; see the top of this file."""
-
-    CSV = enum.auto()
-    SPACED = enum.auto()
-    NAMES = enum.auto()
-    NUMBERED = enum.auto()
-    JSON_LINES = enum.auto()
-    JSON_ARRAY = enum.auto()
-    PARQUET = enum.auto()
-
-
-LISTS = frozenset((Format.SPACED, Format.NAMES, Format.NUMBERED))
-"""Formats whose lines are not cut into cells."""
-
-
-@dataclass(frozen=True)
-class LabelTable:
-    """The format of one file.
-
-    Attributes:
-      uri: the file.
-      format: how it contains rows.
-      encoding: a name that Python knows, such as "utf-8-sig"; empty for Parquet.
-      delimiter: one character between the cells of CSV; empty for any other format.
-      header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
-      key_column: name of the column that names the image.
-      header_lines: how many records before the first row are not rows; if none, the names are ours.
-      decimal_commas: columns whose numbers have a decimal comma.
-      split: the split of its rows, or empty.
-      folder: what relative names of images are relative to, below the images' folder; empty for the folder itself.
-    """
-
-    uri: str
-    format: Format
-    encoding: str = ""
-    delimiter: str = ""
-    header: tuple[str, ...] = ()
-    key_column: str = ""
-    header_lines: int = 1
-    decimal_commas: tuple[str, ...] = ()
-    split: str = ""
-    folder: str = ""
-
-    @property
-    def cut(self) -> Cut | None:
-        """How the file may be cut.
-
-        None if it is read as a whole, as bytes of line breaks may be parts of characters, or of records.
-        """
-        if self.format is Format.PARQUET:
-            return ByRowGroups()
-        if self.format is Format.JSON_ARRAY or self.encoding not in _BYTEWISE:
-            return None
-        return ByLines(self.delimiter)
-
-
-class TableHead(NamedTuple):
-    """The beginning of a label file.
-
-    Attributes:
-      uri: the file.
-      data: its first bytes; empty for a Parquet file.
-      whole: True if that is the whole file.
-      rows: the first rows of a Parquet file; None for any other.
-    """
-
-    uri: str
-    data: bytes
-    whole: bool
-    rows: tuple[Mapping[str, Any], ...] | None = None
+def inspect_table(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:
+    """The format of a file and its key column, and its first rows. Raises LabelTableError."""
+    table = inspect_file(head, choices.encoding)
+    kinds = choices.kinds_by_name
+    texts = {name for name, kind in kinds.items() if kind is ColumnKind.BYTES}
+    table, rows = _with_index(table, head, head_rows(head, table), choices)
+    commas = _decimal_commas(table, rows, texts | {*choices.separators})
+    if commas:
+        table = replace(table, decimal_commas=commas)
+        rows = head_rows(head, table)
+    names = [name for name in rows.columns if name]
+    if not names:
+        raise LabelTableError(
+            f'{table.uri}: no line contains a JSON object such as {{"file_name": "a.jpg", "label": "cat"}}'
+        )
+    return replace(table, key_column=_key_name(names, choices, head.uri)), rows
 
 
 def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
@@ -171,9 +122,13 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         if not head.rows:
             raise LabelTableError(f"{head.uri}: the file is empty; expected rows")
         return LabelTable(head.uri, Format.PARQUET)
-    extension = posixpath.splitext(head.uri)[1].lower()
+    stem, extension = posixpath.splitext(head.uri)
+    extension = extension.lower()
     if extension in _SHEETS:
-        raise LabelTableError(_sheet_problem(head.uri))
+        raise LabelTableError(
+            f"{head.uri}: spreadsheets are not read; save the sheet as CSV UTF-8 in its program, or: "
+            f"pandas.read_excel({head.uri!r}).to_csv({f'{stem}.csv'!r}, index=False). Then --labels {stem}.csv"
+        )
     data = head.data[:_SPACE_BYTES].lstrip(_BEFORE_JSON) or head.data.strip(_BEFORE_JSON)
     if not data:
         raise LabelTableError(f"{head.uri}: the file is empty; expected a header and rows")
@@ -183,46 +138,27 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         return LabelTable(head.uri, Format.JSON_ARRAY, encoding or encoding_of(head.data))
     table = LabelTable(head.uri, Format.CSV, encoding or guess_encoding(head))
     lines = head.data.decode(table.encoding, errors="replace").splitlines()
-    first = next(filter(str.strip, lines), "")
-    if _NUMBERED.match(first):
+    texts = filter(str.strip, lines)
+    first, second = next(texts, ""), next(texts, "")
+    if is_numbered(first):
         return replace(table, format=Format.NUMBERED, header=CAPTION_HEADER, header_lines=0)
     if extension not in (".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ""):
         raise LabelTableError(
             f"{head.uri}: labels are read from .csv, .tsv, .txt, .json, .jsonl, .ndjson or .parquet, not "
-            f"{extension}{_advice(head, extension)}"
+            f"{extension}{_ADVICE.get(extension, '')}"
         )
-    excels = _EXCELS_SEPARATOR.fullmatch(first)
-    if excels:
-        second = next(islice(filter(str.strip, lines), 1, None), "")
-        delimiter = excels[1] or separator_of(second)
+    if excels := _EXCELS_SEPARATOR.fullmatch(first):
+        delimiter = excels[1] or _separator_of(second)
         return _with_columns(head, replace(table, delimiter=delimiter, header_lines=2))
-    delimiter = "\t" if extension in (".tsv", ".tab") else separator_of(first)
-    if _name_and_label(first) and not is_image_name(first.split(delimiter)[0].strip()):
+    delimiter = "\t" if extension in (".tsv", ".tab") else _separator_of(first)
+    if name_and_label(first) and not is_image_name(first.split(delimiter)[0].strip()):
         return replace(table, format=Format.SPACED, header=LIST_HEADER, header_lines=0)
     if not head.whole and len(lines) > 1:
         lines.pop()  # which may be incomplete
-    names = header_of_names(list(islice(filter(str.strip, lines), _LINES_COMPARED)), head.uri)
+    names = header_of_names(list(islice(filter(str.strip, lines), _COMPARED)), head.uri)
     if names:
         return replace(table, format=Format.NAMES, header=names, header_lines=0)
     return _with_columns(head, replace(table, delimiter=delimiter))
-
-
-_SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
-
-
-def _advice(head: TableHead, extension: str) -> str:
-    """The end of a sentence: how to write labels of other formats as a table; empty if unknown."""
-    if extension != ".json":
-        return _ADVICE.get(extension, "")
-    start = "; of JSON, COCO's and arrays of objects are read"
-    lines = f"{shlex.quote(head.uri)} > {shlex.quote(posixpath.splitext(head.uri)[0] + '.jsonl')}"
-    if _JSON_MAP.match(head.data):
-        pairs = "to_entries[] | {file_name: .key, label: .value}"
-        return f"{start}. Names with labels become lines: jq -c '{pairs}' {lines}"
-    if _JSON_LISTS.match(head.data):
-        names = lines.replace(".jsonl", ".txt")
-        return f"{start}. Names by class become a list of images: jq -r '.[][]' {names}"
-    return f'{start}. Write a line for each image, such as {{"file_name": "a.jpg", "label": "cat"}}'
 
 
 def encoding_of(data: bytes) -> str:
@@ -246,28 +182,26 @@ def guess_encoding(head: TableHead) -> str:
     if not broken or broken <= sum(mark > "\x7f" for mark in text) - broken:
         return UTF_8
     try:
-        head.data.decode(_WINDOWS)
+        head.data.decode(WINDOWS)
     except UnicodeDecodeError:
-        return _LATIN
-    return _WINDOWS
+        return LATIN
+    return WINDOWS
 
 
 def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
     """Returns notes for the user on how a file is read, one sentence each."""
     name = posixpath.basename(table.uri)
-    if table.encoding in (_WINDOWS, _LATIN):
+    if table.encoding in (WINDOWS, LATIN):
         words = re.findall(r"\w*[^\x00-\x7f]\w*", head.data.decode(table.encoding, "replace"))
         yield (
-            f"{name} is not UTF-8 and is read as {_ENCODING_NAMES[table.encoding]}, with words such "
+            f"{name} is not UTF-8 and is read as {ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
     if table.format is Format.NAMES and len(table.header) == 1:
         yield f"{name} has no header, and is read as a list of images without labels"
     elif not table.header_lines:
-        yield (
-            f"{name} has no header; its first line is an image, so its columns are "
-            f"{', '.join(table.header)}"
-        )
+        columns = ", ".join(table.header)
+        yield f"{name} has no header; its first line is an image, so its columns are {columns}"
     if table.decimal_commas:
         yield (
             f"{name}: numbers with a decimal comma in {', '.join(table.decimal_commas)} are read as "
@@ -275,182 +209,132 @@ def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
         )
 
 
-# --- reading text -------------------------------------------------------------------------------
-
-
-def decoded_lines(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWrapper:
-    """Opens the file as text; an invalid byte becomes a surrogate, which is reported with its row."""
-    return io.TextIOWrapper(file, encoding, errors=decoding_errors(encoding), newline=newline)
-
-
-def decoding_errors(encoding: str) -> str:
-    """How bytes that are not of an encoding are decoded: to what `encoding_problem` finds, where that is possible."""
-    return "replace" if encoding.startswith(_WIDE) else "surrogateescape"
-
-
-def encoding_problem(text: str, encoding: str) -> str:
-    """What is wrong with a text that has broken bytes; empty if it has none."""
-    if is_utf8(text):
-        return ""
-    name = _ENCODING_NAMES.get(encoding, encoding)
-    return (
-        f"not {name}: {excerpt(printable(text))}; save the file as UTF-8 (iconv -f ... -t utf-8), or "
-        "give --labels_encoding NAME"
-    )
-
-
-def csv_records(
-    file: BinaryIO, encoding: str, delimiter: str, uri: str = "", first_line: int = 1
-) -> Iterator[tuple[int, list[str], str]]:
-    """Yields (first line, cells, problem or empty) of every record; skips empty lines.
-
-    A cell that is longer than `csv.field_size_limit` is a problem. That limit is global to the
-    process, so the code that opens files sets it.
-
-    Args:
-      file: the file, open at its beginning.
-      encoding: its encoding.
-      delimiter: the separator of cells.
-      uri: the file's name, if a quote that spans many lines is to be an error.
-      first_line: the number of the first line.
-
-    Raises:
-      LabelTableError: a quote spans so many rows that the images they name are unknown.
-    """
-    text = decoded_lines(file, encoding, newline="")
-    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
-    while True:
-        line = reader.line_num + first_line
-        try:
-            cells = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            last = reader.line_num + first_line - 1
-            lines = f"lines {line} to {last}" if last > line else f"line {line}"
-            problem = f"{lines}: not CSV: {error}; look for a quote that is not closed"
-            if uri and last - line >= _MOST_LINES:
-                raise LabelTableError(f"{uri}, {problem} in line {line}") from error
-            yield line, [], problem
-            continue
-        if any(map(str.strip, cells)):  # Excel leaves lines of commas
-            yield line, cells, encoding_problem("".join(cells), encoding)
-    text.detach()
-
-
-def split_line(line: str, table: LabelTable) -> Sequence[str]:
-    """Returns the cells of a line of a list; of another number if the line does not fit."""
-    if table.format is Format.NAMES:
-        line = line.strip()
-        return [line] if len(table.header) == 1 else line.split(maxsplit=1)
-    if table.format is Format.SPACED:
-        return _name_and_label(line)
-    caption = _NUMBERED.fullmatch(line)
-    return caption.groups() if caption else ()
-
-
-def _name_and_label(line: str) -> Sequence[str]:
-    """Returns the image's name and its label; nothing if the line has another form."""
-    match = _SPACED.fullmatch(line)
-    if not match:
-        return ()
-    words = re.split(r"[\s,]+", match[2])
-    if len(words) > 1 and (all(map(is_number, words)) or any(map(is_image_name, words))):
-        return ()  # boxes, several labels or pairs of images
-    return match.groups()
-
-
-def is_image_name(text: str) -> bool:
-    """True if a text ends like the name of an image file."""
-    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS
-
-
-# --- headers ------------------------------------------------------------------------------------
+# --- headers and key columns --------------------------------------------------------------------
 
 
 def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     """The table with its columns, which may be ours, below `header_lines` - 1 records. Raises LabelTableError."""
     below = table.header_lines - 1
-    records = islice(
-        csv_records(io.BytesIO(head.data), table.encoding, table.delimiter), below, None
-    )
-    first = next(records, None)
-    if first is None:
+    records = csv_records(io.BytesIO(head.data), table.encoding, table.delimiter)
+    number, cells, problem = next(islice(records, below, None), (0, [], ""))
+    if not number:
         raise LabelTableError(f"{table.uri}: no header; expected column names in the first line")
-    number, cells, problem = first
     if problem:
         raise LabelTableError(f"{table.uri}, line {number}: the header cannot be read: {problem}")
     header = tuple(cell.strip() for cell in cells)
-    rows = [list(map(str.strip, cells)) for _, cells, _ in islice(records, _ROWS_COMPARED)]
-    ours = _header_of_a_list(header)
-    if ours or _is_row(header, rows):
-        return replace(table, header=ours or LIST_HEADER, header_lines=below)
-    _check_header(table.uri, header)
+    rows = [list(map(str.strip, cells)) for _, cells, _ in islice(records, _COMPARED)]
+    ours = _header_of_a_list(header, rows)
+    if ours:
+        return replace(table, header=ours, header_lines=below)
+    image = next(filter(is_image_name, header), "")
+    if image:
+        raise LabelTableError(
+            f"{table.uri}: the first line contains an image's name ({image!r}) where column names are "
+            f"expected; put a line with names of its {len(header)} columns before it, such as filename,label,..."
+        )
+    repeated = sorted(name for name, count in Counter(filter(None, header)).items() if count > 1)
+    if repeated:
+        raise LabelTableError(
+            f"{table.uri}: the header names {', '.join(map(repr, repeated))} more than once; give each "
+            "column a different name"
+        )
+    if not any(header):
+        raise LabelTableError(f"{table.uri}: the header is empty; expected column names")
     return replace(table, header=header)
 
 
-def separator_of(line: str) -> str:
+def _separator_of(line: str) -> str:
     """Returns the separator that is most frequent in a header; a comma in case of a tie."""
     return max(_SEPARATORS, key=lambda mark: (line.count(mark), mark == ","))
 
 
-def _header_of_a_list(cells: Sequence[str]) -> tuple[str, ...]:
-    """Returns the columns of a file whose first line is an image's row; none if it is not."""
-    if not is_image_name(cells[0]) or any(map(is_image_name, cells[1:])):
-        return ()
-    if len(cells) == len(LIST_HEADER):
-        return LIST_HEADER
-    corners = cells[1:5]
-    if len(cells) == len(BOX_LIST_HEADER) and (all(map(is_number, corners)) or not any(corners)):
-        return BOX_LIST_HEADER
-    return ()
+def _header_of_a_list(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Returns the columns of a file whose first line is a row; none if it is not.
 
-
-def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """True if the first line is like the rows below: a name as theirs, with a digit, and such a label.
-
-    So a list of names without extension is known: img0 and cat, above img1 and dog, img2 and cat.
+    It is if it begins with an image's name, or else is like the rows below: a name as theirs, with a digit, and such
+    a label. So a list of names without extension is known: img0 and cat, above img1 and dog, img2 and cat.
     """
-    if len(first) != len(LIST_HEADER):
-        return False
+    if is_image_name(first[0]) and not any(map(is_image_name, first[1:])):
+        corners = first[1:5]
+        if len(first) == len(BOX_LIST_HEADER) and (
+            all(map(is_number, corners)) or not any(corners)
+        ):
+            return BOX_LIST_HEADER
+        return LIST_HEADER if len(first) == len(LIST_HEADER) else ()
+    if len(first) != len(LIST_HEADER) or not re.search(r"\d", first[0]):
+        return ()
     name, label = first
-    forms = {_form(row[0]) for row in rows if row}
+    forms = {re.sub(r"\d+", "0", row[0]) for row in rows if row}
     labels = {row[1] for row in rows if row[1:]}
-    as_theirs = label in labels or (is_number(label) and all(map(is_number, labels)))
-    return (
-        re.search(r"\d", name) is not None and bool(labels) and as_theirs and _form(name) in forms
-    )
+    as_theirs = label in labels or (labels and all(map(is_number, (label, *labels))))
+    return LIST_HEADER if as_theirs and re.sub(r"\d+", "0", name) in forms else ()
 
 
-def _form(name: str) -> str:
-    return re.sub(r"\d+", "0", name)
+def _with_index(
+    table: LabelTable, head: TableHead, rows: TableRows, choices: ColumnChoices
+) -> tuple[LabelTable, TableRows]:
+    """The table with a name for its first column, if that has none and names the images, as pandas' index may."""
+    if choices.key or table.header[:1] != ("",) or path_columns(table.header):
+        return table, rows
+    named = replace(table, header=(INDEX_COLUMN, *table.header[1:]))
+    named_rows = head_rows(head, named)
+    cells = [text_of(cell) for cell in named_rows.cells(INDEX_COLUMN)]
+    images = sum(map(is_image_name, cells))
+    if cells and not images and {*map(str.lower, table.header)}.isdisjoint(_ID_NAMES):
+        firsts = (text_of(column[0]) for column in named_rows.columns.values())
+        stems = len({*cells}) == len(cells) and infer_kind(cells) is ColumnKind.BYTES
+        images = len(cells) if stems and not any(map(is_image_name, firsts)) else 0
+    return (named, named_rows) if images > MOST * len(rows) else (table, rows)
 
 
-def _check_header(uri: str, header: Sequence[str]) -> None:
-    for cell in header:
-        if is_image_name(cell):
-            raise LabelTableError(
-                f"{uri}: the first line contains an image's name ({cell!r}) where column names are "
-                f"expected; put a line with names of its {len(header)} columns before it, such as "
-                "filename,label,..."
-            )
-    named = [name for name in header if name]
-    repeated = sorted(name for name, count in Counter(named).items() if count > 1)
-    if repeated:
+def _decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) -> tuple[str, ...]:
+    """The columns of numbers with decimal commas, which only tables with `;` between cells have; not among `texts`."""
+    names = []
+    for name in rows.columns if table.delimiter == ";" else ():
+        cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
+        commas = sum(map(has_decimal_comma, cells))
+        numbers = commas + sum(map(is_number, cells))
+        if name and name not in texts and commas and numbers >= NEARLY_ALL * len(cells):
+            names.append(name)
+    return tuple(names)
+
+
+def path_columns(names: Sequence[str]) -> Sequence[str]:
+    """The column that is called as one with paths of images is; several where it may be any of them."""
+    usual = columns_called(_PATH_NAMES, names)
+    return usual[:1] or [name for name in names if name.lower().endswith(_PATH_ENDING)]
+
+
+def columns_called(usual: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """The columns with usual names, in lower case, in the order of those."""
+    by_lower = {name.lower(): name for name in reversed(names)}
+    return [by_lower[name] for name in usual if name in by_lower]
+
+
+def is_key_name(name: str) -> bool:
+    """True for the name of a column that usually names images."""
+    return name == INDEX_COLUMN or name.lower() in KEY_NAMES or bool(path_columns([name]))
+
+
+def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
+    if choices.key and choices.key == choices.label != NO_LABEL_COLUMN:
+        raise LabelTableError(f"{uri}: the column {choices.key!r} cannot be both key and label")
+    if choices.key in names:
+        return choices.key
+    if choices.key == NO_LABEL_COLUMN:
+        return ""
+    if choices.key:
         raise LabelTableError(
-            f"{uri}: the header names {', '.join(map(repr, repeated))} more than once; "
-            "give each column a different name"
+            f"{uri}: no column {choices.key!r} (--key_column); it has {', '.join(names)}"
         )
-    if not named:
-        raise LabelTableError(f"{uri}: the header is empty; expected column names")
-
-
-def _sheet_problem(uri: str) -> str:
-    csv_uri = posixpath.splitext(uri)[0] + ".csv"
-    return (
-        f"{uri}: spreadsheets are not read; save the sheet as CSV UTF-8 in its program, or: "
-        f"pandas.read_excel({uri!r}).to_csv({csv_uri!r}, index=False). Then --labels {csv_uri}"
-    )
+    candidates = [name for name in names if name != choices.label] or names
+    paths = path_columns(candidates)
+    if len(paths) > 1:
+        raise LabelTableError(
+            f"{uri}: which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
+        )
+    index = [INDEX_COLUMN] if names[0] == INDEX_COLUMN else []
+    return [*paths, *index, *columns_called(_ID_NAMES, candidates), *candidates][0]
 
 
 # --- lists of names, with or without labels, whose first lines must all fit -----------------------
@@ -466,13 +350,13 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
     Raises:
       LabelTableError: lines contain ids, a count or labels where names of images are expected.
     """
-    lines = [line.strip() for line in lines[:_LINES_COMPARED]]
+    lines = [line.strip() for line in lines[:_COMPARED]]
     if not lines or any(mark in lines[0] for mark in f"{_SEPARATORS}\"'"):
         return ()
     words = [line.split(maxsplit=1) for line in lines]
     if any(map(is_image_name, lines[0].split()[:-1])):
         return ()
-    problem = _no_names(lines, words, uri) if len(lines) >= _FEW else ""
+    problem = _no_names(lines, words, uri) if len(lines) > 1 else ""
     if problem:
         raise LabelTableError(f"{uri}: {problem}")
     if is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
@@ -483,7 +367,8 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
 def _no_names(lines: Sequence[str], words: Sequence[Sequence[str]], uri: str) -> str:
     """Why lines with ids, a count or labels are not names of images; empty for all others."""
     columns = list(zip_longest(*words))
-    if _count_up(columns[0]) and None not in columns[-1] and len(columns) > 1:
+    numbers = [str(number) for number in range(1, len(lines) + 1)]
+    if [*columns[0]] == numbers and None not in columns[-1] and len(columns) > 1:
         return (
             f"the lines begin with 1, 2, 3, ... ({lines[0]!r}), which are ids and no names of images. If "
             "several files share the ids, as those of CUB-200-2011 do, join them into one table first; "
@@ -501,7 +386,7 @@ def _no_names(lines: Sequence[str], words: Sequence[Sequence[str]], uri: str) ->
             "of the images in the order of their names, as those of ImageNet's validation set are, write a "
             f"table of both; {_PAGE} has the command"
         )
-    if all(map(_is_named_label, words)) and _count_up(columns[1]):
+    if all(map(_is_named_label, words)) and [*columns[1]] == numbers:
         return (
             f"the numbers after the names count the lines ({lines[0]!r}, {lines[1]!r}), so they are no "
             "labels. To take the names alone, in another folder: "
@@ -518,15 +403,8 @@ def _looks_like_a_name(word: str) -> bool:
 def _is_named_label(words: Sequence[str]) -> bool:
     if len(words) != len(LIST_HEADER) or not _looks_like_a_name(words[0]):
         return False
-    name, label = words
-    several = label.split()
-    numbers = len(several) > 1 and all(map(_is_plain_number, several))
-    return not numbers and not any(map(is_image_name, (name, *several)))
-
-
-def _is_plain_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+(?:\.\d*)?", text) is not None
-
-
-def _count_up(texts: Sequence[str]) -> bool:
-    return list(texts) == [str(number) for number in range(1, len(texts) + 1)]
+    several = words[1].split()
+    numbers = [re.fullmatch(r"[+-]?\d+(?:\.\d*)?", text) for text in several]
+    return not (len(several) > 1 and all(numbers)) and not any(
+        map(is_image_name, (words[0], *several))
+    )

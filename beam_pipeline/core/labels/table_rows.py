@@ -1,45 +1,71 @@
-"""Reads tables: chunks of rows by columns, whatever the format of the file.
+"""Reads tables: chunks of rows by columns, with a reader for each format; `table_files` tells the formats apart.
 
 A chunk has the cells of some thousand rows by column, and the faults of rows that cannot be told apart. Regular lines
 of CSV are cut into columns at once (`columns_of_lines`); all else is parsed record by record.
+
+In rows of JSON that are conversations, images are put where other tables have them:
+
+| row | becomes |
+|---|---|
+| `"image": ["a.jpg"]`, or `images` | `"image": "a.jpg"` |
+| `"image": ["a.jpg", "b.jpg"]` | `"images": ["a.jpg", "b.jpg"]`, a column of files |
+| `"messages"` with parts such as `{"type": "image", "image": "a.jpg"}` | the same, of all parts |
+
+Sources: LLaVA's docs/Finetune_Custom_Data.md; the messages of TRL and of chat templates in transformers.
 """
 
 from __future__ import annotations
 
+import csv
+import enum
 import io
 import json
+import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
-from beam_pipeline.core.labels.cells import NEARLY_ALL, by_text, is_empty, is_number, json_float
-from beam_pipeline.core.labels.conversations import with_images
+from beam_pipeline.core.labels.cells import by_text, is_number, json_float
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
-from beam_pipeline.core.labels.table_files import (
-    LISTS,
-    UTF_8,
-    Format,
-    LabelTable,
-    TableHead,
-    csv_records,
-    decoded_lines,
-    decoding_errors,
-    encoding_problem,
-    split_line,
+from beam_pipeline.core.listing.cuts import (
+    ByLines,
+    ByRowGroups,
+    Cut,
+    RowGroupRange,
+    columns_of_lines,
+    is_regular,
+    numbered_batches,
+    sub_blocks,
 )
-from beam_pipeline.core.listing.cuts import RowGroupRange
-from beam_pipeline.core.listing.line_blocks import columns_of_lines, is_regular, sub_blocks
-from beam_pipeline.core.listing.row_groups import numbered_batches
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.packing import Same
-from beam_pipeline.core.text import excerpt
+from beam_pipeline.core.text import excerpt, is_utf8, printable
+
+UTF_8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
+ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8"}
+_WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
+_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, LATIN))
+"""Encodings whose line break byte is never part of another character."""
 
 BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows
 _ROWS_AT_ONCE = 4096
+_MOST_LINES = 10
+"""The most lines that a stray quote may span before the rest of the file is unreliable."""
+
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
+_EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
+_SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
+"""A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
+_NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
+"""A line of Flickr captions: the image's name, the caption's number, and the caption."""
+
+_TALKS = ("messages", "conversations")
+_IMAGES = ("image", "images")
+_PARTS = ("image", "image_url", "path")
 
 ABSENT = object()
 """The cell of a row of JSON without such a column."""
@@ -48,6 +74,76 @@ _Record = tuple[int, Any, str]
 """(line, cells or fields, problem or empty)"""
 
 
+class Format(enum.Enum):
+    """How a file contains its rows; see the top of `table_files`."""
+
+    CSV = enum.auto()
+    SPACED = enum.auto()
+    NAMES = enum.auto()
+    NUMBERED = enum.auto()
+    JSON_LINES = enum.auto()
+    JSON_ARRAY = enum.auto()
+    PARQUET = enum.auto()
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """The format of one file.
+
+    Attributes:
+      uri: the file.
+      format: how it contains rows.
+      encoding: a name that Python knows, such as "utf-8-sig"; empty for Parquet.
+      delimiter: one character between the cells of CSV; empty for any other format.
+      header: column names, stripped; empty for JSON and Parquet, whose rows name their fields.
+      key_column: name of the column that names the image.
+      header_lines: how many records before the first row are not rows; if none, the names are ours.
+      decimal_commas: columns whose numbers have a decimal comma.
+      split: the split of its rows, or empty.
+      folder: what relative names of images are relative to, below the images' folder; empty for the folder itself.
+    """
+
+    uri: str
+    format: Format
+    encoding: str = ""
+    delimiter: str = ""
+    header: tuple[str, ...] = ()
+    key_column: str = ""
+    header_lines: int = 1
+    decimal_commas: tuple[str, ...] = ()
+    split: str = ""
+    folder: str = ""
+
+    @property
+    def cut(self) -> Cut | None:
+        """How the file may be cut.
+
+        None if it is read as a whole, as bytes of line breaks may be parts of characters, or of records.
+        """
+        if self.format is Format.PARQUET:
+            return ByRowGroups()
+        if self.format is Format.JSON_ARRAY or self.encoding not in _BYTEWISE:
+            return None
+        return ByLines(self.delimiter)
+
+
+class TableHead(NamedTuple):
+    """The beginning of a label file.
+
+    Attributes:
+      uri: the file.
+      data: its first bytes; empty for a Parquet file.
+      whole: True if that is the whole file.
+      rows: the first rows of a Parquet file; None for any other.
+    """
+
+    uri: str
+    data: bytes
+    whole: bool
+    rows: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass
 class TableRows:
     """Rows of a table, by columns.
 
@@ -58,18 +154,10 @@ class TableRows:
       ragged: False if each row surely has all columns.
     """
 
-    def __init__(
-        self,
-        lines: Sequence[int],
-        columns: Mapping[str, Sequence[Any]],
-        faults: Sequence[tuple[int, str]] = (),
-        *,
-        ragged: bool = False,
-    ) -> None:
-        self.lines = lines
-        self.columns = columns
-        self.faults = faults
-        self.ragged = ragged
+    lines: Sequence[int]
+    columns: Mapping[str, Sequence[Any]]
+    faults: Sequence[tuple[int, str]] = ()
+    ragged: bool = False
 
     @classmethod
     def of_fields(
@@ -115,15 +203,6 @@ class TableRows:
         columns = {name: [cells[row] for row in rows] for name, cells in self.columns.items()}
         return TableRows([self.lines[row] for row in rows], columns, ragged=self.ragged)
 
-    def stripped(self) -> TableRows:
-        """The rows without spaces around texts; equal texts are one object in memory."""
-        columns = {name: by_text(cells, _stripped) for name, cells in self.columns.items()}
-        return TableRows(self.lines, columns, ragged=self.ragged)
-
-
-def _stripped(cell: Any) -> Any:
-    return cell.strip() if isinstance(cell, str) else cell
-
 
 def read_chunks(
     file: BinaryIO,
@@ -156,11 +235,11 @@ def read_chunks(
             batch.extend(islice(records, _ROWS_AT_ONCE))  # which keeps what is before an error
         except LabelTableError as caught:
             error = caught
-        if not batch:
-            break
-        yield _rows_of(batch, table)
-    if error:
-        raise error
+        if batch:
+            yield _rows_of(batch, table)
+        elif not error:
+            return
+    raise error
 
 
 def read_lines(
@@ -174,7 +253,7 @@ def read_lines(
       first_line: the number of the first one.
       regular: True if each line break is known to end a record.
     """
-    if not regular and not is_regular(data.removeprefix(b"\xef\xbb\xbf"), table.delimiter):
+    if not regular and not is_regular(data, table.delimiter):
         yield from read_chunks(io.BytesIO(data), table, first_line=first_line)
         return
     for block in sub_blocks(data, BLOCK_BYTES):
@@ -187,39 +266,25 @@ def read_lines(
 
 
 def head_rows(head: TableHead, table: LabelTable) -> TableRows:
-    """The complete rows of a file's beginning, stripped, without those that have faults."""
+    """The complete rows of a file's beginning, without those that have faults, nor spaces around texts."""
+    rows: TableRows | None = None
     if head.rows is not None:
-        return TableRows.of_fields(range(1, len(head.rows) + 1), head.rows).stripped()
-    data = head.data
-    if not head.whole and table.delimiter:
-        data = data[: data.rfind(b"\n") + 1] or data
-    if is_regular(data.removeprefix(b"\xef\xbb\xbf"), table.delimiter):
-        rows = _columns_at_once(data, table, 1)
-        if rows is not None:
-            return rows.stripped()
-    chunks = list(read_chunks(io.BytesIO(head.data), table, strict=False))
-    rows = TableRows.together(chunks or [_rows_of((), table)])
-    return (rows if head.whole else rows.chosen(range(len(rows) - 1))).stripped()
-
-
-def with_decimal_commas(table: LabelTable, rows: TableRows, texts: Collection[str]) -> LabelTable:
-    """Returns the table with `decimal_commas` filled in.
-
-    Args:
-      table: one with `;` between its cells; no other has such numbers.
-      rows: its first ones.
-      texts: columns to leave out, such as those declared as texts or lists by the user.
-    """
-    if table.delimiter != ";":
-        return table
-    names = []
-    for name in rows.columns:
-        cells = [cell for cell in rows.cells(name) if not is_empty(cell)]
-        commas = sum(map(_has_decimal_comma, cells))
-        numbers = commas + sum(map(is_number, cells))
-        if name and name not in texts and commas and numbers >= NEARLY_ALL * len(cells):
-            names.append(name)
-    return replace(table, decimal_commas=tuple(names))
+        rows = TableRows.of_fields(range(1, len(head.rows) + 1), head.rows)
+    else:
+        data = head.data
+        if not head.whole and table.delimiter:
+            data = data[: data.rfind(b"\n") + 1] or data
+        if is_regular(data, table.delimiter):
+            rows = _columns_at_once(data, table, 1)
+    if rows is None:
+        chunks = list(read_chunks(io.BytesIO(head.data), table, strict=False))
+        rows = TableRows.together(chunks or [_rows_of((), table)])
+        rows = rows if head.whole else rows.chosen(range(len(rows) - 1))
+    columns = {  # equal texts are one object in memory
+        name: by_text(cells, lambda cell: cell.strip() if isinstance(cell, str) else cell)
+        for name, cells in rows.columns.items()
+    }
+    return TableRows(rows.lines, columns, ragged=rows.ragged)
 
 
 def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableRows | None:
@@ -231,8 +296,12 @@ def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableR
     except UnicodeDecodeError:
         return None
     columns = columns_of_lines(text, table.delimiter, len(table.header))
-    if columns is None or _any_blank(columns):
+    if columns is None:
         return None
+    if not all(map(str.strip, columns[0])) and not all(
+        any(map(str.strip, row)) for row in zip(*columns, strict=True)
+    ):
+        return None  # lines of commas
     if first_line == 1 and table.header_lines:
         columns = [column[table.header_lines :] for column in columns]
         first_line += table.header_lines
@@ -240,30 +309,9 @@ def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableR
     return _with_points(TableRows(lines, dict(zip(table.header, columns, strict=True))), table)
 
 
-def _any_blank(columns: Sequence[Sequence[str]]) -> bool:
-    """True if all cells of a row are empty, such as the lines of commas that Excel leaves."""
-    if all(map(str.strip, columns[0])):
-        return False
-    return not all(any(map(str.strip, row)) for row in zip(*columns, strict=True))
-
-
 def _encoding(table: LabelTable, first_line: int) -> str:
     """The encoding of a part of a file: a byte order mark is only at the beginning."""
     return "utf-8" if table.encoding == UTF_8 and first_line > 1 else table.encoding
-
-
-def _records(file: BinaryIO, table: LabelTable, strict: bool, first_line: int) -> Iterator[_Record]:
-    """The records of a file of text, below the header."""
-    encoding = _encoding(table, first_line)
-    if table.format in LISTS:
-        return _listed(file, encoding, table, first_line)
-    if table.format is Format.JSON_LINES:
-        return _json_lines(file, encoding, first_line)
-    if table.format is Format.JSON_ARRAY:
-        return _json_array(file, encoding, table, strict)
-    uri = table.uri if strict else ""
-    records = csv_records(file, encoding, table.delimiter, uri, first_line)
-    return islice(records, table.header_lines if first_line == 1 else 0, None)
 
 
 def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
@@ -273,19 +321,18 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
     sound: list[Any] = []
     faults: list[tuple[int, str]] = []
     for line, cells, problem in records:
-        if problem:
-            faults.append((line, problem))
-        elif count and len(cells) != count:
+        if count and not problem and len(cells) != count:
             problem = (
                 f"{len(cells)} fields where the header has {count} ({', '.join(table.header)}): "
                 f"{excerpt(table.delimiter.join(cells))}"
             )
+        if problem:
             faults.append((line, problem))
         else:
             lines.append(line)
             sound.append(cells)
     if not count:
-        return TableRows.of_fields(lines, [*map(with_images, sound)], faults)
+        return TableRows.of_fields(lines, [*map(_with_images, sound)], faults)
     columns = zip(*sound, strict=True) if sound else ((),) * count
     rows = TableRows(lines, dict(zip(table.header, columns, strict=True)), faults)
     return _with_points(rows, table)
@@ -293,52 +340,148 @@ def _rows_of(records: Sequence[_Record], table: LabelTable) -> TableRows:
 
 def _with_points(rows: TableRows, table: LabelTable) -> TableRows:
     """The rows with a point for each decimal comma."""
-    if not table.decimal_commas:
-        return rows
-    points = {name: by_text(rows.cells(name), _with_point) for name in table.decimal_commas}
-    return TableRows(rows.lines, {**rows.columns, **points}, rows.faults)
+    for name in table.decimal_commas:
+        points = by_text(
+            rows.cells(name),
+            lambda cell: cell.replace(",", ".") if has_decimal_comma(cell) else cell,
+        )
+        rows.columns = {**rows.columns, name: points}
+    return rows
 
 
-def _with_point(cell: str) -> str:
-    return cell.replace(",", ".") if _has_decimal_comma(cell) else cell
-
-
-def _has_decimal_comma(value: Any) -> bool:
+def has_decimal_comma(value: Any) -> bool:
+    """True for a text such as `0,5`."""
     return isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) is not None
 
 
-def _listed(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) -> Iterator[_Record]:
-    """The lines of a list."""
-    text = decoded_lines(file, encoding, newline=None)
-    count = len(table.header)
-    for line, record in enumerate(text, first_line):
-        if not record.strip():
+# --- records of texts -----------------------------------------------------------------------------
+
+
+def decoding_errors(encoding: str) -> str:
+    """How bytes that are not of an encoding are decoded: to what `encoding_problem` finds, where that is possible."""
+    return "replace" if encoding.startswith(_WIDE) else "surrogateescape"
+
+
+def _decoded(file: BinaryIO, encoding: str, newline: str | None) -> io.TextIOWrapper:
+    return io.TextIOWrapper(file, encoding, errors=decoding_errors(encoding), newline=newline)
+
+
+def encoding_problem(text: str, encoding: str) -> str:
+    """What is wrong with a text that has broken bytes; empty if it has none."""
+    if is_utf8(text):
+        return ""
+    return (
+        f"not {ENCODING_NAMES.get(encoding, encoding)}: {excerpt(printable(text))}; save the file as UTF-8 "
+        "(iconv -f ... -t utf-8), or give --labels_encoding NAME"
+    )
+
+
+def csv_records(
+    file: BinaryIO, encoding: str, delimiter: str, uri: str = "", first_line: int = 1
+) -> Iterator[tuple[int, list[str], str]]:
+    """Yields (first line, cells, problem or empty) of every record; skips empty lines.
+
+    A cell that is longer than `csv.field_size_limit` is a problem. That limit is global to the
+    process, so the code that opens files sets it.
+
+    Args:
+      file: the file, open at its beginning.
+      encoding: its encoding.
+      delimiter: the separator of cells.
+      uri: the file's name, if a quote that spans many lines is to be an error.
+      first_line: the number of the first line.
+
+    Raises:
+      LabelTableError: a quote spans so many rows that the images they name are unknown.
+    """
+    text = _decoded(file, encoding, newline="")
+    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
+    while True:
+        line = reader.line_num + first_line
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            last = reader.line_num + first_line - 1
+            lines = f"lines {line} to {last}" if last > line else f"line {line}"
+            problem = f"{lines}: not CSV: {error}; look for a quote that is not closed"
+            if uri and last - line >= _MOST_LINES:
+                raise LabelTableError(f"{uri}, {problem} in line {line}") from error
+            yield line, [], problem
             continue
-        problem = encoding_problem(record, encoding)
-        cells = split_line(record, table)
-        if len(cells) != count and not problem:
-            problem = f"names no image and its label: {excerpt(record.strip())}"
-        yield line, cells, problem
+        if any(map(str.strip, cells)):  # Excel leaves lines of commas
+            yield line, cells, encoding_problem("".join(cells), encoding)
     text.detach()
 
 
-# --- JSON ---------------------------------------------------------------------------------------
+def _records(file: BinaryIO, table: LabelTable, strict: bool, first_line: int) -> Iterator[_Record]:
+    """The records of a file of text, below the header."""
+    encoding = _encoding(table, first_line)
+    if table.format is Format.JSON_ARRAY:
+        return _json_array(file, encoding, table, strict)
+    if table.format is not Format.CSV:
+        return _lines(file, encoding, table, first_line)
+    uri = table.uri if strict else ""
+    records = csv_records(file, encoding, table.delimiter, uri, first_line)
+    return islice(records, table.header_lines if first_line == 1 else 0, None)
 
 
-def _json_lines(file: BinaryIO, encoding: str, first_line: int) -> Iterator[_Record]:
-    text = decoded_lines(file, encoding, newline=None)
+def _lines(file: BinaryIO, encoding: str, table: LabelTable, first_line: int) -> Iterator[_Record]:
+    """The records of a list or of JSON Lines."""
+    text = _decoded(file, encoding, newline=None)
     for line, record in enumerate(text, first_line):
         if not record.strip():
             continue
         problem = encoding_problem(record, encoding)
-        fields: Any = {}
-        if not problem:
+        fields: Any = ()
+        if not problem and table.format is Format.JSON_LINES:
             try:
                 fields = json.loads(record, parse_float=json_float)
+                problem = _json_problem(fields, record, encoding)
             except (ValueError, RecursionError) as error:
                 problem = f"not JSON: {error}"
-        yield line, fields, problem or _json_problem(fields, record, encoding)
+        elif not problem:
+            fields = split_line(record, table)
+            if len(fields) != len(table.header):
+                problem = f"names no image and its label: {excerpt(record.strip())}"
+        yield line, fields, problem
     text.detach()
+
+
+def split_line(line: str, table: LabelTable) -> Sequence[str]:
+    """Returns the cells of a line of a list; of another number if the line does not fit."""
+    if table.format is Format.NAMES:
+        line = line.strip()
+        return [line] if len(table.header) == 1 else line.split(maxsplit=1)
+    if table.format is Format.SPACED:
+        return name_and_label(line)
+    caption = _NUMBERED.fullmatch(line)
+    return caption.groups() if caption else ()
+
+
+def is_numbered(line: str) -> bool:
+    """True for a line of Flickr captions."""
+    return _NUMBERED.match(line) is not None
+
+
+def name_and_label(line: str) -> Sequence[str]:
+    """Returns the image's name and its label; nothing if the line has another form."""
+    match = _SPACED.fullmatch(line)
+    if not match:
+        return ()
+    words = re.split(r"[\s,]+", match[2])
+    if len(words) > 1 and (all(map(is_number, words)) or any(map(is_image_name, words))):
+        return ()  # boxes, several labels or pairs of images
+    return match.groups()
+
+
+def is_image_name(text: str) -> bool:
+    """True if a text ends like the name of an image file."""
+    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS
+
+
+# --- JSON and Parquet -----------------------------------------------------------------------------
 
 
 def _json_array(
@@ -369,7 +512,30 @@ def _json_problem(fields: Any, record: str, encoding: str) -> str:
     return "" if isinstance(fields, dict) else f"expected a JSON object, found {excerpt(fields)}"
 
 
-# --- Parquet ------------------------------------------------------------------------------------
+def _with_images(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row with its only image as `image`, or with all of them as `images`; other rows as they are."""
+    talk = next((row[name] for name in _TALKS if isinstance(row.get(name), list)), None)
+    named = [row[name] for name in _IMAGES if row.get(name) is not None]
+    if talk is None or len(named) > 1:
+        return row
+    images = named[0] if named else [*_images_in(talk)]
+    if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
+        return row
+    rest = {name: value for name, value in row.items() if name not in _IMAGES}
+    if len(images) == 1:
+        return {"image": images[0], **rest}
+    return {**rest, "images": images} if images else rest
+
+
+def _images_in(talk: Sequence[Any]) -> Iterator[str]:
+    """Yields the paths in the parts of messages; none for images that are in the text themselves."""
+    turns = (turn.get("content") for turn in talk if isinstance(turn, dict))
+    for part in (part for content in turns if isinstance(content, list) for part in content):
+        if isinstance(part, dict):
+            value = next((part[name] for name in _PARTS if part.get(name)), "")
+            path = value.get("url") if isinstance(value, dict) else value
+            if isinstance(path, str) and path and not path.startswith("data:"):
+                yield path
 
 
 def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> Iterator[TableRows]:

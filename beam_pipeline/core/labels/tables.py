@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.box_columns import (
@@ -30,29 +29,28 @@ from beam_pipeline.core.labels.cells import (
     sample_items,
     text_of,
 )
-from beam_pipeline.core.labels.file_cells import (
+from beam_pipeline.core.labels.further_columns import (
     FileHead,
+    Pairs,
     files_question,
     kind_of_files,
+    paired_columns,
+    point_of_columns,
     undeclared_files,
 )
-from beam_pipeline.core.labels.key_column import inspect_table, is_key_name
 from beam_pipeline.core.labels.leading_columns import (
     NO_LEADING,
+    OBJECTS_COLUMN,
     FolderClass,
     LeadingColumns,
+    ObjectLists,
     chosen_one_hot,
     find_one_hot,
-    one_hot_question,
-)
-from beam_pipeline.core.labels.object_lists import (
-    OBJECTS_COLUMN,
-    ObjectLists,
     has_objects,
     inspect_objects,
     list_names,
+    one_hot_question,
 )
-from beam_pipeline.core.labels.points import Pairs, paired_columns, point_of_columns
 from beam_pipeline.core.labels.roles import (
     CLASS,
     IGNORED,
@@ -78,8 +76,13 @@ from beam_pipeline.core.labels.schema import (
     group_column,
     label_column,
 )
-from beam_pipeline.core.labels.table_files import LabelTable, TableHead, file_notes
-from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.labels.table_files import (
+    columns_called,
+    file_notes,
+    inspect_table,
+    is_key_name,
+)
+from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, TableRows
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
     choice_problems,
@@ -204,7 +207,14 @@ class _Inspection:
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
         self._head_of = head_of
-        self._nested = self._undeclared_objects(choices)
+        declared = {*choices.kinds, *choices.separators, choices.label, choices.group}
+        self._nested = tuple(
+            name
+            for name, cells in self._values.items()
+            if name not in declared
+            and are_nested(cells)
+            and not (name == OBJECTS_COLUMN and has_objects(cells))
+        )
         keys = [table.key_column for table in tables]
         declared = {*choices.kinds, choices.label, choices.group, *keys, *self._nested}
         self._paths = tuple(undeclared_files(self._values, declared, head_of))
@@ -221,13 +231,18 @@ class _Inspection:
     def schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
-        objects = self._objects()
-        self._check_choices(objects)
+        objects: ObjectLists | None = None
+        cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
+        if has_objects(cells) and choices.kinds.get(OBJECTS_COLUMN) != SKIP_KIND:
+            objects = inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
+            columns += list_names(OBJECTS_COLUMN, cells)
+        leads = objects.column if objects else ""
+        for problem in choice_problems(choices, columns, self._keys, self._points, leads):
+            raise LabelTableError(f"{self._where}: {problem}")
         names = [name for name in values if name and name not in self._keys]
         undeclared = [name for name in names if name not in (choices.label, *choices.kinds)]
         split = next((name for name in undeclared if name.lower() == SPLIT_COLUMN), "")
-        used = {name for pair in self._points.values() for name in pair}
-        used.update([split, objects.column if objects else ""])
+        used = {split, leads, *(name for pair in self._points.values() for name in pair)}
         names = [name for name in names if name not in used]
         split_like = () if split else tuple(filter(self._are_splits, names))
         leading = self._leading(names, objects)
@@ -242,7 +257,13 @@ class _Inspection:
             raise LabelTableError(
                 f"{self._where}: --columns {next(iter(self._points))}:point is for a row an image, not an object"
             )
-        further = self._further(names, label, listed)
+        further = [
+            self._column(name, is_label=name == label, listed=name in listed)
+            for name in sorted(names, key=lambda name: name != label)
+            if choices.kinds.get(name) != SKIP_KIND
+        ]
+        for name, pair in self._points.items():
+            further.append(point_of_columns(name, [values[side] for side in pair]))
         numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
@@ -257,17 +278,32 @@ class _Inspection:
             several_rows=bool(listed) or leading.several_rows,
             notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
             questions=(
-                *filter(None, [leading.question]),
-                *self._only_class(leading),
-                *self._nested_questions(label),
-                *([files_question(self._paths, self._where)] if self._paths else ()),
-                *self._label_questions(label),
+                *self._questions(leading, label),
                 *width_questions(len(further), self._where),
                 *split_number_questions(split, values.get(split, ())),
             ),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,
         )
+
+    def _questions(self, leading: LeadingColumns, label: str) -> Iterator[Question]:
+        """What is not safe to assume of the columns of labels."""
+        choices = self._choices
+        if leading.question:
+            yield leading.question
+        if isinstance(leading, BoxColumns) and not (leading.class_name or choices.label):
+            candidates = [c.name for c in leading.columns[2:] if self._may_be_classes(c)]
+            yield from [only_class_question(candidates)] if candidates else []
+        if self._nested:
+            unlabelled = choices.label_needed and not (label or choices.label)
+            yield nested_question(self._nested, self._where, needs_label=unlabelled)
+        if self._paths:
+            yield files_question(self._paths, self._where)
+        cells = self._values.get(label, ())
+        if label and not choices.label:
+            yield from partition_questions(label, cells, self._uris)
+        if label.lower() in LABEL_NAMES and label not in self._chosen:
+            yield from whole_number_questions(label, cells, self._uris)
 
     def roles(self, schema: LabelSchema, *, whole: bool) -> tuple[RoleRow, ...]:
         """The rows of all columns in the table of roles; `whole` if these are all rows."""
@@ -282,53 +318,6 @@ class _Inspection:
         roles |= {schema.split_column: SPLIT, leading.class_name: CLASS}
         roles |= {"": IGNORED, **dict.fromkeys(self._keys, KEY)}
         return column_rows(self._values, roles, partial=not whole)
-
-    def _check_choices(self, objects: ObjectLists | None) -> None:
-        """Raises LabelTableError for options that do not fit the columns."""
-        columns, leads = list(filter(None, self._values)), ""
-        if objects:
-            leads = objects.column
-            columns += list_names(leads, self._values[leads])
-        for problem in choice_problems(self._choices, columns, self._keys, self._points, leads):
-            raise LabelTableError(f"{self._where}: {problem}")
-
-    def _objects(self) -> ObjectLists | None:
-        """The column of objects, if there is one and it is not skipped."""
-        cells = self._values.get(OBJECTS_COLUMN, ())
-        if not has_objects(cells) or self._choices.kinds.get(OBJECTS_COLUMN) == SKIP_KIND:
-            return None
-        return inspect_objects(OBJECTS_COLUMN, cells, self._choices.kinds_by_name)
-
-    def _undeclared_objects(self, choices: ColumnChoices) -> tuple[str, ...]:
-        """The columns of nested values that the user said nothing of."""
-        declared = {*choices.kinds, *choices.separators, choices.label, choices.group}
-        return tuple(
-            name
-            for name, cells in self._values.items()
-            if name not in declared
-            and are_nested(cells)
-            and not (name == OBJECTS_COLUMN and has_objects(cells))
-        )
-
-    def _nested_questions(self, label: str) -> Iterator[Question]:
-        """Asks about columns of nested values, and with them about the label if there is none."""
-        if self._nested:
-            label = label or self._choices.label
-            unlabelled = self._choices.label_needed and not label
-            yield nested_question(self._nested, self._where, needs_label=unlabelled)
-
-    def _further(self, names: Sequence[str], label: str, listed: Sequence[str]) -> list[Column]:
-        """The columns besides the leading ones, the label first and points last."""
-        columns = [
-            self._column(name, is_label=name == label, listed=name in listed)
-            for name in sorted(names, key=lambda name: name != label)
-            if self._choices.kinds.get(name) != SKIP_KIND
-        ]
-        points = (
-            point_of_columns(name, [self._values[column] for column in pair])
-            for name, pair in self._points.items()
-        )
-        return [*columns, *points]
 
     def _images(self) -> Sequence[str]:
         """The name of each row's image."""
@@ -380,12 +369,6 @@ class _Inspection:
             {name: values[name] for name in names}, self._rows, label, choices.kinds
         )
 
-    def _only_class(self, leading: LeadingColumns) -> Iterator[Question]:
-        """Asks about boxes without a class, if another column may contain it."""
-        if isinstance(leading, BoxColumns) and not (leading.class_name or self._choices.label):
-            candidates = [c.name for c in leading.columns[2:] if self._may_be_classes(c)]
-            yield from [only_class_question(candidates)] if candidates else []
-
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
         texts = [text_of(cell) for cell in self._values[column.name] if not is_empty(cell)]
@@ -413,9 +396,10 @@ class _Inspection:
         choices, where = self._choices, self._where
         if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
             return ""
-        skipped = {name for name, kind in choices.kinds.items() if kind == SKIP_KIND}
-        files = {name for name, kind in choices.kinds.items() if kind in FILE_TYPES}
-        structured = {name for name, kind in choices.kinds.items() if kind == JSON_KIND} | files
+        skipped, files, structured = (
+            {name for name, kind in choices.kinds.items() if kind in kinds}
+            for kinds in ((SKIP_KIND,), FILE_TYPES, (JSON_KIND, *FILE_TYPES))
+        )
         apart = skipped | files | {choices.group, choices.row_id}
         plain = [name for name in names if name not in structured and name != choices.row_id]
         label = choices.label or _usual_label(plain)
@@ -428,26 +412,14 @@ class _Inspection:
             )
         if not label:
             names = [name for name in names if name not in apart]
-            if not names and (self._points or files):
-                return ""
-            if not names:
+            if not names and not (self._points or files):
                 raise single_column(where, sorted(self._keys))
-            if len(names) > 1:
-                if choices.label_needed and any_needed:
-                    raise unclear_label(where, names, self._values)
-                return ""
-            label = "" if names[0].lower() in TEXT_NAMES else names[0]
+            if len(names) > 1 and choices.label_needed and any_needed:
+                raise unclear_label(where, names, self._values)
+            label = names[0] if len(names) == 1 and names[0].lower() not in TEXT_NAMES else ""
         if label and choices.label_needed and not choices.label:
             check_label(where, label, self._values[label])
         return label
-
-    def _label_questions(self, label: str) -> Iterator[Question]:
-        """Asks about a label column that the user said nothing of."""
-        cells = self._values.get(label, ())
-        if label and not self._choices.label:
-            yield from partition_questions(label, cells, self._uris)
-        if label.lower() in LABEL_NAMES and label not in self._chosen:
-            yield from whole_number_questions(label, cells, self._uris)
 
     def _are_lists(self, names: Sequence[str]) -> bool:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
@@ -482,7 +454,12 @@ class _Inspection:
         if choices.rows or not texts or choices.label in texts:
             return ()
         images = self._images()
-        differing = {name for name in names if _differ(self._values[name], images)}
+        differing = set()
+        for name in names:
+            cells = [text_of(cell) for cell in self._values[name]]
+            last = dict(zip(images, cells, strict=True))
+            if any(last[image] != cell for image, cell in zip(images, cells, strict=True)):
+                differing.add(name)
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:
             return ()
@@ -490,14 +467,6 @@ class _Inspection:
         return tuple(name for name in names if name in differing and name != label)
 
 
-def _differ(cells: Sequence[Any], images: Sequence[str]) -> bool:
-    """True if rows of one image differ in a column."""
-    texts = [text_of(cell) for cell in cells]
-    text_of_image = dict(zip(images, texts, strict=True))
-    return any(text_of_image[image] != text for image, text in zip(images, texts, strict=True))
-
-
 def _usual_label(names: Sequence[str]) -> str:
     """The column that is called as one with labels is, or empty."""
-    by_lower = {name.lower(): name for name in reversed(names)}
-    return next((by_lower[name] for name in LABEL_NAMES if name in by_lower), "")
+    return next(iter(columns_called(LABEL_NAMES, names)), "")

@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import is_empty, text_of
-from beam_pipeline.core.labels.points import paired_columns
+from beam_pipeline.core.labels.further_columns import paired_columns
 from beam_pipeline.core.labels.schema import (
     FILE_TYPES,
     JSON_KIND,

@@ -1,40 +1,191 @@
-"""Rules for the files below a root: which are listed as images, and which are ignored."""
+"""Rules for the files below a root: which are listed as images, which may contain labels, and which are ignored.
+
+Files that may contain labels and that a listing of images passes over are counted by their kind. The kinds are a fixed
+set, and few names of each are kept, so that the counts stay small however many files there are. Counts of several
+workers add up to the same in any order.
+"""
 
 from __future__ import annotations
 
 import functools
+import posixpath
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.listing.archives import Archive
+from beam_pipeline.core.listing.folders import (
+    SPLIT_NAMES,
+    first_folder_split,
+    named_splits,
+)
 from beam_pipeline.core.listing.globs import FolderGlob, glob_regex
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles, kind_of
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.text import printable
 
+
+class Archive(NamedTuple):
+    """The naming of the members of an archive.
+
+    Attributes:
+      kind: "tar" or "zip".
+      name: its path below the folder that it was named in, which begins the keys of its members.
+      top: a folder in it, with a slash at its end, that does not give labels, or empty.
+      split: the split of its members, or empty.
+    """
+
+    kind: str
+    name: str
+    top: str = ""
+    split: str = ""
+
+    @property
+    def said_splits(self) -> set[str]:
+        """The splits that words of its file name represent."""
+        return named_splits(posixpath.basename(self.stem))
+
+    @property
+    def stem(self) -> str:
+        """Its name without the extension."""
+        return posixpath.splitext(self.name)[0]
+
+    def key(self, path: str) -> str:
+        """Returns the key of a member."""
+        return f"{self.name}/{path}"
+
+    def aliases(self, path: str) -> tuple[str, ...]:
+        """Returns the further names of a member, as `ImageRef.aliases` has them.
+
+        >>> Archive("zip", "a/photos.zip", top="photos/").aliases("photos/cat/1.jpg")
+        ('cat/1.jpg', 'photos/cat/1.jpg', 'photos/photos/cat/1.jpg', 'cat/1.jpg')
+        """
+        labels = path.removeprefix(self.top)
+        if self.split and not first_folder_split(labels):
+            labels = f"{self.split}/{labels}"
+        below = path.partition("/")[2]
+        stem = posixpath.basename(self.stem)
+        return labels, path, f"{stem}/{path}", below if "/" in below else ""
+
+
+def top_folder(names: Sequence[str]) -> str:
+    """Returns the folder, with a slash at its end, that is around all others, or empty.
+
+    Every name must have another folder below it. A folder with a split's name gives the split.
+
+    >>> top_folder(["photos/cat/1.jpg", "photos/dog/x/2.jpg"])
+    'photos/'
+    >>> top_folder(["photos/train/cat/1.jpg"])
+    'photos/'
+    """
+    around = ""
+    while names:
+        first = names[0][len(around) :].partition("/")[0]
+        deeper = f"{around}{first}/"
+        if first.lower() in SPLIT_NAMES or not all(
+            name.startswith(deeper) and "/" in name[len(deeper) :] for name in names
+        ):
+            break
+        around = deeper
+    return around
+
+
+_EXTENSIONS = frozenset(
+    (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".txt", ".caption")
+)
+_OF_DATA_SETS = frozenset(
+    [
+        *("manifest.json", "dataset_info.json", "features.json", "croissant.json", "changes.json"),
+        *("duplicates.json", "dead_letters.jsonl", "labels.txt"),
+    ]
+)
+_SEVERAL = (  # beginning, end and kind of files that a data set may have several of
+    ("dead_letters-", ".jsonl", "dead_letters.jsonl"),
+    ("", ".labels.txt", "labels.txt"),
+)
+_SHARD = ".tfrecord"
+_KEPT = 2
+
+
+class LabelFile(NamedTuple):
+    """Attributes: key, like an image's there; uri; archive, whether it is in one."""
+
+    key: str
+    uri: str
+    archive: bool = False
+
+
+@dataclass
+class LabelFiles:
+    """Files that may contain labels.
+
+    Attributes:
+      counts: how many there are of each extension, in lower case. Files that are called as files of
+        a written data set are counted by their names, and its shards as `.tfrecord`.
+      first: the first two of each in the order of their keys.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, list[LabelFile]] = field(default_factory=dict)
+
+    def see(self, file: LabelFile) -> None:
+        """Counts a file if it is named like a label file or a data set's file."""
+        kind = kind_of(file.key)
+        if kind:
+            self.counts[kind] += 1
+            first = self.first.setdefault(kind, [])
+            if len(first) < _KEPT or file < first[-1]:
+                self.first[kind] = sorted((*first, file))[:_KEPT]
+
+    def add(self, further: LabelFiles) -> None:
+        """Adds the counts of another listing."""
+        self.counts.update(further.counts)
+        self._keep(further.first)
+
+    def _keep(self, first: Mapping[str, Sequence[LabelFile]]) -> None:
+        for kind, files in first.items():
+            self.first[kind] = sorted((*self.first.get(kind, ()), *files))[:_KEPT]
+
+    def by_extension(self) -> LabelFiles:
+        """All label files by their extensions, except data sets' own if there are shards.
+
+        >>> seen = LabelFiles()
+        >>> for key in ("a.csv", "out/manifest.json", "out/d.tfrecord-00000-of-00001"):
+        ...     seen.see(LabelFile(key, f"gs://b/{key}"))
+        >>> seen.by_extension().counts
+        Counter({'.csv': 1})
+        """
+        by_extension = LabelFiles()
+        for kind, count in self.counts.items():
+            if kind == _SHARD or (kind in _OF_DATA_SETS and self.counts[_SHARD]):
+                continue
+            extension = posixpath.splitext(f"x{kind}")[1]
+            by_extension.counts[extension] += count
+            by_extension._keep({extension: self.first[kind]})
+        return by_extension
+
+
+def kind_of(key: str) -> str:
+    """The kind that a file counts as; empty for one that is neither a label file nor a shard."""
+    name = posixpath.basename(key)
+    if name.startswith("."):
+        return ""
+    if name in _OF_DATA_SETS:
+        return name
+    if _SHARD in name:
+        return _SHARD
+    extension = posixpath.splitext(name)[1].lower()
+    for start, end, kind in _SEVERAL:
+        if name.startswith(start) and name.endswith(end):
+            return kind
+    return extension if extension in _EXTENSIONS else ""
+
+
 IMAGE_EXTENSIONS = frozenset(
     [
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".jif",
-        ".png",
-        ".gif",
-        ".bmp",
-        ".dib",
-        ".webp",
-        ".jxl",
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
-        ".heic",
-        ".avif",
-        ".jp2",
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".jif", ".jp2", ".jxl", ".png", ".gif", ".webp"),
+        *(".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".heic", ".avif"),
     ]
 )
 """Extensions of the files listed in a folder, in lower case. Files without an extension are listed,

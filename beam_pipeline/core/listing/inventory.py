@@ -20,11 +20,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import InventoryError
-from beam_pipeline.core.listing.cuts import RowGroupRange
-from beam_pipeline.core.listing.line_blocks import columns_of_lines, is_regular, sub_blocks
-from beam_pipeline.core.listing.row_groups import numbered_batches
+from beam_pipeline.core.listing.cuts import (
+    RowGroupRange,
+    columns_of_lines,
+    is_regular,
+    numbered_batches,
+    sub_blocks,
+)
 from beam_pipeline.core.packing import Same
-from beam_pipeline.core.text import excerpt, is_utf8
+from beam_pipeline.core.text import excerpt, is_utf8, printable
 
 _URI, _SIZE, _BUCKET, _NAME = "uri", "size", "bucket", "name"
 _GENERATION, _DELETED = "generation", "timeDeleted"
@@ -95,26 +99,28 @@ def read_inventory(
       InventoryError: it is damaged, has changed since it was cut, has other columns, or a row names no file or
         no size.
     """
-    if is_parquet(file):
-        yield from _parquet_rows(file, uri, groups)
-        return
-    beginning = file.read(len(_GZIP))
-    file.seek(0)
-    if beginning != _GZIP:
-        yield from read_rows(file, uri)
-        return
+    beginning = _beginning(file)
     try:
-        with gzip.GzipFile(fileobj=file) as unzipped:
-            yield from read_rows(unzipped, uri)
+        if beginning == _PARQUET:
+            yield from _parquet_rows(file, uri, groups)
+        elif beginning.startswith(_GZIP):
+            with gzip.GzipFile(fileobj=file) as unzipped:
+                yield from read_rows(unzipped, uri)
+        else:
+            yield from read_rows(file, uri)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _damaged(uri, error) from error
 
 
 def is_parquet(file: BinaryIO) -> bool:
     """Tells from the first bytes of a file; it is at its beginning before and afterwards."""
+    return _beginning(file) == _PARQUET
+
+
+def _beginning(file: BinaryIO) -> bytes:
     beginning = file.read(len(_PARQUET))
     file.seek(0)
-    return beginning == _PARQUET
+    return beginning
 
 
 def _typed(
@@ -162,27 +168,20 @@ def _whole_numbers(cells: Sequence[Any], column: str, problems: dict[int, str]) 
             return list(map(int, cells))
     numbers = []
     for row, cell in enumerate(cells):
-        try:
-            numbers.append(_whole_number(cell, column))
-        except ValueError as error:
-            problems.setdefault(row, str(error))
-            numbers.append(0)
+        text = cell.strip() if isinstance(cell, str) else ""
+        number = cell
+        if text.isascii() and text.isdecimal():
+            number = int(text) if len(text) <= _MOST_DIGITS else _BEYOND
+        expected = ""
+        if type(number) is not int or number < 0:
+            expected = "a whole number"
+        elif number >= _BEYOND:
+            expected = "less than 2^63"
+        if expected:
+            message = f"the column {column} contains {excerpt(cell)}, expected {expected}"
+            problems.setdefault(row, message)
+        numbers.append(0 if expected else number)
     return numbers
-
-
-def _whole_number(value: Any, column: str) -> int:
-    text = value.strip() if isinstance(value, str) else ""
-    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
-        value = int(text)
-    elif text.isascii() and text.isdecimal():
-        value = _BEYOND
-    if type(value) is not int or value < 0:
-        raise ValueError(f"the column {column} contains {excerpt(value)}, expected a whole number")
-    if value >= _BEYOND:
-        raise ValueError(
-            f"the column {column} contains {excerpt(text or value)}, expected less than 2^63"
-        )
-    return value
 
 
 def _texts(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Sequence[str]:
@@ -190,13 +189,13 @@ def _texts(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Seque
     if set(map(type, cells)) == {str} and "" not in cells and is_utf8("".join(cells)):
         return cells
     for row, cell in enumerate(cells):
+        problem = ""
         if not isinstance(cell, str) or not cell:
-            problem = f"the column {column} contains {excerpt(cell)}, expected text"
-            problems.setdefault(row, problem)
+            problem = f"{excerpt(cell)}, expected text"
         elif not is_utf8(cell):
-            text = cell.encode("utf-8", "backslashreplace").decode()
-            problem = f"the column {column} contains {excerpt(text)}, which is not UTF-8"
-            problems.setdefault(row, problem)
+            problem = f"{excerpt(printable(cell))}, which is not UTF-8"
+        if problem:
+            problems.setdefault(row, f"the column {column} contains {problem}")
     return cells
 
 
@@ -244,9 +243,7 @@ def csv_header(file: BinaryIO, uri: str) -> CsvHeader | None:
     Raises:
       InventoryError: it has other columns.
     """
-    beginning = file.read(4)
-    file.seek(0)
-    if beginning == _PARQUET or beginning.startswith(_GZIP):
+    if _beginning(file).startswith((_PARQUET, _GZIP)):
         return None
     text = _text_of(file, 1)
     try:

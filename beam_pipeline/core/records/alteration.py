@@ -30,7 +30,7 @@ from beam_pipeline.core.images.geometry import (
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import is_deep_grey, moved_png
 from beam_pipeline.core.images.preparation import IMAGE_CODECS
-from beam_pipeline.core.labels.moved import Move, is_located, move_labels
+from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.references import LabelValue, Size
 

@@ -27,8 +27,7 @@ from beam_pipeline.core.images.preparation import (
     outside_bytes,
     read_header,
 )
-from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes
-from beam_pipeline.core.labels.moved import without_boxes
+from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes, without_boxes
 from beam_pipeline.core.records.alteration import Alteration, Event
 from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.image_statistics import (

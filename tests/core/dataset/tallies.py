@@ -9,7 +9,7 @@ from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, mak
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
 from beam_pipeline.core.records.sharding import ShardConfig, ShardInfo
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef

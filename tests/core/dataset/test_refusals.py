@@ -26,7 +26,7 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import QuestionError
 from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
+from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
 from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat

@@ -12,8 +12,7 @@ from beam_pipeline.core.labels.schema import (
     ColumnChoices,
     ColumnKind,
 )
-from beam_pipeline.core.labels.table_files import LabelTable, TableHead
-from beam_pipeline.core.labels.table_rows import read_chunks
+from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.references import LabelRow

@@ -14,9 +14,8 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels import join
 from beam_pipeline.core.labels.join import Joined, buckets_for, split_duplicates
 from beam_pipeline.core.labels.meeting import bucket_of
-from beam_pipeline.core.labels.row_merger import AGREE, RowMerger
+from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled
 from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import (
     Box,

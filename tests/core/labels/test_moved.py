@@ -17,7 +17,7 @@ from beam_pipeline.core.images.geometry import (
     plan_geometry,
 )
 from beam_pipeline.core.images.header import BadImageError
-from beam_pipeline.core.labels.moved import Move, is_located, move_labels
+from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.labels.cells import BadCellError
-from beam_pipeline.core.labels.object_lists import (
+from beam_pipeline.core.labels.leading_columns import (
     CATEGORY_NAMES,
     has_objects,
     inspect_objects,

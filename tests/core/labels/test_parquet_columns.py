@@ -51,10 +51,10 @@ def test_images_are_told_by_their_bytes() -> None:
     assert columns.hold_images
     assert columns.images == ("struct", "plain")
     assert columns.image_lists == ("several",)
-    assert columns.structs == {"struct", "several"}
+    assert columns.structs == ("struct", "several")
     assert columns.unused == ("sound", "raw", "nothing")
     assert columns.labels == ("score", "numbers", "name", "label")
-    assert (columns.floats, columns.texts) == ({"score", "numbers"}, {"name"})
+    assert (columns.floats, columns.texts) == (("score", "numbers"), ("name",))
 
 
 def test_the_description_counts_where_there_is_one() -> None:

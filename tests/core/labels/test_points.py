@@ -6,8 +6,8 @@ import pytest
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.images.geometry import Affine
-from beam_pipeline.core.labels.moved import Move, move_labels
-from beam_pipeline.core.labels.points import paired_columns, resize_questions
+from beam_pipeline.core.labels.boxes import Move, move_labels
+from beam_pipeline.core.labels.further_columns import paired_columns, resize_questions
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import CLASS, inspect, read, sound_rows

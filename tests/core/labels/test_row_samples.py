@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner
 from beam_pipeline.core.labels.join import Joined, join_bucket
 from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.row_merger import RowMerger
-from beam_pipeline.core.labels.row_samples import Crops, RowSamples
+from beam_pipeline.core.labels.samples import Crops, RowMerger, RowSamples
 from beam_pipeline.core.labels.schema import ColumnKind as Kind
 from beam_pipeline.core.labels.schema import object_column, object_columns
 from beam_pipeline.core.packed_batches import LabelBatch

@@ -9,7 +9,7 @@ import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.sample_filters import (
+from beam_pipeline.core.labels.classes import (
     Exclusion,
     KnownClasses,
     SampleFilters,

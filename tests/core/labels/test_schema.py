@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from beam_pipeline.core.labels.samples import KeepUnlabelled, is_unlabelled
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
@@ -18,7 +19,6 @@ from beam_pipeline.core.labels.schema import (
     point_column,
     written_key,
 )
-from beam_pipeline.core.labels.unlabelled import KeepUnlabelled, is_unlabelled
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.references import ImageRef, LabelValue, SampleRef
 

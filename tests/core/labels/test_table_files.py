@@ -13,20 +13,24 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column, ColumnChoices
 from beam_pipeline.core.labels.table_files import (
     BOX_LIST_HEADER,
     LIST_HEADER,
-    Format,
-    LabelTable,
-    TableHead,
     file_notes,
     guess_encoding,
     header_of_names,
     inspect_file,
+    inspect_table,
+)
+from beam_pipeline.core.labels.table_rows import (
+    Format,
+    LabelTable,
+    TableHead,
+    head_rows,
+    read_chunks,
     split_line,
 )
-from beam_pipeline.core.labels.table_rows import head_rows, read_chunks, with_decimal_commas
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import (
     BYTES,
@@ -300,17 +304,7 @@ def test_a_file_without_a_usable_header_is_an_error(content: bytes, message: str
         ("l.txt", "Abyssinian_1 1 1\nAbyssinian_2 1 1\n", "no column besides the key"),
         ("labels.json", PLAIN, r"labels are read from \.csv, .*, not \.json"),
         ("labels.csv.gz", PLAIN, r"labels are read from \.csv, .*, not \.gz"),
-        (
-            "my l.json",
-            '{"a.jpg": "cat"}',
-            r"jq -c 'to_entries\[\] \| \{file_name: \.key, label: \.value\}' 'my l\.json' > 'my l\.jsonl'$",
-        ),
-        ("l.json", '{"version": "5.0"}', r'\{"file_name": "a\.jpg", "label": "cat"\}$'),
-        (
-            "train.json",
-            '{"pie": ["pie/1", "pie/2"]}',
-            r"jq -r '\.\[\]\[\]' train\.json > train\.txt$",
-        ),
+        ("l.json", '{"version": "5.0"}', r'\{"file_name": "a\.jpg", "label": "cat"\}; docs/datasets/official_lists\.md has commands$'),
         (
             "l.mat",
             "MATLAB 5.0",
@@ -670,7 +664,7 @@ def test_decimal_commas_are_points_where_semicolons_separate() -> None:
     """In columns of numbers only: `1,2` among words stays, and so does a column called a text."""
     content = b"filename;size;note;zip\na;0,5;1,2;1,5\nb;12;x;2,5\nc;-1,5e3;y;3\n"
     head = head_of(content)
-    table = with_decimal_commas(inspect_file(head), head_rows(head, inspect_file(head)), {"zip"})
+    table, _ = inspect_table(head, ColumnChoices(kinds={"zip": "str"}))
     assert table.decimal_commas == ("size",)
     assert [cells for _, cells, _ in rows_of(content, table)] == [
         ["a", "0.5", "1,2", "1,5"],
@@ -686,8 +680,7 @@ def test_decimal_commas_are_points_where_semicolons_separate() -> None:
 def test_commas_stay_where_they_may_be_something_else() -> None:
     """In a quoted cell among commas they may be a list."""
     head = head_of(b'filename,size\na,"0,5"\n')
-    table = inspect_file(head)
-    assert with_decimal_commas(table, head_rows(head, table), ()) == table
+    assert inspect_table(head, ColumnChoices())[0].decimal_commas == ()
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "xls", "ods"])

@@ -23,11 +23,17 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile
 from beam_pipeline.core.labels import table_rows
 from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_files import Format, LabelTable, TableHead
-from beam_pipeline.core.labels.table_rows import TableRows, read_chunks, read_lines
+from beam_pipeline.core.labels.table_rows import (
+    Format,
+    LabelTable,
+    TableHead,
+    TableRows,
+    read_chunks,
+    read_lines,
+)
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
-from beam_pipeline.core.listing.line_blocks import is_regular
+from beam_pipeline.core.listing.cuts import is_regular
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import CLASS, INT64, bad_row, kinds, read
 

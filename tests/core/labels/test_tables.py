@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.key_column import KEY_NAMES
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnChoices,
@@ -14,7 +13,8 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
-from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.labels.table_files import KEY_NAMES
+from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.labels.tables import (
     LABEL_NAMES,
     TEXT_NAMES,

@@ -12,16 +12,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from beam_pipeline.core.listing import line_blocks, row_groups
-from beam_pipeline.core.listing.cuts import LineRange, RowGroupRange
-from beam_pipeline.core.listing.line_blocks import (
+from beam_pipeline.core.listing import cuts
+from beam_pipeline.core.listing.cuts import (
     LineBlock,
+    LineRange,
+    RowGroupRange,
     columns_of_lines,
+    cut_row_groups,
     is_regular,
+    numbered_batches,
     scan_block,
     sub_blocks,
 )
-from beam_pipeline.core.listing.row_groups import cut_row_groups, numbered_batches
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_a_very_long_line_ends_the_cutting(monkeypatch: pytest.MonkeyPatch) -> N
         LineBlock(35, 35, 0, regular=True),
         LineBlock(35, 39, 1, regular=True),
     ]
-    monkeypatch.setattr(line_blocks, "_LONGEST_LINE", 12)
+    monkeypatch.setattr(cuts, "_LONGEST_LINE", 12)
     assert [block.regular for block in scanned(data, 10)][:2] == [False, False]
 
 
@@ -240,7 +242,7 @@ def test_nearly_nothing_does_not_become_gigabytes(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory is bounded, whatever repeats: a dictionary's entry, a compressed page, or the items of a list."""
-    monkeypatch.setattr(row_groups, "_BATCH_BYTES", 4 << 20)
+    monkeypatch.setattr(cuts, "_MOST_AT_ONCE", 4 << 20)
     file, table = io.BytesIO(), pyarrow.table({"n": BOMBS[name]})
     is_plain = name in ("plain", "one value")
     parquet.write_table(table, file, use_dictionary=not is_plain, compression="zstd")

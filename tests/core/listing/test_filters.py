@@ -9,13 +9,15 @@ from collections.abc import Iterable
 import pytest
 
 from beam_pipeline.core.card.side_files import SIDE_FILES
-from beam_pipeline.core.listing.archives import Archive
 from beam_pipeline.core.listing.filters import (
+    Archive,
     ImageRoot,
+    LabelFile,
+    LabelFiles,
     ListingFilter,
     ObjectFilter,
+    kind_of,
 )
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles, kind_of
 
 
 def test_a_filter_counts_over_all_it_was_asked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam_pipeline.core.listing.archives import Archive, top_folder
+from beam_pipeline.core.listing.filters import Archive, top_folder
 from beam_pipeline.core.listing.folders import (
     SPLIT_NAMES,
     FolderMeaning,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing import globs
-from beam_pipeline.core.listing.braces import expand_braces
 from beam_pipeline.core.listing.globs import (
     FolderGlob,
+    expand_braces,
     glob_regex,
     has_glob,
     split_pattern,
