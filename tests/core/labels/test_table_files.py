@@ -27,7 +27,6 @@ from beam_pipeline.core.labels.table_rows import (
     Format,
     LabelTable,
     TableHead,
-    head_rows,
     read_chunks,
     split_line,
 )
@@ -304,7 +303,11 @@ def test_a_file_without_a_usable_header_is_an_error(content: bytes, message: str
         ("l.txt", "Abyssinian_1 1 1\nAbyssinian_2 1 1\n", "no column besides the key"),
         ("labels.json", PLAIN, r"labels are read from \.csv, .*, not \.json"),
         ("labels.csv.gz", PLAIN, r"labels are read from \.csv, .*, not \.gz"),
-        ("l.json", '{"version": "5.0"}', r'\{"file_name": "a\.jpg", "label": "cat"\}; docs/datasets/official_lists\.md has commands$'),
+        (
+            "l.json",
+            '{"version": "5.0"}',
+            r'\{"file_name": "a\.jpg", "label": "cat"\}; docs/datasets/official_lists\.md has commands$',
+        ),
         (
             "l.mat",
             "MATLAB 5.0",
