@@ -31,7 +31,7 @@ from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
 from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.storage import files
-from beam_pipeline.storage.bucket_listing import lists_digests
+from beam_pipeline.storage.listing import lists_digests
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading
 from beam_pipeline.work.planning import DigestSource
 from beam_pipeline.work.receipts import EarlierDataSet

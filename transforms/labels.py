@@ -36,12 +36,12 @@ from beam_pipeline.layouts.layout import (
     ListedLabels,
     PartReader,
 )
+from beam_pipeline.storage.listing import list_root
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, Work
 from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages
 from beam_pipeline.transforms.output import after
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.labels import Labelling, RowsTask, join_parts, label_images
-from beam_pipeline.work.listing import list_root
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
 from beam_pipeline.work.spill import unspill_all
 

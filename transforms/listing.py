@@ -16,30 +16,25 @@ from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles, Listed
 from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.storage.bucket_listing import (
+from beam_pipeline.storage.listing import (
+    FAN_OUT,
     FanOut,
     NameRange,
     cut,
     list_all,
     list_range,
     list_ranges,
+    list_root,
     lists_ranges,
     whole_range,
 )
 from beam_pipeline.transforms.in_workers import InWorkers, Step, Work
 from beam_pipeline.work.file_parts import PART_BYTES, CutBy, FilePart, cut_file
-from beam_pipeline.work.listing import (
-    InventoryTask,
-    cut_of,
-    list_folders,
-    list_group,
-    list_root,
-)
+from beam_pipeline.work.listing import InventoryTask, cut_of, list_folders, list_group
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
 from beam_pipeline.work.spill import unspill_all
 
 IMAGES = "images"
-_FAN_OUT = FanOut()
 _REST = "rest"  # of a long range
 _MANY_GROUPS = 256  # more than these, and inventories are large
 
@@ -151,7 +146,7 @@ class ListRoots(beam.PTransform):
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
-    fan_out: FanOut = _FAN_OUT
+    fan_out: FanOut = FAN_OUT
     raises: bool = True
 
     def expand(self, roots: Any) -> _Outputs:

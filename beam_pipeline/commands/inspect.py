@@ -21,7 +21,6 @@ from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.inspection.export import exporting
 from beam_pipeline.inspection.select import (
     EXAMPLES_OF_A_SAMPLE,
     SHOWN,
@@ -34,7 +33,14 @@ from beam_pipeline.inspection.select import (
     reason_left_out,
     scan,
 )
-from beam_pipeline.inspection.show import Screen, class_rows, feature_rows, split_rows, title
+from beam_pipeline.inspection.show import (
+    Screen,
+    class_rows,
+    exporting,
+    feature_rows,
+    split_rows,
+    title,
+)
 from beam_pipeline.inspection.sources import Source, open_source
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
@@ -51,7 +57,7 @@ def _show_key(source: Source, key: str, to: str) -> bool:
     """Shows the sample of a key, or reports that it is missing."""
     example = find(source, key)
     if example is None:
-        places = [file.uri.rpartition("/")[2] for file in files_for(source, key)]
+        places = [file.name for file in files_for(source, key)]
         reason = reason_left_out(source, key)
         say(
             f"{source.name}: no sample has the key {key!r}; looked in {enumerated(places, 3)}",
@@ -97,7 +103,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
             complain("", "Stopped; these are the figures so far.")
     if result.damaged and not result.read:
         return False
-    _check_features(declared | result.features, selection)
+    _check_features(declared | result.names, selection)
     _print(source, selection, result, examples)
     if unshown:
         say(
@@ -105,7 +111,7 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
         )
     if to:
         say(f"Wrote {counted(written, 'example')} to {to}")
-    return not result.damaged and bool(result.figures.examples or not selection.filters)
+    return not result.damaged and bool(result.examples or not selection.filters)
 
 
 def show_some(folder: str, num: int) -> None:
@@ -142,18 +148,17 @@ def _print(
     source: Source, selection: Selection, result: Scan, examples: Sequence[FoundExample]
 ) -> None:
     screen = Screen()
-    figures = result.figures
     say(title(source), "")
-    screen.table(split_rows(source, figures, filtered=selection.filters, whole=result.whole))
-    classes = class_rows(source, figures, filtered=selection.filters)
+    screen.table(split_rows(source, result, filtered=selection.filters))
+    classes = class_rows(source, result, filtered=selection.filters)
     most = _SHOWN_CLASSES if screen.is_terminal else len(classes.rows)
     screen.table(classes, most)
     if len(classes.rows) > most:
         say(f"... and {len(classes.rows) - most} more classes, which a pipe shows", "")
-    screen.table(feature_rows(figures))
-    for kind, count in figures.left_out.items():
+    screen.table(feature_rows(result))
+    for kind, count in result.left_out.items():
         say(f"Note: there are too many {kind} to list; {count} more were met", "")
-    chosen = figures.examples.total()
+    chosen = result.examples.total()
     if selection.filters:
         say(f"{chosen} of {counted(result.read, 'example')} found", "")
     elif not result.whole:

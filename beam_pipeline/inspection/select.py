@@ -1,4 +1,4 @@
-"""Which examples are asked for: by a key, a class, or conditions on their values.
+"""Which examples are asked for: by a key, a class, or conditions on their values; and their figures.
 
 The conditions of `--where`, such as `image/width<200 and image/format=png`, are
 
@@ -18,22 +18,22 @@ shard's receipt lists the keys of its records in their order. So one record is r
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import shlex
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import written_samples
 from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
-from beam_pipeline.core.records.example_view import Features
+from beam_pipeline.core.records.example_view import FeatureList, Features
 from beam_pipeline.core.records.sharding import KeyHasher, shard_of
 from beam_pipeline.core.text import counted, excerpt, is_utf8
-from beam_pipeline.inspection.sources import RecordFile, Source, parsed
-from beam_pipeline.inspection.statistics import Figures
+from beam_pipeline.inspection.sources import RecordFile, Source, parsed, text_of
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.summary import location
 from beam_pipeline.terminal import complain
@@ -50,6 +50,23 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 _MOST_CHARACTERS = 10_000
+_BY_HASH = "references"
+
+SHOWN = 5
+"""Examples that are shown where nothing asks for another number."""
+
+EXAMPLES_OF_A_SAMPLE = 10_000
+"""Examples that are read where nothing asks for more."""
+
+MOST_FEATURES = 1000
+MOST_CLASSES = 10_000
+MOST_TEXTS = 1000
+"""As many features, classes, and different texts of a feature are kept."""
+
+_LONGEST_TEXT = 200  # bytes; longer ones are counted by their length
+_MOST_NAMES = 10_000  # of features
+_SAMPLED_FILES = 64
+_LINE_INTERVAL = 10.0  # seconds between lines of progress
 
 
 @dataclass(frozen=True)
@@ -88,10 +105,8 @@ class Condition:
     def _number(self, kind: str) -> float:
         """The value as a number: an int as long as it is one, since a float has 53 bits."""
         for number in (int, float):
-            try:
+            with contextlib.suppress(ValueError):
                 return number(self.value)
-            except ValueError:
-                continue
         raise UsageError(
             f"--where: {self.feature} has {kind} values; {self.value!r} is not a number"
         )
@@ -122,12 +137,6 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     return tuple(Condition(*part[:3]) for part in parts)
 
 
-# --- one sample, by its key -----------------------------------------------------------------------
-
-
-_BY_HASH = "references"
-
-
 class FoundExample(NamedTuple):
     """An example and its place.
 
@@ -144,18 +153,18 @@ class FoundExample(NamedTuple):
     features: Features
 
 
-def files_for(source: Source, key: str) -> list[RecordFile]:
+# --- one sample, by its key -----------------------------------------------------------------------
+
+
+def files_for(source: Source, key: str) -> Sequence[RecordFile]:
     """The files that may contain a sample: one per split where a hash decides, else all of them."""
-    manifest = source.manifest
-    by_hash = manifest and manifest.content["options"].get("shuffle") == _BY_HASH
-    if not manifest or not by_hash or not is_utf8(key):
-        return list(source.files)
-    by_image = manifest.content["options"].get("group_by") == IMAGE
-    order = KeyHasher(manifest.seed, by_image=by_image).order(key)
-    by_split = {
-        split: [file for file in source.files if file.split == split] for split in source.splits
-    }
-    return [of_split[shard_of(order, len(of_split))] for of_split in by_split.values()]
+    options = source.manifest.content["options"] if source.manifest else {}
+    if not source.manifest or options.get("shuffle") != _BY_HASH or not is_utf8(key):
+        return source.files
+    hasher = KeyHasher(source.manifest.seed, by_image=options.get("group_by") == IMAGE)
+    order = hasher.order(key)
+    by_split = [[file for file in source.files if file.split == split] for split in source.splits]
+    return [of_split[shard_of(order, len(of_split))] for of_split in by_split]
 
 
 def find(source: Source, key: str) -> FoundExample | None:
@@ -165,65 +174,46 @@ def find(source: Source, key: str) -> FoundExample | None:
       DamagedRecordError: a file that may contain it is damaged.
     """
     places = files_for(source, key)
-    for file in places if source.manifest else ():
+    for file in places:
         if example := _from_receipt(source, file, key):
             return example
     # A receipt may be gone or of another writer, so that only the records themselves prove that none has the key.
-    return next(_scan(source, places, key), None)
+    for file in places:
+        for number, (size, features) in enumerate(source.read(file)):
+            if key in source.keys_of(features):
+                return FoundExample(file, number, size, features)
+    return None
 
 
 def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | None:
     """The sample, if the receipt of a file lists it and the record is the sample's."""
-    name = file.uri.rpartition("/")[2]
     try:
-        receipt = read_receipt(source.folder, name)
+        receipt = read_receipt(source.folder, file.name) if source.manifest else None
     except ConversionError:
         return None  # damaged; the records tell
     keys = [ref.key for ref in written_samples(receipt)] if receipt else []
     if key not in keys or not source.manifest:
         return None
     number = keys.index(key)
+    wanted = range(number, number + 1)
     with open_shard(file.uri) as stream:
-        records = source.manifest.record_format.records_in(
-            stream, file.uri, range(number, number + 1)
-        )
-        for record in islice(records, 1):
+        for record in source.manifest.record_format.records_in(stream, file.uri, wanted):
             features = parsed(record, file.uri, number)
-            if key in (source.naming.keys_of(features) or [key]):
+            if key in (source.keys_of(features) or [key]):
                 return FoundExample(file, number, len(record), features)
     return None
 
 
-def _scan(source: Source, places: Sequence[RecordFile], key: str) -> Iterator[FoundExample]:
-    for file in places:
-        for number, (size, features) in enumerate(source.read(file)):
-            if key in source.naming.keys_of(features):
-                yield FoundExample(file, number, size, features)
-
-
 def reason_left_out(source: Source, key: str) -> str:
     """What the dead letter of a sample states, or empty."""
-    if not source.manifest:
-        return ""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        for letter in read_dead_letters(source.folder, source.manifest):
+        for letter in read_dead_letters(source.folder, source.manifest) if source.manifest else ():
             if letter["key"] == key:
                 return f"{letter['reason']}{location(letter)}: {letter['message']}"
     return ""
 
 
-# --- many examples --------------------------------------------------------------------------------
-
-
-SHOWN = 5
-"""Examples that are shown where nothing asks for another number."""
-
-EXAMPLES_OF_A_SAMPLE = 10_000
-"""Examples that are read where nothing asks for more."""
-
-_SAMPLED_FILES = 64
-_MOST_FEATURES = 10_000  # whose keys are kept
-_LINE_INTERVAL = 10.0  # seconds between lines of progress
+# --- many examples, in bounded memory -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -245,41 +235,116 @@ class Selection:
     writes: bool = False
 
     @property
-    def reads_all(self) -> bool:
-        """Tells whether every example has to be read."""
-        return self.filters or self.read_all
-
-    @property
     def filters(self) -> bool:
-        """Tells whether some examples are not asked for."""
+        """Tells whether some examples are not asked for; then every example has to be read."""
         return bool(self.class_name or self.conditions)
 
-    def has(self, source: Source, example: FoundExample) -> bool:
+    def has(self, source: Source, features: Features) -> bool:
         """Tells whether an example is asked for."""
-        if self.class_name and not source.naming.has_class(example.features, self.class_name):
+        if self.class_name and not source.has_class(features, self.class_name):
             return False
-        return all(condition.holds(example.features) for condition in self.conditions)
+        return all(condition.holds(features) for condition in self.conditions)
+
+
+@dataclass
+class FeatureFigures:
+    """The figures of one feature.
+
+    Attributes:
+      kinds: kind of list -> examples.
+      shortest, longest: values of an example.
+      low, high: the least and the greatest number, or length in bytes.
+      total: the sum of them.
+      values: how many they are, without those that are not finite.
+      not_finite: numbers that are NaN or infinite.
+      texts: different texts, or None if they are not texts, too long or too many.
+      text: the first of them.
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    shortest: int = 0
+    longest: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    total: float = 0
+    values: int = 0
+    not_finite: int = 0
+    texts: set[bytes] | None = field(default_factory=set)
+    text: str = ""
+
+    @property
+    def mean(self) -> float:
+        """The mean of the numbers, or of the lengths in bytes."""
+        return self.total / self.values if self.values else math.nan
+
+    def add(self, feature: FeatureList) -> None:
+        """Adds the values of one example."""
+        count = len(feature.values)
+        self.shortest = min(self.shortest, count) if self.kinds else count
+        self.longest = max(self.longest, count)
+        self.kinds[feature.kind] += 1
+        numbers: Sequence[float] = feature.values
+        if feature.kind == "bytes":
+            numbers = [len(value) for value in feature.values]
+            for value in feature.values:
+                self._add_text(value)
+        elif feature.kind == "float":
+            numbers = [number for number in feature.values if math.isfinite(number)]
+            self.not_finite += count - len(numbers)
+        self.low = min(self.low, min(numbers, default=self.low))
+        self.high = max(self.high, max(numbers, default=self.high))
+        self.total += sum(numbers)
+        self.values += len(numbers)
+
+    def _add_text(self, value: bytes) -> None:
+        if self.texts is None:
+            return
+        if len(value) > _LONGEST_TEXT or (value not in self.texts and text_of(value) is None):
+            self.texts, self.text = None, ""
+        elif len(self.texts) <= MOST_TEXTS:
+            self.texts.add(value)
+            self.text = self.text or value.decode()
 
 
 @dataclass
 class Scan:
-    """What reading examples has shown so far.
+    """What reading examples has shown so far: first, the figures of those that were asked for.
 
     Attributes:
-      figures: of the examples that were asked for.
+      examples: split -> their number.
+      features: key -> its figures.
+      classes: name or id -> split -> examples that have the class.
+      left_out: features and classes beyond those that are kept.
       read: examples that were read.
-      features: the keys of all of them, some where there are many.
+      names: of the features of all of them, some where there are many.
       files: files that were read, wholly or in part.
       whole: every example was read.
       damaged: files that could not be read to their end.
     """
 
-    figures: Figures = field(default_factory=Figures)
+    examples: Counter[str] = field(default_factory=Counter)
+    features: dict[str, FeatureFigures] = field(default_factory=dict)
+    classes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    left_out: Counter[str] = field(default_factory=Counter)
     read: int = 0
-    features: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
     files: int = 0
     whole: bool = True
     damaged: int = 0
+
+    def add(self, split: str, features: Features, classes: Sequence[str]) -> None:
+        """Adds an example that was asked for."""
+        self.examples[split] += 1
+        for key, values in features.items():
+            if key not in self.features and len(self.features) >= MOST_FEATURES:
+                self.left_out["features"] += 1
+            else:
+                self.features.setdefault(key, FeatureFigures()).add(values)
+        for name in classes:
+            if name not in self.classes and len(self.classes) >= MOST_CLASSES:
+                self.left_out["classes"] += 1
+            else:
+                self.classes[name][split] += 1
 
 
 def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundExample]:
@@ -292,31 +357,31 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
       selection: the examples that are asked for.
       result: changed as the scan continues.
     """
-    chosen, quota = _plan(source, selection)
+    reads_all, writes = selection.filters or selection.read_all, selection.writes
+    step = 1 if reads_all or writes else max(1, -(-len(source.files) // _SAMPLED_FILES))
+    chosen = source.files[::step]
+    quota = -(-EXAMPLES_OF_A_SAMPLE // max(1, len(chosen)))
     left, next_line = selection.num, time.monotonic() + _LINE_INTERVAL
     for number, file in enumerate(chosen):
-        if selection.writes and left == 0 and not selection.reads_all:
+        if writes and left == 0 and not reads_all:
             result.whole = False
             break
-        spread = not (selection.filters or selection.writes)
+        spread = not (selection.filters or writes)
         share = -(-left // (len(chosen) - number)) if spread else left
         result.files += 1
         try:
             for at, (size, features) in enumerate(source.read(file)):
-                enough = left == 0 if selection.writes else quota is not None and at >= quota
-                if enough and not selection.reads_all:
+                if not reads_all and (left == 0 if writes else at >= quota):
                     result.whole = False
                     break
-                example = FoundExample(file, at, size, features)
                 result.read += 1
-                if len(result.features) < _MOST_FEATURES:
-                    result.features.update(features)
-                if selection.has(source, example):
-                    classes = source.naming.classes_of(features)
-                    result.figures.add(file.split, size, features, classes)
+                if len(result.names) < _MOST_NAMES:
+                    result.names.update(features)
+                if selection.has(source, features):
+                    result.add(file.split, features, source.classes_of(features))
                     if share > 0:
                         share, left = share - 1, left - 1
-                        yield example
+                        yield FoundExample(file, at, size, features)
                 if time.monotonic() > next_line:
                     next_line = time.monotonic() + _LINE_INTERVAL
                     complain(
@@ -325,13 +390,4 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
         except DamagedRecordError as error:
             result.damaged += 1
             complain(f"beam-tfrecord: error: {error}")
-    result.whole = result.whole and len(chosen) == len(source.files)
-
-
-def _plan(source: Source, selection: Selection) -> tuple[Sequence[RecordFile], int | None]:
-    """The files to read, and the examples to read of each; None for all of them."""
-    if selection.reads_all or selection.writes:
-        return source.files, None
-    step = max(1, -(-len(source.files) // _SAMPLED_FILES))
-    chosen = source.files[::step]
-    return chosen, -(-EXAMPLES_OF_A_SAMPLE // max(1, len(chosen)))
+    result.whole = result.whole and step == 1

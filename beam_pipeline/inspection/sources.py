@@ -12,35 +12,71 @@ import os
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.records.example_view import ExampleView
+from beam_pipeline.core.records.example_view import ExampleView, Features
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
-from beam_pipeline.core.text import counted, excerpt, quoted
+from beam_pipeline.core.text import counted, excerpt, is_utf8, quoted
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.inspection.statistics import CLASS_IDS, CLASS_TEXTS, KEYS, Naming
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.storage import files
 from beam_pipeline.work.output_folder import read_manifest
 
+CLASS_TEXTS = (
+    "image/class/text",
+    "image/object/class/text",
+    "label/text",
+    "label_text",
+    "class_name",
+    "class/text",
+)
+CLASS_IDS = (
+    "image/class/label",
+    "image/object/class/label",
+    "label",
+    "class",
+    "labels",
+    "image/label",
+    "class/label",
+)
+"""Features that contain classes, ours and other writers', the usual ones first."""
+
+KEYS = (
+    "image/source_id",
+    "image/filename",
+    "image/id",
+    "source_id",
+    "filename",
+    "file_name",
+    "image/file_name",
+    "id",
+    "key",
+    "__key__",
+    "tfds_id",
+)
+"""Features that name a sample."""
+
+MOST_RECORD_BYTES = 256 << 20  # 256 MiB
 _NUMBER = re.compile(r"-\d+-of-\d+")
 _SHARD_NAME = re.compile(r"(?!\.).*(tfrecord|\.tfrec|-\d{5,}-of-\d{5,}).*", re.IGNORECASE)
 _NOT_SHARDS = re.compile(r".*(\.tfindex.*|\.(json|jsonl|txt|csv|idx|index|md|tar|zip|npy))")
 _CLASS_NAMES = ".labels.txt"
 _WORDS = re.compile(r"[^A-Za-z]+")
 _LONGEST_LIST = 16 << 20  # bytes of a file of class names
+_PIECE_BYTES = 1 << 20  # 1 MiB
+_GZIP_MAGIC = b"\x1f\x8b"
+_DEFLATE = 8  # the only method of zlib
 
 
-@dataclass(frozen=True)
-class RecordFile:
+class RecordFile(NamedTuple):
     """A file of records.
 
     Attributes:
@@ -53,6 +89,11 @@ class RecordFile:
     split: str
     bytes: int
 
+    @property
+    def name(self) -> str:
+        """Its name without the folder."""
+        return self.uri.rpartition("/")[2]
+
 
 @dataclass(frozen=True)
 class Source:
@@ -61,16 +102,20 @@ class Source:
     Attributes:
       name: the folder or files, for people.
       files: the files of records, grouped by split.
-      naming: the features that name samples and classes.
+      names: id -> name of a class.
       folder: the folder of a data set of ours; else empty.
       manifest: its manifest; else None.
+      keys, class_texts, class_ids: the features that may contain a sample's key, and its classes.
     """
 
     name: str
     files: Sequence[RecordFile]
-    naming: Naming = field(default_factory=Naming)
+    names: Mapping[int, str] = field(default_factory=dict)
     folder: str = ""
     manifest: Manifest | None = None
+    keys: Sequence[str] = KEYS
+    class_texts: Sequence[str] = CLASS_TEXTS
+    class_ids: Sequence[str] = CLASS_IDS
 
     @property
     def splits(self) -> list[str]:
@@ -104,6 +149,41 @@ class Source:
             for number, record in enumerate(record_format.records(stream, file.uri)):
                 yield len(record), parsed(record, file.uri, number)
 
+    def keys_of(self, features: Features) -> list[str]:
+        """Every text that may identify a sample, its key first."""
+        naming = [features[name] for name in self.keys if name in features]
+        return [text for feature in naming if len(feature.values) == 1 for text in feature.texts]
+
+    def classes_of(self, features: Features) -> list[str]:
+        """The names of the classes of an example, or their ids without names, each once."""
+        for key in self.class_texts:
+            feature = features.get(key)
+            if feature and feature.kind == "bytes":
+                return list(dict.fromkeys(feature.texts))
+        for key in self.class_ids:
+            feature = features.get(key)
+            if feature and feature.kind == "int64":
+                return [self.names.get(i, str(i)) for i in dict.fromkeys(feature.values)]
+            if feature and feature.kind == "bytes" and None not in map(text_of, feature.values):
+                return list(dict.fromkeys(feature.texts))
+        return []
+
+    def has_class(self, features: Features, wanted: str) -> bool:
+        """Tells whether an example has a class, given by its name or its id."""
+        if wanted in self.classes_of(features):
+            return True
+        ids = (features[key] for key in self.class_ids if key in features)
+        return any(wanted in feature.texts for feature in ids if feature.kind == "int64")
+
+
+def text_of(value: bytes) -> str | None:
+    """Bytes as text, or None."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if is_utf8(text) and "\0" not in text else None
+
 
 def open_source(paths: Sequence[str]) -> Source:
     """Finds the files of records.
@@ -117,7 +197,19 @@ def open_source(paths: Sequence[str]) -> Source:
     uris = [files.canonical(path) for path in paths]
     files.check_credentials(filter(is_remote, uris))
     if len(uris) == 1 and files.exists(files.join(uris[0], MANIFEST_NAME)):
-        return _data_set(uris[0])
+        (folder,) = uris
+        manifest = read_manifest(folder)
+        shards = [
+            RecordFile(files.join(folder, entry.path), split, entry.bytes)
+            for split, entries in manifest.splits.items()
+            for entry in entries.shards
+        ]
+        names = {entry.id: entry.name for entry in manifest.classes}
+        written = (
+            [key for standard in standards if (key := written_key(standard, manifest.renames))]
+            for standards in (KEYS, CLASS_TEXTS, CLASS_IDS)
+        )
+        return Source(folder, shards, names, folder, manifest, *written)
     try:
         records = [file for uri in uris for file in _files_of(uri)]
     except OSError as error:
@@ -125,31 +217,9 @@ def open_source(paths: Sequence[str]) -> Source:
     folders = {posixpath.dirname(file.uri) for file in records}
     names = _class_names(folders.pop()) if len(folders) == 1 else {}
     more = f" and {len(uris) - 1} more" if len(uris) > 1 else ""
-    order = {split: number for number, split in enumerate(dict.fromkeys(f.split for f in records))}
-    records.sort(key=lambda file: order[file.split])
-    return Source(f"{uris[0]}{more}", records, Naming(names=names))
-
-
-def _data_set(folder: str) -> Source:
-    manifest = read_manifest(folder)
-
-    def written(*standards: str) -> tuple[str, ...]:
-        return tuple(
-            key for standard in standards if (key := written_key(standard, manifest.renames))
-        )
-
-    naming = Naming(
-        keys=written(*KEYS),
-        class_texts=written(*CLASS_TEXTS),
-        class_ids=written(*CLASS_IDS),
-        names={entry.id: entry.name for entry in manifest.classes},
-    )
-    shards = [
-        RecordFile(files.join(folder, entry.path), split, entry.bytes)
-        for split, entries in manifest.splits.items()
-        for entry in entries.shards
-    ]
-    return Source(folder, shards, naming, folder, manifest)
+    splits = list(dict.fromkeys(file.split for file in records))
+    records.sort(key=lambda file: splits.index(file.split))
+    return Source(f"{uris[0]}{more}", records, names)
 
 
 def _files_of(uri: str) -> Iterator[RecordFile]:
@@ -160,52 +230,49 @@ def _files_of(uri: str) -> Iterator[RecordFile]:
     """
     is_folder = os.path.isdir(uri)
     if not is_folder and (size := files.size_of(uri)) >= 0:
-        yield RecordFile(uri, split_of(uri), size)
+        yield RecordFile(uri, _split_of(uri), size)
         return
-    folder, name = posixpath.split(uri)
-    is_glob = not is_folder and any(sign in name for sign in "*?[")
+    folder, pattern = posixpath.split(uri)
+    is_glob = not is_folder and any(sign in pattern for sign in "*?[")
+    if not is_glob:
+        folder = uri
     try:
-        sizes = files.sizes_in(folder if is_glob else uri)
+        listed = files.files_in(folder)
     except (FileNotFoundError, NotADirectoryError):
-        sizes = {}
-    chosen = sorted(
-        path
-        for path in sizes
-        if (fnmatchcase(path, name) if is_glob else _may_hold_records(posixpath.basename(path)))
-    )
-    if not chosen:
-        missing = "no such file or folder"
-        if is_glob:
-            missing = "no file has such a name"
-        elif is_folder or sizes:
-            missing = (
+        listed = {}
+    names = [
+        name
+        for name in sorted(listed)
+        if (fnmatchcase(name, pattern) if is_glob else _may_hold_records(posixpath.basename(name)))
+    ]
+    if not names:
+        reason = "no file has such a name" if is_glob else "no such file or folder"
+        if not is_glob and (is_folder or listed):
+            reason = (
                 f"the folder has no {MANIFEST_NAME}, and no file with 'tfrecord' in its name; name "
                 "the files"
             )
-        raise UsageError(f"{uri}: {missing}")
-    for path in chosen:
-        yield RecordFile(files.join(folder if is_glob else uri, path), split_of(path), sizes[path])
+        raise UsageError(f"{uri}: {reason}")
+    for name in names:
+        yield RecordFile(files.join(folder, name), _split_of(name), listed[name].size)
 
 
 def _may_hold_records(name: str) -> bool:
     return bool(_SHARD_NAME.fullmatch(name)) and not _NOT_SHARDS.fullmatch(name)
 
 
-def split_of(path: str) -> str:
+def _split_of(path: str) -> str:
     """The split that a file's name states: `train` for `shapes-train.tfrecord-00000-of-00016`."""
-    stem = _NUMBER.split(posixpath.basename(path))[0]
-    splits = [SPLIT_NAMES[w] for w in _WORDS.split(stem.lower()) if w in SPLIT_NAMES]
-    return splits[-1] if splits else ""
+    words = _WORDS.split(_NUMBER.split(posixpath.basename(path))[0].lower())
+    return next((SPLIT_NAMES[word] for word in reversed(words) if word in SPLIT_NAMES), "")
 
 
 def _class_names(folder: str) -> dict[int, str]:
     """Names of classes by id, as TFDS and this program write them beside the shards."""
     for feature in CLASS_IDS:
-        data = None
         uri = files.join(folder, feature.replace("/", ".") + _CLASS_NAMES)
         try:
-            if 0 <= files.size_of(uri) <= _LONGEST_LIST:
-                data = files.read_if_there(uri)
+            data = files.read_bytes(uri) if 0 < files.size_of(uri) <= _LONGEST_LIST else b""
         except OSError:
             continue  # ids are shown instead
         if data:
@@ -216,34 +283,13 @@ def _class_names(folder: str) -> dict[int, str]:
 # --- TFRecord files from anywhere ----------------------------------------------------------------
 
 
-MOST_RECORD_BYTES = 256 << 20  # 256 MiB
-_PIECE_BYTES = 1 << 20  # 1 MiB
-_GZIP_MAGIC = b"\x1f\x8b"
-_DEFLATE = 8  # the only method of zlib
-
-
-def compression_of(head: bytes) -> str:
-    """The compression of a TFRecord file by its first bytes: "none", "gzip" or "zlib"; empty for other files.
-
-    An empty file is a TFRecord file without records.
-    """
-    header = head[:HEADER_BYTES]
-    if not header or header == frame_header(int.from_bytes(header[:8], "little")):
-        return "none"
-    if head.startswith(_GZIP_MAGIC):
-        return "gzip"
-    if len(head) > 1 and head[0] & 15 == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0:
-        return "zlib"
-    return ""
-
-
 def read_examples(
     file: BinaryIO, path: str, most: int = MOST_RECORD_BYTES
 ) -> Iterator[tuple[int, ExampleView]]:
     """Yields (bytes, features) of each example of a TFRecord file, compressed or not.
 
     Args:
-      file: the file, open at its beginning.
+      file: the file, open at its beginning; if it is empty, it has no records.
       path: its name in messages.
       most: the bytes that a record may have.
 
@@ -252,14 +298,16 @@ def read_examples(
     """
     head = file.read(HEADER_BYTES)
     file.seek(0)
-    compression = compression_of(head)
-    if not compression:
-        raise DamagedRecordError(
-            f"{path} is no TFRecord file, or its first record is damaged: it begins with {excerpt(head)}"
-        )
-    stream: Any = {"none": lambda: file, "gzip": lambda: gzip.GzipFile(fileobj=file)}.get(
-        compression, lambda: io.BufferedReader(_Inflated(file), _PIECE_BYTES)
-    )()
+    compression, stream = "", file
+    if head and head != frame_header(int.from_bytes(head[:8], "little")):
+        if head.startswith(_GZIP_MAGIC):
+            compression, stream = "gzip", gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+        elif head[0] & 15 == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0:
+            compression, stream = "zlib", io.BufferedReader(_Inflated(file), _PIECE_BYTES)
+        else:
+            raise DamagedRecordError(
+                f"{path} is no TFRecord file, or its first record is damaged: it begins with {excerpt(head)}"
+            )
     number = 0
     try:
         for record in read_records(stream, path, most):

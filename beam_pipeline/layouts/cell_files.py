@@ -27,7 +27,7 @@ from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
 from beam_pipeline.core.references import FileValue, SampleRef, image_of
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.archives import archive_entries
+from beam_pipeline.storage.listing import archive_entries
 from beam_pipeline.storage.read_ahead import REMOTE_READS
 
 _ARCHIVES = 4  # whose members are remembered

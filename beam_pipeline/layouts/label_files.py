@@ -23,7 +23,7 @@ from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.storage.listing import list_local_root
 
 UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""

@@ -18,7 +18,7 @@ from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.layouts.tree import names_in, once
 from beam_pipeline.storage import files
-from beam_pipeline.storage.archives import MemberFilter, archive_entries
+from beam_pipeline.storage.listing import MemberFilter, archive_entries
 
 
 def image_roots(

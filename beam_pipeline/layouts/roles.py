@@ -38,7 +38,7 @@ from beam_pipeline.layouts.layout import (
 )
 from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
-from beam_pipeline.storage.archives import MemberFilter
+from beam_pipeline.storage.listing import MemberFilter
 
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
 _SEPARATORS = {"\t": "tab"}

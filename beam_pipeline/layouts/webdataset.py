@@ -49,7 +49,7 @@ from beam_pipeline.layouts.paths import (
     archive_roots,
 )
 from beam_pipeline.layouts.table import table_numbering
-from beam_pipeline.storage.archives import MemberFilter, OpenedArchive
+from beam_pipeline.storage.listing import MemberFilter, OpenedArchive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)

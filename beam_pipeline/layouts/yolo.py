@@ -72,7 +72,7 @@ from beam_pipeline.layouts.yolo_data_set import (
     topmost,
 )
 from beam_pipeline.storage import files
-from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.storage.listing import list_local_root
 
 DETECT, SEGMENT, POSE, OBB = YOLO_TASKS
 README = "readme"

@@ -79,7 +79,11 @@ def _value(view: ExampleView, key: str, feature: FeatureEntry, name: str) -> Any
         raise DamagedRecordError(
             f"{name}: feature {key} has {len(values)} values of kind {kind}, the manifest lists 1"
         )
-    return _several(values, kind)[0] if kind == "float" else values[0]
+    return _single(values[0], kind)
+
+
+def _single(value: Any, kind: str) -> Any:
+    return _several([value], kind)[0] if kind == "float" else value
 
 
 def _several(values: Any, kind: str) -> Any:
@@ -129,6 +133,11 @@ class PixelPlan:
     size: tuple[int, int] | None
     options: PixelOptions
     pictures: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def deep(self) -> bool:
+        """Tells whether pixels have 16 bits."""
+        return self.options.dtype == DEEP
 
 
 def plan_pixels(
@@ -240,25 +249,7 @@ def sampler_of(
         )
     if plan.encoded:
         check_first_image(dataset, shards, plan.encoded)
-    needed = {key: dataset.features[key] for key in (*plan.keys, *plan.bare)}
-    return Sampler(needed, PixelDecoder(plan, needed))
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """Turns serialized examples into samples.
-
-    Attributes:
-      features: key -> feature, of those that are read.
-      decode: turns their values into a sample; None if they are the sample.
-    """
-
-    features: Mapping[str, FeatureEntry]
-    decode: Decoder | None
-
-    def __call__(self, record: bytes, uri: str) -> Any:
-        example = parse_example(record, self.features, uri)
-        return self.decode(example) if self.decode else example
+    return Sampler({key: dataset.features[key] for key in (*plan.keys, *plan.bare)}, None, plan)
 
 
 def checked_size(image_size: Any) -> tuple[int, int] | None:
@@ -294,107 +285,118 @@ def scaled_side(side: int) -> int:
 
 
 @dataclass(frozen=True)
-class PixelDecoder:
-    """Replaces the encoded image of an example by "image", a mask by "mask", and `right/encoded` by "right".
+class Sampler:
+    """Turns serialized examples into samples.
 
+    With a plan, "image" replaces the encoded image of an example, "mask" the mask, and "right" `right/encoded`.
     The image is uint8 or uint16 [height, width, channels], the mask uint8 or uint16 [height, width, 1], as are
     pictures of 16 bits and one channel; others are as the image.
     A missing optional value is filled in, as samples without one cannot be batched; a missing image is black.
 
     Attributes:
-      plan: what becomes pixels, and how.
       features: key -> feature, of those that are read.
+      decode: turns their values into a sample; None if they are the sample.
+      plan: what becomes pixels, and how; None for nothing.
     """
 
-    plan: PixelPlan
-    features: Mapping[str, FeatureEntry] = field(default_factory=dict)
+    features: Mapping[str, FeatureEntry]
+    decode: Decoder | None
+    plan: PixelPlan | None = None
 
-    def __call__(self, example: Mapping[str, Any]) -> Example:
-        """Decodes the image and the mask of an example.
+    def __call__(self, record: bytes, uri: str) -> Any:
+        """Turns a serialized example of a shard into a sample.
 
         Raises:
-          DamagedRecordError: one of them cannot be decoded.
+          DamagedRecordError: it is not one that the manifest describes, or its pixels cannot be decoded.
         """
-        plan = self.plan
+        example = parse_example(record, self.features, uri)
+        if not self.plan:
+            return self.decode(example) if self.decode else example
+        try:
+            return self._decoded(example, self.plan)
+        except (BadImageError, OSError, ValueError, SyntaxError) as error:
+            name = example.get("image/filename", b"")
+            raise DamagedRecordError(f"image {name!r} cannot be decoded: {error}") from error
+
+    def _decoded(self, example: Example, plan: PixelPlan) -> Example:
         pixels = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
         decoded = {
             key: self._missing(key) if example[key] is None else example[key]
             for key in plan.keys
             if key not in pixels
         }
-        try:
-            shape = (1, 1)
-            if plan.encoded:
-                bare = tuple(example[key] for key in plan.bare)
-                decoded[IMAGE] = image = self._image(example[plan.encoded] or BLACK, bare)
-                shape = image.shape[:2]
-            if plan.mask:
-                decoded[MASK] = self._mask(example[plan.mask], (*shape, 1), plan.mask_pixels, VOID)
-            for name, (key, kind) in plan.pictures.items():
-                data = example[key]
-                if data and kind != DEEP:
-                    decoded[name] = self._image(data, ())
-                else:
-                    channels = 1 if kind == DEEP else plan.options.channels
-                    blank = plan.options.dtype if kind != DEEP else DEEP
-                    decoded[name] = self._mask(data, (*shape, channels), blank, 0)
-        except (BadImageError, OSError, ValueError, SyntaxError) as error:
-            name = example.get("image/filename", b"")
-            raise DamagedRecordError(f"image {name!r} cannot be decoded: {error}") from error
+        shape = (1, 1)
+        if plan.encoded:
+            bare = tuple(example[key] for key in plan.bare)
+            decoded[IMAGE] = image = _image(plan, example[plan.encoded] or BLACK, bare)
+            shape = image.shape[:2]
+        if plan.mask:
+            decoded[MASK] = _mask(plan, example[plan.mask], (*shape, 1), plan.mask_pixels, VOID)
+        for name, (key, kind) in plan.pictures.items():
+            data = example[key]
+            if kind == DEEP:
+                decoded[name] = _mask(plan, data, (*shape, 1), kind, 0)
+            elif data:
+                decoded[name] = _image(plan, data)
+            else:
+                channels, blank = plan.options.channels, plan.options.dtype
+                decoded[name] = _mask(plan, None, (*shape, channels), blank, 0)
         return decoded
 
     def _missing(self, key: str) -> Any:
-        import numpy as np
+        feature = self.features[key]
+        return _single(feature.missing, feature.kind)
 
-        value = self.features[key].missing
-        return np.float32(value) if isinstance(value, float) else value
 
-    def _image(self, data: bytes, bare: tuple[int, ...]) -> Any:
-        import numpy as np
-        from PIL import Image
+def _image(plan: PixelPlan, data: bytes, bare: tuple[int, ...] = ()) -> Any:
+    import numpy as np
+    from PIL import Image
 
-        from beam_pipeline.core.images import pillow_codec, png
+    from beam_pipeline.core.images import pillow_codec, png
 
-        size, (_, channels, exact, dtype) = self.plan.size, self.plan.options
-        if bare:
-            pixels = np.frombuffer(data, np.uint8).reshape(bare)
-            image = Image.fromarray(pixels if bare[2] > 1 else pixels[..., 0])
-        else:
-            opened = pillow_codec.open_image(data)
-            image = opened.image
-            if dtype == DEEP:
-                planes: Any = png.colour_channels(data, opened.header)
-                if planes or image.mode.startswith("I"):
-                    return _deep(planes or [pillow_codec.grey_16_bits(image)], channels, size)
-        if size and not exact and image.format in ("JPEG", "MPO"):
-            height, width = map(scaled_side, size)
-            if image.height >= 2 * height and image.width >= 2 * width:
-                image.draft(image.mode, (width, height))
-        mode = _MODES[channels]
-        image = pillow_codec.to_8_bits(image)
-        if image.mode != mode:
-            image = image.convert(mode)
-        if size:
-            image = image.resize(size[::-1], Image.Resampling.BILINEAR)
-        array = np.array(image)
-        array = array if array.ndim == 3 else array[..., np.newaxis]
-        return array.astype(np.uint16) * np.uint16(DEEPER) if dtype == DEEP else array
+    size, (_, channels, exact, dtype) = plan.size, plan.options
+    if bare:
+        pixels = np.frombuffer(data, np.uint8).reshape(bare)
+        image = Image.fromarray(pixels if bare[2] > 1 else pixels[..., 0])
+    else:
+        opened = pillow_codec.open_image(data)
+        image = opened.image
+        if dtype == DEEP:
+            planes: Any = png.colour_channels(data, opened.header)
+            if planes or image.mode.startswith("I"):
+                return _deep(planes or [pillow_codec.grey_16_bits(image)], channels, size)
+    if size and not exact and image.format in ("JPEG", "MPO"):
+        height, width = map(scaled_side, size)
+        if image.height >= 2 * height and image.width >= 2 * width:
+            image.draft(image.mode, (width, height))
+    mode = _MODES[channels]
+    image = pillow_codec.to_8_bits(image)
+    if image.mode != mode:
+        image = image.convert(mode)
+    if size:
+        image = image.resize(size[::-1], Image.Resampling.BILINEAR)
+    array = np.array(image)
+    array = array if array.ndim == 3 else array[..., np.newaxis]
+    return array.astype(np.uint16) * np.uint16(DEEPER) if dtype == DEEP else array
 
-    def _mask(self, data: bytes | None, shape: tuple[int, ...], kind: str, missing: int) -> Any:
-        import numpy as np
-        from PIL import Image
 
-        if not data:  # the image was not labelled
-            return np.full((*(self.plan.size or shape[:2]), shape[2]), missing, kind)
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            mask = np.asarray(image).astype(kind)[..., np.newaxis]
-        if not self.plan.size:
-            return mask
-        rows, columns = (
-            ((np.arange(wanted) + 0.5) * stored / wanted).astype(np.int64)
-            for wanted, stored in zip(self.plan.size, mask.shape[:2], strict=True)
-        )
-        return mask[rows[:, np.newaxis], columns]
+def _mask(
+    plan: PixelPlan, data: bytes | None, shape: tuple[int, ...], kind: str, missing: int
+) -> Any:
+    import numpy as np
+    from PIL import Image
+
+    if not data:  # the image was not labelled
+        return np.full((*(plan.size or shape[:2]), shape[2]), missing, kind)
+    with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+        mask = np.asarray(image).astype(kind)[..., np.newaxis]
+    if not plan.size:
+        return mask
+    rows, columns = (
+        ((np.arange(wanted) + 0.5) * stored / wanted).astype(np.int64)
+        for wanted, stored in zip(plan.size, mask.shape[:2], strict=True)
+    )
+    return mask[rows[:, np.newaxis], columns]
 
 
 def _deep(planes: Sequence[Any], channels: int, size: tuple[int, int] | None) -> Any:

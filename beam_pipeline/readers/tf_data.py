@@ -30,20 +30,18 @@ from beam_pipeline.readers.shards import check_shards
 try:
     import tensorflow as tf
 
-    from beam_pipeline.readers.tf_images import (
-        MaskReader,
-        checked_images,
-        crop_decoder,
-        image_reader,
-        mask_readers,
-        numbers,
-    )
-    from beam_pipeline.readers.tf_records import (
+    from beam_pipeline.readers.tf_steps import (
         BOX_SIDES,
+        PIXELS,
         Parsed,
         Reader,
+        checked_images,
+        crop_decoder,
         filtered,
+        image_reader,
         mapped,
+        mask_readers,
+        numbers,
         own_shards,
         records_of,
         spec_of,
@@ -60,7 +58,6 @@ except ModuleNotFoundError as error:
 _CLASS = "image/class/label"
 _NUMBER = "image/label"
 _BOX_CLASS = "image/object/class/label"
-_PADDING_CLASS = -1
 _NO_CLASS = -1
 _LABELLED = "image/labelled"
 
@@ -172,7 +169,7 @@ def load(
     dataset: Dataset = unconverted(open_to_read)(folder, weights)  # where a tf.function calls us
     shards = own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
-    passes = _passes(repeat)
+    passes = _count("repeat", repeat, "True, False", {True: None, False: 1})
     batch = _batch_size(batch_size, input_context)
     if features is not None and not as_dict:
         raise UsageError("features are for as_dict=True: other elements are an image and its label")
@@ -184,28 +181,37 @@ def load(
     image = image_reader(dataset, plan, antialias=antialias, crop=crop)
     if image:
         image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
-    make_reader = partial(dict_reader, plan) if as_dict else pair_reader
+    make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
     reader = make_reader(dataset, image, mask_readers(dataset, plan, antialias=antialias))
     if max_boxes is not None:
-        check_max_boxes(max_boxes, dataset, as_dict)
+        _check_max_boxes(max_boxes, dataset, as_dict)
     if shuffle is None:
         shuffle = split.partition("[")[0] == DEFAULT_SPLIT
-    buffer = _shuffle_buffer(shuffle, shards)
-    if cache and shuffle is True:
-        buffer = _cached_buffer(buffer, shards, cache, plan)
-    order = partial(_ordered, buffer=buffer, passes=passes, seed=seed)
+    buffer = shuffle_buffer(shuffle, shards, plan, cache)
+
+    def ordered(elements: Any) -> Any:
+        elements = elements.shuffle(buffer, seed=seed) if buffer else elements
+        return elements if passes == 1 else elements.repeat(passes)
+
     records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
     if filter:
         records = filtered(records, dataset, filter)
-    records = records if cache else order(records)
+    records = records if cache else ordered(records)
     if crop:
         records = tf.data.Dataset.zip((records, numbers(seed)))
     elements = mapped(records, reader.of_record)
     if cache:
-        elements = order(elements.cache("" if cache is True else os.fspath(cache)))
+        elements = ordered(elements.cache("" if cache is True else os.fspath(cache)))
     if augment:
         elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
-    elements = _batched(elements, reader, max_boxes, batch, drop_remainder)
+    if max_boxes is not None:
+        elements = mapped(elements, partial(_with_max_boxes, max_boxes))
+    if reader.named_twice:
+        elements = mapped(elements, _with_labels)
+    if batch:
+        ragged = reader.ragged and max_boxes is None
+        make_batches = elements.ragged_batch if ragged else elements.batch
+        elements = make_batches(batch, drop_remainder)
     options = tf.data.Options()
     in_order = seed is not None if deterministic is None else deterministic
     options.deterministic = in_order or not buffer
@@ -229,73 +235,44 @@ def feature_spec(folder: Folders) -> dict[str, Any]:
     return spec_of(dataset, *dataset.features)
 
 
-def _shuffle_buffer(shuffle: bool | int, shards: Sequence[Shard]) -> int:
-    """Returns the number of samples to keep; 0 for the stored order."""
-    if shuffle is False:
-        return 0
-    if shuffle is not True:
-        return _count("shuffle", shuffle, "True, False")
-    examples, size = sum(len(s.wanted) for s in shards), sum(s.bytes for s in shards)
-    return max(1, examples * min(size, SHUFFLE_BUFFER_BYTES) // max(1, size))
+def _count(
+    name: str, value: Any, alternatives: str, meanings: Mapping[Any, int | None]
+) -> int | None:
+    """Returns an option that is a whole number from 1 on, or what another value means. Raises UsageError."""
+    if value is None or isinstance(value, bool):
+        if value in meanings:
+            return meanings[value]
+    elif is_count(value):
+        return int(value)
+    raise UsageError(f"{name} is {value!r}, expected {alternatives} or a whole number from 1 on")
 
 
-def _count(name: str, value: Any, alternatives: str) -> int:
-    if not is_count(value):
-        raise UsageError(
-            f"{name} is {value!r}, expected {alternatives} or a whole number from 1 on"
-        )
-    return int(value)
-
-
-def _cached_buffer(
-    buffer: int, shards: Sequence[Shard], cache: bool | str | os.PathLike[str], plan: PixelPlan
+def shuffle_buffer(
+    shuffle: bool | int,
+    shards: Sequence[Shard],
+    plan: PixelPlan,
+    cache: bool | str | os.PathLike[str] = False,
 ) -> int:
-    """Returns the number of decoded samples to keep: all if they are in memory anyway."""
-    examples = sum(len(shard.wanted) for shard in shards)
+    """Returns the number of samples to keep; 0 for the stored order.
+
+    With a cache, they are decoded samples: all if they are in memory anyway.
+    """
+    if shuffle is not True:
+        return _count("shuffle", shuffle, "True, False", {False: 0}) or 0
+    examples, size = sum(len(s.wanted) for s in shards), sum(s.bytes for s in shards)
     if cache is True:
         return max(1, examples)
-    if plan.size is None:
-        return buffer
-    height, width = plan.size
-    sample_bytes = height * width * plan.options.channels * 4  # float32
-    return max(1, min(examples, SHUFFLE_BUFFER_BYTES // sample_bytes))
-
-
-def _ordered(elements: Any, *, buffer: int, passes: int | None, seed: int | None) -> Any:
-    """Shuffles and repeats a data set."""
-    if buffer:
-        elements = elements.shuffle(buffer, seed=seed)
-    return elements if passes == 1 else elements.repeat(passes)
-
-
-def _batched(
-    elements: Any, reader: Reader, max_boxes: int | None, batch: int | None, drop_remainder: bool
-) -> Any:
-    """Pads boxes, names their classes as Keras does, and makes batches if they are asked for."""
-    if max_boxes is not None:
-        elements = mapped(elements, partial(with_max_boxes, max_boxes))
-    if reader.named_twice:
-        elements = mapped(elements, with_labels)
-    if not batch:
-        return elements
-    ragged = reader.ragged and max_boxes is None
-    make_batches = elements.ragged_batch if ragged else elements.batch
-    return make_batches(batch, drop_remainder)
-
-
-def _passes(repeat: bool | int) -> int | None:
-    """Returns the number of passes; None to repeat forever."""
-    if isinstance(repeat, bool):
-        return None if repeat else 1
-    return _count("repeat", repeat, "True, False")
+    if cache and plan.size:
+        height, width = plan.size
+        sample_bytes = height * width * plan.options.channels * 4  # float32
+        return max(1, min(examples, SHUFFLE_BUFFER_BYTES // sample_bytes))
+    return max(1, examples * min(size, SHUFFLE_BUFFER_BYTES) // max(1, size))
 
 
 def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
     """Returns the images per batch on each replica; None for no batches."""
-    if batch_size is None:
-        return None
-    batch_size = _count("batch_size", batch_size, "None")
-    if input_context is None:
+    batch_size = _count("batch_size", batch_size, "None", {None: None})
+    if batch_size is None or input_context is None:
         return batch_size
     replicas = input_context.num_replicas_in_sync
     if batch_size % replicas:
@@ -309,90 +286,67 @@ def _batch_size(batch_size: int | None, input_context: Any) -> int | None:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def dict_reader(
-    plan: PixelPlan, dataset: Dataset, image: Reader | None, masks: Mapping[str, MaskReader]
+def _dict_reader(
+    plan: PixelPlan, dataset: Dataset, image: Reader | None, masks: Mapping[str, Reader]
 ) -> Reader:
     """The features that were asked for under their keys, with the pixels instead of encoded ones."""
     made = {plan.encoded, plan.mask, *(key for key, _ in plan.pictures.values())}
     stored = [key for key in plan.keys if key not in made]
     spec = spec_of(dataset, *stored)
+    for part in (image, *masks.values()):
+        spec |= part.spec if part else {}
 
     def read(parsed: Parsed) -> dict[str, Any]:
         element = {key: parsed[key] for key in stored}
-        pixels = image.read(parsed) if image else None
         if image:
-            element[IMAGE] = pixels
-        return element | {name: mask.read(parsed, pixels) for name, mask in masks.items()}
+            element[IMAGE] = pixels = image.read(parsed)
+            parsed = {**parsed, PIXELS: pixels}
+        return element | {name: mask.read(parsed) for name, mask in masks.items()}
 
-    spec |= image.spec if image else {}
-    for mask in masks.values():
-        spec |= mask.spec
     return Reader(spec, read, any(dataset.features[key].ragged for key in stored))
 
 
-def pair_reader(dataset: Dataset, image: Reader | None, masks: Mapping[str, MaskReader]) -> Reader:
+def _pair_reader(dataset: Dataset, image: Reader | None, masks: Mapping[str, Reader]) -> Reader:
     """(image, label); the label is a mask, or what `_label_reader` finds.
 
     Raises:
       UsageError: the data set lacks images, or labels of that kind.
     """
-    mask = masks.get(MASK)
-    if image and mask:
-        read_mask = mask.read
-        read = image.read
-
-        def pair(parsed: Parsed) -> Any:
-            pixels = read(parsed)
-            return pixels, read_mask(parsed, pixels)
-
-        return Reader({**image.spec, **mask.spec}, pair)
-    label = _label_reader(dataset)
+    label = masks.get(MASK) or _label_reader(dataset)
     if image is None or label is None:
-        missing = (
-            f"images ({ENCODED_KEY})"
-            if image is None
-            else (
-                f"masks ({MASK_KEYS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({BOX_SIDES[0]}, ... and {_BOX_CLASS})"
-            )
-        )
+        missing = f"images ({ENCODED_KEY})"
+        if image:
+            missing = f"masks ({MASK_KEYS[0]}), classes ({_CLASS}), numbers ({_NUMBER}) or boxes ({BOX_SIDES[0]}, ... and {_BOX_CLASS})"
         raise UsageError(
             f"{dataset.path} has no {missing}, so it cannot give pairs of image and label; "
             f"as_dict=True gives what it has: {', '.join(dataset.features)}"
         )
     read_image, read_label = image.read, label.read
-    return Reader(
-        {**image.spec, **label.spec},
-        lambda parsed: (read_image(parsed), read_label(parsed)),
-        label.ragged,
-        label.named_twice,
-    )
+
+    def read(parsed: Parsed) -> Any:
+        pixels = read_image(parsed)
+        return pixels, read_label({**parsed, PIXELS: pixels})
+
+    return label._replace(spec={**image.spec, **label.spec}, read=read)
 
 
 def _label_reader(dataset: Dataset) -> Reader | None:
     """Returns a reader of the label: boxes, classes or numbers; None if there are none."""
-    boxes = dataset.keys_of((*BOX_SIDES, _BOX_CLASS))
+    boxes, features = dataset.keys_of((*BOX_SIDES, _BOX_CLASS)), dataset.features
     if boxes:
         return _box_reader(dataset, boxes)
-    features = dataset.features
     key = dataset.key_of(_CLASS)
     if key and features[key].kind == "int64":
-        return _classes_reader(dataset, key) if features[key].shape else _class(dataset, key)
+        if features[key].shape:
+            return _classes_reader(dataset, key)
+        spec = spec_of(dataset, key)
+        if features[key].optional:
+            spec[key] = spec[key]._replace(default_value=_NO_CLASS)
+        return Reader(spec, itemgetter(key))
     key = dataset.key_of(_NUMBER)
     if key and features[key].kind == "float" and not features[key].ragged:
-        return _value(dataset, key)
+        return Reader(spec_of(dataset, key), itemgetter(key))
     return None
-
-
-def _value(dataset: Dataset, key: str) -> Reader:
-    return Reader(spec_of(dataset, key), itemgetter(key))
-
-
-def _class(dataset: Dataset, key: str) -> Reader:
-    """Returns the id of the class; -1 if the example has none."""
-    spec = spec_of(dataset, key)
-    if dataset.features[key].optional:
-        spec[key] = spec[key]._replace(default_value=_NO_CLASS)
-    return Reader(spec, itemgetter(key))
 
 
 def _box_reader(dataset: Dataset, keys: Sequence[str]) -> Reader:
@@ -431,16 +385,16 @@ def _classes_reader(dataset: Dataset, key: str) -> Reader:
     return Reader(spec_of(dataset, key, *filter(None, [labelled])), read)
 
 
-def check_max_boxes(max_boxes: int, dataset: Dataset, as_dict: bool) -> None:
+def _check_max_boxes(max_boxes: int, dataset: Dataset, as_dict: bool) -> None:
     """Checks that there are boxes to pad. Raises UsageError."""
-    _count("max_boxes", max_boxes, "None")
+    _count("max_boxes", max_boxes, "None", {})
     if as_dict:
         raise UsageError("max_boxes is for pairs of image and boxes; as_dict gives lists as stored")
     if not dataset.keys_of((*BOX_SIDES, _BOX_CLASS)):
         raise UsageError(f"max_boxes is given, but {dataset.path} has no boxes")
 
 
-def with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:
+def _with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:
     """Pads or cuts the boxes and classes of an element to a fixed number."""
     try:
         image, label = element
@@ -452,7 +406,7 @@ def with_max_boxes(max_boxes: int, *element: Any) -> tuple[Any, dict[str, Any]]:
         ) from error
     padded = {
         "boxes": _padded(boxes, max_boxes, 0),
-        "classes": _padded(classes, max_boxes, _PADDING_CLASS),
+        "classes": _padded(classes, max_boxes, _NO_CLASS),
     }
     return image, {**label, **padded}
 
@@ -464,7 +418,7 @@ def _padded(values: Any, length: int, filler: int) -> Any:
     return tf.ensure_shape(padded, [length, *values.shape[1:]])
 
 
-def with_labels(*element: Any) -> Any:
+def _with_labels(*element: Any) -> Any:
     """Adds the classes of objects as "labels", as layers and models of Keras name them."""
     if len(element) == 2 and isinstance(element[1], Mapping) and "classes" in element[1]:
         image, label = element

@@ -18,19 +18,21 @@ CHUNK_BYTES = 1 << 20  # 1 MiB
 
 
 class FoundFile(NamedTuple):
-    """A file below a folder, as listed.
+    """A file, as its storage describes it.
 
     Attributes:
-      name: its path relative to the folder.
+      name: its path relative to the folder that was listed, or its URI.
       size: bytes.
       version: changes when the file does, such as the generation in a bucket; 0 if unknown.
       digest: MD5 of its bytes, if it was asked for and the storage knows it; else empty.
+      crc32c: CRC-32C of its bytes as a manifest has it, with the same conditions.
     """
 
     name: str
     size: int
     version: int = 0
     digest: bytes = b""
+    crc32c: str = ""
 
 
 class FileSystem(ABC):
@@ -94,16 +96,30 @@ class FileSystem(ABC):
     # Inspect.
 
     @abstractmethod
+    def find(self, uri: str) -> FoundFile:
+        """Describes a file, with its URI as its name. Raises FileNotFoundError."""
+
+    def describe(self, uri: str) -> FoundFile | None:
+        """Describes a file as `find`; None if it does not exist."""
+        try:
+            return self.find(uri)
+        except FileNotFoundError:
+            return None
+
     def size_of(self, uri: str) -> int:
         """Returns the size of a file in bytes; -1 if it does not exist."""
+        try:
+            return self.find(uri).size
+        except FileNotFoundError:
+            return -1
+
+    def version_of(self, uri: str) -> int:
+        """Returns the file's `FoundFile.version`."""
+        return self.find(uri).version
 
     def exists(self, uri: str) -> bool:
         """True if a file or, where the storage has folders, a folder of this name exists."""
         return self.size_of(uri) >= 0
-
-    def is_link(self, uri: str) -> bool:
-        """Tells whether a name is a link to another file or folder."""
-        return False
 
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
         """True if a file has this length and, if the storage can determine it, this checksum.
@@ -130,22 +146,9 @@ class FileSystem(ABC):
         """
         return []
 
-    def free_bytes(self, folder: str) -> int | None:
-        """Returns the bytes that can still be written to a folder; None if unknown."""
-        return None
-
-    def version_of(self, uri: str) -> int:
-        """Returns the file's `FoundFile.version`."""
-        return 0
-
     def changed_at(self, uri: str) -> int:
         """Returns the time of the file's last change: a number that is larger for later ones. Raises OSError."""
         return self.version_of(uri)
-
-    def describe(self, uri: str) -> FoundFile | None:
-        """Describes a file as a listing would, with its URI as its name; None if it does not exist."""
-        size = self.size_of(uri)
-        return None if size < 0 else FoundFile(uri, size, self.version_of(uri))
 
     # List.
 
@@ -168,10 +171,6 @@ class FileSystem(ABC):
     def files_in(self, folder: str) -> dict[str, FoundFile]:
         """Returns name -> file for the files that `list_folder` names."""
         return {file.name: file for file in self.list_files(folder)}
-
-    def sizes_in(self, folder: str) -> dict[str, int]:
-        """Returns name -> bytes for the files that `list_folder` names."""
-        return {name: file.size for name, file in self.files_in(folder).items()}
 
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
 import io
 import logging
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import UsageError
@@ -87,11 +87,15 @@ class BeamFileSystem(FileSystem):
     def exists(self, uri: str) -> bool:
         return bool(_beam(uri).exists(uri))
 
-    def size_of(self, uri: str) -> int:
+    def find(self, uri: str) -> FoundFile:
         if not self.exists(uri):
-            return -1
+            raise FileNotFoundError(errno.ENOENT, "no such file", uri)
         (match,) = _beam(uri).match([uri])
-        return int(match.metadata_list[0].size_in_bytes)
+        return FoundFile(uri, int(match.metadata_list[0].size_in_bytes))
+
+    def version_of(self, uri: str) -> int:
+        """Returns 0, without a request."""
+        return 0
 
     def check_readable(self, folder: str) -> None:
         """Checks that Beam has a file system for the folder. Raises UsageError."""
@@ -107,9 +111,43 @@ class BeamFileSystem(FileSystem):
             if metadata.path != prefix:
                 yield FoundFile(metadata.path[len(prefix) :], metadata.size_in_bytes)
 
-    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> RenamedFile:
-        """Opens a `RenamedFile`; `new` is ignored, because Beam's file systems cannot detect other writers."""
-        return RenamedFile(uri, temporary)
+    @contextlib.contextmanager
+    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Iterator[_Sink]:
+        """Opens a file that is written under a temporary name and renamed when the `with` block ends.
+
+        `new` is ignored, because Beam's file systems cannot detect other writers. An older file is never
+        deleted before the new one is in place, so a crash at any point loses neither:
+
+        - Object stores rename by copying over the old object, which appears whole, and then
+          deleting the temporary one. A crash between the two leaves the new file and a leftover.
+        - Local disks rename over the old file in one step.
+        - HDFS does not rename over a file. The old file is moved aside, to the temporary name with
+          `.replaced` at its end, and deleted when the new one is in place. A crash in between leaves
+          both under these names.
+        """
+        beam = _beam(uri)
+        file = beam.create(temporary, compression_type=_UNCOMPRESSED)
+        try:
+            yield _Sink(file)
+        except BaseException:
+            file.close()
+            beam.delete([temporary])
+            raise
+        file.close()
+        try:
+            beam.rename([temporary], [uri])
+        except OSError:
+            has_folders = beam.get_filesystem(uri).has_dirs()
+            if not (has_folders and beam.exists(uri)):  # no older file was in the way
+                raise
+            aside = f"{temporary}.replaced"
+            beam.rename([uri], [aside])
+            try:
+                beam.rename([temporary], [uri])
+            except OSError:
+                beam.rename([aside], [uri])
+                raise
+            beam.delete([aside])
 
     def delete(self, uris: Sequence[str]) -> None:
         there = [uri for uri in uris if self.exists(uri)]
@@ -117,58 +155,13 @@ class BeamFileSystem(FileSystem):
             _beam(there[0]).delete(there)
 
 
-class RenamedFile:
-    """A file written under a temporary name and renamed when its `with` block ends.
+class _Sink:
+    """Writes to a file of Beam's."""
 
-    An older file is never deleted before the new one is in place, so a crash at any point loses
-    neither:
-
-    - Object stores (S3, Azure) rename by copying over the old object, which appears whole, and then
-      deleting the temporary one. A crash between the two leaves the new file and a leftover.
-    - Local disks rename over the old file in one step.
-    - HDFS does not rename over a file. The old file is moved aside, to the temporary name with
-      `.replaced` at its end, and deleted when the new one is in place. A crash in between leaves
-      both under these names.
-    """
-
-    def __init__(self, uri: str, temporary: str) -> None:
-        self._uri = uri
-        self._temporary = temporary
-
-    def __enter__(self) -> RenamedFile:
-        self._file = _beam(self._uri).create(self._temporary, compression_type=_UNCOMPRESSED)
-        return self
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
 
     def write(self, *buffers: bytes) -> None:
         """Adds buffers to the file."""
         for buffer in buffers:
             self._file.write(buffer)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._file.close()
-        if kind is not None:
-            _beam(self._uri).delete([self._temporary])
-            return
-        try:
-            _beam(self._uri).rename([self._temporary], [self._uri])
-        except OSError:
-            has_folders = _beam(self._uri).get_filesystem(self._uri).has_dirs()
-            if not (has_folders and _beam(self._uri).exists(self._uri)):  # it was not in the way
-                raise
-            self._replace()
-
-    def _replace(self) -> None:
-        """Moves the older file aside, renames the new one, and deletes the older one."""
-        aside = f"{self._temporary}.replaced"
-        _beam(self._uri).rename([self._uri], [aside])
-        try:
-            _beam(self._uri).rename([self._temporary], [self._uri])
-        except OSError:
-            _beam(self._uri).rename([aside], [self._uri])
-            raise
-        _beam(self._uri).delete([aside])

@@ -1,7 +1,7 @@
 """Buckets as file systems: everything that does not depend on the service.
 
-A driver, a subclass, makes the requests of one client library: `google.py`, and `obstore_driver.py` for
-`s3.py` and `azure.py`.
+A driver, a subclass, makes the requests of one client library: `google.py`; and `obstore_driver.py`, for
+Azure and `s3.py`.
 Retries, uploads, comparisons with what another job wrote, and reading in chunks are the same for all, here.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import logging
 import math
@@ -20,7 +21,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from google_crc32c import Checksum
@@ -79,21 +79,18 @@ def bucket_uri(uri: str) -> str:
     return f"{uri.partition('://')[0]}://{place_of(uri).bucket}"
 
 
-class StoredObject(NamedTuple):
-    """Attributes: size in bytes; version, which changes with the object; crc32c, empty if unknown."""
-
-    size: int
-    version: int
-    crc32c: str
-
-
 class Permissions(NamedTuple):
-    """The permissions of a service, as its documentation names them."""
+    """The permissions of a service, as its documentation names them; `replace` for an object that exists."""
 
     list: str
     get: str
     create: str
     delete: str
+    replace: str = ""
+
+    def to_write(self, *, new: bool) -> str:
+        """Returns the permission to write an object."""
+        return self.create if new else self.replace or self.create
 
 
 class Waiting:
@@ -127,7 +124,8 @@ class BucketFiles(FileSystem):
 
     An object appears, complete, when its upload ends, so no temporary name and no rename is needed.
 
-    Every request is repeated after transient errors and may come from any thread. Unless documented
+    Every request may come from any thread. A driver makes those of `get`, `put` and `delete_together` once;
+    here they are repeated after transient errors. It repeats others itself, by `retried`. Unless documented
     otherwise, 403 and 404 are a BucketError that names the bucket and the permission, and other
     permanent errors an OSError with the URI. Names are literal, without wildcards or escapes.
 
@@ -185,10 +183,6 @@ class BucketFiles(FileSystem):
         """
 
     @abstractmethod
-    def find(self, uri: str) -> StoredObject:
-        """Describes an object. Raises FileNotFoundError if it is missing."""
-
-    @abstractmethod
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
         """Writes an object, which is visible at the end and never before.
 
@@ -214,21 +208,17 @@ class BucketFiles(FileSystem):
     def delete_together(self, uris: Sequence[str]) -> None:
         """Deletes up to `deletes` objects of one bucket; missing ones are ignored."""
 
-    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, StoredObject]:
+    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, FoundFile]:
         """Describes the objects among these names in a folder that exist."""
-
-        def find(name: str) -> tuple[str, StoredObject] | None:
-            try:
-                return name, self.find(f"{folder}/{name}")
-            except FileNotFoundError:
-                return None
-
+        uris = {f"{folder}/{name}": name for name in names}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return dict(filter(None, pool.map(find, names)))
+            return {uris[at.name]: at for at in pool.map(self.describe, uris) if at}
 
     # What all have in common.
 
-    def retried(self, request: Callable[[], _T], uri: str) -> _T:
+    def retried(
+        self, request: Callable[[], _T], uri: str, permission: str = "", *, missing: bool = True
+    ) -> _T:
         """Makes a request, and repeats it after transient errors, with growing delays.
 
         Requests at once are bounded as `pace` describes. One that is refused because of their number is
@@ -237,11 +227,31 @@ class BucketFiles(FileSystem):
         Args:
           request: makes the request from its beginning each time it is called.
           uri: the object or folder that it is about, for errors.
+          permission: needed for it. Then 403 is an error that names bucket and permission.
+          missing: and so is 404.
 
         Raises:
+          BucketError: the bucket does not exist, or the permission is missing.
           TimeoutError: it failed for `RETRY_SECONDS`; a runner may try the bundle again.
           Exception: another error that `permanent` returned.
         """
+        try:
+            return self._repeated(request, uri)
+        except FileNotFoundError as error:
+            if not (permission and missing):
+                raise
+            raise BucketError(
+                f"{self.container} {bucket_uri(uri)} does not exist: {uri}: {error.strerror}"
+            ) from error
+        except PermissionError as error:
+            if not permission:
+                raise
+            raise BucketError(
+                f"{uri}: permission {permission} on {self.container} {bucket_uri(uri)} is missing: "
+                f"{error.strerror}"
+            ) from error
+
+    def _repeated(self, request: Callable[[], _T], uri: str) -> _T:
         began, delay, waiting = time.monotonic(), FIRST_DELAY, Waiting(self.title)
         own = pace.paces[bucket_uri(uri)]
         this_round, answered = own.enter(), False
@@ -277,27 +287,6 @@ class BucketFiles(FileSystem):
         message = f"{self.title} gave no good answer for {seconds:.0f} s; the last: {text}"
         return TimeoutError(errno.ETIMEDOUT, message, uri)
 
-    @contextlib.contextmanager
-    def naming(self, uri: str, permission: str, *, missing: bool = True) -> Iterator[None]:
-        """Turns 403, and 404 if `missing`, into errors that name the bucket and the permission.
-
-        Raises:
-          BucketError: the bucket does not exist, or the permission is missing.
-        """
-        try:
-            yield
-        except FileNotFoundError as error:
-            if not missing:
-                raise
-            raise BucketError(
-                f"{self.container} {bucket_uri(uri)} does not exist: {uri}: {error.strerror}"
-            ) from error
-        except PermissionError as error:
-            raise BucketError(
-                f"{uri}: permission {permission} on {self.container} {bucket_uri(uri)} is missing: "
-                f"{error.strerror}"
-            ) from error
-
     def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
         if offset >= 0 and size <= 0:
             return b""
@@ -306,9 +295,9 @@ class BucketFiles(FileSystem):
     def fetch(
         self, uri: str, span: tuple[int, int] | None = None, version: str = ""
     ) -> tuple[bytes, str]:
-        """Reads as `get`; a PermissionError names the permission."""
+        """Reads as `get`, and again after transient errors; a PermissionError names the permission."""
         try:
-            return self.get(uri, span, version)
+            return self.retried(lambda: self.get(uri, span, version), uri)
         except PermissionError as error:
             message = f"permission {self.permissions.get} is missing: {error.strerror}"
             raise PermissionError(errno.EACCES, message, uri) from error
@@ -318,19 +307,11 @@ class BucketFiles(FileSystem):
         reader.peek(1)  # so that a missing object is an error here
         return reader
 
-    def size_of(self, uri: str) -> int:
-        try:
-            return self.find(uri).size
-        except FileNotFoundError:
-            return -1
-
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
-        try:
-            return self._has(uri, self.find(uri), size, crc32c_text(crc32c))
-        except FileNotFoundError:
-            return False
+        stored = self.describe(uri)
+        return stored is not None and self._has(uri, stored, size, crc32c_text(crc32c))
 
-    def _has(self, uri: str, stored: StoredObject, size: int, crc32c: str) -> bool:
+    def _has(self, uri: str, stored: FoundFile, size: int, crc32c: str) -> bool:
         """Compares an object; it is read if another program wrote it without a checksum."""
         if stored.size != size:
             return False
@@ -348,16 +329,6 @@ class BucketFiles(FileSystem):
             if name not in stored or not self._has(f"{folder}/{name}", stored[name], size, crc32c)
         )
 
-    def version_of(self, uri: str) -> int:
-        return self.find(uri).version
-
-    def describe(self, uri: str) -> FoundFile | None:
-        try:
-            stored = self.find(uri)
-        except FileNotFoundError:
-            return None
-        return FoundFile(uri, stored.size, stored.version)
-
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         return self.list_range(folder + "/")
 
@@ -366,12 +337,13 @@ class BucketFiles(FileSystem):
 
     def prepare_folder(self, folder: str, probe: str) -> None:
         """Creates an empty object, which must fail the second time, and deletes it again."""
-        with Upload(self, probe, new=True):
+        with self.open_output(probe, "", new=True):
             pass
+        again = functools.partial(self.put, probe, b"", crc32c_text(0), new=True)
         try:
             if not self.proves_conditions:
                 with contextlib.suppress(TakenError):
-                    self.put(probe, b"", crc32c_text(0), new=True)
+                    self.retried(again, probe, self.permissions.create)
                     raise BucketError(
                         f"{bucket_uri(folder)}: the service replaces an object in spite of the "
                         "condition If-None-Match, so another job's shards would not be safe; "
@@ -380,8 +352,28 @@ class BucketFiles(FileSystem):
         finally:
             self.delete([probe])
 
-    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Upload:
-        return Upload(self, uri, new=new)
+    @contextlib.contextmanager
+    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> Iterator[Collected]:
+        """Implements the protocol.
+
+        The object is collected first: so a request can be repeated from its beginning, and have the
+        condition that no object has its name. If one exists, as when a retried bundle finds the shard
+        that it wrote before, it must contain the same bytes.
+
+        Raises at the end of the block:
+          AnotherJobError: a new object's name is taken by other bytes.
+          BucketError: the bucket does not exist, or a permission is missing.
+          OSError: the object cannot be written now, or is too large.
+        """
+        permission = self.permissions.to_write(new=new)
+        with tempfile.SpooledTemporaryFile(ONE_REQUEST_BYTES, prefix="beam-tfrecord-") as spool:
+            collected = Collected(spool, uri)
+            yield collected
+            data, crc32c = collected.content()
+            try:
+                self.retried(lambda: self.put(uri, data, crc32c, new=new), uri, permission)
+            except TakenError:
+                self.accept(uri, collected.size, crc32c)
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
         stored = self.find(source)
@@ -415,51 +407,55 @@ class BucketFiles(FileSystem):
         by_bucket: dict[str, list[str]] = {}
         for uri in uris:
             by_bucket.setdefault(place_of(uri).bucket, []).append(uri)
-        step = self.deletes
-        parts = [
-            among[start : start + step]
-            for among in by_bucket.values()
-            for start in range(0, len(among), step)
-        ]
+
+        def delete_part(part: Sequence[str]) -> None:
+            with contextlib.suppress(FileNotFoundError):  # or an earlier attempt deleted it
+                request = functools.partial(self.delete_together, part)
+                self.retried(request, part[0], self.permissions.delete, missing=False)
+
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            requests = [pool.submit(self.delete_together, part) for part in parts]
-        for request in (
-            requests
-        ):  # all of them are made, unlike with `pool.map`, whatever the first one raises
+            requests = [
+                pool.submit(delete_part, among[start : start + self.deletes])
+                for among in by_bucket.values()
+                for start in range(0, len(among), self.deletes)
+            ]
+        for (
+            request
+        ) in requests:  # unlike with `pool.map`, all are made, whatever the first one raises
             request.result()
 
 
-class Upload:
-    """An object that appears, complete, only if its `with` block ends without error.
+class Collected:
+    """The bytes of an object: up to 8 MiB in memory, more in a temporary file.
 
-    It is collected first, up to 8 MiB in memory and more in a temporary file: so a request can be
-    repeated from its beginning, and have the condition that no object has its name. If one exists,
-    as when a retried bundle finds the shard that it wrote before, it must contain the same bytes.
-
-    Raises on exit:
-      AnotherJobError: a new object's name is taken by other bytes.
-      BucketError: the bucket does not exist, or a permission is missing.
-      OSError: the object cannot be written now, or is too large.
+    Attributes:
+      size: how many they are.
     """
 
-    def __init__(self, files: BucketFiles, uri: str, *, new: bool = False) -> None:
-        self._files = files
+    def __init__(self, spool: tempfile.SpooledTemporaryFile[bytes], uri: str) -> None:
+        self._spool = spool
         self._uri = uri
-        self._new = new
-        self._spool = tempfile.SpooledTemporaryFile(ONE_REQUEST_BYTES, prefix="beam-tfrecord-")
         self._checksum = Checksum()
-        self._size = 0
-
-    def __enter__(self) -> Upload:
-        return self
+        self.size = 0
 
     def write(self, *buffers: bytes) -> None:
         """Adds buffers to the object."""
         data = b"".join(buffers)
-        self._size += len(data)
+        self.size += len(data)
         self._checksum.update(data)
         with self._spooling():
             self._spool.write(data)
+
+    def content(self) -> tuple[bytes | mmap.mmap, str]:
+        """Returns the bytes, and their CRC-32C as a manifest has it."""
+        crc32c = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
+        if self.size > ONE_REQUEST_BYTES:
+            with self._spooling():
+                self._spool.flush()
+            # Never closed, because a client's threads may still use it after an error.
+            return mmap.mmap(self._spool.fileno(), 0, access=mmap.ACCESS_READ), crc32c
+        self._spool.seek(0)
+        return self._spool.read(), crc32c
 
     @contextlib.contextmanager
     def _spooling(self) -> Iterator[None]:
@@ -468,32 +464,6 @@ class Upload:
         except OSError as error:
             reason = f"a temporary file cannot be written: {error}; TMPDIR names another folder"
             raise OSError(error.errno, reason, self._uri) from error
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._spool:
-            if kind is None:
-                self._send()
-
-    def _send(self) -> None:
-        data: bytes | mmap.mmap
-        if self._size > ONE_REQUEST_BYTES:
-            with self._spooling():
-                self._spool.flush()
-            # Not closed here, because a client's threads may still use it after an error.
-            data = mmap.mmap(self._spool.fileno(), 0, access=mmap.ACCESS_READ)
-        else:
-            self._spool.seek(0)
-            data = self._spool.read()
-        crc32c = crc32c_text(int.from_bytes(self._checksum.digest(), "big"))
-        try:
-            self._files.put(self._uri, data, crc32c, new=self._new)
-        except TakenError:
-            self._files.accept(self._uri, self._size, crc32c)
 
 
 class _Reader(io.RawIOBase):

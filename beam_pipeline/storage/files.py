@@ -8,6 +8,7 @@ import importlib
 import os
 import posixpath
 import re
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Concatenate, ParamSpec, TypeVar
@@ -24,16 +25,15 @@ from beam_pipeline.storage.local import LocalFiles
 
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
 _LOCAL = LocalFiles()
+_AZURE = ("obstore_driver", "AzureFiles", "azure")
+_ARCHIVES = ("listing", "ArchiveMembers", "")
 _CLASSES = {
-    "abfs": ("azure.AzureFiles", "azure"),
-    "abfss": ("azure.AzureFiles", "azure"),
-    "az": ("azure.AzureFiles", "azure"),
-    "gs": ("google.GoogleStorage", "gcp"),
-    "s3": ("s3.S3Files", "s3"),
-    "tar": ("archives.ArchiveMembers", ""),
-    "zip": ("archives.ArchiveMembers", ""),
+    "gs": ("google", "GoogleStorage", "gcp"),
+    "s3": ("s3", "S3Files", "s3"),
+    **dict.fromkeys(("abfs", "abfss", "az"), _AZURE),
+    **dict.fromkeys(("tar", "zip"), _ARCHIVES),
 }
-"""Scheme -> module of this package and class, and the extra that installs what it imports.
+"""Scheme -> module of this package, class, and the extra that installs what it imports.
 
 Other schemes are left to Beam's file systems."""
 
@@ -52,15 +52,15 @@ def file_system(uri: str) -> FileSystem:
 @functools.cache
 def _remote(scheme: str) -> FileSystem:
     """Makes the file system of a scheme; its module is imported when a URI first needs it."""
-    path, extra = _CLASSES.get(scheme, ("beam_filesystems.BeamFileSystem", ""))
-    module, _, name = path.partition(".")
+    module, name, extra = _CLASSES.get(scheme, ("beam_filesystems", "BeamFileSystem", ""))
     try:
-        system: FileSystem = getattr(importlib.import_module(f"{__package__}.{module}"), name)()
+        imported = importlib.import_module(f"{__package__}.{module}")
     except ImportError as error:
         raise UsageError(
             f"{scheme}:// needs a library that is not installed ({error}): "
             f"pip install '.[{extra}]' in the checkout of beam-tfrecord"
         ) from error
+    system: FileSystem = getattr(imported, name)()
     return system
 
 
@@ -83,18 +83,15 @@ read_part = _by_uri(FileSystem.read)
 open_input = _by_uri(FileSystem.open_input)
 exists = _by_uri(FileSystem.exists)
 size_of = _by_uri(FileSystem.size_of)
-is_link = _by_uri(FileSystem.is_link)
 holds = _by_uri(FileSystem.holds)
 is_older = _by_uri(FileSystem.is_older)
 altered = _by_uri(FileSystem.altered)
-free_bytes = _by_uri(FileSystem.free_bytes)
 describe = _by_uri(FileSystem.describe)
 version_of = _by_uri(FileSystem.version_of)
 changed_at = _by_uri(FileSystem.changed_at)
 list_folder = _by_uri(FileSystem.list_folder)
 list_files = _by_uri(FileSystem.list_files)
 files_in = _by_uri(FileSystem.files_in)
-sizes_in = _by_uri(FileSystem.sizes_in)
 check_readable = _by_uri(FileSystem.check_readable)
 make_folder = _by_uri(FileSystem.make_folder)
 delete_folder = _by_uri(FileSystem.delete_folder)
@@ -187,6 +184,14 @@ def prepare_folder(folder: str) -> None:
     file_system(folder).prepare_folder(folder, temporary_name(join(folder, "probe")))
 
 
+def free_bytes(folder: str) -> int | None:
+    """Returns the bytes that can still be written to a local folder; None if unknown."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
+
+
 def delete(folder: str, names: list[str]) -> None:
     """Deletes files in a folder; missing ones are ignored."""
     if names:
@@ -226,9 +231,8 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
       OSError: the other file is gone or cannot be read, or the file cannot be written.
     """
     system = file_system(uri)
-    if file_system(source) is system and system.copy_from(
-        source, uri, temporary_name(uri), new=new
-    ):
+    is_same = file_system(source) is system
+    if is_same and system.copy_from(source, uri, temporary_name(uri), new=new):
         return True
     try:
         with open_input(source) as file, open_output(uri, new=new) as sink:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import errno
-import functools
 import http
 import http.client
 import io
@@ -50,7 +49,6 @@ from beam_pipeline.storage.buckets import (
     BucketFiles,
     Permissions,
     Place,
-    StoredObject,
     TakenError,
     Waiting,
     place_of,
@@ -63,6 +61,9 @@ CONNECTIONS = 64
 TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
+# Again at once, because the server may have closed a connection that was kept; then `retried` waits.
+_RETRIES = urllib3.Retry(1, redirect=0, status=0, respect_retry_after_header=False)
+_TIMEOUTS = urllib3.Timeout(connect=TIMEOUT[0], read=TIMEOUT[1])
 _OPTIONS = {"retry": None, "timeout": TIMEOUT}
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _METADATA_SERVER = "169.254.169.254"
@@ -87,22 +88,16 @@ class DamagedError(Exception):
     """Other bytes arrived than were sent."""
 
 
-class _Listed(NamedTuple):
-    """An object as listed; creating the library's `Blob`s would take a third of a listing's time."""
-
-    name: str  # relative to the prefix
-    size: int
-    generation: int
-    crc32c: str
-    md5: str
-
-
 class GoogleStorage(BucketFiles):
     """Google Cloud Storage."""
 
     title = "Google Cloud Storage"
     permissions = Permissions(
-        *(f"storage.objects.{verb}" for verb in ("list", "get", "create", "delete"))
+        list="storage.objects.list",
+        get="storage.objects.get",
+        create="storage.objects.create",
+        delete="storage.objects.delete",
+        replace="storage.objects.create or storage.objects.delete",
     )
     lists_digests = True
     proves_conditions = True
@@ -113,52 +108,51 @@ class GoogleStorage(BucketFiles):
     def get(
         self, uri: str, span: tuple[int, int] | None = None, version: str = ""
     ) -> tuple[bytes, str]:
-        """Implements `read` of the protocol; the CRC-32C of a whole object is compared."""
-        return self.retried(lambda: download(place_of(uri), span, version), uri)
+        """Implements `get` of the protocol; the CRC-32C of a whole object is compared."""
+        return download(place_of(uri), span, version)
 
-    def find(self, uri: str) -> StoredObject:
+    def find(self, uri: str) -> FoundFile:
         """Describes an object by a listing, which needs no other permission and has the checksum."""
         listed = next(self._listed(uri, fields=",crc32c", at_once=1), None)
         if listed is None or listed.name:
             raise FileNotFoundError(errno.ENOENT, "no object has this name", uri)
-        return StoredObject(listed.size, listed.generation, listed.crc32c)
+        return listed._replace(name=uri)
 
-    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, StoredObject]:
+    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, FoundFile]:
         """Describes objects by one listing."""
         names = sorted(names)
         listed = self._listed(folder + "/", names[0], names[-1] + "0", ",crc32c")  # without the end
-        return {at.name: StoredObject(at.size, at.generation, at.crc32c) for at in listed}
+        return {file.name: file for file in listed}
 
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
     ) -> Iterator[FoundFile]:
         fields = ",md5Hash" if digests else ""
-        for name, size, generation, _, md5 in self._listed(uri_prefix, start, end, fields):
-            if name and not (name.endswith("/") and not size):
-                yield FoundFile(name, size, generation, base64.b64decode(md5))
+        for file in self._listed(uri_prefix, start, end, fields):
+            if file.name and not (file.name.endswith("/") and not file.size):
+                yield file
 
     def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
-        return next(
-            (listed.name for listed in self._listed(uri_prefix, start, end, at_once=1)), None
-        )
+        first = next(self._listed(uri_prefix, start, end, at_once=1), None)
+        return first.name if first else None
 
     def _listed(
         self, uri_prefix: str, start: str = "", end: str = "", fields: str = "", at_once: int = 0
-    ) -> Iterator[_Listed]:
+    ) -> Iterator[FoundFile]:
         """Yields the objects of a range, page by page, with the fields that are asked for."""
         bucket, prefix = place_of(uri_prefix)
         token: str | None = None
 
-        def listed(_: Any, item: dict[str, str]) -> _Listed:
-            return _Listed(
+        def listed(_: Any, item: dict[str, str]) -> FoundFile:
+            return FoundFile(
                 item["name"][len(prefix) :],
                 int(item.get("size", 0)),
                 int(item.get("generation", 0)),
+                base64.b64decode(item.get("md5Hash", "")),
                 item.get("crc32c", ""),
-                item.get("md5Hash", ""),
             )
 
-        def request() -> tuple[list[_Listed], str | None]:
+        def request() -> tuple[list[FoundFile], str | None]:
             answer = session().client.list_blobs(
                 bucket,
                 prefix=prefix or None,
@@ -169,20 +163,19 @@ class GoogleStorage(BucketFiles):
                 fields=f"items(name,size,generation{fields}),nextPageToken",
                 **_OPTIONS,
             )
-            answer.item_to_value = listed
+            answer.item_to_value = listed  # the library's `Blob`s take a third of a listing's time
             page = [*next(answer.pages, ())]
             return page, answer.next_page_token
 
         while True:
-            with self.naming(uri_prefix, self.permissions.list):
-                page, token = self.retried(request, uri_prefix)
+            page, token = self.retried(request, uri_prefix, self.permissions.list)
             yield from page
             if not token:
                 return
 
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
         """Writes as the protocol describes: more than 8 MiB by several requests, each repeated for itself."""
-        blob, waiting = _blob(uri), Waiting(self.title)
+        blob, waiting, size = _blob(uri), Waiting(self.title), len(data)
         retry = Retry(
             predicate=is_transient,
             on_error=lambda error: waiting.add(self.text(error), buckets.RETRY_SECONDS),
@@ -190,22 +183,15 @@ class GoogleStorage(BucketFiles):
             maximum=LONGEST_DELAY,
             timeout=buckets.RETRY_SECONDS,
         )
-        is_large = isinstance(data, mmap.mmap)
-
-        def request() -> None:
-            try:
-                blob.upload_from_file(
-                    data if is_large else io.BytesIO(data),
-                    rewind=True,
-                    size=len(data),
-                    checksum="crc32c",
-                    **{**_OPTIONS, **_condition(new), **({"retry": retry} if is_large else {})},
-                )
-            except ValueError as error:  # the server has stored less of a chunk than was sent
-                raise DamagedError(f"the upload cannot continue: {error}") from error
-
-        with self.naming(uri, self._to_create(new)):
-            self.retried(request, uri)
+        options = {**_OPTIONS, **_condition(new)}
+        if isinstance(data, mmap.mmap):
+            options["retry"] = retry
+        else:
+            data = io.BytesIO(data)  # type: ignore[assignment]
+        try:
+            blob.upload_from_file(data, rewind=True, size=size, checksum="crc32c", **options)
+        except ValueError as error:  # the server has stored less of a chunk than was sent
+            raise DamagedError(f"the upload cannot continue: {error}") from error
 
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
         """Copies also between buckets; a large object takes several requests."""
@@ -218,24 +204,14 @@ class GoogleStorage(BucketFiles):
             )[0]
             return next_token
 
-        joint = " and " if new else ", "
-        with self.naming(uri, f"{self.permissions.get}{joint}{self._to_create(new)}"):
-            while token := self.retried(request, uri):
-                pass
+        needed = f"{self.permissions.get}, {self.permissions.to_write(new=new)}"
+        while token := self.retried(request, uri, needed):
+            pass
         return True
-
-    def _to_create(self, new: bool) -> str:
-        """Returns the permissions to write an object; replacing one takes two."""
-        names = self.permissions
-        return names.create if new else f"{names.create} or {names.delete}"
 
     def delete_together(self, uris: Sequence[str]) -> None:
         for uri in uris:
-            try:
-                with self.naming(uri, self.permissions.delete, missing=False):
-                    self.retried(functools.partial(_blob(uri).delete, **_OPTIONS), uri)
-            except FileNotFoundError:  # or an earlier attempt deleted it
-                pass
+            _blob(uri).delete(**_OPTIONS)
 
     # Errors.
 
@@ -477,9 +453,8 @@ def download(place: Place, span: tuple[int, int] | None, generation: str) -> tup
         "GET",
         url,
         headers=headers,
-        # Again at once, because the server may have closed a connection that was kept; then `retried` waits.
-        retries=urllib3.Retry(1, redirect=0, status=0, respect_retry_after_header=False),
-        timeout=urllib3.Timeout(connect=TIMEOUT[0], read=TIMEOUT[1]),
+        retries=_RETRIES,
+        timeout=_TIMEOUTS,
         redirect=False,
         decode_content=False,
     )

@@ -8,10 +8,10 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import BinaryIO
 
 from beam_pipeline.core.errors import ChangedFileError
+from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 
 _LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
@@ -118,18 +118,14 @@ class LocalFiles(FileSystem):
         """Opens a regular file. Raises OSError, also for a folder, pipe or device."""
         return os.fdopen(open_regular(uri), "rb")
 
-    def size_of(self, uri: str) -> int:
-        try:
-            return os.stat(uri).st_size
-        except FileNotFoundError:
-            return -1
+    def find(self, uri: str) -> FoundFile:
+        """Describes anything of this name; its version is the time of the last change in nanoseconds."""
+        status = os.stat(uri)
+        return FoundFile(uri, status.st_size, status.st_mtime_ns)
 
     def exists(self, uri: str) -> bool:
         """Tells whether the path exists; a dangling link does."""
         return os.path.lexists(uri)
-
-    def is_link(self, uri: str) -> bool:
-        return os.path.islink(uri)
 
     def holds(self, uri: str, size: int, crc32c: int) -> bool:
         """Compares the length, then reads the file for its checksum, 4 GB in a second if it is cached."""
@@ -148,35 +144,21 @@ class LocalFiles(FileSystem):
             return False
         return status.st_mtime_ns <= os.stat(later).st_mtime_ns
 
-    def free_bytes(self, folder: str) -> int | None:
-        """Returns the bytes that the file system of a folder has left for this user, if known."""
-        try:
-            status = os.statvfs(folder)
-        except OSError:
-            return None
-        return status.f_bavail * status.f_frsize
-
-    def version_of(self, uri: str) -> int:
-        """Returns the time of the last change in nanoseconds. Raises OSError."""
-        return os.stat(uri).st_mtime_ns
-
     def describe(self, uri: str) -> FoundFile | None:
         """Describes a regular file; None for anything else."""
-        try:
-            status = os.stat(uri)
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        return FoundFile(uri, status.st_size, status.st_mtime_ns)
+        with contextlib.suppress(
+            FileNotFoundError, NotADirectoryError, ValueError
+        ):  # a null character
+            if stat.S_ISREG(os.stat(uri).st_mode):
+                return self.find(uri)
+        return None
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         """Lists the files below a folder; links to folders are not followed."""
         for above, _, names in os.walk(folder):
             for name in names:
                 path = os.path.join(above, name)
-                status = os.stat(path)
-                yield FoundFile(os.path.relpath(path, folder), status.st_size, status.st_mtime_ns)
+                yield self.find(path)._replace(name=os.path.relpath(path, folder))
 
     def list_folder(self, folder: str) -> list[str]:
         try:
@@ -187,12 +169,14 @@ class LocalFiles(FileSystem):
     def files_in(self, folder: str) -> dict[str, FoundFile]:
         """Returns name -> file for the files in a folder itself. Raises OSError."""
         with os.scandir(folder) as entries:
-            files = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
-        return {name: FoundFile(name, at.st_size, at.st_mtime_ns) for name, at in files}
+            paths = {entry.name: entry.path for entry in entries if entry.is_file()}
+        return {name: self.find(path)._replace(name=name) for name, path in paths.items()}
 
-    def open_output(self, uri: str, temporary: str, *, new: bool = False) -> AtomicFile:
-        """Opens an `AtomicFile`; `new` is ignored, because the system cannot detect other writers."""
-        return AtomicFile(uri, temporary)
+    def open_output(
+        self, uri: str, temporary: str, *, new: bool = False
+    ) -> contextlib.AbstractContextManager[Sink]:
+        """Opens an `atomic_file`; `new` is ignored, because the system cannot detect other writers."""
+        return atomic_file(uri, temporary)
 
     def copy_from(self, source: str, uri: str, temporary: str, *, new: bool = False) -> bool:
         """Makes a hard link: one file with two names. False between disks, or where there are none."""
@@ -226,20 +210,19 @@ class LocalFiles(FileSystem):
 
     def delete(self, uris: Sequence[str]) -> None:
         for uri in uris:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(uri)
-            except FileNotFoundError:
-                pass
 
     def delete_folder(self, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class AtomicFile:
-    """A local file that appears under its name whole or not at all.
+@contextlib.contextmanager
+def atomic_file(path: str, temporary: str) -> Iterator[BufferedFile]:
+    """Opens a local file that appears under its name whole or not at all.
 
-    It is written under a temporary name and moved with `os.replace` when its `with` block ends; an
-    error in the block removes it. Buffers are kept, not copied, and written together.
+    It is written under a temporary name and moved with `os.replace` when the `with` block ends; an
+    error in the block removes it.
 
     After the block, the file survives a power failure: first its content is synced to the disk
     (`fsync`), then its name. So a file that is written later, such as a receipt, never exists
@@ -249,63 +232,52 @@ class AtomicFile:
       path: the file.
       temporary: a unique path on the same disk, in a folder that need not exist.
     """
+    os.makedirs(os.path.dirname(temporary), exist_ok=True)
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            sink = BufferedFile(file)
+            yield sink
+            sink.flush()
+            _sync(file)
+        finally:
+            os.close(file)
+        os.replace(temporary, path)  # not onto a folder of this name
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    sync_folder(os.path.dirname(path))
 
-    def __init__(self, path: str, temporary: str) -> None:
-        self._path = path
-        self._temporary = temporary
+
+class BufferedFile:
+    """Writes to a file; buffers are kept, not copied, and written together."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
         self._buffers: list[bytes] = []
         self._pending = 0
-        self._file = -1
-
-    def __enter__(self) -> AtomicFile:
-        os.makedirs(os.path.dirname(self._temporary), exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(self._temporary, flags, 0o666)
-        return self
 
     def write(self, *buffers: bytes) -> None:
         """Adds buffers to the file; they must not change afterwards."""
         self._buffers.extend(buffers)
         self._pending += sum(map(len, buffers))
         if self._pending >= _FLUSH_BYTES or len(self._buffers) >= _MAX_BUFFERS - 8:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes the buffers."""
         buffers: list[bytes | memoryview] = list(self._buffers)
         left = self._pending
         self._buffers.clear()
         self._pending = 0
         while left:
-            written = os.writev(self._file, buffers[:_MAX_BUFFERS])
+            written = os.writev(self.file, buffers[:_MAX_BUFFERS])
             left -= written
             if not left:
                 return
             while written >= len(buffers[0]):
                 written -= len(buffers.pop(0))
             buffers[0] = memoryview(buffers[0])[written:]
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        is_complete = False
-        try:
-            try:
-                if kind is None:
-                    self._flush()
-                    _sync(self._file)
-            finally:
-                os.close(self._file)
-            if kind is None:
-                os.replace(self._temporary, self._path)  # not onto a folder of this name
-                is_complete = True
-        finally:
-            if not is_complete:
-                os.unlink(self._temporary)
-        if is_complete:
-            sync_folder(os.path.dirname(self._path))
 
 
 def sync_folder(folder: str) -> None:

@@ -1,4 +1,4 @@
-"""The driver of services that the library obstore reads and writes, such as S3 and Azure.
+"""The driver of services that the library obstore reads and writes: Azure, here, and S3, in `s3.py`.
 
 This module is imported when the first URI of a service is used. The library does not support names with an empty part
 (`a//b`), a part `.` or `..`, or control characters: an object of such a name is an error, also where
@@ -28,6 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import obstore
 from obstore import exceptions
+from obstore.store import AzureStore
 
 from beam_pipeline.core.errors import ConversionError, CredentialsError, UsageError
 from beam_pipeline.storage.base import FoundFile
@@ -36,7 +37,7 @@ from beam_pipeline.storage.buckets import (
     REFUSED_STATUS,
     TRANSIENT_STATUS,
     BucketFiles,
-    StoredObject,
+    Permissions,
     TakenError,
     bucket_uri,
     place_of,
@@ -175,30 +176,27 @@ class ObstoreFiles(BucketFiles):
         options: dict[str, Any] = {"range": span} if span else {}
         if version:
             options["if_match"] = version
+        answer = obstore.get(store, name, options=options or None)
+        return bytes(answer.bytes()), (answer.meta["e_tag"] or "") if span else ""
 
-        def request() -> tuple[bytes, str]:
-            answer = obstore.get(store, name, options=options or None)
-            return bytes(answer.bytes()), (answer.meta["e_tag"] or "") if span else ""
-
-        return self.retried(request, uri)
-
-    def find(self, uri: str) -> StoredObject:
-        store, name = self._named(uri)
-
-        def request() -> StoredObject:
-            answer = obstore.get(store, name, options={"head": True})
-            checksum = answer.attributes.get(CHECKSUM_KEY, "")
-            return StoredObject(answer.meta["size"], _version(answer.meta["e_tag"]), checksum)
-
-        with self.naming(uri, self.permissions.get, missing=False):
-            return self.retried(request, uri)
+    def find(self, uri: str) -> FoundFile:
+        answer = self._head(uri)
+        version, crc32c = _version(answer.meta["e_tag"]), answer.attributes.get(CHECKSUM_KEY, "")
+        return FoundFile(uri, answer.meta["size"], version, crc32c=crc32c)
 
     def changed_at(self, uri: str) -> int:
         """As the protocol describes; versions here are not times. In S3, times are whole seconds."""
+        return int(self._head(uri).meta["last_modified"].timestamp() * 1e6)
+
+    def _head(self, uri: str) -> Any:
+        """Requests an object's metadata. Raises FileNotFoundError."""
         store, name = self._named(uri)
-        with self.naming(uri, self.permissions.get, missing=False):
-            written = self.retried(lambda: obstore.head(store, name)["last_modified"], uri)
-        return int(written.timestamp() * 1e6)
+        return self.retried(
+            lambda: obstore.get(store, name, options={"head": True}),
+            uri,
+            self.permissions.get,
+            missing=False,
+        )
 
     # Listing.
 
@@ -271,8 +269,7 @@ class ObstoreFiles(BucketFiles):
                 raise
 
         while True:
-            with self.naming(uri, self.permissions.list):
-                listed = self.retried(page, uri)
+            listed = self.retried(page, uri, self.permissions.list)
             if listed is None:
                 return
             if listed:
@@ -296,8 +293,7 @@ class ObstoreFiles(BucketFiles):
         store, name = self._named(uri, patient=isinstance(data, mmap.mmap))
         mode = "create" if new else "overwrite"
         options = {"mode": mode, "use_multipart": False, "attributes": {CHECKSUM_KEY: crc32c}}
-        with self.naming(uri, self.permissions.create):
-            self.retried(lambda: obstore.put(store, name, data, **options), uri)
+        obstore.put(store, name, data, **options)
 
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
         """Copies within a bucket."""
@@ -307,17 +303,12 @@ class ObstoreFiles(BucketFiles):
         copied = self._named(source)[1]
         if new and self.exists(uri):  # some services ignore that condition of a copy
             raise TakenError(uri)
-        with self.naming(uri, f"{self.permissions.get} or {self.permissions.create}"):
-            self.retried(lambda: obstore.copy(store, copied, name, overwrite=not new), uri)
+        needed = f"{self.permissions.get} or {self.permissions.create}"
+        self.retried(lambda: obstore.copy(store, copied, name, overwrite=not new), uri, needed)
         return True
 
     def delete_together(self, uris: Sequence[str]) -> None:
-        store, names = self.store(uris[0]), [self._named(uri)[1] for uri in uris]
-        with self.naming(uris[0], self.permissions.delete):
-            try:
-                self.retried(lambda: obstore.delete(store, names), uris[0])
-            except FileNotFoundError:  # or an earlier attempt deleted it
-                return
+        obstore.delete(self.store(uris[0]), [self._named(uri)[1] for uri in uris])
 
     # Errors.
 
@@ -330,7 +321,8 @@ class ObstoreFiles(BucketFiles):
     def permanent(self, error: Exception, uri: str) -> Exception | None:
         if isinstance(error, ValueError):
             return OSError(errno.EINVAL, f"the name cannot be read or written: {error}", uri)
-        if not isinstance(error, (exceptions.BaseError, OSError)):
+        is_own = isinstance(error, OSError) and error.errno  # the library's have none
+        if is_own or not isinstance(error, (exceptions.BaseError, OSError)):
             return error
         status, code, text = answer_of(error)
         if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
@@ -465,3 +457,61 @@ def _with_reason(text: str, debug: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:500]
+
+
+# --- Azure Blob Storage (az://, abfs://, abfss://) -------------------------------------------------
+
+
+_ACCOUNT_IN_HOST = re.compile(r"([^@]+)@([a-z0-9]+)(?:\.(?:dfs|blob)\.core\.windows\.net)?")
+_ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
+_ACCOUNT_OF_CLI = "AZURE_STORAGE_ACCOUNT"
+_ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+
+
+class AzureFiles(ObstoreFiles):
+    """Azure Blob Storage; the library reads its settings from the environment."""
+
+    title = "Azure Blob Storage"
+    container = "container"
+    credentials_help = (
+        "set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, or AZURE_CLIENT_ID, "
+        "AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or AZURE_USE_AZURE_CLI=true after `az login`, or "
+        "run on a machine with a managed identity; for public containers set "
+        "AZURE_SKIP_SIGNATURE=true"
+    )
+    permissions = Permissions(
+        list="to list (Storage Blob Data Reader)",
+        get="to read (Storage Blob Data Reader)",
+        create="to write (Storage Blob Data Contributor)",
+        delete="to delete (Storage Blob Data Contributor)",
+    )
+    lists_ranges = False  # not in accounts with folders (hierarchical namespace)
+
+    def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
+        """Makes a store of a container. Raises UsageError."""
+        container, account = container_of(bucket)
+        endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), "")
+        if endpoint.startswith("http://") or os.environ.get("AZURE_STORAGE_USE_EMULATOR"):
+            options["client_options"]["allow_http"] = True
+        return AzureStore(container, config={"account_name": account}, **options)
+
+
+def container_of(bucket: str) -> tuple[str, str]:
+    """Returns container and account of the part of a URI before its first slash.
+
+    Raises:
+      UsageError: neither the URI nor the environment names the account.
+
+    >>> container_of("pets@myaccount.dfs.core.windows.net")
+    ('pets', 'myaccount')
+    """
+    named = _ACCOUNT_IN_HOST.fullmatch(bucket)
+    if named:
+        return named[1], named[2]
+    account = os.environ.get(_ACCOUNT) or os.environ.get(_ACCOUNT_OF_CLI)
+    if not account:
+        raise UsageError(
+            f"az://{bucket}: no storage account is named; set {_ACCOUNT}, or write "
+            f"abfs://{bucket}@ACCOUNT.dfs.core.windows.net/"
+        )
+    return bucket, account

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import InventoryError, ListingError
 from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange
-from beam_pipeline.core.listing.filters import ImageRoot, Listed, ObjectFilter
+from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.core.listing.inventory import (
     InventoryRows,
     csv_header,
@@ -40,16 +39,12 @@ from beam_pipeline.core.packing import (
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.archives import list_archive
-from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.bucket_listing import FanOut, list_bucket, lists_ranges
-from beam_pipeline.storage.local_listing import (
+from beam_pipeline.storage.listing import (
     Files,
     LinkedFolder,
     Links,
     LocalListing,
     Subfolder,
-    list_local_root,
 )
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.file_parts import read_lines as read_part_lines
@@ -509,37 +504,3 @@ def cut_of(uri: str) -> Cut | None:
     except InventoryError:  # reading reports it
         return None
     return ByLines(header.delimiter) if header else None
-
-
-def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]:
-    """Lists one root in batches.
-
-    Raises:
-      ListingError: something in it cannot be listed.
-    """
-    if root.archive:
-        return list_archive(root, batch_size)
-    if lists_ranges(root):
-        return list_bucket(root, batch_size, FanOut())
-    if is_remote(root.uri):
-        return _list_remote_root(root, batch_size)
-    return list_local_root(root, batch_size)
-
-
-def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
-    names = ObjectFilter(root)
-    images: list[ImageRef] = []
-    for key, size, version, _ in _found_in(root):
-        if names.lists(key):
-            images.append(ImageRef(key, names.prefix + key, size, version))
-        if len(images) >= batch_size:
-            yield Listed(images, [], Counter())
-            images = []
-    yield Listed(images, [], names.rules.ignored, names.rules.label_files)
-
-
-def _found_in(root: ImageRoot) -> Iterator[FoundFile]:
-    try:
-        yield from files.list_files(root.uri)
-    except Exception as error:  # each Beam filesystem raises its own client's errors
-        raise ListingError(f"{root.uri} cannot be listed: {error}") from error

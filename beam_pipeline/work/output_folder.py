@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
@@ -105,7 +106,7 @@ def check_no_links(folder: str) -> None:
     """
     for name in (INCOMPLETE_FOLDER, RECEIPTS_FOLDER):
         uri = files.join(folder, name)
-        if files.is_link(uri):
+        if os.path.islink(uri):
             raise OutputNotEmptyError(
                 f"{uri} is a link, and files behind it may not belong to this data set. Move it away"
             )

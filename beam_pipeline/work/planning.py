@@ -247,8 +247,9 @@ class Planning:
         there += [(self.reuse.folder, self.reuse.shard_plan)] if self.reuse else []
         for shards_folder, shard_plan in there:  # which may need no further room
             if files.free_bytes(shards_folder) is not None:
-                sizes = files.sizes_in(shards_folder)
-                free += sum(sizes.get(spec.file_name, 0) for spec in shard_plan.specs)
+                written = files.files_in(shards_folder)
+                names = (spec.file_name for spec in shard_plan.specs)
+                free += sum(written[name].size for name in names if name in written)
         needed = sum(map(tally.written_bytes, tally.samples))
         needed += 0 if tally.measured else FEATURE_BYTES * tally.samples.total()
         if needed > free:

@@ -22,7 +22,7 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.text import human_size
-from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.storage.listing import list_local_root
 from beam_pipeline.terminal import Display, complain, say, show_progress
 from beam_pipeline.work import progress
 from beam_pipeline.work.progress import Counts
@@ -386,7 +386,7 @@ def test_a_library_in_another_locale_says_so(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from beam_pipeline.core.listing.filters import ImageRoot\n"
-        "from beam_pipeline.storage.local_listing import list_local_root\n"
+        "from beam_pipeline.storage.listing import list_local_root\n"
         "list(list_local_root(ImageRoot(sys.argv[1]), 10))\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "photos")]

@@ -19,7 +19,7 @@ from beam_pipeline.core.errors import BucketError, ChangedFileError, UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.storage import buckets, files
 from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.bucket_listing import FanOut, list_bucket
+from beam_pipeline.storage.listing import FanOut, list_bucket
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Store, random_bytes
 

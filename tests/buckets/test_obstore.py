@@ -87,16 +87,21 @@ def test_a_setting_that_the_library_cannot_use() -> None:
 def test_errors_name_bucket_and_permission() -> None:
     """And say where credentials are looked for."""
     shelf = Shelf()
-    with (
-        pytest.raises(BucketError, match="shelf shelf://a does not exist: shelf://a/1: gone"),
-        shelf.naming("shelf://a/1", "look"),
-    ):
-        raise FileNotFoundError(errno.ENOENT, "gone")
-    with (
-        pytest.raises(BucketError, match="permission look on shelf shelf://a is missing: no"),
-        shelf.naming("shelf://a/1", "look"),
-    ):
-        raise PermissionError(errno.EACCES, "no")
+
+    def failing(error: OSError) -> Callable[[], None]:
+        def request() -> None:
+            raise error
+
+        return request
+
+    gone, refused = FileNotFoundError(errno.ENOENT, "gone"), PermissionError(errno.EACCES, "no")
+    with pytest.raises(BucketError, match="shelf shelf://a does not exist: shelf://a/1: gone"):
+        shelf.retried(failing(gone), "shelf://a/1", "look")
+    with pytest.raises(BucketError, match="permission look on shelf shelf://a is missing: no"):
+        shelf.retried(failing(refused), "shelf://a/1", "look")
+    for error, permission in ((gone, ""), (gone, "look"), (refused, "")):
+        with pytest.raises(type(error)):
+            shelf.retried(failing(error), "shelf://a/1", permission, missing=False)
 
 
 LIBRARIES = {

@@ -14,7 +14,7 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
-from beam_pipeline.storage.azure import container_of
+from beam_pipeline.storage.obstore_driver import container_of
 from tests.buckets.proxy import Proxy
 from tests.buckets.services import KEY, SECRET, MinioStore
 

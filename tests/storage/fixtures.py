@@ -34,8 +34,8 @@ class MemoryFiles(FileSystem):
     def open_input(self, uri: str) -> BinaryIO:
         return io.BytesIO(self.read(uri))
 
-    def size_of(self, uri: str) -> int:
-        return len(self.files[uri]) if uri in self.files else -1
+    def find(self, uri: str) -> FoundFile:
+        return FoundFile(uri, len(self.read(uri)))
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
         return self._named(f"{folder}/")

@@ -13,7 +13,7 @@ from beam_pipeline.core.archives import member_uri, tar_entries
 from beam_pipeline.core.errors import ChangedFileError, ListingError
 from beam_pipeline.core.listing.filters import Archive, ImageRoot, Listed
 from beam_pipeline.storage import beam_filesystems, files
-from beam_pipeline.storage.archives import (
+from beam_pipeline.storage.listing import (
     ArchiveMembers,
     OpenedArchive,
     archive_entries,

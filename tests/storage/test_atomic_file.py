@@ -11,23 +11,24 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.storage.local import AtomicFile
+from beam_pipeline.storage.local import BufferedFile, atomic_file
 from tests.harness import wait_until
 from tests.profiles import examples
 
 BUFFERS = st.lists(st.binary(max_size=40) | st.integers(0, 300_000).map(bytes), max_size=12)
 
 
-def atomic(path: str) -> AtomicFile:
+def atomic(path: str) -> AbstractContextManager[BufferedFile]:
     """A file that is written in a folder `hidden` beside it, which need not exist."""
     folder, name = os.path.split(path)
-    return AtomicFile(path, os.path.join(folder, "hidden", f"{name}.{uuid.uuid4().hex}"))
+    return atomic_file(path, os.path.join(folder, "hidden", f"{name}.{uuid.uuid4().hex}"))
 
 
 def incomplete(folder: Path) -> list[str]:
@@ -209,7 +210,7 @@ def test_a_write_that_the_system_cuts_off_goes_on_where_it_was(
     reader = threading.Thread(target=drain)
     reader.start()
     with atomic(str(tmp_path / "a")) as file:
-        os.dup2(write_end, file._file)  # its descriptor becomes the pipe
+        os.dup2(write_end, file.file)  # its descriptor becomes the pipe
         os.close(write_end)
         file.write(*buffers)
     reader.join()

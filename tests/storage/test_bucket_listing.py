@@ -13,20 +13,20 @@ from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles,
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.bucket_listing import (
+from beam_pipeline.storage.key_ranges import KeyRange
+from beam_pipeline.storage.listing import (
     FanOut,
     NameRange,
     cut,
     list_all,
     list_bucket,
+    list_local_root,
     list_range,
     list_ranges,
+    list_root,
     lists_ranges,
     whole_range,
 )
-from beam_pipeline.storage.key_ranges import KeyRange
-from beam_pipeline.storage.local_listing import list_local_root
-from beam_pipeline.work.listing import list_root
 from tests.pictures import write_files
 from tests.storage.fixtures import MemoryFiles
 from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together

@@ -160,7 +160,8 @@ def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
     (tmp_path / ".a").write_bytes(b"1")
     assert LocalFiles().list_folder(str(tmp_path)) == [".a", "sub"]
     assert LocalFiles().list_folder(str(tmp_path / "none")) == []
-    assert LocalFiles().sizes_in(str(tmp_path)) == {".a": 1}
+    (name, file), *_ = LocalFiles().files_in(str(tmp_path)).items()
+    assert (name, file.name, file.size) == (".a", ".a", 1)
 
 
 def test_a_copy_on_one_disk_is_a_hard_link(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from beam_pipeline.core.listing.filters import (
     Listed,
 )
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.storage.listing import list_local_root
 from tests.pictures import write_files, write_pictures
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from beam_pipeline.core.listing.filters import Listed
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.bucket_listing import FanOut, NameRange
+from beam_pipeline.storage.listing import FanOut, NameRange
 from tests.listing_server import ListingServer, generation_of, size_of
 
 PAGE = 200

@@ -11,7 +11,7 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.local_listing import list_local_root
+from beam_pipeline.storage.listing import list_local_root
 from beam_pipeline.work.outcome import Outcome
 from tests.pictures import write_files
 

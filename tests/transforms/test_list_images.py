@@ -15,11 +15,11 @@ from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packed_batches import ImageBatch
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.bucket_listing import (
+from beam_pipeline.storage.listing import (
     FanOut,
+    list_root,
 )
 from beam_pipeline.transforms.listing import ListImages
-from beam_pipeline.work.listing import list_root
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.buckets import (

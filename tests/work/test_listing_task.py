@@ -10,7 +10,7 @@ import pytest
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.storage.local_listing import Files, Subfolder
+from beam_pipeline.storage.listing import Files, Subfolder
 from beam_pipeline.work.listing import ListingTask, PackedFiles, Part
 from tests.pictures import write_files
 from tests.transforms.listings import Found, found_in, make_tree, whole

@@ -11,8 +11,9 @@ import functools
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -237,6 +238,26 @@ class Listed:
     dead_letters: list[DeadLetter]
     ignored: Counter[str]
     label_files: LabelFiles = field(default_factory=LabelFiles)
+
+
+def in_batches(
+    images: Iterable[ImageRef],
+    batch_size: int,
+    rules: ListingFilter,
+    dead_letters: list[DeadLetter] | None = None,
+) -> Iterator[Listed]:
+    """Yields images in batches, and with the last one the rest of a listing.
+
+    Args:
+      images: what a listing gives.
+      batch_size: images of each batch.
+      rules: have counted the other files when the images end.
+      dead_letters: has those of the listing when the images end.
+    """
+    images = iter(images)
+    while len(batch := list(islice(images, batch_size))) == batch_size:
+        yield Listed(batch, [], Counter())
+    yield Listed(batch, dead_letters or [], rules.ignored, rules.label_files)
 
 
 class ListingFilter:

@@ -8,22 +8,20 @@ import pytest
 
 from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.records.example_view import FeatureList, Features
-from beam_pipeline.inspection.export import json_value, safe_name
-from beam_pipeline.inspection.pictures import (
+from beam_pipeline.inspection.show import (
     COLUMNS,
+    Table,
     bare_pixels_of,
     beside,
     colour_of,
     cube_colour,
-    image_of,
-    true_colour,
-)
-from beam_pipeline.inspection.show import (
-    Table,
     display_width,
     fitted,
-    listed,
+    image_of,
+    json_value,
+    safe_name,
     table_lines,
+    true_colour,
     value_text,
 )
 from tests.pictures import picture
@@ -59,11 +57,8 @@ def test_the_image_of_an_example_is_in_a_usual_feature_or_in_the_first_that_hold
     """A mask beside it is not shown in its place."""
     png, mask = picture(1, file_format="PNG"), picture(2, file_format="PNG")
     features = {"a_mask": FeatureList("bytes", [mask]), "image": FeatureList("bytes", [png])}
-    assert image_of(features) == ("image", png)
-    assert image_of({"x": FeatureList("int64", [1]), "y": FeatureList("bytes", [png])}) == (
-        "y",
-        png,
-    )
+    assert image_of(features) == png
+    assert image_of({"x": FeatureList("int64", [1]), "y": FeatureList("bytes", [png])}) == png
     assert image_of({"x": FeatureList("bytes", [png, png])}) is None
 
 
@@ -74,7 +69,7 @@ def test_bare_pixels_are_known_by_their_number() -> None:
         "image/height": FeatureList("int64", [2]),
         "image/width": FeatureList("int64", [3]),
     }
-    assert bare_pixels_of(features) == ("image/encoded", bytes(18), 3, 2)
+    assert bare_pixels_of(features) == (bytes(18), 3, 2)
     for key, other in (
         ("image/encoded", FeatureList("bytes", [bytes(17)])),
         ("image/height", FeatureList("int64", [-2])),
@@ -124,12 +119,6 @@ def test_values_for_json() -> None:
 def test_a_key_names_a_file_of_the_folder_itself(key: str, name: str) -> None:
     """Whatever it holds; the number makes it unique."""
     assert safe_name(7, key, "jpg") == name
-
-
-def test_texts_are_listed_in_quotes() -> None:
-    """The first of many."""
-    assert listed(["a", "b"], 2) == "'a', 'b'"
-    assert listed(["a", "b", "c"], 2) == "'a', 'b', ..."
 
 
 def test_columns_have_the_width_of_their_cells() -> None:

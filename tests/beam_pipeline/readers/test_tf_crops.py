@@ -14,7 +14,7 @@ from PIL import Image
 import beam_pipeline
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
-from beam_pipeline.readers.tf_images import CropDecoder, _checked_shares
+from beam_pipeline.readers.tf_steps import CropDecoder, crop_decoder
 from tests.beam_pipeline.readers.by_hand import feature, jpeg
 from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, write_set
 
@@ -185,8 +185,9 @@ def test_bare_pixels_are_cropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shares", [(0, 1), (0.5, 0.2), (0.5, 1.5), 0.5, (0.5,), "ab", (1, 2, 3)])
 def test_shares_that_are_none(shares: Any) -> None:
     """The message shows an example of what is expected."""
+    no_data_set: Any = None
     with pytest.raises(UsageError) as caught:
-        _checked_shares(shares)
+        crop_decoder(no_data_set, shares, decoder().plan)
     assert str(caught.value) == (
         f"random_crop is {shares!r}, expected the least and the greatest share of an image's area, "
         "such as (0.08, 1)"

@@ -27,7 +27,8 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.records.tfrecord import TFRecordFormat, frame_header
 from beam_pipeline.dataset import Shard
-from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, _shuffle_buffer
+from beam_pipeline.readers.samples import PixelOptions, PixelPlan
+from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, shuffle_buffer
 from tests.beam_pipeline.readers.by_hand import example_of, feature, jpeg, write_by_hand
 from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
 from tests.layouts.make_segmentation import grey
@@ -537,11 +538,14 @@ def test_the_order_depends_on_time_only_where_nobody_minds(
 def test_the_shuffle_buffer_is_bounded_by_bytes() -> None:
     """True takes as many samples as fit 128 MiB by their mean size, and at most all."""
     huge = [Shard("a", 300, SHUFFLE_BUFFER_BYTES), Shard("b", 100, SHUFFLE_BUFFER_BYTES)]
-    assert _shuffle_buffer(True, huge) == 200
-    assert _shuffle_buffer(True, [Shard("a", 300, 9000)]) == 300
-    assert _shuffle_buffer(True, []) == 1
-    assert _shuffle_buffer(7, huge) == 7
-    assert _shuffle_buffer(False, huge) == 0
+    plan = PixelPlan((), "", (), (), "", "", (10, 20), PixelOptions())
+    assert shuffle_buffer(True, huge, plan) == 200
+    assert shuffle_buffer(True, [Shard("a", 300, 9000)], plan) == 300
+    assert shuffle_buffer(True, [], plan) == 1
+    assert shuffle_buffer(7, huge, plan) == 7
+    assert shuffle_buffer(False, huge, plan) == 0
+    assert shuffle_buffer(True, huge, plan, cache=True) == 400
+    assert shuffle_buffer(True, [Shard("a", 10**6, 1)], plan, cache="x") == (128 << 20) // 2400
 
 
 def test_lengths_are_known_and_batches_as_asked_for(pets: Path) -> None:

@@ -1,0 +1,666 @@
+"""Lists the images of a root: of a folder on this machine, a folder of a bucket, or an archive.
+
+No image is opened. Archives are listed by their members' headers; a member is read from a range of its
+archive (tar://, zip://).
+
+A bucket returns a thousand names per request, and each request needs the answer of the previous
+one. So the first few pages are listed in order. If there are more names, `key_ranges` cuts them
+into ranges that are listed in parallel, and a range that turns out to be long is cut again:
+
+    photos/a ... photos/ad | photos/ae ................................ photos/z
+    listed in order        | cut into ranges, listed in parallel
+                           |   photos/ae-b   photos/c-f   photos/g-p   photos/q-z
+                           |                              long: the rest is cut again
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import BinaryIO, NamedTuple
+
+from beam_pipeline.core.archives import (
+    TAR,
+    ZIP,
+    ArchiveError,
+    Entry,
+    Member,
+    content,
+    member_uri,
+    parse_member_uri,
+    tar_entries,
+    zip_entries,
+)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.errors import BucketError, ListingError
+from beam_pipeline.core.listing.filters import (
+    ImageRoot,
+    Listed,
+    ListingFilter,
+    ObjectFilter,
+    in_batches,
+)
+from beam_pipeline.core.listing.globs import fixed_beginning
+from beam_pipeline.core.packed_batches import BATCH_SIZE
+from beam_pipeline.core.packing import Columns, Same, items_of
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.core.text import is_utf8, is_utf8_everywhere, printable
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage.files import file_system
+from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
+
+_MOST_REPEATS = 2_000  # far more than the links within links of any real data set
+_FOLDER = 8  # files that take as long to list as a folder takes to open
+_FIRST_SURROGATE = 0xD800  # not encodable in UTF-8, like those up to U+DFFF
+_ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entries, ZIP: zip_entries}
+
+_Identity = tuple[int, int]  # of the device and the folder on it
+
+
+def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]:
+    """Lists one root in batches.
+
+    Raises:
+      ListingError: something in it cannot be listed.
+    """
+    if root.archive:
+        return list_archive(root, batch_size)
+    if not is_remote(root.uri):
+        return list_local_root(root, batch_size)
+    return (list_bucket if lists_ranges(root) else _list_remote_root)(root, batch_size)
+
+
+# --- a folder on this machine ---------------------------------------------------------------------
+
+
+def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+    """Lists a local root in batches, with sizes from `stat`.
+
+    Links to folders are followed, but not in circles. A folder may be reached by several links; its
+    images then have several keys. If folders all link to each other, the number of paths grows with
+    the factorial of their number, so the number of times that links within links lead to a folder
+    is limited.
+
+    Raises:
+      ListingError: a folder below the root or the size of a file cannot be read, or links multiply
+        the folders.
+    """
+    listing = LocalListing(root, [Subfolder.root(root)])
+    dead_letters: list[DeadLetter] = []
+
+    def images() -> Iterator[ImageRef]:
+        for part in listing.files(batch_size):
+            columns, broken = listing.images(part)
+            dead_letters.extend(broken)
+            yield from items_of(ImageRef, columns)
+
+    yield from in_batches(images(), batch_size, listing.rules, dead_letters)
+
+
+class Folder(NamedTuple):
+    """A folder that is listed.
+
+    Attributes:
+      path: its path.
+      above: itself and the folders above it.
+      links: how many of these are links.
+    """
+
+    path: str
+    above: frozenset[_Identity] = frozenset()
+    links: int = 0
+
+
+class Subfolder(NamedTuple):
+    """A folder to list.
+
+    Attributes:
+      parent: the folder that it is in.
+      path: its path.
+      is_link: it is a link.
+    """
+
+    parent: Folder
+    path: str
+    is_link: bool = False
+
+    @classmethod
+    def root(cls, root: ImageRoot) -> Subfolder:
+        """The folder of a root."""
+        return cls(Folder(""), root.uri)
+
+
+class Files(NamedTuple):
+    """Files of one folder, known only by name.
+
+    Attributes:
+      folder: the path of the folder.
+      names: their names.
+    """
+
+    folder: str
+    names: Sequence[str]
+
+
+class LinkedFolder(NamedTuple):
+    """Attributes: path, of a folder that links within links lead to; identity."""
+
+    path: str
+    identity: _Identity
+
+
+class LocalListing:
+    """Lists some folders of a local root, and what is below them.
+
+    Attributes:
+      waiting: the folders that are still to be listed.
+      done: the work so far, in files; a folder counts as several.
+      rules: decide which files are images, and count the others.
+      links: the folders that nested links have led to.
+    """
+
+    def __init__(self, root: ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
+        self.waiting = list(folders)
+        self.done = 0
+        self.rules = ListingFilter(root)
+        self.links = Links()
+        self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
+
+    def files(self, at_once: int, until: float = float("inf")) -> Iterator[Files]:
+        """Yields the files of the folders that wait, those that are not images included.
+
+        Args:
+          at_once: names yielded together, at most.
+          until: work after which no other folder is opened.
+
+        Raises:
+          ListingError: a folder cannot be read, or links multiply the folders.
+        """
+        while self.waiting and self.done < until:
+            folder = self._enter(self.waiting.pop())
+            if folder is None:
+                continue
+            self.done += _FOLDER
+            for part in self._scan(folder, at_once):
+                self.done += len(part.names)
+                yield part
+
+    def _enter(self, subfolder: Subfolder) -> Folder | None:
+        """A folder to list; None if it is one of the folders above itself."""
+        parent, path, is_link = subfolder
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            raise _listing_error(path, error) from error
+        identity = status.st_dev, status.st_ino
+        if identity in parent.above:
+            return None
+        if is_link and parent.links:
+            self.links.add(LinkedFolder(path, identity))
+        return Folder(path, parent.above | {identity}, parent.links + is_link)
+
+    def _scan(self, folder: Folder, at_once: int) -> Iterator[Files]:
+        names: list[str] = []
+        try:
+            with os.scandir(folder.path) as entries:
+                for entry in entries:
+                    if _is_folder(entry):
+                        key = entry.path[len(self._prefix) :]
+                        if self.rules.can_hold(key) and self.rules.enters(entry.name):
+                            self.waiting.append(Subfolder(folder, entry.path, entry.is_symlink()))
+                        continue
+                    names.append(entry.name)
+                    if len(names) == at_once:
+                        yield Files(folder.path, names)
+                        names = []
+        except OSError as error:  # of the folder, or of a link in it
+            raise _listing_error(error.filename or folder.path, error) from error
+        if names:
+            yield Files(folder.path, names)
+
+    def images(self, part: Files) -> tuple[Columns, list[DeadLetter]]:
+        """The columns of `ImageRef` of those files that are images, and those that cannot be one.
+
+        Raises:
+          ListingError: a name cannot be decoded, or the size of a file cannot be read.
+        """
+        before = os.path.join(part.folder, "")
+        uris = [before + name for name in part.names]
+        start = len(self._prefix)
+        keys = [uri[start:] for uri in uris]
+        if not self.rules.lists_all(keys, self._prefix):
+            lists = self.rules.lists
+            chosen = [(key, uri) for key, uri in zip(keys, uris, strict=True) if lists(key, uri)]
+            keys, uris = [key for key, _ in chosen], [uri for _, uri in chosen]
+        dead_letters: list[DeadLetter] = []
+        if not is_utf8("".join(uris)) or not is_utf8_everywhere():
+            keys, uris = _decoded(keys, uris, dead_letters)
+        return _with_status(keys, uris, dead_letters), dead_letters
+
+
+class Links:
+    """Counts how often links within links lead to a folder."""
+
+    def __init__(self) -> None:
+        self.folders: list[LinkedFolder] = []
+        self._first: dict[_Identity, str] = {}
+        self._repeats = 0
+
+    def add(self, folder: LinkedFolder) -> None:
+        """Counts a folder that is a link within a link. Raises ListingError."""
+        self.folders.append(folder)
+        path = folder.path
+        self._repeats += self._first.setdefault(folder.identity, path) != path
+        if self._repeats > _MOST_REPEATS:
+            parts = path.split("/")
+            above = ("/".join(parts[:end]) for end in range(2, len(parts) + 1))
+            links = [*filter(os.path.islink, above)]
+            raise ListingError(
+                f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
+                f"to {printable(os.path.realpath(path))} by way of "
+                f"{', '.join(printable(link) for link in links[-3:])}; remove links that lead back, or "
+                "name the folders themselves in --images"
+            )
+
+
+def _listing_error(folder: str, error: OSError) -> ListingError:
+    return ListingError(
+        f"{printable(folder)} cannot be listed ({error.strerror}), so its images would be missed; "
+        "make it readable or move it out of the images' folder"
+    )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False  # a link to itself
+
+
+def _decoded(
+    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
+) -> tuple[list[str], list[str]]:
+    """The keys and paths that are text; adds the others to dead letters."""
+    chosen = []
+    for key, uri in zip(keys, uris, strict=True):
+        if not key.isascii() and not is_utf8_everywhere():
+            raise ListingError(
+                f"{printable(uri)}: a name that is not ASCII, where Python decodes names as "
+                f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
+            )
+        if is_utf8(uri):
+            chosen.append((key, uri))
+            continue
+        name, path = printable(key), printable(uri)
+        message = "the name is not valid UTF-8; rename the file"
+        dead_letters.append(
+            image_dead_letter(Stage.LIST, name, path, Reason.NAME_NOT_UTF8, message)
+        )
+    return [key for key, _ in chosen], [uri for _, uri in chosen]
+
+
+def _with_status(
+    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
+) -> Columns:
+    """The columns of images with their sizes and versions; adds what is not a file to dead letters.
+
+    Raises:
+      ListingError: the size of a file cannot be read, so that it would look as if it had changed.
+    """
+    rows: list[tuple[str, str, int, int]] = []
+    for key, uri in zip(keys, uris, strict=True):
+        try:
+            status = os.stat(uri)
+        except OSError as error:
+            if error.errno != errno.ENOENT and not os.path.islink(uri):
+                raise ListingError(
+                    f"the size of {printable(uri)} cannot be read ({error.strerror}); make the file and "
+                    "its folder accessible or move it out of the images' folder"
+                ) from error
+            rows.append((key, uri, 0, 0))  # gone, or a dangling link: reading it reports the reason
+            continue
+        if stat.S_ISREG(status.st_mode):
+            rows.append((key, uri, status.st_size, status.st_mtime_ns))
+        else:
+            message = "a socket, pipe or device, not a file"
+            dead_letters.append(image_dead_letter(Stage.LIST, key, uri, Reason.NOT_A_FILE, message))
+    columns = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+    return [*columns, Same((), len(rows)), Same(b"", len(rows))]
+
+
+# --- a folder of a bucket -------------------------------------------------------------------------
+
+
+class FanOut(NamedTuple):
+    """The parallelism of a listing.
+
+    Attributes:
+      first: names listed in order before the rest is cut into ranges.
+      names: names listed in a range before the rest of it is cut again.
+      ranges: the approximate number of ranges into which the rest is cut.
+      threads: ranges that one worker lists in parallel.
+    """
+
+    first: int = 4_000
+    names: int = 32_000
+    ranges: int = 64
+    threads: int = 8
+
+
+FAN_OUT = FanOut()
+
+
+class NameRange(NamedTuple):
+    """A range of names in a folder of a bucket.
+
+    Attributes:
+      root: the folder.
+      limits: the range, relative to the folder.
+    """
+
+    root: ImageRoot
+    limits: KeyRange = EVERYTHING
+
+
+def whole_range(root: ImageRoot) -> NameRange:
+    """Returns the range of all names that a root lists; with patterns, names with their common prefix."""
+    beginning = fixed_beginning(root.patterns)
+    if not beginning:
+        return NameRange(root)
+    code = ord(beginning[-1]) + 1
+    after = "\ue000" if code == _FIRST_SURROGATE else chr(code) if code <= sys.maxunicode else ""
+    return NameRange(root, KeyRange(beginning, after and beginning[:-1] + after))
+
+
+def lists_ranges(root: ImageRoot) -> bool:
+    """True if a root is in a bucket whose names can be listed in ranges."""
+    return root.archive is None and file_system(root.uri).lists_ranges
+
+
+def lists_digests(root: ImageRoot) -> bool:
+    """True if the listing of a root has MD5s of its files, if they are asked for."""
+    return root.archive is None and file_system(root.uri).lists_digests
+
+
+def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT) -> Iterator[Listed]:
+    """Lists a folder of a bucket on this machine only, with ranges in parallel.
+
+    Raises:
+      ListingError: the bucket cannot be listed.
+    """
+    for part in list_range(whole_range(root), batch_size, fan_out.first):
+        if isinstance(part, NameRange):
+            yield from list_all(cut(part, fan_out), batch_size, fan_out)
+        else:
+            yield part
+
+
+def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
+    """Lists ranges completely; those that are long are cut again.
+
+    Raises:
+      ListingError: the bucket cannot be listed.
+    """
+    ranges = list(ranges)
+    while ranges:
+        rest: list[NameRange] = []
+        for part in list_ranges(ranges, batch_size, fan_out):
+            if isinstance(part, NameRange):
+                rest.append(part)
+            else:
+                yield part
+        ranges = [piece for long in rest for piece in cut(long, fan_out)]
+
+
+def list_ranges(
+    ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut
+) -> Iterator[Listed | NameRange]:
+    """Lists ranges in parallel; the rest of a long one is yielded as a range.
+
+    Raises:
+      ListingError: the bucket cannot be listed.
+    """
+    waiting = (list_range(part, batch_size, fan_out.names) for part in ranges)
+    with ThreadPoolExecutor(fan_out.threads) as pool:  # each range is in one thread at a time
+        running = {pool.submit(next, part, None): part for part in islice(waiting, fan_out.threads)}
+        while running:
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                part, item = running.pop(done), done.result()
+                following = next(waiting, None) if item is None else part
+                if following is not None:
+                    running[pool.submit(next, following, None)] = following
+                if item is not None:
+                    yield item
+
+
+def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed | NameRange]:
+    """Lists a range, page after page.
+
+    Args:
+      part: the range.
+      batch_size: images per batch.
+      most: the most names to list, at least 2; if there are more, the rest is yielded last.
+
+    Raises:
+      ListingError: the bucket cannot be listed.
+    """
+    root, limits, rest = part.root, part.limits, []
+    folder, storage, names = f"{root.uri}/", file_system(root.uri), ObjectFilter(root)
+
+    def images() -> Iterator[ImageRef]:
+        listed = storage.list_range(folder, *limits, digests=root.digests)
+        for number, file in enumerate(listed, 1):
+            key = file.name
+            if number == most:  # not listed here; the rest begins with it
+                rest.append(part._replace(limits=limits._replace(start=key)))
+                return
+            if names.lists(key):
+                uri = names.prefix + key
+                yield ImageRef(key, uri, file.size, file.version, digest=file.digest)
+            elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
+                names.rules.ignored.clear()  # the previous range has counted it
+
+    with _naming(root):
+        yield from in_batches(images(), batch_size, names.rules)
+    yield from rest
+
+
+def _seen_before(folder: str, hidden: str, limits: KeyRange) -> bool:
+    """True if a range begins inside a hidden folder that also has names before the range."""
+    start = limits.start.removeprefix(hidden)
+    if not hidden or not start or not limits.start.startswith(hidden):
+        return False
+    return file_system(folder).first_name(folder + hidden, "", start) is not None
+
+
+def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
+    """Cuts a range into several.
+
+    Raises:
+      ListingError: the bucket cannot be listed.
+    """
+    first = partial(file_system(part.root.uri).first_name, f"{part.root.uri}/")
+    with _naming(part.root), ThreadPoolExecutor(fan_out.threads) as pool:
+        cuts = find_key_ranges(first, fan_out.ranges, within=part.limits, map_probes=pool.map)
+    for limits in cuts:
+        yield part._replace(limits=limits)
+
+
+@contextmanager
+def _naming(root: ImageRoot) -> Iterator[None]:
+    """Turns errors of a bucket into ListingErrors that name the root."""
+    try:
+        yield
+    except (BucketError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ListingError(f"{root.uri} cannot be listed: {reason}") from error
+
+
+def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+    """Lists the files below a folder in one go."""
+    names = ObjectFilter(root)
+
+    def images() -> Iterator[ImageRef]:
+        try:
+            for key, size, version, *_ in files.list_files(root.uri):
+                if names.lists(key):
+                    yield ImageRef(key, names.prefix + key, size, version)
+        except Exception as error:  # each Beam filesystem raises its own client's errors
+            raise ListingError(f"{root.uri} cannot be listed: {error}") from error
+
+    return in_batches(images(), batch_size, names.rules)
+
+
+# --- an archive -----------------------------------------------------------------------------------
+
+
+def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+    """Lists the images of an archive in batches, in its order.
+
+    Raises:
+      ListingError: it cannot be read, is damaged, or contains images outside of its top folder.
+    """
+    archive, rules = root.archive, MemberFilter(root)
+    assert archive
+    dead_letters: list[DeadLetter] = []
+
+    def images() -> Iterator[ImageRef]:
+        for entry, version in archive_entries(root):
+            if not rules.lists(entry):
+                continue
+            image = rules.reference(entry, version)
+            if isinstance(image, DeadLetter):
+                dead_letters.append(image)
+            elif not entry.name.startswith(archive.top):
+                raise ListingError(
+                    f"{root.uri}: {printable(entry.name)} is outside of {archive.top}, in which everything "
+                    "at the beginning lay, so the classes are unclear; give them by --labels, or by "
+                    "--label_from with a regular expression for paths in the archive"
+                )
+            else:
+                yield image
+
+    yield from in_batches(images(), batch_size, rules.rules, dead_letters)
+
+
+class MemberFilter:
+    """Decides which members are images, and refers to them.
+
+    Args:
+      root: an archive.
+    """
+
+    def __init__(self, root: ImageRoot) -> None:
+        assert root.archive
+        self._archive = root.archive
+        self._uri = root.uri
+        self._names = ObjectFilter(root)
+        self.rules = self._names.rules
+        self.ignored = self.rules.ignored
+
+    def lists(self, entry: Entry) -> bool:
+        """Decides whether a member is listed as an image; one that is not is counted."""
+        if entry.problem:  # its folders may be `..`, or its name may be empty
+            return not entry.name or self._names.lists(
+                posixpath.basename(entry.name.replace("\\", "/"))
+            )
+        return self._names.lists(entry.name)
+
+    def reference(self, entry: Entry, version: int) -> ImageRef | DeadLetter:
+        """Returns the reference to an image, or why it is missing."""
+        key = self._archive.key(entry.name)
+        reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
+        if not is_utf8(entry.name):
+            reason = Reason.NAME_NOT_UTF8
+            problem = "the name is not valid UTF-8; pack it by another"
+        if problem or entry.member is None:
+            return image_dead_letter(Stage.LIST, printable(key), self._uri, reason, problem)
+        return ImageRef(
+            key,
+            member_uri(self._uri, entry.member),
+            entry.size,
+            version,
+            self._archive.aliases(entry.name),
+        )
+
+
+def archive_entries(root: ImageRoot) -> Iterator[tuple[Entry, int]]:
+    """Yields (file in an archive, the archive's version).
+
+    Raises:
+      ListingError: it cannot be read, or is damaged.
+    """
+    with OpenedArchive(root) as archive:
+        for entry in archive.entries():
+            yield entry, archive.version
+
+
+class OpenedArchive:
+    """An archive open for reading while a `with` block runs, whose errors become ListingErrors.
+
+    Attributes:
+      version: of its file.
+    """
+
+    def __init__(self, root: ImageRoot) -> None:
+        assert root.archive
+        self._uri = root.uri
+        self._entries = _ENTRIES[root.archive.kind]
+        self.version = 0
+
+    def __enter__(self) -> OpenedArchive:
+        try:
+            self.version = files.version_of(self._uri)
+            self._file = files.open_input(self._uri)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._file.close()
+        if isinstance(error, ArchiveError):
+            raise ListingError(f"{self._uri}: {error}") from error
+        if isinstance(error, OSError):
+            raise self._unreadable(error) from error
+
+    def entries(self) -> Iterator[Entry]:
+        """Yields its files. Raises ArchiveError, OSError."""
+        return self._entries(self._file)
+
+    def content(self, member: Member, size: int) -> bytes:
+        """Reads a file of it. Raises OSError."""
+        self._file.seek(member.at)
+        return content(member, self._file.read(member.length), size)
+
+    def _unreadable(self, error: OSError) -> ListingError:
+        return ListingError(f"{self._uri} cannot be read: {error.strerror or error}")
+
+
+class ArchiveMembers(FileSystem):
+    """Members of archives in any storage. They are read, and nothing else."""
+
+    def read_listed(self, uri: str, size: int) -> bytes:
+        archive, member = parse_member_uri(uri)
+        return content(member, files.read_part(archive, member.length, member.at), size)
+
+    def read(self, uri: str, size: int = 0, offset: int = -1) -> bytes:
+        """Reads a member whose size is known."""
+        return self.read_listed(uri, size)[max(offset, 0) :]
+
+    def find(self, uri: str) -> FoundFile:
+        raise FileNotFoundError(uri)
+
+    def list_files(self, folder: str) -> Iterator[FoundFile]:
+        return iter(())
