@@ -106,7 +106,7 @@ def get(span: tuple[int, int] | None = None, generation: str = "") -> tuple[byte
 
 def retried() -> bytes:
     """Downloads the object as the driver does."""
-    return google.GoogleStorage().get("gs://pets/cat/a #1%.jpg")[0]
+    return google.GoogleStorage().fetch("gs://pets/cat/a #1%.jpg")[0]
 
 
 def test_an_object_is_had_by_the_connection_of_the_one_before(server: Server) -> None:
