@@ -14,8 +14,7 @@ from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner, check_strata, group_by
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.changes import PILLOW, ImageChanges
-from beam_pipeline.core.images.geometry import CropBoxes
+from beam_pipeline.core.images.geometry import PILLOW, CropBoxes, ImageChanges
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
 from beam_pipeline.core.labels.classes import AUTO_ORDER, Exclusion, KnownClasses, SampleFilters
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled

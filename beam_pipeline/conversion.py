@@ -190,7 +190,7 @@ def convert_samples(
                 with spool:
                     schema = _spooled(_numbered(given, key, split), spool, class_names)
                 labels = ContainerLabels(SpoolReader(), (spool.index_path,))
-                examples = SerializedExamples(schema.features)
+                examples = SerializedExamples(described=schema.features)
                 config = ConvertConfig(
                     options=options,
                     source=Source(SAMPLES_LAYOUT, (), labels, examples, numbering=numbering),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.images.preparation import digest_of
-from beam_pipeline.core.labels.schema import Column, class_column
-from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSource, LabelledImages
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
 from beam_pipeline.core.records.record_format import EncodedSample
@@ -20,6 +19,7 @@ from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
     REPEATED,
     ImageReader,
+    Maker,
     Rejected,
     read_sample,
     repeated,
@@ -69,28 +69,24 @@ class Encoder:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class EncodedSamples:
-    """Samples become examples by a pipeline's own encoder; see `ExampleSource`.
+@dataclass(frozen=True, kw_only=True)
+class EncodedSamples(ExampleSource):
+    """Samples become examples by a pipeline's own encoder.
 
     Attributes:
       encoder: the encoder.
       reader: makes references of samples.
-      described: every feature of an example as in the manifest.
       fingerprint: the encoder's.
     """
 
     encoder: Encoder
     reader: SampleReader
-    described: Mapping[str, Any]
     fingerprint: str
 
-    pixels = None
-    file_columns = ()
-    max_bytes = MAX_IMAGE_BYTES
-    rows = False
-    resumable = True
-    keyed = True
+    @property
+    def file_columns(self) -> Sequence[int]:
+        """None, as an encoder takes the image alone."""
+        return ()
 
     @classmethod
     def of(cls, encoder: Encoder) -> EncodedSamples:
@@ -104,16 +100,14 @@ class EncodedSamples:
                 f"the encoder's features are {excerpt(features)}, expected key -> kind"
             )
         reader = SampleReader(columns_of(encoder.labels), rest=True)
-        return cls(encoder, reader, feature_entries(features), fingerprint)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The labels that the encoder names, and all others as one."""
-        return (*self.reader.columns.columns, ANY_LABELS)
-
-    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
-        """The encoder's features."""
-        return self.described
+        return cls(
+            columns=(*reader.columns.columns, ANY_LABELS),
+            keyed=True,
+            described=feature_entries(features),
+            encoder=encoder,
+            reader=reader,
+            fingerprint=fingerprint,
+        )
 
     def maker(
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
@@ -125,16 +119,14 @@ class EncodedSamples:
         """The labels and features, and which encoder it is."""
         kind = type(self.encoder)
         return {
-            "columns": [dataclasses.asdict(column) for column in self.columns],
-            "pixels": None,
-            "features": dict(self.described),
+            **super().recorded(),
             "encoder": f"{kind.__module__}.{kind.__qualname__}",
             "fingerprint": self.fingerprint,
         }
 
 
 @dataclass
-class _EncoderMaker:
+class _EncoderMaker(Maker):
     """A `Maker` that has an encoder.
 
     Where that delegates to `Images`, the objects left out, the changes and the statistics are those of

@@ -174,7 +174,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             class_names=class_names,
             features=None if features is None else feature_entries(features),
         )
-        examples = PipelineRecords({}, keyed=key is not None)
+        examples = PipelineRecords(keyed=key is not None)
         self._encoding = EncodingOptions(examples, seed=seed)
 
     def expand(self, records: beam.PCollection) -> WriteResult:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images import changes as image_changes
-from beam_pipeline.core.images import preparation
-from beam_pipeline.core.images.changes import IMAGE_FORMATS, ImageChanges
-from beam_pipeline.core.images.geometry import RESIZE_MODES
+from beam_pipeline.core.images import geometry, preparation
+from beam_pipeline.core.images.geometry import IMAGE_FORMATS, RESIZE_MODES, ImageChanges
 from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, ShardConfig, SplitFractions
@@ -52,7 +50,7 @@ class ImageOptions(OptionGroup):
         "refuse them (default: apply if labels have boxes, masks or points, or if images are encoded "
         "anyway; otherwise keep)",
         None,
-        choices=image_changes.ORIENTATIONS,
+        choices=geometry.ORIENTATIONS,
     )
     resize: str | None = option(
         "scale images with their boxes, masks and points: 256, or WIDTHxHEIGHT such as 320x240 "
@@ -76,7 +74,7 @@ class ImageOptions(OptionGroup):
     image_format: str = option("format of all images", choices=IMAGE_FORMATS)
     quality: int = option(
         "quality of JPEG and WebP images that are encoded",
-        image_changes.QUALITY,
+        geometry.QUALITY,
         Kind("N", int, 1, 100),
     )
     reencode: str | None = option(
@@ -84,7 +82,7 @@ class ImageOptions(OptionGroup):
         "HEIC, JPEG 2000, CMYK, transparent palettes), or always (default: auto with --resize or "
         "--image_format, otherwise never)",
         None,
-        choices=image_changes.REENCODE,
+        choices=geometry.REENCODE,
     )
     image_codec: str = option(
         "library that scales, rotates and encodes; opencv is faster for JPEGs, and pillow still "
@@ -93,11 +91,11 @@ class ImageOptions(OptionGroup):
     )
     color_profile: str = option(
         "convert re-encoded images to sRGB, or keep their ICC profile",
-        choices=image_changes.COLOR_PROFILES,
+        choices=geometry.COLOR_PROFILES,
     )
     animated: str = option(
         "re-encode the first frame of an animation, or refuse animations",
-        choices=image_changes.ANIMATED,
+        choices=geometry.ANIMATED,
     )
     clip_boxes: bool = option(
         "clip boxes at the edge of their image (default: leave the image out)", False

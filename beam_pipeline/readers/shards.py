@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.example_view import MeasuredFile
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.shard_reader import MeasuredFile
 from beam_pipeline.core.records.tfrecord import (
     FRAMING_BYTES,
     MAX_RECORD_BYTES,

@@ -25,7 +25,7 @@ from beam_pipeline.core.errors import (
     ConversionError,
 )
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
-from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.preparation import check_codec, outside_bytes
 from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column

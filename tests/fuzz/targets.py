@@ -58,8 +58,7 @@ from beam_pipeline.core.labels.table_rows import (
 )
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.inventory import read_inventory
-from beam_pipeline.core.records.example_view import Example
-from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.example_view import Example, read_shard
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import (
     TFRecordFormat,

@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images.preparation import image_preparer
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
-from beam_pipeline.core.records.features import SampleEncoder
-from beam_pipeline.core.records.shard_writer import ExampleMaker, write_shard
+from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.shard_writer import write_shard
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
@@ -49,8 +48,7 @@ def shard(folder: Path, images: int, data: bytes) -> Callable[[Any], None]:
         path = folder / f"{i:04d}.jpg"
         path.write_bytes(data)
         refs.append(SampleRef(path.name, str(path), len(data), "train", ("cat", i, 0.5)))
-    encoder = SampleEncoder(COLUMNS, {"cat": 0})
-    maker = ExampleMaker(files.read_image, encoder, image_preparer("header"))
+    maker = LabelledImages(COLUMNS).maker(ExampleOptions(), {"cat": 0}, files.read_image)
     spec = ShardSpec("train", 0, 1, "shard")
 
     def write(sink: Any) -> None:

@@ -57,7 +57,7 @@ def test_the_recorded_options_are_those_of_older_receipts() -> None:
             LabelledImages(()),
             options=ExampleOptions(filters={"min_side": 3, "max_aspect": 2.5}),
         ),
-        EncodingOptions(SerializedExamples({"x": {"kind": "bytes"}}), seed=1),
+        EncodingOptions(SerializedExamples(described={"x": {"kind": "bytes"}}), seed=1),
         EncodingOptions(
             LabelledImages(
                 (segmentation_column("class", required=True, bits=16),),
@@ -85,7 +85,7 @@ def test_the_classes_of_samples_are_named_once_and_sorted() -> None:
     assert EncodingOptions(LabelledImages(ANIMAL)).class_names(refs) == ["cat", "dog"]
     assert EncodingOptions(LabelledImages(ANIMAL[:1])).class_names(refs) == []
     lists = [SampleRef("1", "uri", 1, "train", (("b", "a"),)), SampleRef("2", "uri", 1, "", ((),))]
-    assert EncodingOptions(SerializedExamples({})).class_names(lists) == ["a", "b"]
+    assert EncodingOptions(SerializedExamples()).class_names(lists) == ["a", "b"]
 
 
 def test_the_features_follow_the_renames() -> None:

@@ -6,7 +6,7 @@ import os
 import pickle
 from pathlib import Path
 
-from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.core.records.sharding import KeyHasher

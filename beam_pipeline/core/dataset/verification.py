@@ -18,8 +18,7 @@ from beam_pipeline.core.dataset.tally import accounting_fault
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import ColumnKind, written_key
-from beam_pipeline.core.records.example_view import Features
-from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.example_view import Features, read_shard
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.text import counted
 

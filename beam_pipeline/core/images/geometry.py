@@ -1,4 +1,4 @@
-"""The map from an image to its rotated, cropped, scaled and padded copy, in pixels.
+"""The changes to images that options ask for, and the map from an image to its changed copy, in pixels.
 
 A `Geometry` is planned from the size of an image alone. The image follows it, and so do boxes, points
 and masks, through its `affine` map. Places are in pixels from the upper left corner: a pixel of the
@@ -9,12 +9,12 @@ first row reaches from y = 0 to y = 1, its centre is at y = 0.5.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.header import QUARTER_TURNS, UPRIGHT, BadImageError, ImageHeader
@@ -146,7 +146,30 @@ class Geometry:
         return orienting(self.stored, self.orientation).then(placed)
 
 
-# --- sizes ----------------------------------------------------------------------------------------
+# --- what is asked for ----------------------------------------------------------------------------
+
+RESIZE_MODES = ("shortest", "longest", "exact", "pad", "crop")
+"""The values of --resize_mode; the first is the default.
+
+shortest covers the target and longest fits into it, both with their aspect ratio; exact stretches; pad
+fits and fills up; crop covers and cuts off.
+"""
+
+ORIENTATIONS = ("keep", "apply", "refuse")
+"""The values of --orientation."""
+
+REENCODE = ("never", "auto", "always")
+"""The values of --reencode."""
+
+IMAGE_FORMATS = ("keep", "jpeg", "png", "webp")
+COLOR_PROFILES = ("srgb", "keep")
+ANIMATED = ("first_frame", "refuse")
+"""The values of --image_format, --color_profile and --animated; the first is the default."""
+
+PILLOW = "pillow"
+"""The default of --image_codec; `preparation.IMAGE_CODECS` has all values."""
+
+QUALITY = 90
 
 
 @dataclass(frozen=True)
@@ -163,86 +186,6 @@ class Resize:
     height: int
     mode: str = "shortest"
     never_enlarge: bool = True
-
-
-class _Fit(NamedTuple):
-    """The result of a mode: see `Geometry`."""
-
-    crop: Rectangle
-    scaled: Size
-    offset: tuple[int, int]
-    size: Size
-
-
-def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
-    """A size scaled, with its aspect ratio, to cover the target or to fit into it."""
-    (width, height), target_width, target_height = size, resize.width, resize.height
-    by_width = (target_width * height >= target_height * width) == cover
-    over, under = (target_width, width) if by_width else (target_height, height)
-    if over >= under and resize.never_enlarge:
-        return size
-    # The other side is rounded half up, in integers.
-    return (
-        target_width if by_width else max(1, (2 * width * over + under) // (2 * under)),
-        max(1, (2 * height * over + under) // (2 * under)) if by_width else target_height,
-    )
-
-
-def _whole(size: Size, scaled: Size) -> _Fit:
-    return _Fit((0, 0, *size), scaled, (0, 0), scaled)
-
-
-def _shortest(size: Size, resize: Resize) -> _Fit:
-    return _whole(size, _scaled(size, resize, cover=True))
-
-
-def _longest(size: Size, resize: Resize) -> _Fit:
-    return _whole(size, _scaled(size, resize, cover=False))
-
-
-def _exact(size: Size, resize: Resize) -> _Fit:
-    target = (resize.width, resize.height)
-    if resize.never_enlarge:
-        target = (min(size[0], resize.width), min(size[1], resize.height))
-    return _whole(size, target)
-
-
-def _pad(size: Size, resize: Resize) -> _Fit:
-    scaled = _scaled(size, resize, cover=False)
-    offset = ((resize.width - scaled[0]) // 2, (resize.height - scaled[1]) // 2)
-    return _Fit((0, 0, *size), scaled, offset, (resize.width, resize.height))
-
-
-def _crop(size: Size, resize: Resize) -> _Fit:
-    covering = _scaled(size, resize, cover=True)
-    size_kept = (min(covering[0], resize.width), min(covering[1], resize.height))
-    if covering == size:  # whole pixels are cut off
-        left, top = (size[0] - size_kept[0]) // 2, (size[1] - size_kept[1]) // 2
-        return _Fit(
-            (left, top, left + size_kept[0], top + size_kept[1]), size_kept, (0, 0), size_kept
-        )
-    width, height = map(float, size)
-    if resize.width * height >= resize.height * width:
-        cut = 0.0, (height - min(height, resize.height * width / resize.width)) / 2
-    else:
-        cut = (width - min(width, resize.width * height / resize.height)) / 2, 0.0
-    return _Fit((*cut, width - cut[0], height - cut[1]), size_kept, (0, 0), size_kept)
-
-
-RESIZE_MODES: Mapping[str, Callable[[Size, Resize], _Fit]] = MappingProxyType(
-    {
-        "shortest": _shortest,
-        "longest": _longest,
-        "exact": _exact,
-        "pad": _pad,
-        "crop": _crop,
-    }
-)
-"""--resize_mode -> the part of a turned image that is kept, and its place; the first is the default.
-
-shortest covers the target and longest fits into it, both with their aspect ratio; exact stretches; pad
-fits and fills up; crop covers and cuts off.
-"""
 
 
 @dataclass(frozen=True)
@@ -279,6 +222,116 @@ class CropBoxes:
         )
 
 
+@dataclass(frozen=True)
+class ImageChanges:
+    """The changes to images before they are written.
+
+    Attributes:
+      orientation: one of `ORIENTATIONS`; empty for the default, which depends on the labels
+        and the other changes.
+      resize: width and height of the target; None to leave sizes.
+      resize_mode: a name in `RESIZE_MODES`.
+      never_enlarge: images are never scaled up.
+      image_format: one of `IMAGE_FORMATS`.
+      quality: of JPEG and WebP, up to 100.
+      reencode: one of `REENCODE`.
+      color_profile: one of `COLOR_PROFILES`.
+      animated: one of `ANIMATED`.
+      image_codec: a name in `preparation.IMAGE_CODECS`.
+      crop: how objects are cut out; None to keep images whole.
+      codec: the versions of the libraries that encode; empty where images are rewritten only to
+        turn them, by the default library.
+    """
+
+    orientation: str = ""
+    resize: tuple[int, int] | None = None
+    resize_mode: str = RESIZE_MODES[0]
+    never_enlarge: bool = True
+    image_format: str = IMAGE_FORMATS[0]
+    quality: int = QUALITY
+    reencode: str = REENCODE[0]
+    color_profile: str = COLOR_PROFILES[0]
+    animated: str = ANIMATED[0]
+    image_codec: str = PILLOW
+    codec: str = ""
+    crop: CropBoxes | None = None
+
+    @cached_property
+    def encodes(self) -> bool:
+        """True if images may be re-encoded for another reason than to turn them."""
+        changed = self.resize or self.crop or self.image_format != "keep"
+        return bool(changed) or self.reencode != "never"
+
+    @cached_property
+    def target(self) -> Resize | None:
+        """The size that images are to have."""
+        if self.resize is None:
+            return None
+        return Resize(*self.resize, self.resize_mode, self.never_enlarge)
+
+    def recorded(self) -> dict[str, Any]:
+        """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
+        plain = dataclasses.asdict(self)
+        values = {
+            field.name: plain[field.name]
+            for field in dataclasses.fields(self)
+            if plain[field.name] != field.default
+        }
+        if self.resize:
+            values["resize"] = list(self.resize)
+        return values
+
+    @classmethod
+    def from_recorded(cls, values: Mapping[str, Any]) -> ImageChanges:
+        """The changes that `recorded` returned."""
+        resize, crop = values.get("resize"), values.get("crop")
+        sides = tuple(resize) if resize else None
+        return cls(**{**values, "resize": sides, "crop": CropBoxes(**crop) if crop else None})
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+def _scaled(size: Size, resize: Resize, *, cover: bool) -> Size:
+    """A size scaled, with its aspect ratio, to cover the target or to fit into it."""
+    (width, height), target_width, target_height = size, resize.width, resize.height
+    by_width = (target_width * height >= target_height * width) == cover
+    over, under = (target_width, width) if by_width else (target_height, height)
+    if over >= under and resize.never_enlarge:
+        return size
+    # The other side is rounded half up, in integers.
+    return (
+        target_width if by_width else max(1, (2 * width * over + under) // (2 * under)),
+        max(1, (2 * height * over + under) // (2 * under)) if by_width else target_height,
+    )
+
+
+def _fitted(size: Size, resize: Resize) -> tuple[Rectangle, Size, tuple[int, int], Size]:
+    """(crop, scaled, offset, size), as `Geometry` has them, of a turned image."""
+    (width, height), whole = size, (0, 0, *size)
+    if resize.mode == "exact":
+        scaled = resize.width, resize.height
+        if resize.never_enlarge:
+            scaled = min(width, resize.width), min(height, resize.height)
+        return whole, scaled, (0, 0), scaled
+    scaled = _scaled(size, resize, cover=resize.mode in ("shortest", "crop"))
+    if resize.mode == "pad":
+        offset = ((resize.width - scaled[0]) // 2, (resize.height - scaled[1]) // 2)
+        return whole, scaled, offset, (resize.width, resize.height)
+    if resize.mode != "crop":
+        return whole, scaled, (0, 0), scaled
+    part = (min(scaled[0], resize.width), min(scaled[1], resize.height))
+    if scaled == size:  # whole pixels are cut off
+        left, top = (width - part[0]) // 2, (height - part[1]) // 2
+        return (left, top, left + part[0], top + part[1]), part, (0, 0), part
+    x = y = 0.0
+    if resize.width * height >= resize.height * width:
+        y = (height - min(float(height), resize.height * width / resize.width)) / 2
+    else:
+        x = (width - min(float(width), resize.width * height / resize.height)) / 2
+    return (x, y, width - x, height - y), part, (0, 0), part
+
+
 @lru_cache(_CACHED_PLANS)
 def plan_geometry(
     size: Size, orientation: int, resize: Resize | None, window: Rectangle | None = None
@@ -295,11 +348,10 @@ def plan_geometry(
         return Geometry.of(size, orientation)
     left, top, right, bottom = window or (0, 0, *turned_size(size, orientation))
     part = int(right - left), int(bottom - top)
-    fit = RESIZE_MODES[resize.mode](part, resize) if resize else _whole(part, part)
-    if window:
-        x1, y1, x2, y2 = fit.crop
-        fit = fit._replace(crop=(left + x1, top + y1, left + x2, top + y2))
-    return Geometry(size, orientation, *fit)
+    whole: Rectangle = (0, 0, *part)
+    crop, scaled, offset, canvas = _fitted(part, resize) if resize else (whole, part, (0, 0), part)
+    crop = (left + crop[0], top + crop[1], left + crop[2], top + crop[3])
+    return Geometry(size, orientation, crop, scaled, offset, canvas)
 
 
 def measured_header(header: ImageHeader, claimed: Size | None, *, as_shown: bool) -> ImageHeader:

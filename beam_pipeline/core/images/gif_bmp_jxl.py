@@ -54,10 +54,10 @@ from beam_pipeline.core.images.header import (
     REENCODED,
     BadImageError,
     ImageHeader,
-    bomb,
+    check_pixels,
     corrupt,
     cut_short,
-    is_bomb,
+    undecodable,
 )
 
 GIF_MAGIC = b"GIF8"
@@ -101,9 +101,8 @@ def gif_header(data: bytes) -> ImageHeader:
     height = width = frames = 0
     for frame in _frames(data):
         height, width, frames = max(height, frame.height), max(width, frame.width), frames + 1
-        if is_bomb(height, width):
-            raise bomb(height, width)
-        if is_bomb(frames * height, width):  # TensorFlow gives each the size of the largest
+        check_pixels(height, width)
+        if frames * height * width > MAX_PIXELS:  # TensorFlow gives each the size of the largest
             raise BadImageError(
                 Reason.DECOMPRESSION_BOMB,
                 f"{frames} frames or more of {width} x {height} pixels: more than {MAX_PIXELS} pixels "
@@ -123,12 +122,12 @@ def check_gif(data: bytes) -> ImageHeader:
     """
     header = gif_header(data)
     for number, frame in enumerate(_frames(data)):
-        fault = _fault(frame, b"".join(_sub_blocks(data, frame.start)))
-        if fault:
-            raise BadImageError(
-                Reason.CORRUPT_IMAGE,
-                f"the gif header is sound, decoding fails: frame {number}: {fault}",
-            )
+        packed, offset = [], frame.start
+        while length := data[offset]:
+            packed.append(data[offset + 1 : offset + 1 + length])
+            offset += length + 1
+        if fault := _fault(frame, b"".join(packed)):
+            raise undecodable("gif", f"frame {number}: {fault}")
     return header
 
 
@@ -170,14 +169,7 @@ def _frame(data: bytes, offset: int, shared: int, transparent: int) -> _Frame:
             f"{code_bits} bits",
             data,
         )
-    return _Frame(
-        width=width,
-        height=height,
-        colours=own or shared,
-        transparent=transparent,
-        code_bits=code_bits,
-        start=start + 1,
-    )
+    return _Frame(width, height, own or shared, transparent, code_bits, start + 1)
 
 
 def _colours(flags: int) -> int:
@@ -189,12 +181,6 @@ def _skipped(data: bytes, offset: int) -> int:
     while length := data[offset]:
         offset += length + 1
     return offset + 1
-
-
-def _sub_blocks(data: bytes, offset: int) -> Iterator[bytes]:
-    while length := data[offset]:
-        yield data[offset + 1 : offset + 1 + length]
-        offset += length + 1
 
 
 def _fault(frame: _Frame, packed: bytes) -> str:
@@ -274,8 +260,7 @@ def bmp_header(data: bytes) -> ImageHeader:
     channels, rows = _CHANNELS[bits], abs(height)
     if width <= 0 or not rows:
         raise corrupt("BMP", f"the header claims {width} x {height} pixels", data)
-    if is_bomb(rows, width):
-        raise bomb(rows, width)
+    check_pixels(rows, width)
     expected = offset + rows * ((channels * width + 3) // 4 * 4)
     if len(data) != expected:
         raise corrupt(
@@ -307,9 +292,11 @@ _INTEGER_BITS = ((0, 8), (0, 10), (0, 12), (6, 1))
 _FLOAT_BITS = ((0, 32), (0, 16), (0, 24), (6, 1))
 _EXTRA_CHANNELS = ((0, 0), (0, 1), (4, 2), (12, 1))
 _NAME_BYTES = ((0, 0), (4, 0), (5, 16), (10, 48))
-_TICKS = ((0, 100), (0, 1000), (10, 1), (30, 1))
-_TICKS_DIVISOR = ((0, 1), (0, 1001), (8, 1), (10, 1))
-_LOOPS = ((0, 0), (3, 0), (16, 0), (32, 0))
+_ANIMATION = (  # ticks a second, their divisor, loops
+    ((0, 100), (0, 1000), (10, 1), (30, 1)),
+    ((0, 1), (0, 1001), (8, 1), (10, 1)),
+    ((0, 0), (3, 0), (16, 0), (32, 0)),
+)
 _SHIFT = ((0, 0), (0, 3), (0, 4), (3, 1))
 _FILTER_ARRAY = ((0, 1), (2, 0), (4, 3), (8, 19))
 _ALPHA, _SPOT_COLOUR, _COLOUR_FILTER = 0, 2, 5  # kinds of extra channels
@@ -335,8 +322,7 @@ def jxl_header(data: bytes) -> ImageHeader:
         height, width, channels = _fields(_Bits(codestream[len(JXL_MAGIC) :]))
     except IndexError as error:
         raise corrupt("JPEG XL", "the header is broken or cut short", data) from error
-    if is_bomb(height, width):
-        raise bomb(height, width)
+    check_pixels(height, width)
     return ImageHeader("jxl", height, width, channels)
 
 
@@ -359,29 +345,15 @@ def check_jxl(data: bytes) -> ImageHeader:
     try:
         Decoder(num_threads=0)(data)
     except RuntimeError as error:
-        raise BadImageError(
-            Reason.CORRUPT_IMAGE, "the jxl header is sound, decoding fails"
-        ) from error
+        raise undecodable("jxl") from error
     return header
 
 
-class _Box(NamedTuple):
-    """A part of a container.
-
-    Attributes:
-      name: four letters.
-      start, end: of its content; the end may be after the file's.
-    """
-
-    name: bytes
-    start: int
-    end: int
-
-
-def _boxes(data: bytes) -> Iterator[_Box]:
-    offset = 0
+def _contained(data: bytes) -> bytes:
+    """The beginning of the codestream in a container, which must be complete."""
+    codestream, offset, number = b"", 0, 0
     while offset + 8 <= len(data):
-        start = offset + 8
+        name, start = data[offset + 4 : offset + 8], offset + 8
         length = int.from_bytes(data[offset : offset + 4], "big")
         if length == _LONG:
             start += 8
@@ -389,28 +361,18 @@ def _boxes(data: bytes) -> Iterator[_Box]:
         end = len(data) if length == _TO_THE_END else offset + length
         if end < start:
             raise corrupt("JPEG XL", f"the box at byte {offset} claims {length} bytes", data)
-        yield _Box(data[offset + 4 : offset + 8], start, end)
-        offset = end
-
-
-def _contained(data: bytes) -> bytes:
-    """The beginning of the codestream in a container, which must be complete."""
-    codestream = b""
-    for number, box in enumerate(_boxes(data)):
-        name, start, end = box
         if number == 1 and (name != b"ftyp" or not data.startswith(_FILE_TYPE, start)):
             raise corrupt("JPEG XL", "its second box is not that of a JPEG XL file", data)
         if end > len(data):
             raise cut_short("JPEG XL", f"the box {name!r} at byte {start} has {end - start} bytes")
-        if name == _PART and end - start >= _NUMBER_BYTES:
-            is_last = data[start] & _LAST_PART
-            codestream += data[
-                start + _NUMBER_BYTES : min(end, start + _HEADER_BYTES - len(codestream))
-            ]
-            if is_last:
-                return codestream
-        elif name == _WHOLE:
+        if name == _WHOLE:
             return data[start : min(end, start + _HEADER_BYTES)]
+        if name == _PART and end - start >= _NUMBER_BYTES:
+            most = start + _HEADER_BYTES - len(codestream)
+            codestream += data[start + _NUMBER_BYTES : min(end, most)]
+            if data[start] & _LAST_PART:
+                return codestream
+        offset, number = end, number + 1
     raise cut_short("JPEG XL", "the box with the codestream, or its last part, is missing")
 
 
@@ -441,17 +403,19 @@ def _fields(bits: _Bits) -> tuple[int, int, int]:
     height, width = _size(bits)
     if bits.take(1):  # everything else is as usual
         return height, width, 3
-    turned = False
-    has_more = bits.take(1)
-    if has_more:
-        turned = 1 + bits.take(3) >= _FIRST_TURNED
+    if bits.take(1):
+        if 1 + bits.take(3) >= _FIRST_TURNED:
+            height, width = width, height
         _skip_screens(bits)
     _skip_depth(bits)
     bits.take(1)  # whether 16 bits are enough to decode it
     kinds = [_extra_channel(bits) for _ in range(bits.number(_EXTRA_CHANNELS))]
     bits.take(1)  # whether colours are of the format's own space
-    channels = _colour_channels(bits) + (_ALPHA in kinds)
-    return (width, height, channels) if turned else (height, width, channels)
+    colours = 3
+    if not bits.take(1):  # sRGB
+        bits.take(1)  # whether an ICC profile follows
+        colours = 1 if bits.number(_ENUM) == _GREY else 3
+    return height, width, colours + (_ALPHA in kinds)
 
 
 def _size(bits: _Bits) -> tuple[int, int]:
@@ -479,9 +443,8 @@ def _skip_screens(bits: _Bits) -> None:
         if not bits.take(3):
             bits.number(choices)
     if bits.take(1):
-        bits.number(_TICKS)
-        bits.number(_TICKS_DIVISOR)
-        bits.number(_LOOPS)
+        for choices in _ANIMATION:
+            bits.number(choices)
         bits.take(1)
 
 
@@ -494,24 +457,15 @@ def _skip_depth(bits: _Bits) -> None:
 
 
 def _extra_channel(bits: _Bits) -> int:
-    """Reads past what is said of a channel beside the colours; returns its kind."""
+    """Reads past the description of a channel beside the colours; returns its kind."""
     if bits.take(1):
         return _ALPHA
     kind = bits.number(_ENUM)
     _skip_depth(bits)
     bits.number(_SHIFT)
     bits.take(8 * bits.number(_NAME_BYTES))
-    if kind == _ALPHA:
-        bits.take(1)
-    elif kind == _SPOT_COLOUR:
-        bits.take(4 * 16)
-    elif kind == _COLOUR_FILTER:
+    if kind == _COLOUR_FILTER:
         bits.number(_FILTER_ARRAY)
+    else:
+        bits.take({_ALPHA: 1, _SPOT_COLOUR: 4 * 16}.get(kind, 0))
     return kind
-
-
-def _colour_channels(bits: _Bits) -> int:
-    if bits.take(1):  # sRGB
-        return 3
-    bits.take(1)  # whether an ICC profile follows
-    return 1 if bits.number(_ENUM) == _GREY else 3

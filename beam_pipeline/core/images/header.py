@@ -27,10 +27,6 @@ from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
 
-FORMATS = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WEBP": "webp"}
-"""Pillow's name -> the value of `image/format`: the formats that `tf.io.decode_image` reads, except for
-JPEG XL, which Pillow cannot read by itself."""
-
 MAX_PIXELS = 178_956_970
 """A larger image is a decompression bomb. This is Pillow's own limit for an error."""
 
@@ -42,7 +38,7 @@ PNG_CHANNELS = {0: 1, 2: 3, PNG_PALETTE: 3, 4: 2, 6: 4}
 """A PNG's colour type -> its channels, as `tf.io.decode_image` returns them."""
 
 
-MAGICS = (
+_MAGICS = (
     (b"\xff\xd8\xff", "jpg"),
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"GIF8", "gif"),
@@ -65,7 +61,7 @@ def image_extension(data: bytes) -> str:
         return "webp"
     if data[4:8] == b"ftyp" and data[8:12] in (b"avif", b"avis", b"heic", b"heix", b"mif1"):
         return "avif" if data[8:10] == b"av" else "heic"
-    return next((name for magic, name in MAGICS if data.startswith(magic)), "")
+    return next((name for magic, name in _MAGICS if data.startswith(magic)), "")
 
 
 class ImageHeader(NamedTuple):
@@ -93,9 +89,10 @@ class BadImageError(Exception):
         self.reason = reason
 
 
-def is_bomb(height: int, width: int) -> bool:
-    """Tells whether an image claims more pixels than `MAX_PIXELS`."""
-    return max(1, height) * max(1, width) > MAX_PIXELS
+def check_pixels(height: int, width: int, max_side: int = MAX_PIXELS) -> None:
+    """Makes sure that an image does not claim more than `MAX_PIXELS`. Raises BadImageError."""
+    if max(1, height) * max(1, width) > MAX_PIXELS or max(height, width) > max_side:
+        raise bomb(height, width)
 
 
 def bomb(height: int, width: int) -> BadImageError:
@@ -118,6 +115,14 @@ def cut_short(name: str, missing: str) -> BadImageError:
     """The error for an image whose header is sound and whose end is missing."""
     return BadImageError(
         Reason.CORRUPT_IMAGE, f"the {name} header is sound, but the file is cut short: {missing}"
+    )
+
+
+def undecodable(name: str, fault: object = "") -> BadImageError:
+    """The error for an image whose header is sound and whose pixels are not."""
+    detail = f": {fault}" if fault else ""
+    return BadImageError(
+        Reason.CORRUPT_IMAGE, f"the {name} header is sound, decoding fails{detail}"
     )
 
 

@@ -36,8 +36,8 @@ import math
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png
@@ -106,11 +106,13 @@ def mask_png(shape: str, header: ImageHeader, *, pixels: bool) -> bytes:
         mask = bytearray(width * height)
         scale_x, scale_y = (1, 1) if pixels else (width, height)
         for polygon in decoded:
-            points = [
-                (x * scale_x, y * scale_y) for x, y in zip(polygon[::2], polygon[1::2], strict=True)
-            ]
-            _fill(mask, points, width, height)
+            xs, ys = ([v * scale_x for v in polygon[::2]], [v * scale_y for v in polygon[1::2]])
+            _fill(mask, [*zip(xs, ys, strict=True)], width, height)
         image = Image.frombytes("L", (width, height), bytes(mask))
+    return _saved(image)
+
+
+def _saved(image: Image.Image) -> bytes:
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=_PNG_LEVEL)
     return out.getvalue()
@@ -131,16 +133,8 @@ def moved_shape(shape: str, *, outlines: Affine, affine: Affine, size: Size, to_
     """
     decoded = json.loads(shape)
     if isinstance(decoded, list):
-        return json.dumps(
-            [
-                [
-                    value
-                    for x, y in zip(p[::2], p[1::2], strict=True)
-                    for value in outlines.point(x, y)
-                ]
-                for p in decoded
-            ]
-        )
+        points = [map(outlines.point, p[::2], p[1::2]) for p in decoded]
+        return json.dumps([[value for point in polygon for value in point] for polygon in points])
     from PIL import Image
 
     mask = moved_mask(_from_runs(decoded, size), affine, to_size)
@@ -172,9 +166,7 @@ def moved_png(mask: bytes, affine: Affine, size: Size) -> bytes:
     with Image.open(io.BytesIO(mask)) as opened:
         moved = moved_mask(opened, affine, size)
     moved.info = {}
-    out = io.BytesIO()
-    moved.save(out, "PNG", compress_level=_PNG_LEVEL)
-    return out.getvalue()
+    return _saved(moved)
 
 
 def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
@@ -183,12 +175,11 @@ def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
 
     width, height = size
     if shape["size"] != [height, width]:
-        raise BadImageError(
-            Reason.SIZE_MISMATCH,
-            f"a mask of {shape['size'][1]} x {shape['size'][0]} pixels, the image has {width} x "
-            f"{height}; take the image that was labelled, or scale the mask",
-        )
-    by_column = Image.frombytes("L", (height, width), _runs(shape))
+        remedy = "take the image that was labelled, or scale the mask"
+        raise _other_size(shape["size"][::-1], size, remedy)
+    runs = enumerate(_counts(shape["counts"]))
+    pixels = b"".join(bytes((number % 2,)) * count for number, count in runs)
+    by_column = Image.frombytes("L", (height, width), pixels)
     return by_column.transpose(Image.Transpose.TRANSPOSE)
 
 
@@ -206,11 +197,6 @@ def _fill(mask: bytearray, points: Sequence[tuple[float, float]], width: int, he
             first = min(width, max(0, math.ceil(start - 0.5)))
             last = min(width, max(0, math.ceil(end - 0.5)))
             mask[row * width + first : row * width + last] = b"\1" * (last - first)
-
-
-def _runs(shape: Mapping[str, Any]) -> bytes:
-    """The pixels of run lengths, column by column."""
-    return b"".join(bytes((i % 2,)) * count for i, count in enumerate(_counts(shape["counts"])))
 
 
 def _counts(counts: Any) -> list[int]:
@@ -251,40 +237,12 @@ def _decompressed(text: str) -> Iterator[int]:
 Colour = tuple[int, int, int]
 
 
-class PreparedFile(NamedTuple):
-    """A further file of a sample as it is written.
-
-    Attributes:
-      values: one for each feature of its column.
-      events: the changes to it, values of `Event`.
-    """
-
-    values: tuple[bytes | int, ...]
-    events: Sequence[str] = ()
-
-
-class FilePreparer(NamedTuple):
-    """Makes the values of a column's features of each of its files.
-
-    Attributes:
-      noun: names a file in messages.
-      prepare: (file, what labels record about its pixels, header of the picture that labels were measured
-        on, header of the image as stored) -> its values; raises BadImageError.
-      is_mask: True if a file has the size of the picture that it was drawn on.
-    """
-
-    noun: str
-    prepare: Callable[[bytes, Sequence[Sequence[int]], ImageHeader, ImageHeader], PreparedFile]
-    is_mask: bool = False
-
-
 MAX_ID = (1 << 16) - 1
 _MAX_UINT8 = 255
 _GREY = 0  # a PNG's colour type
 _GREY_STEP = {1: 255, 2: 85, 4: 17}  # Pillow's value for 1, by bits
 _LOSSLESS = frozenset({"png", "gif", "bmp", "tiff"})
 _LOSSY = frozenset({"jpeg", "tiff_jpeg", "webp"})  # compressions of a TIFF
-_INDEXES = frozenset({"P", "L"})  # Pillow's modes of a channel
 _DEPTH_AT, _COLOUR_TYPE_AT = len(png.START) + 8, len(png.START) + 9
 _OPAQUE = 255
 
@@ -314,6 +272,30 @@ def grey_values(mask: bytes) -> set[int]:
     return set(_opened(mask).tobytes())
 
 
+def mask_values(
+    kind: str,
+    mask: bytes,
+    segments: Sequence[Sequence[int]],
+    header: ImageHeader,
+    check: ImageCheck,
+    colours: Mapping[Colour, int] | None,
+) -> tuple[bytes, bytes]:
+    """The values of the two features of a column of masks.
+
+    Args:
+      kind: of the column, a value of `MASK_KINDS`.
+      mask: the file.
+      segments: see `panoptic_pngs`.
+      header: of the image.
+      check: checks an image file.
+      colours: see `segmentation_png`.
+    """
+    if kind == "panoptic":
+        return panoptic_pngs(mask, segments, header, check=check)
+    bits = 16 if kind == "segmentation16" else 8
+    return segmentation_png(mask, header, bits=bits, check=check, colours=colours), b"png"
+
+
 def segmentation_png(
     mask: bytes,
     header: ImageHeader,
@@ -336,13 +318,9 @@ def segmentation_png(
     """
     # Others are decoded anyway; a full check refuses palettes that images may not have.
     own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
-    if own.format == "jpeg":
-        raise _bad(
-            "a jpeg mask: compression mixes the ids at every edge; save masks as PNG, from what they "
-            "were drawn with"
-        )
     if own.format not in _LOSSLESS:
-        raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
+        mixed = ": compression mixes the ids at every edge" if own.format == "jpeg" else ""
+        raise _bad(f"a {own.format} mask{mixed}; save masks as PNG, from what they were drawn with")
     check_size(own, header)
     if colours is not None:
         return _of_colours(mask, own, colours, bits)
@@ -360,22 +338,23 @@ def segmentation_png(
             "of tensors can contain them"
         )
     pixels = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
-    if bits == 16:
-        pixels = _packed(list(pixels), 16)
-    return png.grey_png(pixels, own.width, own.height, bits)
+    return png.grey_png(_packed(pixels, bits), own.width, own.height, bits)
 
 
 def check_size(own: ImageHeader, header: ImageHeader) -> None:
     """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
     if (own.width, own.height) == (header.width, header.height):
         return
-    hint = ""
+    remedy = "take the image that was labelled, or scale the mask"
     if (own.height, own.width) == (header.width, header.height):
-        hint = "; width and height are swapped, as of an image that EXIF turns: store it upright"
-    raise BadImageError(
+        remedy = "width and height are swapped, as of an image that EXIF turns: store it upright"
+    raise _other_size((own.width, own.height), (header.width, header.height), remedy)
+
+
+def _other_size(size: Size, of_image: Size, remedy: str) -> BadImageError:
+    return BadImageError(
         Reason.SIZE_MISMATCH,
-        f"a mask of {own.width} x {own.height} pixels, the image has {header.width} x "
-        f"{header.height}{hint or '; take the image that was labelled, or scale the mask'}",
+        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; {remedy}",
     )
 
 
@@ -442,15 +421,11 @@ def _ids(mask: bytes, grey_bits: int) -> bytes:
     if image.mode == "LA":
         image = image.getchannel("L")
     if image.mode == "1":
-        return image.convert("L").tobytes().translate(_unscaled(255))
-    if image.mode not in _INDEXES or grey_bits > 8:
+        image, grey_bits = image.convert("L"), 1
+    if image.mode not in ("P", "L") or grey_bits > 8:
         raise _bad(f"pixels of the kind {image.mode}; save masks as grey PNG of 8 bits")
-    pixels = image.tobytes()
-    return pixels.translate(_unscaled(_GREY_STEP[grey_bits])) if grey_bits in _GREY_STEP else pixels
-
-
-def _unscaled(step: int) -> bytes:
-    return bytes(value // step for value in range(256))
+    step = _GREY_STEP.get(grey_bits, 1)
+    return image.tobytes().translate(bytes(value // step for value in range(256)))
 
 
 def _opened(mask: bytes) -> Image.Image:
@@ -483,11 +458,11 @@ def _colour(key: int) -> Colour:
     return red, green, blue
 
 
-def _packed(ids: list[int], bits: int) -> bytes:
+def _packed(ids: Sequence[int], bits: int) -> bytes:
     """Ids as the pixels of a grey PNG, which has the higher byte first."""
     if bits == 8:
         return bytes(ids)
-    words = array.array("H", ids)
+    words = array.array("H", list(ids))
     if sys.byteorder == "little":
         words.byteswap()
     return words.tobytes()
@@ -495,20 +470,3 @@ def _packed(ids: list[int], bits: int) -> bytes:
 
 def _bad(fault: str) -> BadImageError:
     return BadImageError(Reason.BAD_MASK, fault)
-
-
-def mask_preparer(
-    kind: str, *, check: ImageCheck, colours: Mapping[Colour, int] | None
-) -> FilePreparer:
-    """Prepares the masks of a column of a kind."""
-
-    def prepare(
-        mask: bytes, segments: Sequence[Sequence[int]], header: ImageHeader, _: ImageHeader
-    ) -> PreparedFile:
-        if kind == "panoptic":
-            return PreparedFile(panoptic_pngs(mask, segments, header, check=check))
-        bits = 16 if kind == "segmentation16" else 8
-        png_of_ids = segmentation_png(mask, header, bits=bits, check=check, colours=colours)
-        return PreparedFile((png_of_ids, b"png"))
-
-    return FilePreparer("the mask", prepare, is_mask=True)

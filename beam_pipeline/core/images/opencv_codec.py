@@ -17,10 +17,10 @@ processor has.
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +34,14 @@ from beam_pipeline.core.images.header import QUARTER_TURNS, ImageHeader
 from beam_pipeline.core.references import Size
 
 if TYPE_CHECKING:
-    from beam_pipeline.core.images.changes import ImageChanges
+    from beam_pipeline.core.images.geometry import ImageChanges
 
-_GREY, _COLOUR = "L", "RGB"
-_ORDERS = {_GREY: "L", _COLOUR: "BGR"}  # of the channels in OpenCV
+_ORDERS = {"L": "L", "RGB": "BGR"}  # of the channels in OpenCV, by Pillow's mode
 _AS_STORED = cv2.IMREAD_IGNORE_ORIENTATION
 _PARTS = (8, 4, 2, 1)
 _READ = {
     (mode, part): getattr(cv2, f"IMREAD_{'REDUCED_' * (part > 1)}{name}{f'_{part}' * (part > 1)}")
-    for mode, name in ((_GREY, "GRAYSCALE"), (_COLOUR, "COLOR"))
+    for mode, name in (("L", "GRAYSCALE"), ("RGB", "COLOR"))
     for part in _PARTS
 }
 """Mode, part of its sides that a JPEG is decoded to -> how to read it."""
@@ -52,6 +51,10 @@ _HALF = 2  # from this ratio on, areas are averaged
 _SHARPER, _LESS_SHARP = 1.0, 0.35  # the sharpening at ratio r is 1.0 - 0.35 r
 _SIGMA = 0.7
 _SHARPENED = (3, 3)
+
+_UP_DOWN, _LEFT_RIGHT, _BOTH = 0, 1, -1
+_FLIPS = {2: _LEFT_RIGHT, 3: _BOTH, 4: _UP_DOWN, 6: _LEFT_RIGHT, 7: _BOTH, 8: _UP_DOWN}
+"""Orientation -> the flip that turns an image, transposed first in quarter turns."""
 
 
 def codec_version() -> str:
@@ -73,23 +76,15 @@ def rewrite(
     Args, returns and raises: as `pillow_codec.rewrite`.
     """
     written = None
-    if _is_ordinary(opened, changes):
-        with _same_anywhere():
-            try:
-                written = _rewritten(data, opened, geometry, changes)
-            except cv2.error:  # too little memory, for instance
-                pass
-    return written or pillow_codec.rewrite(data, opened, geometry, changes)
-
-
-def _is_ordinary(opened: pillow_codec.Opened, changes: ImageChanges) -> bool:
-    """Tells whether a grey or RGB JPEG is to become a JPEG, and not to keep a colour profile."""
-    return (
+    if (
         opened.header.format == "jpeg"
-        and opened.image.mode in (_GREY, _COLOUR)
+        and opened.image.mode in _ORDERS
         and changes.image_format in ("keep", "jpeg")
         and (changes.color_profile == "srgb" or "icc_profile" not in opened.image.info)
-    )
+    ):
+        with _same_anywhere(), contextlib.suppress(cv2.error):  # too little memory, for instance
+            written = _rewritten(data, opened, geometry, changes)
+    return written or pillow_codec.rewrite(data, opened, geometry, changes)
 
 
 @lru_cache(maxsize=1)
@@ -98,7 +93,7 @@ def _use_one_thread() -> None:
     cv2.setNumThreads(1)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _same_anywhere() -> Iterator[None]:
     """Keeps OpenCV in this thread from using IPP."""
     _use_one_thread()
@@ -125,7 +120,17 @@ def _rewritten(
         return None
     left, top, right, bottom = (round(edge / part) for edge in box)
     pixels = _scaled(pixels[top:bottom, left:right], size)
-    pixels = _placed(_turned(_to_srgb(pixels, opened), geometry.orientation), geometry)
+    pixels = _to_srgb(pixels, opened)
+    if geometry.orientation in QUARTER_TURNS:
+        pixels = cv2.transpose(pixels)
+    if geometry.orientation in _FLIPS:
+        pixels = cv2.flip(pixels, _FLIPS[geometry.orientation])
+    height, width = pixels.shape[:2]
+    if (width, height) != geometry.size:  # on a canvas, which is black
+        canvas = np.zeros((geometry.size[1], geometry.size[0], *pixels.shape[2:]), np.uint8)
+        x, y = geometry.offset
+        canvas[y : y + height, x : x + width] = pixels
+        pixels = canvas
     settings = (
         cv2.IMWRITE_JPEG_QUALITY,
         pillow_codec.jpeg_quality(opened, geometry, changes),
@@ -135,10 +140,7 @@ def _rewritten(
     encoded, file = cv2.imencode(".jpg", pixels, settings)
     if not encoded:
         return None
-    width, height = geometry.size
-    channels = len(mode)
-    left_turned = pillow_codec.orientation_left(opened, geometry)
-    return file.tobytes(), ImageHeader("jpeg", height, width, channels, left_turned)
+    return file.tobytes(), pillow_codec.written_header("jpeg", len(mode), opened, geometry)
 
 
 @lru_cache(_CACHED_PARTS)
@@ -184,27 +186,3 @@ def _to_srgb(pixels: Any, opened: pillow_codec.Opened) -> Any:
     image = Image.frombuffer(mode, (width, height), pixels.tobytes(), "raw", order, 0, 1)
     converted = pillow_codec.to_srgb(image, profile).tobytes("raw", order)
     return np.frombuffer(converted, np.uint8).reshape(pixels.shape)
-
-
-def _turned(pixels: Any, orientation: int) -> Any:
-    """Turns an image according to EXIF."""
-    if orientation in QUARTER_TURNS:
-        pixels = cv2.transpose(pixels)
-    flip = _FLIPS.get(orientation)
-    return pixels if flip is None else cv2.flip(pixels, flip)
-
-
-_UP_DOWN, _LEFT_RIGHT, _BOTH = 0, 1, -1
-_FLIPS = {2: _LEFT_RIGHT, 3: _BOTH, 4: _UP_DOWN, 6: _LEFT_RIGHT, 7: _BOTH, 8: _UP_DOWN}
-"""Orientation -> the flip that turns an image, transposed first in quarter turns."""
-
-
-def _placed(pixels: Any, geometry: Geometry) -> Any:
-    """Puts an image on its canvas, which is black."""
-    height, width = pixels.shape[:2]
-    if (width, height) == geometry.size:
-        return pixels
-    canvas = np.zeros((geometry.size[1], geometry.size[0], *pixels.shape[2:]), np.uint8)
-    x, y = geometry.offset
-    canvas[y : y + height, x : x + width] = pixels
-    return canvas

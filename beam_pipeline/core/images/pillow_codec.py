@@ -28,7 +28,6 @@ from PIL import (
     ImageFile,
     JpegImagePlugin,
     PngImagePlugin,
-    TiffImagePlugin,
     WebPImagePlugin,
     features,
 )
@@ -42,16 +41,15 @@ from beam_pipeline.core.images.header import (
     UPRIGHT,
     BadImageError,
     ImageHeader,
-    bomb,
+    check_pixels,
     exif_orientation,
-    is_bomb,
+    undecodable,
 )
 from beam_pipeline.core.images.jpeg import PlainJpeg, plain_jpeg
 from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
-from beam_pipeline.core.references import Size
 
 if TYPE_CHECKING:
-    from beam_pipeline.core.images.changes import ImageChanges
+    from beam_pipeline.core.images.geometry import ImageChanges
 
 _ENOUGH = 2  # times the pixels wanted, on each side, that a JPEG is decoded to
 _REDUCING_GAP = 3.0  # above, other images are first scaled by a whole number, which is quicker
@@ -69,7 +67,6 @@ _OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 _FOREIGN_FORMATS = ("TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "JXL")
 _NAMES = {"MPO": "jpeg", "JPEG2000": "jp2", "HEIF": "heic"}
 _WRITTEN_AS = {"webp": "webp", **dict.fromkeys(("jpeg", "avif", "heic", "jp2", "jxl"), "jpeg")}
-_MOST_BANDS = 4  # of a PNG: three colours and their opacity
 _WHITE = 255
 _MAX_SAMPLE = (1 << 16) - 1
 _SRGB = ImageCms.createProfile("sRGB")
@@ -145,18 +142,6 @@ class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
             self.info["icc_profile"] = self._plain.icc_profile
 
 
-def _bands_of_tiff(data: bytes) -> int:
-    """The samples of a pixel of a TIFF; 0 for any other file."""
-    if not data.startswith((b"II*\0", b"MM\0*")):
-        return 0
-    directory = TiffImagePlugin.ImageFileDirectory_v2(data[:8])
-    file = io.BytesIO(data)
-    file.seek(directory.next)
-    directory.load(file)
-    bands = directory.get(TiffImagePlugin.SAMPLESPERPIXEL, 0)
-    return bands if isinstance(bands, int) else 0
-
-
 def open_image(data: bytes) -> Opened:
     """Reads the header of an image of any format that may be re-encoded.
 
@@ -172,24 +157,19 @@ def open_image(data: bytes) -> Opened:
     try:
         image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
-            bands = _bands_of_tiff(data)
-            if bands > _MOST_BANDS:
-                raise BadImageError(
-                    Reason.UNSUPPORTED_FORMAT,
-                    f"it is a TIFF of {bands} bands, which PNG and JPEG do not support; write three of them "
-                    "as a PNG",
-                )
+            formats = ", ".join((*_OWN_FORMATS, *_foreign_formats()))
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
-                "Pillow cannot open it, to re-encode it: it is broken, of a rare kind, or of none of "
-                f"the formats {', '.join((*_OWN_FORMATS, *_foreign_formats()))}"
+                "Pillow cannot open it, to re-encode it: it is broken, of a rare kind (of a TIFF of more than four "
+                f"bands, write three as a PNG), or of none of the formats {formats}"
                 + ("" if "HEIF" in Image.OPEN else " (HEIC: pip install pillow-heif)"),
             )
         width, height = image.size
-        if is_bomb(height, width):
-            raise bomb(height, width)
+        check_pixels(height, width)
         name = _NAMES.get(image.format or "", (image.format or "").lower())
-        orientation = _orientation(image)
+        orientation = UPRIGHT
+        if image.format not in ("TIFF", "HEIF"):  # which are turned when they are decoded
+            orientation = exif_orientation(image.info.get("exif") or b"")
         animated = image.format != "MPO" and bool(getattr(image, "is_animated", False))
     except PARSER_ERRORS as error:
         unknown = str(error).startswith("Unsupported")
@@ -238,13 +218,6 @@ def _foreign_formats() -> tuple[str, ...]:
     return tuple(name for name in _FOREIGN_FORMATS if name in Image.OPEN)
 
 
-def _orientation(image: Image.Image) -> int:
-    """EXIF's orientation, unless Pillow or its plugin turns the image when it decodes it."""
-    if image.format in ("TIFF", "HEIF"):
-        return UPRIGHT
-    return exif_orientation(image.info.get("exif") or b"")
-
-
 # --- pixels ---------------------------------------------------------------------------------------
 
 
@@ -265,35 +238,28 @@ def rewrite(
       BadImageError: its pixels cannot be decoded, or not be encoded in the format.
     """
     try:
-        deep = png.colour_channels(data, opened.header) if _keeps_depth(changes) else None
+        deep = None
+        if changes.image_format in ("keep", "png"):  # JPEG and WebP have 8 bits
+            deep = png.colour_channels(data, opened.header)
         if deep:
             channels = [_changed(channel, geometry, None) for channel in deep]
-            width, height = geometry.size
-            written = png.png_of_channels(channels)
-            return written, ImageHeader(
-                "png", height, width, len(channels), orientation_left(opened, geometry)
-            )
+            header = written_header("png", len(channels), opened, geometry)
+            return png.png_of_channels(channels), header
         image = _changed(opened.image, geometry, changes)
     except MemoryError as error:
         raise BadImageError(
             Reason.DECOMPRESSION_BOMB, "decoding it takes more memory than there is"
         ) from error
     except PARSER_ERRORS as error:
-        raise BadImageError(
-            Reason.CORRUPT_IMAGE,
-            f"the {opened.header.format} header is sound, decoding fails: {error}",
-        ) from error
+        raise undecodable(opened.header.format, error) from error
     return _encoded(image, data, opened, geometry, changes)
 
 
-def orientation_left(opened: Opened, geometry: Geometry) -> int:
-    """The orientation that an image has after its change."""
-    return opened.header.orientation if geometry.orientation == UPRIGHT else UPRIGHT
-
-
-def _keeps_depth(changes: ImageChanges) -> bool:
-    """True if PNGs keep 16 bits: JPEG and WebP have 8."""
-    return changes.image_format in ("keep", "png")
+def written_header(name: str, channels: int, opened: Opened, geometry: Geometry) -> ImageHeader:
+    """The header of an image after its change, upright if that turned it."""
+    orientation = opened.header.orientation if geometry.orientation == UPRIGHT else UPRIGHT
+    width, height = geometry.size
+    return ImageHeader(name, height, width, channels, orientation)
 
 
 def _changed(image: Image.Image, geometry: Geometry, changes: ImageChanges | None) -> Image.Image:
@@ -359,7 +325,7 @@ def _scaled(image: Image.Image, geometry: Geometry, extent: Rectangle) -> Image.
         min(image.height, bottom * down),
     )
     if image.mode == "I;16":
-        return _scaled_deep(image, size, box)
+        return grey_16_bits(image.convert("I").resize(size, Image.Resampling.LANCZOS, box))
     return image.resize(size, Image.Resampling.LANCZOS, box, _REDUCING_GAP)
 
 
@@ -374,12 +340,6 @@ def grey_16_bits(image: Image.Image) -> Image.Image:
         return image
     values = np.clip(np.asarray(image), 0, _MAX_SAMPLE).astype("<u2")
     return Image.fromarray(values)
-
-
-def _scaled_deep(image: Image.Image, size: Size, box: Rectangle) -> Image.Image:
-    """Scales a grey image of 16 bits."""
-    wide = image.convert("I").resize(size, Image.Resampling.LANCZOS, box)
-    return grey_16_bits(wide)
 
 
 def to_8_bits(image: Image.Image) -> Image.Image:
@@ -462,10 +422,7 @@ def _encoded(
             Reason.UNSUPPORTED_FORMAT,
             f"{geometry.size[0]} x {geometry.size[1]} pixels cannot be written as {name}: {error}",
         ) from error
-    channels = len(image.getbands())
-    width, height = geometry.size
-    header = ImageHeader(name, height, width, channels, orientation_left(opened, geometry))
-    return out.getvalue(), header
+    return out.getvalue(), written_header(name, len(image.getbands()), opened, geometry)
 
 
 def jpeg_quality(opened: Opened, geometry: Geometry, changes: ImageChanges) -> int:

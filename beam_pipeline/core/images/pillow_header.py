@@ -14,26 +14,25 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
 from PIL import Image, WebPImagePlugin
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import jpeg
 from beam_pipeline.core.images.header import (
-    FORMATS,
     MAX_PIXELS,
     REENCODED,
     BadImageError,
     ImageHeader,
     bomb,
+    check_pixels,
+    corrupt,
     cut_short,
     exif_orientation,
-    is_bomb,
+    undecodable,
 )
 
-_PILLOW_FORMATS = ("JPEG", "WEBP")
-_NEVER_OPENED = frozenset({"ICO", "EPS", "WMF"})  # the last two are programs rather than pixels
 DISAGREEMENT = "TensorFlow and Pillow disagree"
 _MAGIC_BYTES = 16  # of a file, for a plugin to decide whether it is of its format
 
@@ -82,15 +81,12 @@ def decode_any(data: bytes) -> ImageHeader:
         try:
             image.load()
         except PARSER_ERRORS as error:
-            raise BadImageError(
-                Reason.CORRUPT_IMAGE,
-                f"the {header.format} header is sound, decoding fails: {error}",
-            ) from error
+            raise undecodable(header.format, error) from error
         return header
 
 
-def check_agreement(header: ImageHeader, data: bytes) -> None:
-    """Decodes a PNG, GIF or BMP that TensorFlow decodes, to see that Pillow makes the same of it.
+def check_agreement(header: ImageHeader, data: bytes) -> ImageHeader:
+    """Decodes a PNG, GIF or BMP that TensorFlow decodes, to see that Pillow makes the same of it; its header.
 
     Raises:
       BadImageError: Pillow does not decode it, or to another size, or to colours where TensorFlow gives
@@ -105,48 +101,39 @@ def check_agreement(header: ImageHeader, data: bytes) -> None:
         raise BadImageError(
             Reason.CORRUPT_IMAGE, f"{DISAGREEMENT}: Pillow does not decode it: {error}"
         ) from error
+    fault = ""
     if (height, width) != (header.height, header.width):
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
-            f"{DISAGREEMENT}: {header.width} x {header.height} pixels and {width} x {height}",
-        )
-    if header.format == "bmp" and mode == "P":
-        raise BadImageError(
-            Reason.UNSUPPORTED_FORMAT,
-            f"{DISAGREEMENT}: a BMP with a palette, of whose colours TensorFlow gives the numbers; "
-            f"{REENCODED}",
-        )
+        fault = f"{header.width} x {header.height} pixels and {width} x {height}"
+    elif header.format == "bmp" and mode == "P":
+        fault = f"a BMP with a palette, of whose colours TensorFlow gives the numbers; {REENCODED}"
+    if fault:
+        raise BadImageError(Reason.UNSUPPORTED_FORMAT, f"{DISAGREEMENT}: {fault}")
+    return header
 
 
 def _open(data: bytes) -> Image.Image:
-    """Opens an image of one of our formats, without decoding it."""
-    _check_canvas(data)
+    """Opens a JPEG or WebP, without decoding it."""
+    if data[8:16] == b"WEBPVP8X":  # libwebp allocates all pixels of an extended one
+        width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+        check_pixels(height, width)
     if data.startswith(jpeg.MAGIC) and jpeg.first_scan(data) < 0:
         raise _unreadable(data)
     try:
-        image = open_as(data, _PILLOW_FORMATS)
+        image = open_as(data, ("JPEG", "WEBP"))
     except PARSER_ERRORS as error:
         raise _unreadable(data) from error
     if image is None:
         raise _unreadable(data)
-    if is_bomb(image.height, image.width):
-        raise bomb(image.height, image.width)
+    check_pixels(image.height, image.width)
     return image
 
 
-def _check_canvas(data: bytes) -> None:
-    """Checks the size of an extended WebP, because libwebp allocates all of its pixels."""
-    if data[8:16] == b"WEBPVP8X":
-        width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
-        if is_bomb(height, width):
-            raise bomb(height, width)
-
-
-def open_as(data: bytes, formats: Sequence[str]) -> Image.Image | None:
+def open_as(data: bytes, formats: Iterable[str]) -> Image.Image | None:
     """Opens an image by the first plugin that takes it; None if none does."""
     for name in formats:
-        factory, _ = Image.OPEN[name]
-        if name in _NEVER_OPENED or not _accepts(name, data):
+        factory, accepts = Image.OPEN[name]
+        accepted = not accepts or accepts(data[:_MAGIC_BYTES])
+        if not accepted or isinstance(accepted, str):  # a text tells why not
             continue
         try:
             return factory(io.BytesIO(data), "")
@@ -155,113 +142,92 @@ def open_as(data: bytes, formats: Sequence[str]) -> Image.Image | None:
     return None
 
 
-def _accepts(name: str, data: bytes) -> bool:
-    _, accepts = Image.OPEN[name]
-    accepted = not accepts or accepts(data[:_MAGIC_BYTES])
-    return bool(accepted) and not isinstance(accepted, str)  # a text tells why not
+_BROKEN = {
+    "JPEG": re.compile(rb"\xff\xd8"),
+    "PNG": re.compile(rb"\x89PNG"),
+    "WebP": re.compile(rb".{8}WEBP", re.DOTALL),
+}
+_DOCUMENTS = {  # icons, which may contain anything, and programs rather than pixels: never opened
+    "SVG": re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^\0]{0,4000}?)?<svg\b", re.IGNORECASE),
+    "PDF": re.compile(rb"%PDF-"),
+    "PostScript": re.compile(rb"%!"),
+    "HEIC": re.compile(rb".{4}ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+    "ICO": re.compile(rb"\x00\x00\x01\x00"),
+    "EPS": re.compile(rb"\xc5\xd0\xd3\xc6"),
+    "WMF": re.compile(rb"\xd7\xcd\xc6\x9a\0\0|\x01\0\0\0"),
+}
+_RARE = {  # that Pillow does not open, being broken or of a rare kind
+    "TIFF": re.compile(rb"II\*\0|MM\0\*|II\+\0"),
+    "JPEG 2000": re.compile(rb"\0\0\0\x0cjP  "),
+}
+_REENCODED_WITH = {  # format -> the package that it takes, or empty
+    **dict.fromkeys(("TIFF", "PPM", "AVIF", "JPEG2000"), ""),
+    **dict.fromkeys(("HEIC", "HEIF"), "pillow-heif"),
+}
 
 
 def _unreadable(data: bytes) -> BadImageError:
     """Tells why no image opened: another format, a truncated or broken header, or no image at all."""
-    for name, (offset, magic) in _MAGIC.items():
-        if data.startswith(magic, offset):
-            return BadImageError(
-                Reason.CORRUPT_IMAGE,
-                f"starts like {name}, but the header is broken or cut short "
-                f"(the file has {len(data)} bytes)",
-            )
+
+    def beginning(names: Mapping[str, re.Pattern[bytes]]) -> str:
+        return next((name for name, begins in names.items() if begins.match(data)), "")
+
+    if name := beginning(_BROKEN):
+        return corrupt(name, "the header is broken or cut short", data)
+    if name := beginning(_DOCUMENTS):
+        return _unsupported(name)
     Image.init()  # registers all formats of Pillow
-    for name, begins in _DOCUMENTS.items():
-        if begins.match(data):
-            return _unsupported(name)
-    for name in sorted(_NEVER_OPENED):
-        if _accepts(name, data):
-            return _unsupported(name)
     try:
-        image = open_as(data, Image.ID)
+        image = open_as(data, (name for name in Image.ID if name not in _DOCUMENTS))
     except Image.DecompressionBombError:
-        return BadImageError(Reason.DECOMPRESSION_BOMB, f"the header claims {_TOO_MANY}")
+        fault = f"the header claims more than {MAX_PIXELS} pixels; scale the image down to keep it"
+        return BadImageError(Reason.DECOMPRESSION_BOMB, fault)
     except PARSER_ERRORS:
         image = None
-    if image is None and (magic := next(filter(data.startswith, _FOREIGN_MAGIC), b"")):
-        return _unsupported(_FOREIGN_MAGIC[magic], opens=False)
-    if image is None:
-        return BadImageError(
-            Reason.NOT_AN_IMAGE,
-            f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this",
-        )
-    with image:
-        if is_bomb(image.height, image.width):
-            return bomb(image.height, image.width)
-        return _unsupported(image.format)
+    if image is not None:
+        with image:
+            check_pixels(image.height, image.width)
+            return _unsupported(image.format or "")
+    if name := beginning(_RARE):
+        return _unsupported(name, opens=False)
+    return BadImageError(
+        Reason.NOT_AN_IMAGE,
+        f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this",
+    )
 
 
-def _unsupported(name: str | None, *, opens: bool = True) -> BadImageError:
+def _unsupported(name: str, *, opens: bool = True) -> BadImageError:
     advice = "convert it to PNG or JPEG"
-    if opens and name in _ENCODED_ANEW:
-        package = _ENCODED_ANEW[name]
+    if opens and name in _REENCODED_WITH:
+        package = _REENCODED_WITH[name]
         advice = REENCODED + (f" after pip install {package}" if package else "")
     return BadImageError(
         Reason.UNSUPPORTED_FORMAT, f"{name} cannot be decoded by tf.io.decode_image; {advice}"
     )
 
 
-_TOO_MANY = f"more than {MAX_PIXELS} pixels; scale the image down to keep it"
-_DOCUMENTS = {  # told by how they begin, and never interpreted
-    "SVG": re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^\0]{0,4000}?)?<svg\b", re.IGNORECASE),
-    "PDF": re.compile(rb"%PDF-"),
-    "PostScript": re.compile(rb"%!"),
-    "HEIC": re.compile(rb"....ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
-}
-_ENCODED_ANEW = {  # format -> the package that it takes, or empty
-    "TIFF": "",
-    "PPM": "",
-    "AVIF": "",
-    "JPEG2000": "",
-    "HEIC": "pillow-heif",
-    "HEIF": "pillow-heif",
-}
-_FOREIGN_MAGIC = {  # of files that Pillow does not open, being broken or of a rare kind
-    b"II*\0": "TIFF",
-    b"MM\0*": "TIFF",
-    b"II+\0": "TIFF",
-    b"\0\0\0\x0cjP  ": "JPEG 2000",
-}
-_MAGIC = {
-    "JPEG": (0, b"\xff\xd8"),
-    "PNG": (0, b"\x89PNG"),
-    "WebP": (8, b"WEBP"),
-}
-
-
 def _header(image: Image.Image, data: bytes) -> ImageHeader:
     width, height = image.size
     if not width or not height:
         raise BadImageError(Reason.CORRUPT_IMAGE, f"the header claims {width} x {height} pixels")
-    if image.format == "WEBP" and getattr(image, "is_animated", False):
+    # MPO is a JPEG followed by further pictures; many phones write them.
+    name = "webp" if image.format == "WEBP" else "jpeg"
+    if name == "webp" and getattr(image, "is_animated", False):
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
             "an animated WebP, which can crash tf.io.decode_image; convert it to GIF or PNG",
         )
-    # MPO is a JPEG followed by further pictures; many phones write them.
-    name = FORMATS.get(image.format or "", "jpeg")
-    if name == "jpeg":
-        _check_jpeg(image, data)
+    if name == "jpeg":  # what TensorFlow demands and Pillow does not
+        if not data.startswith(jpeg.MAGIC):
+            raise _unreadable(data)
+        if width * height * len(image.getbands()) > jpeg.MAX_SAMPLES:
+            raise bomb(height, width)
+        check_pixels(height, width, jpeg.MAX_SIDE)
+        if not jpeg.has_end(data, jpeg.first_scan(data)):
+            raise _jpeg_cut_short()
     channels = {"L": 1, "LA": 2, "RGBA": 4}.get(image.mode, 3)  # CMYK is decoded to RGB
     exif = image.info.get("exif", b"")
     return ImageHeader(name, height, width, channels, exif_orientation(exif))
-
-
-def _check_jpeg(image: Image.Image, data: bytes) -> None:
-    """Checks what TensorFlow demands of a JPEG and Pillow does not."""
-    if not data.startswith(jpeg.MAGIC):
-        raise _unreadable(data)
-    width, height = image.size
-    samples = width * height * len(image.getbands())
-    if max(image.size) > jpeg.MAX_SIDE or samples > jpeg.MAX_SAMPLES:
-        raise bomb(height, width)
-    if not jpeg.has_end(data, jpeg.first_scan(data)):
-        raise _jpeg_cut_short()
 
 
 def check_scans(data: bytes) -> None:

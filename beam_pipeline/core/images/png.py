@@ -33,11 +33,10 @@ from beam_pipeline.core.images.header import (
     PNG_PALETTE,
     UPRIGHT,
     ImageHeader,
-    bomb,
+    check_pixels,
     corrupt,
     cut_short,
     exif_orientation,
-    is_bomb,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ _CRC_BYTES = 4
 _KNOWN = frozenset({b"IHDR", b"PLTE", b"IDAT", b"IEND"})
 _MAX_CHUNK = (1 << 31) - 1
 _PIECE_BYTES = 1 << 20  # 1 MiB
-_MAX_FILTER, _UP = 4, 2  # filters of rows; the second is the difference to the byte above
+_UP = 2  # a filter of rows: the difference to the byte above
 _DEEP = 16
 _CUT = (2, 4, 6)  # colour types, of PNGs of 16 bits that Pillow cuts to 8
 _WRITTEN_LEVEL = 6  # of zlib
@@ -106,17 +105,52 @@ def png_header(data: bytes) -> ImageHeader:
 
 
 def check_png(data: bytes) -> ImageHeader:
-    """Reads all of a PNG: the checksums, the compressed pixels and the filter of each row.
+    """Reads all of a PNG: the checksums, and the compressed pixels, which are thrown away.
 
-    Memory is a few MiB, whatever the size of the image.
+    Memory is a few MiB, whatever the size of the image. As in libpng, the compressed data must reach its
+    end. A checksum that is wrong counts only if the data ends with the last row; after more data than the
+    image needs, any fault is an end.
 
     Raises:
       BadImageError: as `png_header`, and where pixels are damaged or missing.
     """
     layout = _layout(data)
     header = _header(data, layout)
-    _check_pixels(data, layout)
+    missing, inflater = _pixel_bytes(layout), zlib.decompressobj()
+    started = ended = complete = False
+    kind = b""
+    for kind, start, end in _chunks(data, len(MAGIC)):
+        _check_critical(data, kind, _is_sound(data, start, end))
+        if kind != b"IDAT" or ended:
+            ended = started
+            continue
+        started, packed = True, memoryview(data)[start:end]
+        try:
+            while packed and not complete:
+                piece = inflater.decompress(packed, min(missing or _PIECE_BYTES, _PIECE_BYTES))
+                missing = max(0, missing - len(piece))
+                complete = inflater.eof and not missing
+                packed = memoryview(b"" if inflater.eof else inflater.unconsumed_tail)
+        except zlib.error as error:
+            if missing:
+                raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
+            complete = True
+    if kind != b"IEND":
+        raise cut_short("PNG", "its chunks do not lead to IEND, the last one")
+    if not complete:
+        raise corrupt("PNG", f"pixels are missing: {missing} bytes, or their end", data)
     return header
+
+
+def _pixel_bytes(layout: _Layout) -> int:
+    """The bytes of all rows, each with its filter."""
+    bits, size = layout.depth * _SAMPLES[layout.colour_type], 0
+    for left, top, across, down in _PASSES if layout.interlaced else ((0, 0, 1, 1),):
+        width = (layout.width - left + across - 1) // across
+        height = (layout.height - top + down - 1) // down
+        if width > 0 and height > 0:
+            size += height * (1 + (width * bits + 7) // 8)
+    return size
 
 
 def grey_png(pixels: bytes, width: int, height: int, bits: int = 8) -> bytes:
@@ -189,8 +223,7 @@ def _start(start: bytes) -> _Layout:
         )
     if not width or not height:
         raise ValueError(f"the header claims {width} x {height} pixels")
-    if is_bomb(height, width) or max(height, width) > MAX_SIDE:
-        raise bomb(height, width)
+    check_pixels(height, width, MAX_SIDE)
     return _Layout(width, height, depth, colour_type, bool(interlaced))
 
 
@@ -230,84 +263,6 @@ def _is_sound(data: bytes, start: int, end: int) -> bool:
     content = memoryview(data) if end - start > _PIECE_BYTES else data
     crc = zlib.crc32(content[start - 4 : end])
     return crc.to_bytes(_CRC_BYTES, "big") == data[end : end + _CRC_BYTES]
-
-
-def _check_pixels(data: bytes, layout: _Layout) -> None:
-    """Walks over all chunks, inflates the pixels as far as the image needs, and throws them away."""
-    pixels = _Pixels(layout)
-    started = ended = False
-    kind = b""
-    for kind, start, end in _chunks(data, len(MAGIC)):
-        _check_critical(data, kind, _is_sound(data, start, end))
-        if kind == b"IDAT" and not ended:
-            started = True
-            try:
-                pixels.take(memoryview(data)[start:end])
-            except zlib.error as error:
-                raise corrupt("PNG", f"the pixels cannot be decompressed: {error}", data) from error
-        else:
-            ended = started
-    if kind != b"IEND":
-        raise cut_short("PNG", "its chunks do not lead to IEND, the last one")
-    if not pixels.complete:
-        raise corrupt("PNG", f"pixels are missing: {pixels.missing} bytes, or their end", data)
-    if pixels.bad_filter:
-        raise corrupt("PNG", "a row has a filter that there is not", data)
-
-
-class _Pixels:
-    """Inflates pixels by pieces, and looks at the first byte of each row, which is its filter.
-
-    As in libpng, the compressed data must reach its end. A checksum that is wrong counts only if the
-    data ends with the last row; after more data than the image needs, any fault is an end.
-
-    Attributes:
-      missing: bytes of rows that have not come yet.
-      complete: nothing is missing.
-      bad_filter: a row has an unknown filter.
-    """
-
-    def __init__(self, layout: _Layout) -> None:
-        bits = layout.depth * _SAMPLES[layout.colour_type]
-        self._passes = []  # (bytes a row with its filter, rows)
-        for left, top, across, down in _PASSES if layout.interlaced else ((0, 0, 1, 1),):
-            width = (layout.width - left + across - 1) // across
-            height = (layout.height - top + down - 1) // down
-            if width > 0 and height > 0:
-                self._passes.append((1 + (width * bits + 7) // 8, height))
-        self.missing = sum(stride * rows for stride, rows in self._passes)
-        self.complete = self.bad_filter = False
-        self._offset = 0  # in the current pass
-        self._inflater = zlib.decompressobj()
-
-    def take(self, packed: bytes | memoryview) -> None:
-        """Takes the content of one chunk. Raises zlib.error."""
-        while packed and not self.complete:
-            most = min(self.missing or _PIECE_BYTES, _PIECE_BYTES)
-            try:
-                piece = self._inflater.decompress(packed, most)
-            except zlib.error:
-                if self.missing:
-                    raise
-                self.complete = True
-                return
-            self._take_rows(piece)
-            self.complete = self._inflater.eof and not self.missing
-            packed = b"" if self._inflater.eof else self._inflater.unconsumed_tail
-
-    def _take_rows(self, piece: bytes) -> None:
-        """Takes the next bytes; those after the last row are ignored."""
-        while piece and self._passes:
-            stride, rows = self._passes[0]
-            rest = stride * rows - self._offset
-            part, piece = piece[:rest], piece[rest:]
-            filters = part[-self._offset % stride :: stride]
-            self.bad_filter |= bool(filters) and max(filters) > _MAX_FILTER
-            self._offset += len(part)
-            self.missing -= len(part)
-            if len(part) == rest:
-                del self._passes[0]
-                self._offset = 0
 
 
 def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] | None:

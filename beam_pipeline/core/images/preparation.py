@@ -3,8 +3,7 @@
 A new check is a function of the type `ImageCheck` and a line in `IMAGE_CHECKS`; a new filter is a
 line in `FILTERS`, whose option has the same name. Sides are the file's, before an image is
 turned or resized. `MAX_IMAGE_BYTES` is applied to the size that was listed, so that what it leaves out
-is not read. A new library that encodes images is a module with two functions (`Codec`), and a line in
-`IMAGE_CODECS`.
+is not read. A new library that encodes images is a module with two functions, and a line in `IMAGE_CODECS`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ import io
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import CodecError, UsageError
 from beam_pipeline.core.images import jpeg, png
+from beam_pipeline.core.images.geometry import PILLOW
 from beam_pipeline.core.images.gif_bmp_jxl import (
     BMP_MAGIC,
     GIF_MAGIC,
@@ -178,13 +178,8 @@ def outside_bytes(size: int, limits: Limits) -> str:
     return f"{size} bytes; --{MAX_IMAGE_BYTES} is {limit}"
 
 
-_Read = TypeVar("_Read")
-
 ImageCheck = Callable[[bytes], ImageHeader]
 """An image file -> its header. Raises BadImageError."""
-
-ImagePreparer = Callable[[bytes], tuple[bytes, ImageHeader]]
-"""An image's bytes -> the bytes to write, and their header. Raises BadImageError."""
 
 
 _OWN_READERS = (
@@ -200,7 +195,7 @@ def read_header(data: bytes) -> ImageHeader:
     """Reads the header of an image, without decoding it, and looks for its end.
 
     Raises:
-      BadImageError: not an image, not one of `FORMATS`, broken, cut short, or too many pixels.
+      BadImageError: not an image, not of a format that `tf.io.decode_image` reads, broken, cut short, or too many pixels.
     """
     if header := jpeg.jpeg_header(data):
         return header
@@ -225,13 +220,13 @@ def decode_fully(data: bytes) -> ImageHeader:
         if not data.startswith(magic):
             continue
         header = check(data)
-        if header.format != "jxl":  # which Pillow alone cannot read
-            _in_memory(partial(check_agreement, header), data)
-        return header
+        if header.format == "jxl":  # which Pillow alone cannot read
+            return header
+        return _in_memory(partial(check_agreement, header), data)
     return _in_memory(decode_any, data)
 
 
-def _in_memory(read: Callable[[bytes], _Read], data: bytes) -> _Read:
+def _in_memory(read: ImageCheck, data: bytes) -> ImageHeader:
     """Reads an image with Pillow; an image that needs too much memory is a bad image."""
     try:
         return read(data)
@@ -263,77 +258,33 @@ def passing_any_format(check: ImageCheck) -> ImageCheck:
     return check_any
 
 
-def image_preparer(
-    image_check: str,
-    pixels: PixelFormat | None = None,
-    image_encoding: str = IMAGE_ENCODINGS[0],
-    filters: Limits = MappingProxyType({}),
-    *,
-    any_format: bool = False,
-) -> ImagePreparer:
-    """The preparation of all images of a data set.
-
-    Args:
-      image_check: a name in `IMAGE_CHECKS`, for images that are files.
-      pixels: the layout of images that are bare pixels; None where they are files.
-      image_encoding: a name in `IMAGE_ENCODINGS`, for bare pixels.
-      filters: those given.
-      any_format: whether images that readers cannot decode pass, to be re-encoded.
-    """
-    check = IMAGE_CHECKS[image_check]
-    if any_format:
-        check = passing_any_format(check)
-
-    def prepare(image: bytes) -> tuple[bytes, ImageHeader]:
-        if pixels:
-            image, header = encoded_pixels(image, pixels, image_encoding)
-        else:
-            header = check(image)
-        check_sides(header, filters)
-        return image, header
-
-    return prepare
-
-
-class Codec(NamedTuple):
-    """A library that can change images, as its module beside this one does.
-
-    Attributes:
-      library: its name.
-      package: that pip installs.
-    """
-
-    library: str
-    package: str
-
-    def load(self) -> Any:
-        """Imports its module, which takes long, and has the functions of `pillow_codec`.
-
-        Raises:
-          UsageError: it is not installed.
-        """
-        name = self.library.lower()
-        try:
-            return importlib.import_module(f"beam_pipeline.core.images.{name}_codec")
-        except ImportError as error:
-            raise UsageError(
-                f"--image_codec {name} needs the package {self.package}, which cannot be imported here "
-                f"({excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
-            ) from error
-
-
-IMAGE_CODECS: Mapping[str, Codec] = MappingProxyType(
-    {
-        "pillow": Codec("Pillow", "Pillow"),
-        "opencv": Codec("OpenCV", "opencv-python-headless"),
-    }
+IMAGE_CODECS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"pillow": ("Pillow", "Pillow"), "opencv": ("OpenCV", "opencv-python-headless")}
 )
-"""--image_codec -> the library; the first, `changes.PILLOW`, is the default."""
+"""--image_codec -> (library, package that pip installs); the first, `geometry.PILLOW`, is the default.
+
+The module of a codec, beside this one, has the functions of `pillow_codec`.
+"""
+
+
+def load_codec(name: str) -> Any:
+    """Imports the module of a codec, which takes long, by its name in `IMAGE_CODECS`.
+
+    Raises:
+      UsageError: its library is not installed.
+    """
+    try:
+        return importlib.import_module(f"beam_pipeline.core.images.{name}_codec")
+    except ImportError as error:
+        raise UsageError(
+            f"--image_codec {name} needs the package {IMAGE_CODECS[name][1]}, which cannot be imported here "
+            f"({excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
+        ) from error
 
 
 def codec_in_use(image_codec: str) -> str:
     """Names what encodes images here, with versions, by a name in `IMAGE_CODECS`. Raises UsageError."""
-    return str(IMAGE_CODECS[image_codec].load().codec_version())
+    return str(load_codec(image_codec).codec_version())
 
 
 def codec_here(recorded: str) -> str:
@@ -362,10 +313,10 @@ def check_codec(expected: str) -> None:
 def other_codec(expected: str, here: str) -> str:
     """The message for images that were encoded by another library, or by other versions."""
     name = _codec_of(expected)
-    package = IMAGE_CODECS[name].package
-    advice = f"Install the same versions (the first decides: pip install {package}==...)"
-    if name != _codec_of(here):
-        advice = f"Give --image_codec {name}"
+    advice = f"Give --image_codec {name}"
+    if name == _codec_of(here):
+        package = IMAGE_CODECS[name][1]
+        advice = f"Install the same versions (the first decides: pip install {package}==...)"
     return (
         f"images are encoded by {expected}, and here by {here}, which may give other bytes. "
         f"{advice}, or convert again with --overwrite"
@@ -374,5 +325,5 @@ def other_codec(expected: str, here: str) -> str:
 
 def _codec_of(recorded: str) -> str:
     """The --image_codec that a name with versions begins with; the default for an unknown one."""
-    names = [name for name, codec in IMAGE_CODECS.items() if recorded.startswith(codec.library)]
-    return names[0] if names else next(iter(IMAGE_CODECS))
+    libraries = ((name, library) for name, (library, _) in IMAGE_CODECS.items())
+    return next((name for name, library in libraries if recorded.startswith(library)), PILLOW)

@@ -17,10 +17,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import (
     Affine,
     Geometry,
+    ImageChanges,
     Rectangle,
     measured_header,
     orienting,
@@ -29,7 +29,7 @@ from beam_pipeline.core.images.geometry import (
 )
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import is_deep_grey, moved_png
-from beam_pipeline.core.images.preparation import IMAGE_CODECS
+from beam_pipeline.core.images.preparation import load_codec
 from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.references import LabelValue, Size
@@ -50,6 +50,7 @@ class Event(str, Enum):
     LEFT_TURNED = "left_turned"
     FIRST_FRAME = "first_frame"
     OBJECTS_OUTSIDE = "objects_outside"
+    TAKEN_AS_SHOWN = "taken_as_shown"
 
 
 EVENT_PHRASES = {
@@ -60,6 +61,7 @@ EVENT_PHRASES = {
     "left_turned": "not upright, and not turned",
     "first_frame": "first frames of animations",
     "objects_outside": "objects left out, outside of what a crop keeps",
+    "taken_as_shown": "pictures of turned images taken as upright, as EXIF does not turn them",
 }
 """Value of an `Event` -> its name for people, after a number of images."""
 
@@ -179,7 +181,7 @@ class Alteration:
         opened = opened or _opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
             geometry = plan_geometry(opened.image.size, applied, changes.target, window)
-        rewrite = IMAGE_CODECS[changes.image_codec].load().rewrite
+        rewrite = load_codec(changes.image_codec).rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(image, opened, geometry, changes)
         events.append(Event.ENCODED.value)
@@ -193,7 +195,7 @@ class Alteration:
     def beside(self, picture: bytes, own: ImageHeader, image: ImageHeader) -> Altered:
         """A further picture of a sample: changed as the image is if it has its size, else as it is.
 
-        One of 16 bits and one channel, such as of depths, gets the nearest original values, as masks do.
+        Without EXIF, it is as stored where its sides tell that, else as shown; the latter is counted. One of 16 bits and one channel, such as of depths, gets the nearest original values, as masks do.
 
         Args:
           picture: its bytes.
@@ -206,23 +208,25 @@ class Alteration:
         self._check_upright(own)
         size, of_image = (own.width, own.height), (image.width, image.height)
         applies = self.orientation == "apply"
-        if (
-            applies
-            and own.orientation == UPRIGHT
-            and size == of_image != turned_size(of_image, image.orientation)
-        ):
-            own = own._replace(orientation=image.orientation)  # measured on the stored image
+        differ = own.orientation == UPRIGHT and image.orientation != UPRIGHT
+        events: tuple[str, ...] = ()
+        if applies and differ and size == of_image:
+            if size != turned_size(of_image, image.orientation):
+                own = own._replace(orientation=image.orientation)  # measured on the stored image
+            else:
+                events = (Event.TAKEN_AS_SHOWN.value,)
         turns = (own.orientation, image.orientation) if applies else (UPRIGHT, UPRIGHT)
         if turned_size(size, turns[0]) != turned_size(of_image, turns[1]):
             return Altered(picture, own, Geometry.of(size), ())
         if not is_deep_grey(picture):
-            return self.alter(picture, own)
+            altered = self.alter(picture, own)
+            return altered._replace(events=(*altered.events, *events))
         geometry = plan_geometry(size, turns[0], self.changes.target)
         if geometry.is_identity:
-            return Altered(picture, own, geometry, ())
+            return Altered(picture, own, geometry, events)
         width, height = geometry.size
         moved = moved_png(picture, geometry.affine, geometry.size)
-        return Altered(moved, own._replace(width=width, height=height), geometry, ())
+        return Altered(moved, own._replace(width=width, height=height), geometry, events)
 
     def window(
         self, labels: Sequence[LabelValue], stored: ImageHeader, measured: ImageHeader

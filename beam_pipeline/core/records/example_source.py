@@ -6,54 +6,66 @@ Python are `SerializedExamples`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import (
-    FilePreparer,
-    PreparedFile,
-    is_deep_grey,
-    mask_preparer,
-)
+from beam_pipeline.core.images.geometry import ImageChanges, check_claimed_size
+from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
+from beam_pipeline.core.images.masks import is_deep_grey, mask_values
 from beam_pipeline.core.images.preparation import (
     IMAGE_CHECKS,
     IMAGE_ENCODINGS,
-    ImageCheck,
+    NO_DIGEST,
     Limits,
     PixelFormat,
     check_codec,
-    image_preparer,
+    check_sides,
+    codec_in_use,
+    digest_of,
+    encoded_pixels,
+    outside_bytes,
     passing_any_format,
+    read_header,
 )
-from beam_pipeline.core.labels.boxes import BAD_BOXES
+from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes
+from beam_pipeline.core.labels.moved import without_boxes
 from beam_pipeline.core.labels.schema import (
-    CELL_FILES,
-    FILE_KINDS,
+    MASK_KINDS,
     Column,
     ColumnKind,
     file_columns,
     object_column,
 )
-from beam_pipeline.core.records.alteration import Alteration
+from beam_pipeline.core.records.alteration import Alteration, Event
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
-from beam_pipeline.core.records.image_statistics import StatisticsGatherer
+from beam_pipeline.core.records.image_statistics import ImageStatistics, StatisticsGatherer
+from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
     REPEATED,
-    ExampleMaker,
-    ExampleReader,
     ImageReader,
     Maker,
+    Rejected,
+    read_sample,
+    repeated,
+    too_large,
 )
 from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.references import (
+    NamedFile,
+    SampleRef,
+    Size,
+    bytes_of,
+    files_of,
+    named_files,
+)
 
 _OBJECT_IDS = object_column("id", ColumnKind.INT64).feature
 
@@ -81,39 +93,33 @@ class ExampleOptions:
     bad_boxes: str = BAD_BOXES[0]
 
 
-class ExampleSource(Protocol):
+@dataclass(frozen=True)
+class ExampleSource:
     """The kind of samples of a data set. A value: equal to, and pickled as, its attributes.
 
     Attributes:
       columns: the columns of `SampleRef.labels`, in order.
-      pixels: the layout of images that are bare pixels; None where there are none.
-      file_columns: the indices of the columns whose values are files.
-      max_bytes: the size of the largest sample that is read, its files included.
+      pixels: the layout of images that are bare pixels; None where images are files.
       rows: samples may be rows or objects of one image, in keys as `row_key` makes them.
-      resumable: its samples can be read again after the job, so that receipts are of use.
       keyed: nothing before has made sure that keys are unique, so samples that share one are left out.
+      described: every feature of an example as in the manifest, where columns do not tell.
+      max_bytes: the size of the largest sample that is read, its files included.
+      resumable: its samples can be read again after the job, so that receipts are of use.
     """
 
-    @property
-    def columns(self) -> tuple[Column, ...]: ...
+    columns: tuple[Column, ...] = ()
+    pixels: PixelFormat | None = None
+    rows: bool = field(default=False, kw_only=True)
+    keyed: bool = field(default=False, kw_only=True)
+    described: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    max_bytes: ClassVar[int] = MAX_IMAGE_BYTES
+    resumable: ClassVar[bool] = True
 
     @property
-    def pixels(self) -> PixelFormat | None: ...
-
-    @property
-    def file_columns(self) -> Sequence[int]: ...
-
-    @property
-    def max_bytes(self) -> int: ...
-
-    @property
-    def rows(self) -> bool: ...
-
-    @property
-    def resumable(self) -> bool: ...
-
-    @property
-    def keyed(self) -> bool: ...
+    def file_columns(self) -> Sequence[int]:
+        """The indices of the columns whose values are files."""
+        return file_columns(self.columns)
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example: key as written -> kind, shape and whether it is optional.
@@ -122,6 +128,7 @@ class ExampleSource(Protocol):
           renames: the key to write a feature under -> its standard key.
           turned: whether images were written that are not upright.
         """
+        return self.described
 
     def maker(
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
@@ -137,38 +144,30 @@ class ExampleSource(Protocol):
           CodecError: other versions encode images here than where the job was started.
           UsageError: the library that is to encode them is not installed here.
         """
+        raise NotImplementedError
 
     def recorded(self) -> dict[str, Any]:
         """Columns, pixels and features as receipts have them; `recorded_source` reads them."""
+        return {
+            "columns": [dataclasses.asdict(column) for column in self.columns],
+            "pixels": list(self.pixels) if self.pixels else None,
+            "features": dict(self.described),
+        }
 
 
 @dataclass(frozen=True)
-class LabelledImages:
+class LabelledImages(ExampleSource):
     """Samples are images with labels; an example is made of both.
 
     Attributes:
-      columns: the label columns.
-      pixels: the layout of images that are bare pixels; None where images are files.
       mask_colours: (red, green, blue, id) of each colour in masks; empty where pixels are ids.
       keyed: see `ExampleSource`; not recorded, as references are marked.
-      rows: see `ExampleSource`.
       imageless: some samples lack an image.
     """
 
-    columns: tuple[Column, ...]
-    pixels: PixelFormat | None = None
     mask_colours: tuple[tuple[int, int, int, int], ...] = ()
-    keyed: bool = field(default=False, compare=False)
-    rows: bool = False
+    keyed: bool = field(default=False, compare=False, kw_only=True)
     imageless: bool = False
-
-    max_bytes = MAX_IMAGE_BYTES
-    resumable = True
-
-    @property
-    def file_columns(self) -> Sequence[int]:
-        """The indices of the columns whose values are files."""
-        return file_columns(self.columns)
 
     def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
         """The features of images, and those that the columns become."""
@@ -179,129 +178,35 @@ class LabelledImages:
     ) -> ExampleMaker:
         """Reads, checks and encodes images."""
         check_codec(options.changes.codec)
-        features = [column.feature for column in self.columns]
-        return ExampleMaker(
-            read_image=read,
-            encoder=SampleEncoder(self.columns, class_ids, options.renames, rows=self.rows),
-            imageless=SampleEncoder(self.columns, class_ids, options.renames, images=False)
-            if self.imageless
-            else None,
-            prepare=image_preparer(
-                options.image_check,
-                self.pixels,
-                options.image_encoding,
-                options.filters,
-                any_format=options.changes.reencode != "never",
-            ),
-            file_columns=self._preparers(options),
-            box_columns=[
-                (index, column.pixels)
-                for index, column in enumerate(self.columns)
-                if column.kind is ColumnKind.BOX
-            ],
-            clip_boxes=options.clip_boxes,
-            bad_boxes=options.bad_boxes,
-            id_column=features.index(_OBJECT_IDS) if _OBJECT_IDS in features else None,
-            filters=options.filters,
-            alteration=Alteration(options.changes, self.columns),
-            gatherer=StatisticsGatherer(self.columns),
-        )
-
-    def _preparers(self, options: ExampleOptions) -> Mapping[int, FilePreparer]:
-        """Index of a column of files -> what prepares one of them."""
-        if not self.file_columns:
-            return {}
-        colours = {(r, g, b): i for r, g, b, i in self.mask_colours} if self.mask_colours else None
-        check = IMAGE_CHECKS[options.image_check]
-        return {
-            index: _picture_preparer(column, check, Alteration(options.changes, self.columns))
-            if column.kind in CELL_FILES
-            else mask_preparer(column.kind.value, check=check, colours=colours)
-            for index, column in enumerate(self.columns)
-            if column.kind in FILE_KINDS
-        }
+        return ExampleMaker(self, options, class_ids, read)
 
     def recorded(self) -> dict[str, Any]:
         """The columns and the layout of pixels, and the colours of masks if there are any."""
-        colours = {"mask_colours": self.mask_colours} if self.mask_colours else {}
+        given = ("mask_colours", "rows", "imageless")
         return {
-            "columns": [dataclasses.asdict(column) for column in self.columns],
-            "pixels": list(self.pixels) if self.pixels else None,
+            **super().recorded(),
             "features": None,
-            **colours,
-            **{name: True for name in ("rows", "imageless") if getattr(self, name)},
+            **{name: value for name in given if (value := getattr(self, name))},
         }
 
 
-def _picture_preparer(column: Column, check: ImageCheck, alteration: Alteration) -> FilePreparer:
-    """Prepares the files that the cells of a column name."""
-    kind = column.kind
-
-    def prepare(
-        data: bytes, _: Sequence[Any], _measured: ImageHeader, image: ImageHeader
-    ) -> PreparedFile:
-        if kind is ColumnKind.FILE:
-            return PreparedFile((data,))
-        events: Sequence[str] = ()
-        if kind is ColumnKind.COPY:
-            header = check(data)
-        else:
-            if (deep := is_deep_grey(data)) != (kind is ColumnKind.PICTURE_16):
-                raise BadImageError(
-                    Reason.UNSUPPORTED_FORMAT,
-                    f"{'' if deep else 'not '}a PNG of 16 bits and one channel, unlike the first files of the "
-                    "column; save all in the same way, as readers give them one type",
-                )
-            any_format = alteration.changes.reencode != "never"
-            own = (passing_any_format(check) if any_format else check)(data)
-            altered = alteration.beside(data, own, image)
-            if any_format and altered.image is data:
-                check(data)  # of another size than the image, so it was not re-encoded
-            data, header, events = altered.image, altered.header, altered.events
-        sides = (header.height, header.width, header.channels)
-        return PreparedFile((data, header.format.encode(), *sides), events)
-
-    return FilePreparer(f"the file in column {column.name!r}", prepare)
-
-
 @dataclass(frozen=True)
-class SerializedExamples:
+class SerializedExamples(ExampleSource):
     """Samples are serialized examples, which a job has spooled to a separate file.
 
-    Their classes, for counting, are the one value in `SampleRef.labels`.
-
-    Attributes:
-      described: every feature of an example as in the manifest.
+    Their classes, for counting, are the one value in `SampleRef.labels`. Features are never renamed.
     """
 
-    described: Mapping[str, Any]
+    columns: tuple[Column, ...] = (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
 
-    columns = (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
-    pixels = None
-    file_columns = ()
-    max_bytes = MAX_EXAMPLE_BYTES
-    rows = False
-    resumable = False
-    keyed = False
-
-    def features(self, renames: Mapping[str, str], *, turned: bool = False) -> Mapping[str, Any]:
-        """The features of the examples, which are never renamed."""
-        assert not renames, renames
-        return self.described
+    max_bytes: ClassVar[int] = MAX_EXAMPLE_BYTES
+    resumable: ClassVar[bool] = False
 
     def maker(
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
     ) -> ExampleReader:
         """Reads the examples; no option changes them."""
-        return ExampleReader(read_example=read, class_ids=class_ids)
-
-    def recorded(self) -> dict[str, Any]:
-        """The column of classes and the features."""
-        return {
-            "columns": [dataclasses.asdict(column) for column in self.columns],
-            "pixels": None,
-            "features": dict(self.described),
-        }
+        return ExampleReader(read, class_ids)
 
 
 @dataclass(frozen=True)
@@ -310,14 +215,9 @@ class PipelineRecords(SerializedExamples):
 
     `SampleRef.labels` are the record's classes and, if it is small, the record, whose URI is empty then;
     others are in files that the job deletes. `SampleRef.version` is a hash of the record.
-
-    Attributes:
-      keyed: keys were given, so that each must be unique.
     """
 
-    keyed: bool = False
-
-    resumable = True
+    resumable: ClassVar[bool] = True
 
     def lasting(self, refs: Iterable[SampleRef]) -> list[SampleRef]:
         """The references as receipts have them: without a place, which is another one in each run."""
@@ -335,8 +235,9 @@ def marked(source: ExampleSource, refs: Sequence[SampleRef]) -> Sequence[SampleR
 def foreign_source(source: ExampleSource) -> str:
     """The name of a source that a receipt alone cannot make again; empty for the others."""
     kind = type(source)
-    known = kind in (LabelledImages, SerializedExamples)
-    return "" if known else f"{kind.__module__}.{kind.__qualname__}"
+    if kind in (LabelledImages, SerializedExamples):
+        return ""
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
@@ -351,7 +252,7 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
             "wrote them can write them again"
         )
     if values.get("features") is not None:
-        return SerializedExamples(values["features"])
+        return SerializedExamples(described=values["features"])
     columns = [{**column, "kind": ColumnKind(column["kind"])} for column in values["columns"]]
     pixels = values.get("pixels")
     return LabelledImages(
@@ -361,3 +262,303 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
         rows=values.get("rows", False),
         imageless=values.get("imageless", False),
     )
+
+
+# --- makers ---------------------------------------------------------------------------------------
+
+_NO_HEADER = ImageHeader("", 0, 0, 0)
+
+_Files = dict[int, dict[str, bytes | Rejected]]
+"""Index of a label -> URI -> the content of the file, or why it cannot be read."""
+
+
+class ExampleMaker(Maker):
+    """Makes an example from an image and its labels."""
+
+    def __init__(
+        self,
+        source: LabelledImages,
+        options: ExampleOptions,
+        class_ids: Mapping[str, int],
+        read: ImageReader,
+    ) -> None:
+        columns = source.columns
+        self._options, self._pixels, self._read = options, source.pixels, read
+        self._encoder = SampleEncoder(columns, class_ids, options.renames, rows=source.rows)
+        self._imageless = None
+        if source.imageless:
+            self._imageless = SampleEncoder(columns, class_ids, options.renames, images=False)
+        self._full_check = self._check = IMAGE_CHECKS[options.image_check]
+        if options.changes.reencode != "never":
+            self._check = passing_any_format(self._full_check)
+        self._columns = columns
+        self._file_columns = source.file_columns
+        self._colours = {(r, g, b): i for r, g, b, i in source.mask_colours} or None
+        self._boxes = [i for i, column in enumerate(columns) if column.kind is ColumnKind.BOX]
+        self._ids = next((i for i, c in enumerate(columns) if c.feature == _OBJECT_IDS), None)
+        self._alteration = Alteration(options.changes, columns)
+        self._gatherer = StatisticsGatherer(columns)
+
+    def codec(self) -> str:
+        """Names what encodes images."""
+        return codec_in_use(self._options.changes.image_codec)
+
+    def statistics(self) -> ImageStatistics:
+        """The statistics of the examples made so far."""
+        return self._gatherer.statistics()
+
+    def make(self, ref: SampleRef) -> EncodedSample:
+        """Reads, checks and encodes one sample."""
+        if ref.origin == REPEATED:
+            raise repeated(ref, "sample")
+        filters, columns = self._options.filters, self._file_columns
+        if filters and (fault := outside_bytes(ref.size, filters)):
+            raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
+        size = bytes_of(ref, columns) if columns else ref.size
+        if size > MAX_IMAGE_BYTES:
+            raise too_large(ref, size)
+        if not columns and (ref.uri or not self._imageless):
+            image = read_sample(self._read, ref, ref.uri, ref.size, ref.offset)
+            return self._example(ref, image, {})
+        # Each file is read whatever is wrong with those before, because they are read ahead in this order.
+        source: bytes | Rejected = b""
+        if ref.uri or not self._imageless:
+            source = self._content(ref, ref.uri, ref.size, ref.offset)
+        files: _Files = {}
+        for index, uri, size in files_of(ref, columns):
+            content = self._content(ref, uri, size, -1, self._noun(index))
+            files.setdefault(index, {})[uri] = content
+        if source:
+            return self._example(ref, _sound(source), files)
+        ref, events = self._prepared(ref, files, _NO_HEADER, _NO_HEADER)
+        return self._encoded(ref, b"", _NO_HEADER, b"", ())._replace(events=events)
+
+    def _content(
+        self, ref: SampleRef, uri: str, size: int, offset: int, noun: str = ""
+    ) -> bytes | Rejected:
+        """The content of the image of a sample, or of a file beside it, or why there is none. Raises OSError."""
+        try:
+            return read_sample(self._read, ref, uri, size, offset, noun)
+        except Rejected as rejected:
+            return rejected
+
+    def _noun(self, column: int) -> str:
+        """Names a file of a column in messages."""
+        if self._columns[column].kind in MASK_KINDS:
+            return "the mask"
+        return f"the file in column {self._columns[column].name!r}"
+
+    def _example(self, ref: SampleRef, source: bytes, files: _Files) -> EncodedSample:
+        """Checks and encodes a sample, whose image is `source`."""
+        filters = self._options.filters
+        try:
+            if self._pixels:
+                encoding = self._options.image_encoding
+                image, header = encoded_pixels(source, self._pixels, encoding)
+            else:
+                image, header = source, self._check(source)
+            if filters:
+                check_sides(header, filters)
+            if header.orientation != UPRIGHT or self._alteration.always:
+                return self._altered(ref, image, header, files, source)
+        except BadImageError as error:
+            raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
+        ref, left_out = self._checked(ref, header)
+        if not files:
+            return self._encoded(ref, image, header, source, left_out)
+        ref, events = self._prepared(ref, files, header, header)
+        sample = self._encoded(ref, image, header, source, left_out)
+        return sample._replace(events=events) if events else sample
+
+    def _altered(
+        self, ref: SampleRef, image: bytes, header: ImageHeader, files: _Files, source: bytes
+    ) -> EncodedSample:
+        """Changes an image, and moves its labels with it; `source` is the image as its file has it."""
+        alteration = self._alteration
+        measured = alteration.measured(header, ref.claimed_size or self._mask_size(files))
+        try:
+            ref, left_out = self._checked(ref, measured)
+        except Rejected as rejected:
+            letter = rejected.letter
+            if letter.reason == Reason.BAD_BOX.value and header.orientation != UPRIGHT:
+                hint = alteration.reading_hint(measured)
+                rejected.letter = letter._replace(message=f"{letter.message}; {hint}")
+            raise
+        events: Counter[str] = Counter()
+        if files:
+            ref, events = self._prepared(ref, files, measured, header)
+        try:
+            window = alteration.window(ref.labels, header, measured)
+        except BadImageError as error:  # a box that is too small
+            boxes: Any = ref.labels[self._boxes[0]]
+            raise _bad_box(ref, error.reason, BadBoxError(str(error), boxes[0][-1])) from error
+        altered = alteration.alter(image, header, window)
+        try:
+            labels, outside = alteration.labels(ref.labels, header, measured, altered.geometry)
+        except BadImageError as error:  # a mask of another size
+            raise _bad_labels(ref, error) from error
+        ref = ref._replace(labels=labels)
+        sample = self._encoded(ref, altered.image, altered.header, source, left_out)
+        events.update(altered.events)
+        if outside:
+            events[Event.OBJECTS_OUTSIDE.value] = outside
+        return sample._replace(events=events)
+
+    def _checked(
+        self, ref: SampleRef, header: ImageHeader
+    ) -> tuple[SampleRef, Sequence[DeadLetter]]:
+        """Compares the labels with the picture that they were measured on. Raises Rejected.
+
+        Returns: the sample without objects whose boxes have no area, and a dead letter for each of these.
+        """
+        if ref.claimed_size:
+            try:
+                check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
+            except BadImageError as error:
+                raise _bad_labels(ref, error) from error
+        ids: Any = () if self._ids is None else ref.labels[self._ids] or ()
+        letters: list[DeadLetter] = []
+        for index in self._boxes:
+            boxes: Any = ref.labels[index] or ()
+            pixels, clip = self._columns[index].pixels, self._options.clip_boxes
+            try:
+                empty = check_boxes(boxes, header, pixels=pixels, clip=clip, ids=ids)
+                if empty and self._options.changes.crop:
+                    raise _bad_box(ref, Reason.SMALL_BOX, empty[0])
+                if empty and self._options.bad_boxes == "drop_image":
+                    raise next(iter(empty.values()))
+            except BadBoxError as error:
+                raise _bad_box(ref, Reason.BAD_BOX, error) from error
+            if empty:
+                letters += [_bad_box(ref, Reason.EMPTY_BOX, e).letter for e in empty.values()]
+                has_area = [number not in empty for number in range(len(boxes))]
+                labels = without_boxes(ref.labels, self._columns, index, has_area)
+                ref = ref._replace(labels=labels)
+        return ref, letters
+
+    def _encoded(
+        self,
+        ref: SampleRef,
+        image: bytes,
+        header: ImageHeader,
+        source: bytes,
+        left_out: Sequence[DeadLetter],
+    ) -> EncodedSample:
+        """Writes the features around an image; `source` is the image as its file has it."""
+        encoder = self._encoder if ref.uri or not self._imageless else self._imageless
+        try:
+            before, after = encoder.encode(ref, header, image)
+        except BadImageError as error:  # a mask of another size
+            raise _bad_labels(ref, error) from error
+        except OverflowError as error:
+            fault = f"a number is too large for its feature: {error}"
+            raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
+        if image:
+            self._gatherer.add(header, len(image), ref.labels)
+        digest = digest_of(source) if source else NO_DIGEST
+        classes = self._encoder.classes(ref)
+        return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
+
+    def _prepared(
+        self, ref: SampleRef, files: _Files, measured: ImageHeader, stored: ImageHeader
+    ) -> tuple[SampleRef, Counter[str]]:
+        """The sample with the values to write of each file instead of its place, and the changes to them."""
+        labels: list[Any] = list(ref.labels)
+        events: Counter[str] = Counter()
+        for index, contents in files.items():
+            column, prepared = self._columns[index], []
+            for place in named_files(labels[index]):  # without those of objects that are left out
+                file = NamedFile(*place)
+                data, segments = _sound(contents[file.uri]), file.segments
+                values: tuple[bytes | int, ...]
+                try:
+                    if column.kind in MASK_KINDS:
+                        kind, check = column.kind.value, self._full_check
+                        values = mask_values(kind, data, segments, measured, check, self._colours)
+                    else:
+                        values, changes = self._file_values(column, data, stored)
+                        events.update(changes)
+                except BadImageError as error:
+                    fault = f"{self._noun(index)}: {error}"
+                    raise Rejected(ref, Stage.CHECK, error.reason, fault, file.uri) from error
+                prepared.append(values)
+            labels[index] = tuple(prepared)
+        return ref._replace(labels=tuple(labels)), events
+
+    def _file_values(
+        self, column: Column, data: bytes, image: ImageHeader
+    ) -> tuple[tuple[bytes | int, ...], Sequence[str]]:
+        """The values of a file that a cell names, one for each feature, and the changes to it. Raises BadImageError."""
+        events: Sequence[str] = ()
+        if column.kind is ColumnKind.FILE:
+            return (data,), events
+        if column.kind is ColumnKind.COPY:
+            header = self._full_check(data)
+        else:
+            if (deep := is_deep_grey(data)) != (column.kind is ColumnKind.PICTURE_16):
+                raise BadImageError(
+                    Reason.UNSUPPORTED_FORMAT,
+                    f"{'' if deep else 'not '}a PNG of 16 bits and one channel, unlike the first files of the "
+                    "column; save all in the same way, as readers give them one type",
+                )
+            altered = self._alteration.beside(data, self._check(data), image)
+            if altered.image is data and self._check is not self._full_check:
+                self._full_check(data)  # as it was not re-encoded
+            data, header, events = altered.image, altered.header, altered.events
+        return (data, header.format.encode(), header.height, header.width, header.channels), events
+
+    def _mask_size(self, files: _Files) -> Size | None:
+        """Width and height of a mask, which is of the size of the picture that it was drawn on."""
+        for index, contents in files.items():
+            data = next(iter(contents.values()))
+            if isinstance(data, bytes) and self._columns[index].kind in MASK_KINDS:
+                with contextlib.suppress(BadImageError):
+                    header = read_header(data)
+                    return header.width, header.height
+        return None
+
+
+def _sound(data: bytes | Rejected) -> bytes:
+    if isinstance(data, Rejected):
+        raise data
+    return data
+
+
+def _bad_labels(ref: SampleRef, error: BadImageError) -> Rejected:
+    """The label file, not the image, is at fault."""
+    return Rejected(ref, Stage.CHECK, error.reason, str(error), ref.origin)
+
+
+def _bad_box(ref: SampleRef, reason: Reason, error: BadBoxError) -> Rejected:
+    return Rejected(ref, Stage.CHECK, reason, str(error), ref.origin, error.line)
+
+
+@dataclass
+class ExampleReader(Maker):
+    """Reads examples that are serialized already.
+
+    Attributes:
+      read_example: reads the bytes of one.
+      class_ids: class -> id.
+    """
+
+    read_example: ImageReader
+    class_ids: Mapping[str, int]
+
+    def make(self, ref: SampleRef) -> EncodedSample:
+        """Reads one example, whose classes are the first value among its labels, or takes the second.
+
+        Raises:
+          Rejected: it is too large, or another one has its key.
+          OSError: it cannot be read, although the same job wrote it.
+        """
+        if ref.size > MAX_EXAMPLE_BYTES:
+            raise too_large(ref, ref.size)
+        if ref.origin:
+            raise repeated(ref._replace(uri=""), "record")
+        names: Any = ref.labels[0]
+        classes = [self.class_ids[name] for name in names]
+        record: Any = ref.labels[1] if len(ref.labels) > 1 else None
+        if record is None:
+            record = self.read_example(ref.uri, ref.size, ref.offset)
+        return EncodedSample(b"", record, b"", classes=classes)

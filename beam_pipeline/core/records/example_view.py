@@ -1,4 +1,4 @@
-"""A serialized `tf.train.Example` as its values by key: the one way to read an example back.
+"""A serialized `tf.train.Example` as its values by key, the one way to read an example back; and all of a shard.
 
 Its protobuf messages are built without TensorFlow, from a descriptor with the package, names and field
 numbers in TensorFlow's `feature.proto` and `example.proto`, in a separate descriptor pool so that
@@ -7,21 +7,21 @@ they never clash with TensorFlow's. The job writes the wire format by hand (`fea
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.record_format import RecordFormat, crc32c_extend
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.wire import parse_varint
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_PROTO_LISTS = (
-    ("bytes_list", "BytesList", _FIELD.TYPE_BYTES),
-    ("float_list", "FloatList", _FIELD.TYPE_FLOAT),
-    ("int64_list", "Int64List", _FIELD.TYPE_INT64),
-)
+_PROTO_LISTS = {"bytes": _FIELD.TYPE_BYTES, "float": _FIELD.TYPE_FLOAT, "int64": _FIELD.TYPE_INT64}
 
 
 def _example_class() -> Any:
@@ -35,12 +35,16 @@ def _example_class() -> Any:
 
     feature = descriptor_pb2.DescriptorProto(name="Feature")
     feature.oneof_decl.add(name="kind")
-    for number, (field, name, kind) in enumerate(_PROTO_LISTS, 1):
+    for number, (kind_name, kind) in enumerate(_PROTO_LISTS.items(), 1):
+        name = f"{kind_name.capitalize()}List"
         values = file.message_type.add(name=name)
         value = values.field.add(name="value", number=1, type=kind, label=several)
         value.options.packed = kind != _FIELD.TYPE_BYTES
         feature.field.add(
-            number=number, label=single, oneof_index=0, **message(field, f".tensorflow.{name}")
+            number=number,
+            label=single,
+            oneof_index=0,
+            **message(f"{kind_name}_list", f".tensorflow.{name}"),
         )
     features = descriptor_pb2.DescriptorProto(name="Features")
     entry = features.nested_type.add(name="FeatureEntry")
@@ -83,7 +87,6 @@ class FeatureList(NamedTuple):
             yield value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-_LISTS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 _EMPTY = b"\x0a\x00"  # an example with no features
 NO_VALUES = FeatureList("", ())
 
@@ -133,10 +136,9 @@ class ExampleView(Mapping[str, FeatureList]):
 
     def values_of(self, key: str, kind: str) -> Sequence[Any]:
         """The values of a kind under a key; none if the feature is missing, or is of another kind."""
-        features = self._features
-        values: Sequence[Any] = (
-            getattr(features[key], _LISTS[kind]).value if key in features else ()
-        )
+        if key not in self._features:
+            return ()
+        values: Sequence[Any] = getattr(self._features[key], f"{kind}_list").value
         return values
 
 
@@ -147,12 +149,13 @@ def _check_count(record: bytes, where: str) -> None:
       DamagedRecordError: there are too many.
       ValueError, IndexError: the bytes are not a protocol buffer.
     """
-    count = 0
-    for start, end in _fields(record, 0, len(record)):
-        for _ in _fields(record, start, end):
-            count += 1
-            if count > MOST_FEATURES:
-                raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
+    entries = (
+        entry
+        for features in _fields(record, 0, len(record))
+        for entry in _fields(record, *features)
+    )
+    if next(itertools.islice(entries, MOST_FEATURES, None), None):
+        raise DamagedRecordError(f"{where} has more than {MOST_FEATURES} features")
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -166,3 +169,79 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
             raise ValueError("a field is cut short")
         yield start, start + length
         start += length
+
+
+# --- a whole shard --------------------------------------------------------------------------------
+
+_PIECE_BYTES = 1 << 20  # 1 MiB
+
+
+class MeasuredFile:
+    """A file read from front to back, whose bytes are counted and checksummed as they are read.
+
+    Attributes:
+      bytes: how many were read.
+      crc32c: CRC-32C of all of them.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = 0
+        self.crc32c = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads the next bytes."""
+        return self._measured(self._file.read(size))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines, for formats of text."""
+        return map(self._measured, self._file)
+
+    def _measured(self, data: bytes) -> bytes:
+        self.bytes += len(data)
+        self.crc32c = crc32c_extend(self.crc32c, data)
+        return data
+
+    def seekable(self) -> bool:
+        """False: nothing is passed over."""
+        return False
+
+    def fileno(self) -> int:
+        """The file's own, for what opens a local file by its name. Raises OSError."""
+        return self._file.fileno()
+
+    def finish(self) -> None:
+        """Reads what is left: all of a file that was opened by its name."""
+        if not self.bytes:
+            self._file.seek(0)
+        while self.read(_PIECE_BYTES):
+            pass
+
+
+def read_shard(
+    file: BinaryIO, path: str, spec: ShardSpec, record_format: RecordFormat, class_key: str
+) -> Iterator[ExampleView | ShardInfo]:
+    """Yields every example of a shard and, last, the figures of the shard.
+
+    Args:
+      file: the shard, open at its beginning.
+      path: its name in messages.
+      spec: which shard it is.
+      record_format: the format of the file.
+      class_key: the feature that contains class ids; empty without classes.
+
+    Raises:
+      DamagedRecordError: the framing, a checksum, the compression or an example is broken; the message tells where.
+    """
+    measured: Any = MeasuredFile(file)
+    classes: Counter[int] = Counter()
+    examples = 0
+    for record in record_format.records(measured, path):
+        example = ExampleView(record, f"{path}: record {examples}")
+        classes.update(example.values_of(class_key, "int64"))
+        examples += 1
+        yield example
+    measured.finish()
+    counted = tuple(sorted(classes.items()))
+    figures = (examples, measured.bytes, measured.crc32c, counted)
+    yield ShardInfo(spec.split, spec.number, spec.file_name, *figures)

@@ -19,7 +19,7 @@ NumPy is not imported here: its values are known by what they can do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -95,25 +95,24 @@ def _item(value: Any) -> tuple[str, Any]:
         if not fits_float32(value):
             raise ValueError(f"{value} does not fit a float32")
         return "float", float(value)
-    raise ValueError(f"a {_type_name(value)} is not a feature; {_EXPECTED}")
+    module, name = type(value).__module__, type(value).__qualname__
+    name = name if module == "builtins" else f"{module}.{name}"
+    raise ValueError(f"a {name} is not a feature; {_EXPECTED}")
 
 
 def _list_value(values: Sequence[Any]) -> FeatureValue:
-    kinds, items = [], []
-    for value in values:
-        scalar = (
+    pairs = [
+        _item(
             value.item() if hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
         )
-        kind, item = _item(scalar)
-        kinds.append(kind)
-        items.append(item)
-    if len(set(kinds)) > 1:
-        if set(kinds) != {"int64", "float"}:
-            raise ValueError(
-                f"a list of {' and '.join(sorted(set(kinds)))} values; expected one kind"
-            )
-        return FeatureValue("float", tuple(map(float, items)), (len(items),))
-    return FeatureValue(kinds[0] if kinds else "", tuple(items), (len(items),))
+        for value in values
+    ]
+    kinds, items = {kind for kind, _ in pairs}, tuple(item for _, item in pairs)
+    if kinds == {"int64", "float"}:
+        kinds, items = {"float"}, tuple(map(float, items))
+    if len(kinds) > 1:
+        raise ValueError(f"a list of {' and '.join(sorted(kinds))} values; expected one kind")
+    return FeatureValue(next(iter(kinds), ""), items, (len(items),))
 
 
 def _array_value(array: Any) -> FeatureValue:
@@ -134,11 +133,8 @@ def _array_value(array: Any) -> FeatureValue:
     return FeatureValue(kind, tuple(items), shape)
 
 
-def _type_name(value: Any) -> str:
-    module = type(value).__module__
-    return (
-        type(value).__qualname__ if module == "builtins" else f"{module}.{type(value).__qualname__}"
-    )
+def _hint(kinds: Iterable[str]) -> str:
+    return "; float(...) makes them one" if {*kinds} == {"int64", "float"} else ""
 
 
 @dataclass
@@ -188,11 +184,7 @@ class FeatureSchema:
         """The kind to write a feature with; empty if it is not known yet."""
         seen = self._seen.setdefault(key, _Seen(feature.kind, feature.shape))
         if feature.kind and seen.kind and feature.kind != seen.kind:
-            hint = (
-                "; float(...) makes them one"
-                if {feature.kind, seen.kind} == {"int64", "float"}
-                else ""
-            )
+            hint = _hint((feature.kind, seen.kind))
             raise ValueError(f"{feature.kind} here, {seen.kind} in an earlier sample{hint}")
         seen.kind = seen.kind or feature.kind
         if seen.shape != feature.shape:
@@ -229,25 +221,18 @@ class FeatureSchema:
         for key, seen in sorted(self._seen.items()):
             if len(seen.first) > 1:
                 kinds = (f"{kind} in sample {name!r}" for kind, name in sorted(seen.first.items()))
-                hint = (
-                    "; float(...) makes them one" if set(seen.first) == {"float", "int64"} else ""
-                )
-                return f"feature {key!r} is {' and '.join(kinds)}{hint}"
+                return f"feature {key!r} is {' and '.join(kinds)}{_hint(seen.first)}"
         return ""
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
         """Key -> {"kind", "optional", "shape"} as in the manifest; arrays are flat."""
-        return {
-            key: {
-                "kind": seen.kind,
-                "optional": seen.samples < self.samples,
-                "shape": [None]
-                if seen.shape is None
-                else [math.prod(seen.shape)]
-                if seen.shape
-                else [],
-            }
-            for key, seen in sorted(self._seen.items())
-            if seen.kind
-        }
+        described = {}
+        for key, seen in sorted(self._seen.items()):
+            if seen.kind:
+                shape: list[int | None] = [math.prod(seen.shape)] if seen.shape else []
+                if seen.shape is None:
+                    shape = [None]
+                optional = seen.samples < self.samples
+                described[key] = {"kind": seen.kind, "optional": optional, "shape": shape}
+        return described

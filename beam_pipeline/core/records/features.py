@@ -29,8 +29,6 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.records.wire import (
     LIST_ENTRIES,
     TAG_1,
-    bytes_entry,
-    float_entry,
     value_prefixes,
     varint,
 )
@@ -190,7 +188,7 @@ def _column_writer(
     key: str, *, index: int, column: Column, part: int, class_ids: Mapping[str, int]
 ) -> Writer:
     """Writes one of the features of a column; None leaves it out, no values are an empty list."""
-    entry = _entry_maker(key, column, part, class_ids)
+    entry = _column_entry(key, column, part, class_ids)
 
     def write(ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
         value = ref.labels[index]
@@ -199,39 +197,37 @@ def _column_writer(
     return write
 
 
-def _entry_maker(
+def _column_entry(
     key: str, column: Column, part: int, class_ids: Mapping[str, int]
 ) -> Callable[[Any, ImageHeader], bytes]:
     """Makes the function (value, header) -> the entry of one of the features of a column."""
     pixels, kind = column.pixels, column.written[part].kind
+    entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
     if column.kind is ColumnKind.BOX:  # one side, as fractions of the image
-        return lambda boxes, header: float_entry(
-            key, box_fractions(boxes, part, header, pixels=pixels)
-        )
+        return lambda boxes, header: entry(key, box_fractions(boxes, part, header, pixels=pixels))
     if column.kind is ColumnKind.POINT:  # x or y, as fractions of the image
+        side = ImageHeader._fields.index("height" if part else "width")
 
         def axis_entry(points: Any, header: ImageHeader) -> bytes:
-            length = (header.height if part else header.width) if pixels else 1
-            return float_entry(key, [value / length for value in points[part::2]])
+            length = header[side] if pixels else 1
+            return entry(key, [value / length for value in points[part::2]])
 
         return axis_entry
     if column.kind is ColumnKind.MASK:
-        return lambda shapes, header: bytes_entry(
+        return lambda shapes, header: entry(
             key, [mask_png(shape, header, pixels=pixels) for shape in shapes]
         )
     if column.kind in FILE_KINDS:  # one of the values that each file was made into
-        of_files: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
-        return lambda files, _: of_files(key, [parts[part] for parts in files])
+        return lambda files, _: entry(key, [parts[part] for parts in files])
     convert: Callable[[Any], Any] | None = None
     if kind == "bytes":
         convert = str.encode
     elif column.kind is ColumnKind.CLASS:
         convert = class_ids.__getitem__
     if column.repeated:
-        entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
         return lambda values, _: entry(key, [convert(v) for v in values] if convert else values)
     if kind == "float":
-        return lambda value, _: float_entry(key, (value,))
+        return lambda value, _: entry(key, (value,))
     cached = _cached(key, kind, convert)
     return lambda value, _: cached[value]
 

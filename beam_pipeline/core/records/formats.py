@@ -1,26 +1,149 @@
-"""The registry of record formats. A new format is a separate file and a line in `FORMATS`, or a plugin."""
+"""The registry of record formats, and ArrayRecord, the smallest of them.
+
+A new format is a separate file and a line in `FORMATS`, or a plugin.
+
+ArrayRecord is written by the package `array_record`; Grain and TFDS read it at random. Shards are named
+NAME-SPLIT.array_record-00000-of-00016, as TFDS has it. Each record is a chunk of its own, without
+compression, so that a reader gets to any of them with one read. The package knows local files only and no
+streams, so a shard is written to a temporary file and copied from there.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
-from beam_pipeline.core.records.array_record import ArrayRecordFormat
-from beam_pipeline.core.records.record_format import RecordFormat
+from beam_pipeline.core.records.record_format import (
+    EncodedSample,
+    RecordFormat,
+    RecordWriter,
+    Sink,
+)
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
+from beam_pipeline.core.text import excerpt
+
+# --- ArrayRecord ----------------------------------------------------------------------------------
+
+_OPTIONS = "group_size:1,uncompressed"
+_CHUNK_BYTES = 1 << 20  # 1 MiB
+_READ_AT_ONCE = 16
+
+
+class _ArrayRecordWriter(RecordWriter):
+    """Writes records to a temporary file, and passes that on to a sink."""
+
+    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+        import tempfile
+
+        super().__init__(sink, features)
+        self._file = tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record")
+        self._writer = _library().ArrayRecordWriter(self._file.name, _OPTIONS)
+
+    def write(self, sample: EncodedSample, key: str = "") -> None:
+        """Writes the next record, which lacks a name. Raises OSError."""
+        try:
+            self._writer.write(sample.record)
+        except RuntimeError as error:
+            raise self._failure(error) from error
+
+    def finish(self) -> None:
+        """Passes the file on to the sink and deletes it. Raises OSError."""
+        try:
+            self._writer.close()
+        except RuntimeError as error:
+            raise self._failure(error) from error
+        with self._file as file:
+            while data := file.read(_CHUNK_BYTES):
+                self._put(data)
+
+    def _failure(self, error: RuntimeError) -> OSError:
+        return OSError(f"{self._file.name} cannot be written: {error}; TMPDIR names another folder")
+
+
+@dataclass(frozen=True)
+class ArrayRecordFormat(RecordFormat):
+    """ArrayRecord files, which have their index inside and no compression of ours."""
+
+    name: ClassVar[str] = "array_record"
+    mark: ClassVar[str] = ".array_record-"
+    file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
+    writer_type: ClassVar[type[RecordWriter]] = _ArrayRecordWriter
+
+    @property
+    def tfds_name(self) -> str:
+        """TensorFlow Datasets has the same name."""
+        return self.name
+
+    def check_installed(self) -> None:
+        """Checks that `array_record` is installed. Raises UsageError."""
+        _library()
+
+    def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
+        """Yields the records with these numbers, checking the hash of each."""
+        library = _library()
+        number = wanted.start
+        with _local_file(file) as local:
+            try:
+                reader = library.ArrayRecordReader(local)
+                if not reader.ok():
+                    raise DamagedRecordError(f"{path}: not an ArrayRecord file, or a damaged one")
+                end = min(wanted.stop, reader.num_records())
+                while number < end:
+                    records = reader.read(number, min(number + _READ_AT_ONCE, end))
+                    yield from records
+                    number += len(records)
+                reader.close()
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise DamagedRecordError(
+                    f"{path}: among the records from {number} on: {excerpt(error)}"
+                ) from error
+
+
+def _library() -> Any:
+    """The package's module. Raises UsageError if it is not installed."""
+    try:
+        from array_record.python import array_record_module
+    except ImportError as error:
+        raise UsageError(
+            f"ArrayRecord needs the package array_record, which is not installed here ({excerpt(error)}): "
+            "pip install 'beam-tfrecord[array_record]', with Python 3.11 or newer; or choose another --format"
+        ) from error
+    return array_record_module
+
+
+@contextmanager
+def _local_file(file: BinaryIO) -> Iterator[str]:
+    """A path to the content of an open file: its own if it is a local one, else a copy's."""
+    import tempfile
+
+    try:
+        number = file.fileno()
+    except (OSError, AttributeError):
+        pass
+    else:
+        yield f"/dev/fd/{number}"
+        return
+    with tempfile.NamedTemporaryFile(prefix="beam-tfrecord-", suffix=".array_record") as copy:
+        while data := file.read(_CHUNK_BYTES):
+            copy.write(data)
+        copy.flush()
+        yield copy.name
+
+
+# --- the registry ---------------------------------------------------------------------------------
 
 FORMATS: Mapping[str, type[RecordFormat]] = {
-    known.name: known
-    for known in (
-        TFRecordFormat,  # the first is the default
-        ArrayRecordFormat,
-        WebDatasetFormat,
-    )
+    known.name: known for known in (TFRecordFormat, ArrayRecordFormat, WebDatasetFormat)
 }
-"""Name -> format, without plugins."""
+"""Name -> format, without plugins; the first is the default."""
 
 DEFAULT_FORMAT = next(iter(FORMATS))
 
@@ -49,12 +172,10 @@ def format_class(name: str) -> type[RecordFormat] | None:
 
 def _format_of_file(name: str) -> type[RecordFormat] | None:
     """The format that gives a shard or an index this name; None if no format does."""
-    return next((known for known in _all_formats() if known.file_names.fullmatch(name)), None)
-
-
-def _all_formats() -> Iterator[type[RecordFormat]]:
-    yield from FORMATS.values()
-    yield from filter(None, map(format_class, plugins_of(FORMAT_GROUP, FORMATS)))
+    known = itertools.chain(
+        FORMATS.values(), filter(None, map(format_class, plugins_of(FORMAT_GROUP, FORMATS)))
+    )
+    return next((chosen for chosen in known if chosen.file_names.fullmatch(name)), None)
 
 
 def is_record_file(name: str) -> bool:

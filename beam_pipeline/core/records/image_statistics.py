@@ -6,26 +6,30 @@ quantities that have few.
 
 Bins of lengths in pixels or bytes, and of numbers of objects, begin at `EDGES`: 0, 1, 2, ... 8, and from
 there four of them double the length.
+
+Of numbers whose range is not known in advance, there is a histogram. Its bins are 2**level wide, and bin i contains the values from i * 2**level up to, but not
+including, (i + 1) * 2**level. The level is the least that puts the values in `MOST_BINS` bins or
+fewer, so it depends on the smallest and the largest value alone. Bins of a level are within bins of the
+next. So histograms can be added in any order, and the sum equals counting all values at once:
+
+    values 1, 2, 3         level -5: bins 32, 64, 96
+    values 1, 2, 3, 1000   level  4: bins 0 (three values), 62
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.records.number_histogram import (
-    NumberHistogram,
-    RecordedHistogram,
-    histogram_of,
-    sum_of,
-)
 from beam_pipeline.core.typed_json import Count, Expect, decode
 
 Key = str | int
@@ -53,6 +57,137 @@ MORE_SIZES = "more"
 _MOST_NUMBER_COLUMNS = 32
 _MARK = "image/labelled"  # a number, but none to regress on
 _GATHERED = 4096  # samples that are counted at a time
+
+
+# --- histograms of numbers ------------------------------------------------------------------------
+
+MOST_BINS = 64
+_FEW_BINS = 12  # are not made fewer
+_LOG_BINS = 6
+_PRECISION = 52  # bits after the first one of a float
+_LEAST_LEVEL = -1074  # of the smallest float
+_MOST_LEVEL = 1100  # beyond the exponents of floats
+
+
+class NumberHistogram(NamedTuple):
+    """Counts of numbers.
+
+    Attributes:
+      level: bins are 2**level wide.
+      bins: (number of the bin, values in it), in order.
+      low, high: the smallest and the largest value.
+      not_finite: values that are not finite.
+    """
+
+    level: int = 0
+    bins: tuple[tuple[int, int], ...] = ()
+    low: float = 0
+    high: float = 0
+    not_finite: int = 0
+
+    @property
+    def values(self) -> int:
+        """The number of finite values."""
+        return sum(count for _, count in self.bins)
+
+    def coarser(self, level: int) -> Counter[int]:
+        """Bin -> count at a level that is not below the own one."""
+        counts: Counter[int] = Counter()
+        for number, count in self.bins:
+            counts[number >> (level - self.level)] += count
+        return counts
+
+
+NOTHING = NumberHistogram()
+
+
+def _is_sound(histogram: NumberHistogram) -> bool:
+    level, bins, low, high, _ = histogram
+    return not bins or (abs(level) <= _MOST_LEVEL and low <= high and level <= _level(low, high))
+
+
+RecordedHistogram = Annotated[NumberHistogram, Expect(_is_sound, "a histogram")]
+"""A histogram as `typed_json` reads it."""
+
+
+def histogram_of(values: Iterable[float]) -> NumberHistogram:
+    """Counts numbers, either all integers or all floats; they may be counted already."""
+    counts = values if isinstance(values, Counter) else Counter(values)
+    finite = {value: count for value, count in counts.items() if math.isfinite(value)}
+    not_finite = counts.total() - sum(finite.values())
+    if not finite:
+        return NumberHistogram(not_finite=not_finite)
+    low, high = min(finite) + 0, max(finite) + 0  # 0.0 for -0.0
+    level = _level(low, high)
+    bins: Counter[int] = Counter()
+    for value, count in finite.items():
+        bins[_bin(value, level)] += count
+    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, not_finite)
+
+
+def sum_of(histograms: Sequence[NumberHistogram]) -> NumberHistogram:
+    """The histogram of the values of all histograms."""
+    not_finite = sum(histogram.not_finite for histogram in histograms)
+    full = [histogram for histogram in histograms if histogram.bins]
+    if not full:
+        return NumberHistogram(not_finite=not_finite)
+    low = min(histogram.low for histogram in full)
+    high = max(histogram.high for histogram in full)
+    level = _level(low, high)
+    bins: Counter[int] = Counter()
+    for histogram in full:
+        bins.update(histogram.coarser(level))
+    return NumberHistogram(level, tuple(sorted(bins.items())), low, high, not_finite)
+
+
+def readable(histogram: NumberHistogram, most: int) -> tuple[int, Counter[int]]:
+    """(level, bin -> count) for a chart.
+
+    Args:
+      histogram: not empty.
+      most: number of bins from the first to the last.
+    """
+    for level in range(histogram.level, _MOST_LEVEL + 64):
+        counts = histogram.coarser(level)
+        span = max(counts) - min(counts) + 1
+        # Every second bin is empty where whole numbers are in bins narrower than 1.
+        sparse = span > _FEW_BINS and all(number % 2 == 0 for number in counts)
+        if span <= most and not sparse:
+            break
+    return level, counts
+
+
+def edge(number: int, level: int) -> float:
+    """The smallest value of a bin."""
+    try:
+        return math.ldexp(number, level)
+    except OverflowError:
+        return math.copysign(sys.float_info.max, number)
+
+
+def _level(low: float, high: float) -> int:
+    """The least level that puts both ends in `MOST_BINS` bins."""
+    if isinstance(low, int) and isinstance(high, int):
+        level = max(0, (high - low).bit_length() - _LOG_BINS - 1)
+    else:
+        # Halves, because the difference of two floats may overflow.
+        spread = math.frexp(high / 2 - low / 2)[1] + 1 if high > low else -_MOST_LEVEL
+        largest = max(abs(low), abs(high))
+        magnitude = math.frexp(largest)[1] if largest else -_MOST_LEVEL
+        level = max(spread - _LOG_BINS - 2, magnitude - _PRECISION, _LEAST_LEVEL)
+    while _bin(high, level) - _bin(low, level) >= MOST_BINS:
+        level += 1
+    return level
+
+
+def _bin(value: float, level: int) -> int:
+    if isinstance(value, int):
+        return value >> level
+    scaled = math.ldexp(value, -level)
+    return -1 if value < 0 and scaled == 0 else math.floor(scaled)
+
+
+# --- images and labels ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -116,17 +251,11 @@ def merged(parts: Iterable[ImageStatistics]) -> ImageStatistics:
             counts.setdefault(name, Counter()).update(added)
         for sums, parts_of in ((lengths, part.lengths), (numbers, part.numbers)):
             for name, histogram in parts_of.items():
-                sums[name] = sum_of((sums[name], histogram)) if name in sums else histogram
-        if "size" in counts:
-            counts["size"] = _few(counts["size"])
+                sums[name] = sum_of((sums.get(name, NOTHING), histogram))
+        sizes = counts.get("size", Counter())
+        if len(sizes) > MOST_SIZES or MORE_SIZES in sizes:
+            counts["size"] = Counter({MORE_SIZES: sizes.total()})
     return ImageStatistics(images, counts, lengths, numbers)
-
-
-def _few(sizes: Counter[Key]) -> Counter[Key]:
-    """Counts of single sizes, or of all of them if there are many."""
-    if len(sizes) <= MOST_SIZES and MORE_SIZES not in sizes:
-        return sizes
-    return Counter({MORE_SIZES: sizes.total()})
 
 
 def formats_and_lengths(statistics: ImageStatistics) -> dict[str, Any]:
@@ -198,7 +327,11 @@ class StatisticsGatherer:
             lists = [values[index] or () for values in labels]
             lengths["boxes"] = Counter(map(len, lists))
             counts |= _box_counts(headers, lists, pixels=pixels)
-        counts |= {name: _binned(counted, EDGES) for name, counted in lengths.items()}
+        for name, counted in lengths.items():
+            bins: Counter[Key] = Counter()
+            for length, count in counted.items():
+                bins[bisect_right(EDGES, length) - 1] += count
+            counts[name] = bins
         numbers = {
             column.feature: histogram_of(_values(column, [values[index] for values in labels]))
             for index, column in self._numbers
@@ -208,33 +341,17 @@ class StatisticsGatherer:
         self._statistics = merged((self._statistics, part))
 
 
-def _binned(lengths: Mapping[int, int], edges: Sequence[int]) -> Counter[Key]:
-    """Counts of the lengths from each edge to the next."""
-    bins: Counter[Key] = Counter()
-    for length, count in lengths.items():
-        bins[bisect_right(edges, length) - 1] += count
-    return bins
-
-
 def _header_counts(headers: Sequence[ImageHeader]) -> dict[str, Counter[Key]]:
     """Counts of headers; many are equal."""
-    names = ("format", "channels", "orientation", "aspect")
+    names = ("format", "channels", "orientation", "aspect", "size")
     counts: dict[str, Counter[Key]] = {name: Counter() for name in names}
-    sizes: Counter[tuple[int, int]] = Counter()
     for header, count in Counter(headers).items():
         of_format, height, width, channels, orientation = header
         counts["format"][of_format] += count
         counts["channels"][channels] += count
         counts["orientation"][orientation] += count
-        sizes[width, height] += count
-    for (width, height), count in sizes.items():
         counts["aspect"][bisect_right(ASPECTS, width / max(1, height))] += count
-    few = len(sizes) <= MOST_SIZES
-    counts["size"] = Counter(
-        {f"{width} x {height}": count for (width, height), count in sizes.items()}
-        if few
-        else {MORE_SIZES: len(headers)}
-    )
+        counts["size"][f"{width} x {height}"] += count
     return counts
 
 

@@ -1,7 +1,7 @@
 """Record formats: how the examples of a shard are in its file.
 
 A format names its files, writes a shard record by record, and reads it back. `formats.py` registers
-them all; a new one is a file like `array_record.py` and a line there.
+them all; a new one is a class like `ArrayRecordFormat` and a line there.
 
 Nothing here supposes that a record has a separate frame. A record reaches its writer in three
 parts, the image in the middle, so that a container (a tar, say) can put its own headers around the

@@ -25,10 +25,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.images.header import MAGICS
+from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.record_format import (
@@ -66,21 +66,16 @@ class _TarWriter(RecordWriter):
         self._bases: set[str] = set()
 
     def write(self, sample: EncodedSample, key: str = "") -> None:
-        """Writes the files of the next sample."""
-        base = self._base(key)
-        for extension, content in sample_files(sample, self._features).items():
-            padding = bytes(-len(content) % _BLOCK)
-            self._put(member_header(f"{base}.{extension}", len(content)), content, padding)
-
-    def _base(self, key: str) -> str:
-        """The base name of a sample's files; a number sets it apart from others in the shard."""
+        """Writes the files of the next sample; a number sets its base name apart from others in the shard."""
         base = name = base_name(key)
         number = 1
         while name in self._bases:
             number += 1
             name = f"{base}%{number}"
         self._bases.add(name)
-        return name
+        for extension, content in sample_files(sample, self._features).items():
+            padding = bytes(-len(content) % _BLOCK)
+            self._put(member_header(f"{name}.{extension}", len(content)), content, padding)
 
     def finish(self) -> None:
         """Writes the two empty blocks that end a tar."""
@@ -136,7 +131,10 @@ def member_header(name: str, size: int) -> bytes:
     path = name.encode()
     if name.isascii() and len(path) <= _NAME_BYTES:
         return _header(path, size, _FILE)
-    attribute = _pax_attribute(b"path", path)
+    rest = b" path=%s\n" % path
+    length = len(rest)  # counts its own digits as well
+    while len(attribute := b"%d%s" % (length, rest)) != length:
+        length = len(attribute)
     padding = bytes(-len(attribute) % _BLOCK)
     return (
         _header(b"././@PaxHeader", len(attribute), _PAX)
@@ -160,68 +158,40 @@ def _header(path: bytes, size: int, kind: bytes) -> bytes:
     return start + _BEFORE_SIZE + octal + _TIME + checksum + kind + _AFTER_KIND
 
 
-def _pax_attribute(name: bytes, value: bytes) -> bytes:
-    """`<length> <name>=<value>` and a line break; the length counts its own digits as well."""
-    rest = b" %s=%s\n" % (name, value)
-    length = len(rest)
-    while len(attribute := b"%d%s" % (length, rest)) != length:
-        length = len(attribute)
-    return attribute
-
-
-class _Member(NamedTuple):
-    """A file in a tar.
-
-    Attributes:
-      name: its path.
-      size: its bytes, which follow.
-      offset: of its header.
-    """
-
-    name: str
-    size: int
-    offset: int
-
-
 def _records(file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
     """Yields the examples of samples by their numbers. Raises DamagedRecordError."""
     tar = _Tar(file, path)
     number, base, start = -1, None, 0
     files: dict[str, bytes] = {}
-    for member in tar:
-        folder, slash, name = member.name.rpartition("/")
+    for path_in_tar, size, offset in tar.members():
+        folder, slash, name = path_in_tar.rpartition("/")
         stem, _, extension = name.partition(".")
         if f"{folder}{slash}{stem}" != base:
             if number in wanted:
                 yield example_of(files, f"{path}: sample {number} at byte {start}")
-            number, base, start, files = number + 1, f"{folder}{slash}{stem}", member.offset, {}
+            number, base, start, files = number + 1, f"{folder}{slash}{stem}", offset, {}
             if number >= wanted.stop:
                 return
         if number in wanted:
-            files[extension] = tar.content(member)
+            files[extension] = tar.read(size, offset)
     if number in wanted:
         yield example_of(files, f"{path}: sample {number} at byte {start}")
 
 
 class _Tar:
-    """The members of a tar, read from front to back. Raises DamagedRecordError."""
+    """A tar that is read from front to back. Raises DamagedRecordError."""
 
     def __init__(self, file: BinaryIO, path: str) -> None:
         self._file = file
         self._path = path
         self._at = 0
-        self._seekable = file.seekable()
 
-    def __iter__(self) -> Iterator[_Member]:
+    def members(self) -> Iterator[tuple[str, int, int]]:
+        """Yields (path in the tar, bytes, offset of the header) of each file; its content may be read then."""
         import tarfile
 
-        name = ""
-        while True:
-            start = self._at
-            block = self._read(_BLOCK, start)
-            if not block.strip(b"\0"):
-                self._check_end(start)
-                return
+        name, start = "", 0
+        while (block := self.read(_BLOCK, start)).strip(b"\0"):
             try:
                 header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             except tarfile.HeaderError as error:
@@ -230,34 +200,17 @@ class _Tar:
                 raise self._damaged(start, f"a file of {header.size} bytes")
             end = self._at + header.size + -header.size % _BLOCK
             if header.type == tarfile.XHDTYPE:
-                name = _pax_path(self.content(_Member("", header.size, start)))
+                name = _pax_path(self.read(header.size, start))
             elif header.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                yield _Member(name or header.name, header.size, start)
+                yield name or header.name, header.size, start
                 name = ""
             else:
                 raise self._damaged(start, f"{excerpt(header.name)} is not a regular file")
-            self._skip(end - self._at)
-
-    def content(self, member: _Member) -> bytes:
-        """The bytes of the member that was yielded last."""
-        return self._read(member.size, member.offset)
-
-    def _read(self, size: int, start: int) -> bytes:
-        data = self._file.read(size)
-        self._at += len(data)
-        if len(data) < size:
-            raise self._damaged(start, "the file ends before the archive does")
-        return data
-
-    def _skip(self, size: int) -> None:
-        if self._seekable:
-            self._at = self._file.seek(self._at + size)
-            return
-        while size:
-            size -= len(self._read(min(size, _CHUNK_BYTES), self._at))
-
-    def _check_end(self, start: int) -> None:
-        """Checks that only empty blocks follow an empty block."""
+            if self._file.seekable():
+                self._at = self._file.seek(end)
+            while self._at < end:
+                self.read(min(end - self._at, _CHUNK_BYTES), self._at)
+            start = end
         empty_bytes = 0
         while data := self._file.read(_CHUNK_BYTES):
             if data.strip(b"\0"):
@@ -265,6 +218,14 @@ class _Tar:
             empty_bytes += len(data)
         if empty_bytes < _BLOCK:
             raise self._damaged(start, "one empty block, expected two at the end of an archive")
+
+    def read(self, size: int, start: int) -> bytes:
+        """The next bytes of the member whose header is at `start`."""
+        data = self._file.read(size)
+        self._at += len(data)
+        if len(data) < size:
+            raise self._damaged(start, "the file ends before the archive does")
+        return data
 
     def _damaged(self, start: int, fault: str) -> DamagedRecordError:
         return DamagedRecordError(f"{self._path}: the member at byte {start}: {fault}")
@@ -292,7 +253,6 @@ _EMPTY = "__empty__"
 _FURTHER = "label"
 _OTHER = "bin"
 _EXTENSIONS = {"jpeg": "jpg", RAW_FORMAT: _OTHER}
-_BEGINNINGS = (*(kind for kind in MAGICS if kind[1] in _IMAGE_EXTENSIONS), (b"RIFF", "webp"))
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _URL = "data:"
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
@@ -379,7 +339,7 @@ def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tu
         return (kind if kind in ("float", "int64") else "bytes"), []
     kinds = set(map(type, items))
     if kinds == {str}:
-        return "bytes", [_bytes(item) for item in items]
+        return "bytes", [_from_text(item) for item in items]
     if kinds in ({int}, {float}):
         return ("int64" if kinds == {int} else "float"), items
     raise ValueError(f"its .{JSON} has {key} neither as text nor as numbers of one kind")
@@ -416,7 +376,8 @@ def _image_extension(image: bytes, example: ExampleView) -> str:
 
 
 def _extension(data: bytes) -> str:
-    return next((name for start, name in _BEGINNINGS if data.startswith(start)), _OTHER)
+    name = image_extension(data)
+    return name if name in _IMAGE_EXTENSIONS else _OTHER
 
 
 def _file_name(key: str, data: bytes, example: ExampleView) -> str:
@@ -458,7 +419,7 @@ def _url(value: bytes) -> str:
     return f"{_URL}{kind};base64,{base64.b64encode(value).decode()}"
 
 
-def _bytes(text: str) -> bytes:
+def _from_text(text: str) -> bytes:
     if not text.startswith(_URL):
         return text.encode()
     return base64.b64decode(text.partition(",")[2], validate=True)

@@ -7,9 +7,11 @@ from itertools import chain
 from math import sqrt
 from typing import NamedTuple
 
-from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
-from beam_pipeline.core.records.number_histogram import (
+from beam_pipeline.core.records.image_statistics import (
+    ASPECTS,
+    EDGES,
     NOTHING,
+    PLACES,
     NumberHistogram,
     edge,
     readable,

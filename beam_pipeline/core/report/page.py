@@ -22,8 +22,8 @@ from beam_pipeline.core.records.image_statistics import (
     MORE_SIZES,
     NOTHING_COUNTED,
     ImageStatistics,
+    histogram_of,
 )
-from beam_pipeline.core.records.number_histogram import histogram_of
 from beam_pipeline.core.report.charts import (
     aspect_chart,
     bar,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_header import DISAGREEMENT
 from beam_pipeline.core.images.preparation import (

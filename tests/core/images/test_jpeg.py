@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.header import BadImageError, ImageHeader, exif_orientation
 from beam_pipeline.core.images.jpeg import (
     MAX_SCANS,

@@ -19,7 +19,7 @@ from beam_pipeline.core.images.masks import (
     grey_values,
     is_coloured,
     mask_png,
-    mask_preparer,
+    mask_values,
     panoptic_pngs,
     png_kind,
     segmentation_png,
@@ -311,8 +311,8 @@ def test_panoptic_masks_of_categories_and_instances() -> None:
     header = ImageHeader("jpeg", 1, 4, 3)
     found = panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=decode_fully)
     assert found == (grey_png(b"\0\x11\x5c\0", 4, 1), grey_png(b"\0\1\2\0", 4, 1))
-    _, prepare, _ = mask_preparer("panoptic", check=decode_fully, colours=None)
-    assert prepare(segments(0, 1, 0x020100, 5), SEGMENTS, header, header).values == found
+    mask = segments(0, 1, 0x020100, 5)
+    assert mask_values("panoptic", mask, SEGMENTS, header, decode_fully, None) == found
 
 
 @pytest.mark.parametrize(

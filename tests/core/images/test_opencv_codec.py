@@ -11,8 +11,7 @@ from PIL import Image, ImageCms, ImageOps
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import pillow_codec
-from beam_pipeline.core.images.changes import ImageChanges
-from beam_pipeline.core.images.geometry import RESIZE_MODES, Resize, plan_geometry
+from beam_pipeline.core.images.geometry import RESIZE_MODES, ImageChanges, Resize, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_codec import open_image
 from beam_pipeline.core.images.preparation import codec_in_use, read_header
@@ -89,7 +88,7 @@ def test_a_turned_image_is_the_picture_that_viewers_show(mode: str, orientation:
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-@pytest.mark.parametrize("mode", tuple(RESIZE_MODES))
+@pytest.mark.parametrize("mode", RESIZE_MODES)
 @pytest.mark.parametrize("size", [(1200, 800), (1203, 805), (200, 140)])
 def test_scaled_images_are_as_pillow_scales_them(
     size: tuple[int, int], mode: str, orientation: int

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageOps, features
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import ImageChanges
 from beam_pipeline.core.images.geometry import (
     RESIZE_MODES,
+    ImageChanges,
     Resize,
     plan_geometry,
     turned_size,
@@ -67,7 +67,7 @@ def gradient(size: tuple[int, int], mode: str = "RGB") -> Image.Image:
         Resize,
         st.integers(40, 250),
         st.integers(40, 250),
-        st.sampled_from(tuple(RESIZE_MODES)),
+        st.sampled_from(RESIZE_MODES),
         st.booleans(),
     )
     | st.none(),
@@ -113,7 +113,7 @@ def test_turning_gives_the_picture_that_viewers_show(file_format: str, orientati
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-@pytest.mark.parametrize("mode", tuple(RESIZE_MODES))
+@pytest.mark.parametrize("mode", RESIZE_MODES)
 def test_a_large_jpeg_is_scaled_as_well_as_from_all_its_pixels(mode: str, orientation: int) -> None:
     """Decoding it to fewer pixels moves nothing, not even by a fraction of a pixel."""
     exif = Image.Exif()
@@ -436,7 +436,7 @@ def test_the_codec_is_the_same_beside_tensorflow() -> None:
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_a_tiff_of_many_bands_says_how_many(order: str) -> None:
+def test_a_tiff_of_many_bands_is_left_out_with_advice(order: str) -> None:
     """As EuroSAT's images of Sentinel-2, of which Pillow only says that it cannot open them."""
     fields = {256: 2, 257: 2, 258: 16, 259: 1, 262: 1, 273: 8, 277: 13, 278: 2, 279: 104}
     entries = b"".join(
@@ -444,8 +444,6 @@ def test_a_tiff_of_many_bands_says_how_many(order: str) -> None:
     )
     start = struct.pack(f"{order}2sHI", b"II" if order == "<" else b"MM", 42, 8 + 104)
     directory = struct.pack(f"{order}H", len(fields)) + entries + bytes(4)
-    with pytest.raises(BadImageError) as caught:
+    with pytest.raises(BadImageError, match="more than four bands, write three as a PNG") as caught:
         open_image(start + bytes(104) + directory)
-    assert str(caught.value) == (
-        "it is a TIFF of 13 bands, which PNG and JPEG do not support; write three of them as a PNG"
-    )
+    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT

@@ -14,7 +14,7 @@ from PIL import Image
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import pillow_codec, png
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import read_header
+from beam_pipeline.core.images.preparation import decode_fully, read_header
 from tests.core.images.fixtures import (
     MUTATIONS,
     PICTURES,
@@ -105,7 +105,7 @@ def test_damaged_pixels_are_found_by_the_full_check_only(tf: Any, name: str) -> 
     """The default check reads no pixels."""
     data = DAMAGED_PIXELS[name]
     assert png.png_header(data) == SOUND
-    assert outcome(png.check_png, data) is Reason.CORRUPT_IMAGE
+    assert outcome(decode_fully, data) is Reason.CORRUPT_IMAGE
     assert shape(tf, data) is None
 
 
@@ -118,7 +118,7 @@ def test_the_length_of_the_pixels_is_known(
     """One byte less than the rows of all passes have is found, as TensorFlow finds it."""
     header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, interlaced)
     layout = png._Layout(width, height, depth, colour_type, bool(interlaced))
-    length = png._Pixels(layout).missing
+    length = png._pixel_bytes(layout)
     for missing in (0, 1):
         data = b"".join(
             [
@@ -146,7 +146,7 @@ def test_a_damaged_png_passes_the_full_check_if_tensorflow_decodes_it(
 ) -> None:
     """Neither more nor fewer."""
     data = mutated(PICTURES[name][0], mutations)
-    found = outcome(png.check_png, data)
+    found = outcome(decode_fully, data)
     if found is not Reason.DECOMPRESSION_BOMB:
         assert (found[1:4] if isinstance(found, ImageHeader) else None) == (
             shape(tf, data) if data.startswith(png.MAGIC) else None

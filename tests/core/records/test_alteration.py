@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.changes import ImageChanges
+from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.header import BadImageError
 from beam_pipeline.core.images.preparation import read_header
 from beam_pipeline.core.labels.schema import ColumnKind, label_column, object_columns
@@ -110,3 +110,32 @@ def test_labels_without_places_are_left_alone() -> None:
     altered = alteration.alter(image, header)
     measured = alteration.measured(header, None)
     assert alteration.labels(("cat",), header, measured, altered.geometry) == (("cat",), 0)
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size", "written", "events"),
+    [
+        (3, (40, 30), (40, 30), ("taken_as_shown",)),  # nothing tells how it was exported
+        (6, (40, 30), (30, 40), ("encoded", "turned")),  # as the image is stored
+        (6, (30, 40), (30, 40), ()),  # as viewers show it
+        (3, (20, 20), (20, 20), ()),
+        (1, (40, 30), (40, 30), ()),
+    ],
+)
+@pytest.mark.parametrize("mode", ["RGB", "I;16"])
+def test_a_picture_without_exif_beside_an_image_that_is_turned(
+    mode: str,
+    orientation: int,
+    size: tuple[int, int],
+    written: tuple[int, int],
+    events: tuple[str, ...],
+) -> None:
+    """Its sides tell which way up it is; where they do not, it is taken as shown, and counted."""
+    out = io.BytesIO()
+    Image.new(mode, size).save(out, "PNG")
+    picture, image = out.getvalue(), read_header(jpeg(orientation=orientation))
+    turning = Alteration(ImageChanges(orientation="apply"), CLASS)
+    altered = turning.beside(picture, read_header(picture), image)
+    assert (altered.header.width, altered.header.height) == written
+    assert altered.events == (events if mode == "RGB" or "turned" not in events else ())
+    assert (altered.image is picture) == ("turned" not in events)

@@ -13,11 +13,11 @@ import pytest
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.records import formats
-from beam_pipeline.core.records.array_record import ArrayRecordFormat
 from beam_pipeline.core.records.formats import (
     COMPRESSIONS,
     DEFAULT_FORMAT,
     FORMATS,
+    ArrayRecordFormat,
     format_of,
     format_options,
     is_record_file,

@@ -21,22 +21,20 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.records.image_statistics import (
     EDGES,
     MORE_SIZES,
+    MOST_BINS,
     MOST_SIZES,
+    NOTHING,
     NOTHING_COUNTED,
     PLACES,
     ImageStatistics,
-    StatisticsGatherer,
-    formats_and_lengths,
-    merged,
-    parse_statistics,
-)
-from beam_pipeline.core.records.number_histogram import (
-    MOST_BINS,
-    NOTHING,
     NumberHistogram,
     RecordedHistogram,
+    StatisticsGatherer,
     edge,
+    formats_and_lengths,
     histogram_of,
+    merged,
+    parse_statistics,
     readable,
     sum_of,
 )
@@ -209,8 +207,8 @@ PARTS = st.lists(st.lists(st.floats())) | st.lists(st.lists(st.integers(-(2**63)
 def test_the_histograms_of_parts_add_up_to_that_of_all(parts: list[list[float]]) -> None:
     """Bin for bin, and written the same way, so that reports have the same bytes."""
     whole = histogram_of([value for part in parts for value in part])
-    forwards = sum_of(map(histogram_of, parts))
-    backwards = sum_of([sum_of(map(histogram_of, parts[:1])), *map(histogram_of, parts[1:])])
+    forwards = sum_of([*map(histogram_of, parts)])
+    backwards = sum_of([sum_of([*map(histogram_of, parts[:1])]), *map(histogram_of, parts[1:])])
     assert repr(whole) == repr(forwards) == repr(backwards)
     assert len(whole.bins) <= MOST_BINS
     assert whole.values + whole.not_finite == sum(map(len, parts))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.shard_reader import read_shard
+from beam_pipeline.core.records.example_view import read_shard
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import (
     TFRecordFormat,

@@ -19,7 +19,6 @@ from beam_pipeline.core.images.preparation import (
     NO_DIGEST,
     PixelFormat,
     digest_of,
-    image_preparer,
 )
 from beam_pipeline.core.labels.schema import (
     Column,
@@ -29,8 +28,8 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
-from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.records.example_source import (
+    ExampleMaker,
     ExampleOptions,
     ExampleSource,
     LabelledImages,
@@ -38,12 +37,11 @@ from beam_pipeline.core.records.example_source import (
     recorded_source,
 )
 from beam_pipeline.core.records.example_view import Example
-from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
+from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
-    ExampleMaker,
     ImageReader,
     sort_by_key_hash,
     write_shard,
@@ -63,13 +61,12 @@ CLASS_IDS = {"cat": 1, "dog": 2, "eel": 3}
 
 def maker(
     read_image: ImageReader = read_image,
-    image_check: str = "header",
     columns: Sequence[Column] = COLUMNS,
-    **more: Any,
+    pixels: PixelFormat | None = None,
+    **options: Any,
 ) -> ExampleMaker:
-    return ExampleMaker(
-        read_image, SampleEncoder(columns, CLASS_IDS), image_preparer(image_check), **more
-    )
+    source = LabelledImages(tuple(columns), pixels)
+    return source.maker(ExampleOptions(**options), CLASS_IDS, read_image)
 
 
 def ref(folder: object, key: str, *labels: LabelValue, size: int | None = None) -> SampleRef:
@@ -359,9 +356,7 @@ SOUND: Box = (1.0, 1.0, 8.0, 6.0, 4)
 
 
 def detector(columns: Sequence[Column] = PIXELS, **more: Any) -> ExampleMaker:
-    alteration = Alteration(columns=columns)
-    boxes = [(0, columns[0].pixels)]
-    return maker(columns=columns, box_columns=boxes, alteration=alteration, **more)
+    return maker(columns=columns, **more)
 
 
 def objects(folder: object, *boxes: Box, origin: str = "/labels/a.txt") -> SampleRef:
@@ -542,8 +537,7 @@ def test_bare_pixels_are_written_as_they_are_prepared(
     pixels = PixelFormat(2, 3)
     planes = bytes(range(100, 100 + pixels.size))
     write_files(str(tmp_path), {"batch": b"head" + planes + b"tail"})
-    encoder = SampleEncoder(COLUMNS, CLASS_IDS)
-    bare = ExampleMaker(read_image, encoder, image_preparer("header", pixels, encoding))
+    bare = maker(pixels=pixels, image_encoding=encoding)
     sample = bare.make(contained(tmp_path, offset=4, size=pixels.size))
     features = features_of(sample)
     assert features["image/format"] == [encoding.encode()]
@@ -610,7 +604,7 @@ SOURCES = [
     LabelledImages(()),
     LabelledImages((*object_columns(pixels=True), object_column("id", ColumnKind.INT64))),
     LabelledImages(ANIMAL, PixelFormat(32, 32)),
-    SerializedExamples(FEATURES),
+    SerializedExamples(described=FEATURES),
 ]
 
 
@@ -640,7 +634,9 @@ def test_what_older_receipts_say_is_understood() -> None:
         ANIMAL, PixelFormat(32, 32)
     )
     assert recorded_source({**older, "pixels": None}) == LabelledImages(ANIMAL)
-    assert recorded_source({**older, "features": FEATURES}) == SerializedExamples(FEATURES)
+    assert recorded_source({**older, "features": FEATURES}) == SerializedExamples(
+        described=FEATURES
+    )
 
 
 def test_images_have_the_features_of_their_columns() -> None:
@@ -664,7 +660,7 @@ def test_images_are_encoded_with_their_labels_and_options() -> None:
 
 def test_serialized_examples_are_passed_on_unchanged() -> None:
     """Their one label is the list of their classes; they are lost with the job that spooled them."""
-    source = SerializedExamples(FEATURES)
+    source = SerializedExamples(described=FEATURES)
     maker = source.maker(ExampleOptions(), {"b": 1, "c": 2}, lambda uri, size, offset: b"example")
     ref = SampleRef("0", "uri", 7, "train", (("c", "b", "c"),), 0)
     assert maker.make(ref) == EncodedSample(b"", b"example", b"", classes=[2, 1, 2])
@@ -676,7 +672,7 @@ def test_serialized_examples_are_passed_on_unchanged() -> None:
 
 @pytest.mark.parametrize(
     ("source", "limit"),
-    [(LabelledImages(()), MAX_IMAGE_BYTES), (SerializedExamples({}), MAX_EXAMPLE_BYTES)],
+    [(LabelledImages(()), MAX_IMAGE_BYTES), (SerializedExamples(), MAX_EXAMPLE_BYTES)],
 )
 def test_what_is_larger_than_the_limit_is_not_read(source: ExampleSource, limit: int) -> None:
     """It becomes a dead letter by its listed size alone."""

@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
-from beam_pipeline.core.records.number_histogram import NOTHING, histogram_of
+from beam_pipeline.core.records.image_statistics import (
+    ASPECTS,
+    EDGES,
+    NOTHING,
+    PLACES,
+    histogram_of,
+)
 from beam_pipeline.core.report.charts import (
     MOST_BARS,
     Bar,
