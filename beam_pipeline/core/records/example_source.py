@@ -34,8 +34,7 @@ from beam_pipeline.core.images.preparation import (
     passing_any_format,
     read_header,
 )
-from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes
-from beam_pipeline.core.labels.moved import without_boxes
+from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes, without_boxes
 from beam_pipeline.core.labels.schema import (
     MASK_KINDS,
     Column,
