@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beam_pipeline.core.card.side_files import CARD_NAMES
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
 from beam_pipeline.core.dataset.duplicates import (
     DUPLICATES_NAME,
@@ -21,6 +20,7 @@ from beam_pipeline.core.labels.classes import Exclusion, numbering_note
 from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
 from beam_pipeline.core.references import DEFAULT_SPLIT
+from beam_pipeline.core.report.side_files import CARD_NAMES
 from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say

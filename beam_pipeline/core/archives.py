@@ -17,6 +17,7 @@ bombs that inflate the same bytes again and again, the members are left out.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import errno
 import re
 import stat
@@ -179,24 +180,20 @@ def _unzipped(member: Member, data: bytes, size: int) -> bytes:
     packed = data[start : start + member.packed]
     if len(packed) != member.packed:
         raise _damaged(f"{len(packed)} bytes of it are there, expected {member.packed}")
-    inflated = _inflated(packed, size) if member.deflated else packed
+    inflated = packed
+    if member.deflated:
+        inflater = zlib.decompressobj(_RAW_DEFLATE)
+        try:
+            inflated = inflater.decompress(packed, size + 1)
+        except zlib.error as error:
+            raise _damaged(f"it cannot be inflated: {error}") from error
+        if len(inflated) <= size and not inflater.eof:
+            raise _damaged("its compressed data ends too early")
     if len(inflated) != size:
         more = "more than " if len(inflated) > size else f"{len(inflated)} bytes, expected "
         raise _damaged(f"it has {more}the {size} that the archive's directory claims")
     if zlib.crc32(inflated) != member.check:
         raise _damaged("its CRC-32 is not the one in the archive's directory")
-    return inflated
-
-
-def _inflated(packed: bytes, size: int) -> bytes:
-    """Returns at most one byte more than the size."""
-    inflater = zlib.decompressobj(_RAW_DEFLATE)
-    try:
-        inflated = inflater.decompress(packed, size + 1)
-    except zlib.error as error:
-        raise _damaged(f"it cannot be inflated: {error}") from error
-    if len(inflated) <= size and not inflater.eof:
-        raise _damaged("its compressed data ends too early")
     return inflated
 
 
@@ -289,6 +286,19 @@ class TarHeader(tarfile.TarInfo):
         raise tarfile.ReadError("a sparse file, expected plain ones")
 
 
+@contextlib.contextmanager
+def _reading(kind: str) -> Iterator[None]:
+    """Turns whatever a library raises for hostile bytes into an ArchiveError."""
+    try:
+        yield
+    except (OSError, MemoryError, ArchiveError):
+        raise
+    except Exception as error:
+        raise ArchiveError(
+            f"it is not a {kind}, or is damaged or cut short ({excerpt(error)})"
+        ) from error
+
+
 def tar_entries(file: BinaryIO) -> Iterator[Entry]:
     """Yields the files of a tar, in its order.
 
@@ -299,20 +309,12 @@ def tar_entries(file: BinaryIO) -> Iterator[Entry]:
       ArchiveError: it is not a tar, or is damaged or cut short.
       OSError: it cannot be read.
     """
-    try:
-        yield from _entries(file)
-    except (tarfile.TarError, RecursionError, ValueError, OverflowError, EOFError) as error:
-        if isinstance(error, ArchiveError):
-            raise
-        raise ArchiveError(
-            f"it is not a tar, or is damaged or cut short ({excerpt(error)})"
-        ) from error
-
-
-def _entries(file: BinaryIO) -> Iterator[Entry]:
-    with tarfile.open(
-        fileobj=file, mode="r:", tarinfo=TarHeader, encoding="utf-8", errors="surrogateescape"
-    ) as archive:
+    with (
+        _reading(TAR),
+        tarfile.open(
+            fileobj=file, mode="r:", tarinfo=TarHeader, encoding="utf-8", errors="surrogateescape"
+        ) as archive,
+    ):
         end = -1
         is_empty = archive.firstmember is None  # type: ignore[attr-defined]
         while not is_empty and (info := archive.next()) is not None:  # Python 3.10's would raise
@@ -412,24 +414,11 @@ def _opened(file: BinaryIO) -> zipfile.ZipFile:
     import zipfile  # takes some milliseconds, and few jobs read archives
 
     bounded: Any = _BoundedReads(file)
-    try:
+    with _reading(ZIP):
         archive = zipfile.ZipFile(bounded)
         if any(info.header_offset < 0 for info in archive.filelist):
             raise zipfile.BadZipFile("a member starts before the beginning")
         return archive
-    except ArchiveError:
-        raise
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        struct.error,
-        ValueError,
-        OverflowError,
-        EOFError,
-    ) as error:
-        raise ArchiveError(
-            f"it is not a zip, or is damaged or cut short ({excerpt(error)})"
-        ) from error
 
 
 def _check_beginning(file: BinaryIO, first: int) -> None:

@@ -62,7 +62,7 @@ class Reason(str, enum.Enum):
     FILTERED_MAX_IMAGE_BYTES = "filtered_max_image_bytes"
 
 
-EXPLANATIONS: dict[Reason, str] = {
+EXPLANATIONS: dict[str, str] = {
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8, so no feature can contain it",
     Reason.NOT_A_FILE: "the name belongs to a socket, pipe or device, not to a file",
     Reason.UNUSABLE_MEMBER: "a link, a device, encrypted, compressed in another way than by deflate, or with a "

@@ -18,7 +18,7 @@ import functools
 import json
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from beam_pipeline.core.errors import ConversionError
@@ -57,7 +57,13 @@ Integer = Annotated[int, Expect(lambda n: -1 << 63 <= n < 1 << 63, "a whole numb
 Count = Annotated[Integer, Expect(lambda n: n >= 0, "a whole number from 0 on")]
 
 _Decoder = Callable[[Any, str], Any]
-_SCALARS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list"}
+_SCALARS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a finite number",
+    bool: "true or false",
+    list: "a list",
+}
 
 
 def decode(kind: Any, value: Any, path: str = "") -> Any:
@@ -75,7 +81,7 @@ def decode(kind: Any, value: Any, path: str = "") -> Any:
     return _decoder(kind)(value, path)
 
 
-def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "") -> Any:
+def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "", file_format: str = "") -> Any:
     """Reads a file of JSON, as `decode` reads its value.
 
     Args:
@@ -83,14 +89,31 @@ def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "") -> Any:
       data: the content of the file.
       fault: begins the message, such as "out/x.json is damaged".
       remedy: ends it.
+      file_format: as in `check_head`; empty for a file without a head.
 
     Raises:
       ConversionError: it is something else; names the entry.
     """
     try:
-        return decode(kind, json.loads(data))
+        content = json.loads(data)
+        if file_format:
+            check_head(content, file_format)
+        return decode(kind, content)
     except (ValueError, RecursionError) as error:
         raise ConversionError(f"{fault} ({error}){remedy}") from error
+
+
+FORMAT_VERSION = 1
+
+
+def check_head(content: Any, file_format: str) -> None:
+    """Checks the entries `format` and `format_version` of a file that programs rely on. Raises ValueError."""
+    head = decode(Mapping[str, Any], content)
+    if head.get("format") != file_format:
+        raise UnexpectedError(head.get("format"), "format", file_format)
+    version = decode(int, head.get("format_version"), "format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(f"it has version {version}; this program reads version {FORMAT_VERSION}")
 
 
 @functools.cache
@@ -99,50 +122,44 @@ def _decoder(kind: Any) -> _Decoder:
     if kind is Any:
         return lambda value, _: value
     if origin is Annotated:
-        return functools.partial(_decode_checked, _decoder(of[0]), of[1:])
+        return functools.partial(_checked, _decoder(of[0]), of[1:])
     if origin in (Union, types.UnionType):
         inner = _decoder(of[0])
         return lambda value, path: None if value is None else inner(value, path)
-    if origin is tuple:
-        if of[-1] is ...:
-            return functools.partial(_decode_items, _decoder(of[0]))
-        return functools.partial(_decode_row, tuple, [*map(_decoder, of)], [], 0)
+    if origin is tuple and of[-1] is ...:
+        inner = _decoder(of[0])
+        return lambda value, path: tuple(
+            inner(item, f"{path}[{number}]")
+            for number, item in enumerate(_scalar(list, value, path))
+        )
     if origin is Mapping:
-        return functools.partial(_decode_mapping, _decoder(of[1]))
-    if kind is float:
-        return _decode_number
+        return functools.partial(_mapping, _decoder(of[1]))
     if kind in _SCALARS:
-        return functools.partial(_decode_scalar, kind)
+        return functools.partial(_scalar, kind)
+    if origin is tuple:
+        return functools.partial(_row, lambda *items: items, [*map(_decoder, of)], [], 0)
     hints = get_type_hints(kind, include_extras=True)
     if hasattr(kind, "_fields"):
-        row = [functools.partial(decode, hints[name]) for name in kind._fields]
+        fields = [functools.partial(decode, hints[name]) for name in kind._fields]
         names = [f"{kind.__name__}.{name}" for name in kind._fields]
-        return functools.partial(
-            _decode_row, lambda row: kind(*row), row, names, len(kind._field_defaults)
-        )
-    fields = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
+        return functools.partial(_row, kind, fields, names, len(kind._field_defaults))
     missing = dataclasses.MISSING
-    needed = [
-        field.name
+    needed = {
+        field.name: field.default is missing and field.default_factory is missing
         for field in dataclasses.fields(kind)
-        if field.default is missing and field.default_factory is missing
-    ]
-    return functools.partial(_decode_object, kind, fields, needed)
+    }
+    inner_of = {name: _decoder(hints[name]) for name in needed}
+    return functools.partial(_object, kind, inner_of, needed)
 
 
-def _decode_scalar(kind: type, value: Any, path: str) -> Any:
-    if type(value) is not kind:
+def _scalar(kind: type, value: Any, path: str) -> Any:
+    is_number = type(value) in (int, float) and math.isfinite(value)
+    if not is_number if kind is float else type(value) is not kind:
         raise UnexpectedError(value, path, _SCALARS[kind])
     return value
 
 
-def _decode_number(value: Any, path: str) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise UnexpectedError(value, path, "a finite number")
-    return value  # type: ignore[no-any-return]
-
-
-def _decode_checked(inner: _Decoder, checks: Sequence[Expect], value: Any, path: str) -> Any:
+def _checked(inner: _Decoder, checks: Sequence[Expect], value: Any, path: str) -> Any:
     decoded = inner(value, path)
     for check in checks:
         if not check.test(decoded):
@@ -150,12 +167,7 @@ def _decode_checked(inner: _Decoder, checks: Sequence[Expect], value: Any, path:
     return decoded
 
 
-def _decode_items(inner: _Decoder, value: Any, path: str) -> tuple[Any, ...]:
-    items = _decode_scalar(list, value, path)
-    return tuple(inner(item, f"{path}[{number}]") for number, item in enumerate(items))
-
-
-def _decode_mapping(inner: _Decoder, value: Any, path: str) -> dict[str, Any]:
+def _mapping(inner: _Decoder, value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnexpectedError(value, path, "an object")
     for key in value:
@@ -164,8 +176,8 @@ def _decode_mapping(inner: _Decoder, value: Any, path: str) -> dict[str, Any]:
     return {key: inner(item, f"{path}.{key}" if path else key) for key, item in value.items()}
 
 
-def _decode_row(
-    make: Callable[[Iterable[Any]], Any],
+def _row(
+    make: Callable[..., Any],
     inner: Sequence[_Decoder],
     names: Sequence[str],
     defaults: int,
@@ -173,26 +185,23 @@ def _decode_row(
     path: str,
 ) -> Any:
     """Reads a list whose items have their own types; the last may be missing."""
-    items = _decode_scalar(list, value, path)
+    items = _scalar(list, value, path)
     if not len(inner) - defaults <= len(items) <= len(inner):
         raise UnexpectedError(value, path, f"a list of {len(inner)}")
     paths = names or [f"{path}[{number}]" for number in range(len(inner))]
-    row = [decode_item(*item) for decode_item, *item in zip(inner, items, paths, strict=False)]
-    return make(row)
+    return make(*(item(*of_item) for item, *of_item in zip(inner, items, paths, strict=False)))
 
 
-def _decode_object(
-    kind: Any, fields: Mapping[str, _Decoder], needed: Sequence[str], value: Any, path: str
+def _object(
+    kind: Any, fields: Mapping[str, _Decoder], needed: Mapping[str, bool], value: Any, path: str
 ) -> Any:
-    entries = _decode_mapping(_decoder(Any), value, path)
-    for name in needed:
-        if name not in entries:
+    entries = _mapping(_decoder(Any), value, path)
+    values = {}
+    for name, inner in fields.items():
+        if name in entries:
+            values[name] = inner(entries[name], f"{path}.{name}" if path else name)
+        elif needed[name]:
             raise ValueError(f"{path or 'it'} has no entry {name!r}")
-    values = {
-        name: inner(entries[name], f"{path}.{name}" if path else name)
-        for name, inner in fields.items()
-        if name in entries
-    }
     try:
         return kind(**values)
     except ValueError as error:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.core.card.side_files import files_from_manifest, gives_way
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
     ShardFate,
@@ -41,12 +40,7 @@ from beam_pipeline.core.dataset.names import (
     dead_letter_names,
     parts_for,
 )
-from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.refusals import (
-    accounting_error,
-    all_filtered,
-    too_many_bad,
-)
+from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import (
@@ -70,6 +64,7 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.packed_batches import DeadLetterBatch
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
+from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
 from beam_pipeline.work.dead_letter_files import WrittenPart, write_lines, write_parts
 from beam_pipeline.work.incomplete_folder import (

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from beam_pipeline.core.card.side_files import SIDE_FILES
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     dump_json,
@@ -36,6 +35,7 @@ from beam_pipeline.core.records.formats import (
     recorded_format,
 )
 from beam_pipeline.core.records.sharding import ShardPlan
+from beam_pipeline.core.report.side_files import SIDE_FILES
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files

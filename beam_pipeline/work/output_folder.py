@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from beam_pipeline.core.card.seal import has_seal
-from beam_pipeline.core.card.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
@@ -44,6 +42,8 @@ from beam_pipeline.core.images.preparation import other_codec
 from beam_pipeline.core.records.features import ORIENTATION
 from beam_pipeline.core.records.formats import format_of
 from beam_pipeline.core.records.sharding import ShardPlan
+from beam_pipeline.core.report.contents import has_seal
+from beam_pipeline.core.report.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.typed_json import decode
 from beam_pipeline.storage import files

@@ -16,8 +16,7 @@ from beam_pipeline.core.dataset.changes import with_settled
 from beam_pipeline.core.dataset.duplicates import find_duplicates, range_of
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.manifest import check_draft
-from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
-from beam_pipeline.core.dataset.refusals import other_shards
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan, other_shards
 from beam_pipeline.core.dataset.tally import Measured, Tally
 from beam_pipeline.core.errors import ChangedInputsError, ConversionError, OutputError
 from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
@@ -222,7 +221,7 @@ class Planning:
         if not earlier:
             return
         if earlier.shard_plan != plan.shard_plan:
-            raise other_shards(earlier.shard_plan, plan.shard_plan).to_error()
+            raise other_shards(earlier.shard_plan, plan.shard_plan)
         then = earlier.run.get("options", {}).get("label_order", "")
         now = plan.settled.get("label_order", then)
         if then and then != now:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.refusals import too_many_bad
+from beam_pipeline.core.dataset.plan import Plan, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
 from beam_pipeline.core.failures import Refusal

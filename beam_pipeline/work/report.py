@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
@@ -19,6 +21,7 @@ from beam_pipeline.core.report.thumbnails import LARGE_SIDE, SIDE, Thumbnail, th
 from beam_pipeline.storage import files
 
 _Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 
 _TILES = 24
 _LARGE_TILES = 12  # of samples with boxes
@@ -29,14 +32,13 @@ _MOST_LEFT_OUT = 60
 _PICTURES = 16  # of what was left out
 _LARGEST_IMAGE = 32 << 20  # bytes of an image that was left out
 _THREADS = 4
-_WITH_IMAGE = frozenset(
-    reason.value
-    for reason in (
+_WITH_IMAGE: frozenset[str] = frozenset(
+    {
         *(Reason.BAD_LABEL_VALUE, Reason.UNKNOWN_CLASS, Reason.UNLABELLED),
         *(Reason.CONFLICTING_LABELS, Reason.DUPLICATE_KEY, Reason.CORRUPT_IMAGE),
         *(Reason.SIZE_MISMATCH, Reason.NOT_UPRIGHT, Reason.BAD_BOX, Reason.BAD_MASK),
         *(Reason.FILTERED_MIN_SIDE, Reason.FILTERED_MAX_ASPECT, Reason.FILTERED_MAX_PIXELS),
-    )
+    }
 )
 """Reasons that leave out images which can perhaps be shown. Excluded ones may have to be forgotten."""
 
@@ -66,13 +68,24 @@ def make_report(
       OSError: a shard cannot be read.
       ConversionError: it is damaged.
     """
+    splits = [split for split, entry in manifest.splits.items() if entry.examples][:_MOST_SPLITS]
+    boxes = any(column.kind == ColumnKind.BOX.value for column in manifest.options.columns)
+    most = (_LARGE_TILES if boxes else _TILES) // max(1, len(splits))
     tiles = {}
-    for split in _shown_splits(manifest):
-        samples = read_samples(folder, manifest, split, _tiles(manifest))
-        made = (_in_threads(of_sample, samples) for of_sample in (_thumbnail_of, _beside))
-        tiles[split] = [*map(Tile, samples, *made)]
+    for split in splits:
+        samples = read_samples(folder, manifest, split, most)
+        drawn = _in_threads(_thumbnails_of, samples)
+        tiles[split] = [
+            Tile(sample, pictures[0], [*filter(None, pictures[1:])])
+            if pictures
+            else Tile(sample, None)
+            for sample, pictures in zip(samples, drawn, strict=True)
+        ]
     letters = some_of_each_reason(dead_letters)
-    left_out = [*map(LeftOut, letters, _in_threads(_thumbnail_at, _uris(letters)))]
+    uris = [letter.uri if letter.reason in _WITH_IMAGE else "" for letter in letters]
+    pictured = {*[uri for uri in uris if uri][:_PICTURES]}
+    pictures = _in_threads(_thumbnail_at, [uri if uri in pictured else "" for uri in uris])
+    left_out = [LeftOut(*pair) for pair in zip(letters, pictures, strict=True)]
     return report_page(
         Report(
             manifest=manifest,
@@ -85,7 +98,7 @@ def make_report(
     )
 
 
-def _in_threads(make: Callable[[_Item], Any], items: Sequence[_Item]) -> list[Any]:
+def _in_threads(make: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made | None]:
     """Makes thumbnails, several at a time if the system has threads and memory left."""
     try:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="thumbnails") as pool:
@@ -94,22 +107,10 @@ def _in_threads(make: Callable[[_Item], Any], items: Sequence[_Item]) -> list[An
         return [_if_memory_allows(make, item) for item in items]
 
 
-def _if_memory_allows(make: Callable[[_Item], Any], item: _Item) -> Any:
-    try:
+def _if_memory_allows(make: Callable[[_Item], _Made], item: _Item) -> _Made | None:
+    with contextlib.suppress(MemoryError):
         return make(item)
-    except MemoryError:
-        return None
-
-
-def _shown_splits(manifest: Manifest) -> Sequence[str]:
-    filled = [split for split, entry in manifest.splits.items() if entry.examples]
-    return filled[:_MOST_SPLITS]
-
-
-def _tiles(manifest: Manifest) -> int:
-    """The number of samples shown of each split."""
-    boxes = any(column.kind == ColumnKind.BOX.value for column in manifest.options.columns)
-    return (_LARGE_TILES if boxes else _TILES) // max(1, len(_shown_splits(manifest)))
+    return None
 
 
 def read_samples(folder: str, manifest: Manifest, split: str, most: int) -> list[ShownSample]:
@@ -125,14 +126,11 @@ def read_samples(folder: str, manifest: Manifest, split: str, most: int) -> list
         Column(entry.name, ColumnKind(entry.kind), entry.feature, repeated=entry.repeated)
         for entry in manifest.options.columns
     ]
-    samples: list[ShownSample] = []
-    for record in _records(folder, manifest, split):
-        sample = shown_sample(record, columns, manifest.renames)
-        if sample:
-            samples.append(sample)
-        if len(samples) == most:
-            break
-    return samples
+    shown = (
+        shown_sample(record, columns, manifest.renames)
+        for record in _records(folder, manifest, split)
+    )
+    return [*islice(filter(None, shown), most)]
 
 
 def _records(folder: str, manifest: Manifest, split: str) -> Iterator[bytes]:
@@ -150,39 +148,29 @@ def _records(folder: str, manifest: Manifest, split: str) -> Iterator[bytes]:
                     return
 
 
-def _thumbnail_of(sample: ShownSample) -> Thumbnail | None:
+def _thumbnails_of(sample: ShownSample) -> list[Thumbnail | None]:
+    """Those of its image and of the pictures beside it."""
     side = LARGE_SIDE if sample.boxes else SIDE
-    return thumbnail(sample.image, sample.mask, side) if sample.image else None
+    return [
+        thumbnail(sample.image, sample.mask, side) if sample.image else None,
+        *map(thumbnail, sample.beside),
+    ]
 
 
 def some_of_each_reason(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
     """The first few dead letters of each reason."""
-    shown: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     letters = []
     for letter in dead_letters:
-        shown[letter.reason] += 1
-        if shown[letter.reason] <= _LEFT_OUT:
+        counts[letter.reason] += 1
+        if counts[letter.reason] <= _LEFT_OUT:
             letters.append(letter)
     return letters[:_MOST_LEFT_OUT]
 
 
-def _uris(letters: Sequence[DeadLetter]) -> list[str]:
-    """The image of each dead letter, where there is one to be shown; else an empty text."""
-    uris = [letter.uri if letter.reason in _WITH_IMAGE else "" for letter in letters]
-    shown = [uri for uri in uris if uri][:_PICTURES]
-    return [uri if uri in shown else "" for uri in uris]
-
-
-def _beside(sample: ShownSample) -> list[Thumbnail]:
-    return [*filter(None, map(thumbnail, sample.beside))]
-
-
 def _thumbnail_at(uri: str) -> Thumbnail | None:
-    if not uri:
-        return None
-    try:
-        if not 0 < files.size_of(uri) <= _LARGEST_IMAGE:
-            return None
-        return thumbnail(files.read_bytes(uri))
-    except (OSError, ConversionError):
-        return None
+    if uri:
+        with contextlib.suppress(OSError, ConversionError):
+            if 0 < files.size_of(uri) <= _LARGEST_IMAGE:
+                return thumbnail(files.read_bytes(uri))
+    return None

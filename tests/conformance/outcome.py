@@ -19,7 +19,6 @@ from typing import Any
 from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.card.metadata_files import SCHEMA_NAME
 from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
     LINES_ENTRY,
@@ -29,6 +28,7 @@ from beam_pipeline.core.dataset.manifest import (
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_view import Example
+from beam_pipeline.core.report.metadata import SCHEMA_NAME
 from beam_pipeline.inputs import check_questions, convert_config
 from tests.conformance.trees import Tree
 from tests.harness import dead_letters_of, manifest_of, on_runner

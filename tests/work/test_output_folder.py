@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
-from beam_pipeline.core.card.side_files import files_from_manifest, gives_way
 from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
@@ -25,6 +23,8 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
+from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.work.incomplete_folder import EarlierRun, note_names, noted_names, write_note
 from beam_pipeline.work.output_folder import (
     clean_up_refused,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.card.seal import is_unchanged
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
+from beam_pipeline.core.report.contents import is_unchanged
 from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
 from beam_pipeline.work import report
 from beam_pipeline.work.output_folder import read_manifest

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dead_letters import Reason
@@ -20,11 +20,10 @@ from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
 from beam_pipeline.core.references import SampleRef, named_files
 from beam_pipeline.core.text import enumerated
-from beam_pipeline.core.typed_json import Expect, one_of, parse
+from beam_pipeline.core.typed_json import FORMAT_VERSION, parse
 
 CHANGES_NAME = "changes.json"
-CHANGES_FORMAT = "beam-tfrecord-changes"
-CHANGES_VERSION = 1
+_FORMAT = "beam-tfrecord-changes"
 _SHOWN = 3
 # A sample is the same if these and its labels are: its file may have moved, and its label file.
 _SAME = ("key", "size", "split", "offset", "version")
@@ -182,8 +181,8 @@ def changes_file(
     reused = [shard.bytes for shard in fates if shard.reused]
     written = [shard.bytes for shard in fates if not shard.reused]
     return {
-        "format": CHANGES_FORMAT,
-        "format_version": CHANGES_VERSION,
+        "format": _FORMAT,
+        "format_version": FORMAT_VERSION,
         "since": folder,
         "samples": samples.counts,
         "shards": {"reused": len(reused), "written": len(written)},
@@ -194,8 +193,6 @@ def changes_file(
 
 @dataclass(frozen=True)
 class _ChangesFile:
-    format: Annotated[Any, one_of(CHANGES_FORMAT)]
-    format_version: Annotated[int, Expect(lambda version: version == 1, "1")]
     since: str
     samples: Mapping[str, int]
     shards: Mapping[str, int]
@@ -209,10 +206,8 @@ def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
     Raises:
       ConversionError: it is another program's file, or damaged.
     """
-    content: _ChangesFile = parse(
-        _ChangesFile, data, f"{uri} does not list the changes of a data set"
-    )
-    return vars(content)
+    fault = f"{uri} does not list the changes of a data set"
+    return vars(parse(_ChangesFile, data, fault, file_format=_FORMAT))
 
 
 def input_differences(then: ShardInputs, now: ShardInputs) -> str:

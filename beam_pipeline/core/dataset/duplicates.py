@@ -16,10 +16,9 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from hashlib import blake2b
 from itertools import chain
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import without_lines
 from beam_pipeline.core.dataset.receipts import Receipt
@@ -30,7 +29,7 @@ from beam_pipeline.core.dead_letters import (
     image_dead_letter,
 )
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
-from beam_pipeline.core.packing import pack_columns, unpack_columns
+from beam_pipeline.core.packing import items_of, pack_columns, unpack_columns
 from beam_pipeline.core.references import (
     DEFAULT_SPLIT,
     LabelValue,
@@ -39,11 +38,10 @@ from beam_pipeline.core.references import (
     named_files,
 )
 from beam_pipeline.core.text import counted
-from beam_pipeline.core.typed_json import Expect, one_of, parse
+from beam_pipeline.core.typed_json import FORMAT_VERSION, parse
 
 DUPLICATES_NAME = "duplicates.json"
-DUPLICATES_FORMAT = "beam-tfrecord-duplicates"
-DUPLICATES_VERSION = 1
+_FORMAT = "beam-tfrecord-duplicates"
 
 POLICIES = ("keep", "first", "error")
 """Values of --duplicates; the first is the default."""
@@ -129,7 +127,7 @@ class Duplicates:
         """The content of `duplicates.json`."""
         figures = asdict(self)
         examples = figures.pop("examples")
-        content = {"format": DUPLICATES_FORMAT, "format_version": DUPLICATES_VERSION}
+        content = {"format": _FORMAT, "format_version": FORMAT_VERSION}
         for name, figure in figures.items():
             content[name] = figure
             if name == "groups":
@@ -140,13 +138,6 @@ class Duplicates:
 NO_DUPLICATES = Duplicates()
 
 
-@dataclass(frozen=True)
-class _Head:
-    format: Annotated[Any, one_of(DUPLICATES_FORMAT)]
-    format_version: Annotated[int, Expect(lambda version: version == 1, "1")]
-    images_compared: int
-
-
 def parse_duplicates(data: bytes, uri: str) -> Duplicates:
     """Reads `duplicates.json` back.
 
@@ -154,48 +145,47 @@ def parse_duplicates(data: bytes, uri: str) -> Duplicates:
       ConversionError: it is another program's file, or damaged.
     """
     fault = f"{uri} does not list the duplicates of a data set"
-    parse(_Head, data, fault)
-    duplicates: Duplicates = parse(Duplicates, data, fault)
+    duplicates: Duplicates = parse(Duplicates, data, fault, file_format=_FORMAT)
     return duplicates
 
 
 def _worst(groups: Iterable[DuplicateGroup]) -> list[DuplicateGroup]:
     """The groups to show: leaks first, then those with different labels, then by key."""
-    return heapq.nsmallest(_MOST_EXAMPLES, groups, key=_order)
 
+    def order(group: DuplicateGroup) -> tuple[bool, bool, str, str]:
+        first = group.shown[0]
+        return not group.is_leak, not group.different_labels, first.key, first.split
 
-def _order(group: DuplicateGroup) -> tuple[bool, bool, str, str]:
-    first = group.shown[0]
-    return not group.is_leak, not group.different_labels, first.key, first.split
+    return heapq.nsmallest(_MOST_EXAMPLES, groups, key=order)
 
 
 def described(duplicates: Duplicates) -> Iterator[str]:
     """The duplicates, for people, one line each; none if there are none."""
-    if duplicates.groups:
-        yield (
-            f"{counted(duplicates.images, 'image')} in {counted(duplicates.groups, 'group')} of the same bytes"
-            f"{_such_as(duplicates.examples[0])}"
-        )
+    if not duplicates.groups:
+        return
+    worst, *further = duplicates.examples
+    yield (
+        f"{counted(duplicates.images, 'image')} in {counted(duplicates.groups, 'group')} of the same "
+        f"bytes{_such_as(worst)}"
+    )
     if duplicates.groups_across_splits:
-        leak = next(group for group in duplicates.examples if group.is_leak)
-        splits = " and ".join(leak.splits)
         yield (
-            f"{counted(duplicates.groups_across_splits, 'group')} across splits (such as {splits}): a model would be "
-            "tested on what it was trained on"
+            f"{counted(duplicates.groups_across_splits, 'group')} across splits (such as "
+            f"{' and '.join(worst.splits)}): a model would be tested on what it was trained on"
         )
     if duplicates.groups_with_different_labels:
-        differ = next((group for group in duplicates.examples if group.different_labels), None)
+        differ = [] if worst.different_labels else [g for g in further if g.different_labels]
         yield (
             f"{counted(duplicates.groups_with_different_labels, 'group')} with different labels"
-            f"{_such_as(differ) if differ and differ != duplicates.examples[0] else ''}"
+            f"{_such_as(differ[0]) if differ else ''}"
         )
 
 
 def _such_as(group: DuplicateGroup) -> str:
-    keys = " and ".join(
+    keys = (
         f"{image.key} ({image.split})" if group.is_leak else image.key for image in group.shown[:2]
     )
-    return f", such as {keys}"
+    return f", such as {' and '.join(keys)}"
 
 
 _IMAGES_A_RANGE = 1 << 18
@@ -246,12 +236,9 @@ def written_images(receipt: Receipt, hashes: LabelHashes) -> list[WrittenImage]:
 def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int, bytes]]:
     """(range of digests, packed images)."""
     parts: dict[int, list[WrittenImage]] = defaultdict(list)
-    if ranges == 1:
-        parts[0] += images
-    else:
-        for image in images:
-            parts[range_of(image.digest, ranges)].append(image)
-    return [(number, pack_images(part)) for number, part in sorted(parts.items()) if part]
+    for image in images:
+        parts[range_of(image.digest, ranges)].append(image)
+    return [(number, pack_images(part)) for number, part in sorted(parts.items())]
 
 
 def pack_images(images: Iterable[WrittenImage]) -> bytes:
@@ -263,18 +250,7 @@ def pack_images(images: Iterable[WrittenImage]) -> bytes:
 def unpack_images(packed: bytes) -> Iterator[WrittenImage]:
     """Unpacks the images that `pack_images` took."""
     digests, columns = pickle.loads(packed)
-    return _images_of(digests, *unpack_columns(columns))
-
-
-def digests_in(packed: bytes) -> list[bytes]:
-    """The digests of packed images, without unpacking the rest."""
-    return _split(pickle.loads(packed)[0])
-
-
-def _images_of(digests: bytes, *columns: Iterable[Any]) -> Iterator[WrittenImage]:
-    """Images from their digests, one after the other, and the columns of their other fields."""
-    make: Any = partial(tuple.__new__, WrittenImage)
-    return map(make, zip(_split(digests), *columns, strict=True))
+    return items_of(WrittenImage, (_split(digests), *unpack_columns(columns)))
 
 
 def _split(digests: bytes) -> list[bytes]:
@@ -324,7 +300,7 @@ def find_duplicates(parts: Callable[[], Iterable[bytes]]) -> Duplicates:
       parts: gives all images of the range, packed by `pack_images`, as often as it is called.
     """
     compared, groups = _groups_of(
-        lambda: chain.from_iterable(map(digests_in, parts())),
+        lambda: chain.from_iterable(_split(pickle.loads(part)[0]) for part in parts()),
         lambda: chain.from_iterable(map(unpack_images, parts())),
     )
     return Duplicates.of(_finished(groups), compared)

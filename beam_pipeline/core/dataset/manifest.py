@@ -8,7 +8,6 @@ import itertools
 import json
 import math
 import posixpath
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
@@ -32,14 +31,21 @@ from beam_pipeline.core.records.formats import (
     record_format,
 )
 from beam_pipeline.core.records.image_statistics import (
-    ImageStatistics,
     formats_and_lengths,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.sharding import ShardInfo
-from beam_pipeline.core.typed_json import Count, Expect, Integer, Text, decode, one_of
+from beam_pipeline.core.typed_json import (
+    FORMAT_VERSION,
+    Count,
+    Expect,
+    Integer,
+    Text,
+    check_head,
+    decode,
+    one_of,
+)
 
-FORMAT_VERSION = 1
 ROLES_ENTRY = "roles"
 CHECKSUM_ENTRY = "crc32c"
 LINES_ENTRY = "dead_letters_crc32c"
@@ -338,88 +344,66 @@ def build_manifest(
       dead_letter_files: the files that list dead letters.
     """
     totals = totals or Totals.of_shards(shards)
-    images = totals.images
+    images, statistics = totals.images, totals.statistics
+    options = recorded.options
     examples = sum(shard.examples for shard in shards)
-    by_split: dict[str, list[ShardInfo]] = {split: [] for split, _ in plan.shard_plan.shards}
-    classes = {split: totals.classes.get(split, Counter()) for split in by_split}
+    splits: dict[str, Any] = {
+        split: {"examples": 0, "bytes": 0, "shards": []} for split, _ in plan.shard_plan.shards
+    }
     for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
-        by_split[shard.split].append(shard)
-    return {
+        splits[shard.split]["examples"] += shard.examples
+        splits[shard.split]["bytes"] += shard.bytes
+        splits[shard.split]["shards"].append(
+            {
+                "path": shard.file_name,
+                "examples": shard.examples,
+                "bytes": shard.bytes,
+                "crc32c": crc32c_text(shard.crc32c),
+            }
+        )
+    classes: list[dict[str, Any]] = [{"id": i, "name": name} for name, i in plan.classes]
+    for entry in classes if recorded.counted else ():
+        counts = {split: totals.classes.get(split, {}).get(entry["id"], 0) for split in splits}
+        entry |= {recorded.counted: sum(counts.values()), "splits": counts}
+    entries: dict[str, Any] = {
         "format": _FORMAT,
         "format_version": FORMAT_VERSION,
         "name": plan.shard_plan.name,
         "seed": recorded.seed,
-        "options": dict(recorded.options),
+        "options": dict(options),
         "features": dict(recorded.features),
-        "splits": {split: _split_entry(infos) for split, infos in by_split.items()},
-        "classes": [
-            {
-                "id": i,
-                "name": name,
-                **(_class_counts(i, recorded.counted, classes) if recorded.counted else {}),
-            }
-            for name, i in plan.classes
-        ],
+        "splits": splits,
+        "classes": classes,
         "counts": {
             "listed_images": tally.listed,
             "ignored_files": dict(sorted(tally.ignored.items())),
             "label_rows": tally.label_rows,
             "label_rows_repeated": tally.repeated_rows,
             "label_rows_without_image": tally.orphan_rows,
-            **({"further_samples": tally.further_samples} if tally.further_samples else {}),
-            **({"dropped_objects": dropped} if (dropped := tally.dropped_objects) else {}),
+            "further_samples": tally.further_samples or None,
+            "dropped_objects": tally.dropped_objects or None,
             "joined_samples": tally.samples.total(),
-            **(
-                {"unlabelled": tally.unlabelled}
-                if recorded.options.get("unlabelled") == "keep"
-                else {}
-            ),
+            "unlabelled": tally.unlabelled if options.get("unlabelled") == "keep" else None,
             "examples": examples,
             "dead_letters": tally.dead.total(),
-            **({"images": dict(images.events)} if images.events else {}),
+            "images": dict(images.events) or None,
         },
-        **_images_entry(images.statistics, examples),
+        # None where some examples were given finished.
+        "images": formats_and_lengths(statistics) if 0 < examples == statistics.images else None,
         "dead_letters": dict(sorted(tally.dead.items())),
-        **({"dead_letter_parts": dead_letter_files.parts} if dead_letter_files.parts else {}),
-        **({ROLES_ENTRY: roles} if (roles := recorded_roles(recorded.roles)) else {}),
-        **({"questions": list(plan.questions)} if plan.questions else {}),
-        **({"codec": images.codecs[0]} if images.codecs else {}),
+        "dead_letter_parts": dead_letter_files.parts or None,
+        ROLES_ENTRY: recorded_roles(recorded.roles) or None,
+        "questions": list(plan.questions) or None,
+        "codec": next(iter(images.codecs), None),
         LINES_ENTRY: crc32c_text(dead_letter_files.crc % (1 << 32)),
     }
+    entries["counts"] = _given(entries["counts"])
+    return _given(entries)
 
 
-def _images_entry(statistics: ImageStatistics, examples: int) -> dict[str, Any]:
-    """Formats and sizes of the images; none where some examples were given finished."""
-    if not examples or statistics.images != examples:
-        return {}
-    return {"images": formats_and_lengths(statistics)}
-
-
-def _class_counts(
-    class_id: int, counted: str, classes: Mapping[str, Counter[int]]
-) -> dict[str, Any]:
-    """The number of times that a class occurs, in all and in each split."""
-    return {
-        counted: sum(counts[class_id] for counts in classes.values()),
-        "splits": {split: counts[class_id] for split, counts in classes.items()},
-    }
-
-
-def _split_entry(shards: Iterable[ShardInfo]) -> dict[str, Any]:
-    entries = [
-        {
-            "path": shard.file_name,
-            "examples": shard.examples,
-            "bytes": shard.bytes,
-            "crc32c": crc32c_text(shard.crc32c),
-        }
-        for shard in shards
-    ]
-    return {
-        "examples": sum(entry["examples"] for entry in entries),
-        "bytes": sum(entry["bytes"] for entry in entries),
-        "shards": entries,
-    }
+def _given(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that are not None."""
+    return {name: entry for name, entry in entries.items() if entry is not None}
 
 
 def dump_json(value: Mapping[str, Any]) -> bytes:
@@ -470,11 +454,7 @@ def parse_manifest(data: bytes, uri: str) -> Manifest:
     """
     try:
         content = json.loads(data)
-        head = decode(_Head, content)
-        if head.format_version != FORMAT_VERSION:
-            raise ConversionError(
-                f"{uri} has version {head.format_version}; this program reads version {FORMAT_VERSION}"
-            )
+        check_head(content, _FORMAT)
         manifest = Manifest.of(content)
     except (ValueError, RecursionError) as error:
         raise ConversionError(f"{uri} is not a manifest of beam-tfrecord: {error}") from error
@@ -484,12 +464,6 @@ def parse_manifest(data: bytes, uri: str) -> Manifest:
                 f"{uri} lists {shard.path!r}, which is not a file of its own folder"
             )
     return manifest
-
-
-@dataclass(frozen=True)
-class _Head:
-    format: Annotated[Any, one_of(_FORMAT)]
-    format_version: int
 
 
 def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> None:

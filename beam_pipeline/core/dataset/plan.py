@@ -1,4 +1,4 @@
-"""The plan of a run, made from its counts before an image is opened.
+"""The plan of a run, made from its counts before an image is opened, and the reasons why a run writes nothing.
 
 With --reuse, it keeps the number of shards and class ids. An option that this settles is recorded as if
 it had been typed, so that a conversion from nothing with the recorded options gives the same data set.
@@ -6,11 +6,14 @@ it had been typed, so that a conversion from nothing with the recorded options g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import difflib
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from beam_pipeline.core.dataset.duplicates import described
 from beam_pipeline.core.dataset.plausibility import (
     NO_CHECKS,
     LabelChecks,
@@ -18,21 +21,22 @@ from beam_pipeline.core.dataset.plausibility import (
     label_file_questions,
     split_questions,
 )
-from beam_pipeline.core.dataset.refusals import (
-    duplicate_images,
-    empty_split,
-    mostly_unlabelled,
-    nothing_joined,
-    other_classes,
-    too_many_bad,
-    too_small_shards,
-    unknown_splits,
-)
-from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.tally import Tally, accounting_fault
+from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
 from beam_pipeline.core.errors import (
+    ChangedInputsError,
+    ConversionError,
+    DuplicateImagesError,
+    LostSamplesError,
+    NothingJoinedError,
+    NothingLeftError,
+    QuestionError,
+    TooManyBadSamplesError,
+    UnknownClassError,
     UsageError,
 )
 from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import (
     AUTO_ORDER,
     Classes,
@@ -42,10 +46,13 @@ from beam_pipeline.core.labels.classes import (
 from beam_pipeline.core.questions import question_error
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.sharding import (
+    DEFAULT_SHARD_BYTES,
+    MOST_SHARDS,
     ShardConfig,
+    ShardInfo,
     ShardPlan,
 )
-from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.core.text import counted, enumerated, quoted, terminal_line
 
 _SHOWN = 10
 
@@ -211,33 +218,26 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     shards = earlier.count_shards(
         request.shards, {split: tally.written_bytes(split) for split in names}
     )
-    classes, unnumbered = Choice(()), None
+    too_small = _too_small_shards(request.shards, shards.value, tally)
+    classes, unnumbered = Choice(()), []
     try:
         classes = earlier.number_classes(request.numbering, tally.classes)
     except ClassNumberingError as error:
-        unnumbered = Refusal.from_error(
-            UsageError(f"--class_ids keep: {error}; rename it or leave the option out")
-        )
+        unnumbered = [UsageError(f"--class_ids keep: {error}; rename it or leave the option out")]
     passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
     of_classes = () if "classes" in classes.options else class_questions(tally.classes, checks)
     asked = [*passed_over, *split_questions(tally.samples, checks), *of_classes]
-    question = None
-    if asked and not checks.assumed:
-        question = Refusal.from_error(question_error(asked, checks.options))
-    too_small = too_small_shards(request.shards, shards.value, tally)
-    in_order = (
-        *tally.refusals[:1],
-        question if passed_over else None,  # labels of flat folders can only be in files
-        other_classes(tally, checks),
-        nothing_joined(tally, checks.option),
-        unknown_splits(request.shards, names),
-        empty_split(tally, request.splits) if request.none_empty else None,
-        too_small,
-        too_many_bad(tally, request.max_bad_fraction),
-        None if request.may_have_duplicates else duplicate_images(tally),
-        None if request.may_be_unlabelled else mostly_unlabelled(tally, checks.option),
-        unnumbered,
-        question,
+    questions = [question_error(asked, checks.options)] if asked and not checks.assumed else []
+    errors = (
+        *(questions if passed_over else ()),  # labels of flat folders can only be in files
+        *_label_faults(tally, checks),
+        *_split_faults(tally, request, names),
+        *too_small,
+    )
+    further = (*_sample_faults(tally, request), *unnumbered, *questions)
+    refusals = (
+        *(*tally.refusals, *map(Refusal.from_error, errors)),
+        *(too_many_bad(tally, request.max_bad_fraction), *map(Refusal.from_error, further)),
     )
     # Shards without number are not even named.
     shard_plan = ShardPlan(
@@ -247,8 +247,267 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
         shard_plan=shard_plan,
         classes=classes.value,
         tally=tally,
-        refusal=next(filter(None, in_order), None),
+        refusal=next(filter(None, refusals), None),
         settled={**shards.options, **classes.options},
         questions=(*checks.overridden, *(question.reason for question in asked)),
         notes=(*shards.notes, *classes.notes),
+    )
+
+
+# --- reasons why nothing is written, or no manifest ------------------------------------------------
+
+_LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
+_MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
+_IN_PYTHON = (
+    "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+)
+_NO_IMAGES = {
+    ".gz .h5 .hdf5 .idx3-ubyte .mat .npy .npz": (
+        f"If these files contain arrays of pixels, as in MNIST and SVHN, {_IN_PYTHON}"
+    ),
+    ".dcm .dicom .nii": (
+        f"DICOM and NIfTI are not read: write a PNG of 8 or 16 bits for each image first; or {_IN_PYTHON}"
+    ),
+    ".mp4 .avi .mov .mkv .webm": (
+        "Videos are not read: write their frames as images first, as ffmpeg -i clip.mp4 frames/%06d.png does"
+    ),
+    ".arw .cr2 .cr3 .dng .nef .orf .raf": (
+        "Raw files of cameras are not read: write them as PNG or JPEG first"
+    ),
+}
+"""Extensions of files that contain images, but are not read -> what to do with them."""
+
+
+def _label_faults(tally: Tally, checks: LabelChecks) -> Iterator[ConversionError]:
+    """Classes that are not all in --classes, and labels that name no image."""
+    unknown, samples = tally.dead[Reason.UNKNOWN_CLASS], tally.samples.total()
+    if unknown and (checks.known_only or not samples):
+        raise_it = "" if checks.known_only else "; check that the file is of this data"
+        yield UnknownClassError(
+            f"{unknown if samples else f'all {unknown}'} labelled images have a class that --classes "
+            f"{checks.known_from} does not name (such as {quoted(tally.shown.get(Reason.UNKNOWN_CLASS, []))}); "
+            f"dead_letters.jsonl tells which{raise_it}"
+        )
+    no_row_met = bool(tally.label_rows) and tally.orphan_rows >= tally.label_rows
+    if not samples or (tally.unlabelled and no_row_met):
+        yield NothingJoinedError(_nothing_joined(tally, checks.option))
+
+
+def _nothing_joined(tally: Tally, option: str) -> str:
+    """The message of a run without any label.
+
+    Args:
+      tally: the counts of listing, labels and join.
+      option: which names the label files, or the masks.
+    """
+    if not tally.listed:
+        ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
+        advices = [
+            text for kinds, text in _NO_IMAGES.items() if {*kinds.split()} & {*tally.ignored}
+        ]
+        passed_over = f" (passed over: {ignored})" if ignored else ""
+        return ". ".join([f"no images found{passed_over}; check --images", *advices])
+    if excluded := tally.dead[Reason.EXCLUDED]:
+        return f"no sample is left: --exclude names all {excluded} images with a label"
+    none = f"none of {tally.listed} images"
+    unlabelled, missing = (
+        tally.shown.get(reason, []) for reason in (Reason.UNLABELLED, Reason.MISSING_IMAGE)
+    )
+    of_rows = {Reason.BAD_ROW, Reason.MISSING_IMAGE, Reason.MISSING_FILE} & tally.dead.keys()
+    if not tally.label_rows and tally.dead and (of_rows or not unlabelled):  # as in a pipeline
+        return f"{none} can be written: {_causes(tally.dead, tally, explained=True)}"
+    if not tally.label_rows:
+        _, message, _, _ = tally.first.get(Reason.UNLABELLED, ("", "", "", 0))
+        return (
+            f"{none} has a label: there are no label rows, and no class folders (images are "
+            f"{quoted(unlabelled)}). Give --labels with rows, put each class's images into a folder of "
+            "its own, or take the class from the names with --label_from, such as "
+            "'(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'; --unlabelled keep writes images without labels"
+            f"{f'. Of the first: {message}' if '--label_from' in message else ''}"
+        )
+    rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
+    reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
+    first = min(tally.first, key=lambda reason: (reason == Reason.UNLABELLED, reason), default="")
+    message = f"Of the first {first}: {_first(tally, first)}. " if first else ""
+    if not missing and (not unlabelled or (not tally.orphan_rows and rows != "masks")):
+        return (
+            f"{none} has labels that can be used, in {tally.label_rows} {rows} ({reasons}). "
+            f"{message}dead_letters.jsonl lists them all"
+        )
+    return (
+        f"{none} met one of {tally.label_rows} {rows} ({reasons}). Images are named like "
+        f"{quoted(unlabelled)}; {rows.split()[-1]} name {quoted(missing)}. "
+        f"{message}{_nearest(missing, unlabelled)}Check --images{',' if fields else ' and'} {option}{fields}"
+    )
+
+
+def _causes(dead: Mapping[str, int], tally: Tally, *, explained: bool = False) -> str:
+    """Dead letters by reason: the first few keys, what is wrong with the first, and what the reason means."""
+    causes = []
+    for reason, count in sorted(dead.items()):
+        keys = quoted([key for key in tally.shown.get(reason, []) if key])
+        first = _first(tally, reason)
+        examples = [keys] if keys != "none" else []
+        examples += [f"of the first: {first}" if examples else first] if first else []
+        such_as = f" (such as {'; '.join(examples)})" if examples else ""
+        meaning = f": {EXPLANATIONS[reason]}" if explained and reason in EXPLANATIONS else ""
+        causes.append(f"{count} {reason}{such_as}{meaning}")
+    return ("; " if explained else ", ").join(causes)
+
+
+def _first(tally: Tally, reason: str) -> str:
+    """The place and message of the first dead letter with a reason; empty if unknown."""
+    _, message, file, line = tally.first.get(reason, ("", "", "", 0))
+    place = f"{file}, line {line}" if line else file
+    return f"{place}: {message}" if place else message
+
+
+def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
+    """A sentence with the two most similar names; empty if none are.
+
+    A row that names an image from a folder below --images on states that folder.
+    """
+    pairs = []
+    for row in rows:
+        for image in images:
+            if unicodedata.normalize("NFC", row) == unicodedata.normalize("NFC", image):
+                return (
+                    f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
+                    "write one of them as the other, with unicodedata.normalize in Python. "
+                )
+            if image.endswith(f"/{row}"):
+                folder = image.removesuffix(row)
+                return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "
+            pairs.append((difflib.SequenceMatcher(None, row, image).ratio(), row, image))
+    ratio, row, image = max(pairs, default=(0.0, "", ""))
+    near = f"Nearest to each other are the row {row!r} and the image {image!r}. "
+    return near if ratio >= _LIKE else ""
+
+
+def _split_faults(
+    tally: Tally, request: PlanRequest, splits: Sequence[str]
+) -> Iterator[ConversionError]:
+    """Splits in --num_shards that do not exist, and splits that are left empty."""
+    numbers = request.shards.num_shards
+    unknown = sorted(set(numbers) - set(splits)) if isinstance(numbers, Mapping) else []
+    if unknown:
+        yield UsageError(
+            f"--num_shards names the split {', '.join(unknown)}, but the splits are {', '.join(splits)}"
+        )
+    empty = [split for split in request.splits if not tally.samples[split]]
+    if empty and request.none_empty:
+        yield UsageError(
+            f"--splits: not one of {tally.samples.total()} samples fell into {', '.join(empty)}; "
+            "there are too few groups, or too few samples in each class, for so small a share. "
+            "Give it a larger share, divide groups with --stratify, or try another --seed"
+        )
+
+
+def _too_small_shards(
+    shards: ShardConfig, counts: Mapping[str, int], tally: Tally
+) -> list[ConversionError]:
+    """The error of a size that is smaller than the images, as `100` is where `100MB` was meant."""
+    # The last shard of a split may be a remainder. Images above the default size are left to it.
+    chosen = shards.shard_bytes != DEFAULT_SHARD_BYTES
+    return [
+        UsageError(
+            f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
+            f"{counted(count, 'shard')} of {counted(tally.samples[split], 'sample')} in the split {split}; "
+            "give a size of several images, with its unit, such as --shard_size 200MB, or --num_shards"
+        )
+        for split, count in counts.items()
+        if not shards.is_counted(split)
+        and count - 1 > tally.samples[split]
+        and (chosen or count > MOST_SHARDS)
+    ]
+
+
+def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionError]:
+    """Images of the same bytes, and too many images without labels."""
+    if tally.duplicates.groups and not request.may_have_duplicates:
+        yield DuplicateImagesError(
+            f"--duplicates error: {'; '.join(described(tally.duplicates))}. Remove all but one of each "
+            "group; --duplicates first does so for you, and keep writes them all"
+        )
+    reason = Reason.UNLABELLED.value
+    unlabelled = tally.dead[reason]
+    if unlabelled > _MOST_UNLABELLED * tally.listed and not request.may_be_unlabelled:
+        further = _causes({key: n for key, n in tally.dead.items() if key != reason}, tally)
+        yield QuestionError(
+            terminal_line(
+                f"{unlabelled} of {tally.listed} images lack a label, such as "
+                f"{quoted(tally.shown.get(reason, []))}{f'; besides, {further}' if further else ''}. "
+                f"A data set without them is seldom meant: check {request.checks.option}, or name "
+                "fewer images in --images; --yes leaves them out"
+            )
+        )
+
+
+def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
+    """The refusal of a run with more bad samples than allowed."""
+    bad, candidates = sum(tally.bad.values()), tally.listed + tally.further_samples
+    # Rows without an image can make more than there are images.
+    if not bad or max_bad_fraction >= 1 or (candidates and bad / candidates <= max_bad_fraction):
+        return None
+    error = TooManyBadSamplesError(
+        f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} "
+        f"of them allowed: {_causes(tally.bad, tally)}. dead_letters.jsonl lists them; fix them or "
+        "raise --max_bad_fraction"
+    )
+    return Refusal.from_error(error)
+
+
+def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
+    """The refusal of a run whose filters left nothing to write."""
+    filtered = [
+        f"{count} by --{name}"
+        for reason, name in FILTER_REASONS.items()
+        if (count := tally.dead[reason])
+    ]
+    if not filtered or any(shard.examples for shard in shards):
+        return None
+    error = NothingLeftError(
+        f"no image is left: of {counted(tally.listed, 'listed image')}, the filters leave out "
+        f"{', '.join(filtered)}. dead_letters.jsonl lists them with their sizes; choose other limits"
+    )
+    return Refusal.from_error(error)
+
+
+def accounting_error(
+    shard_plan: ShardPlan, tally: Tally, shards: Sequence[ShardInfo]
+) -> Refusal | None:
+    """The refusal of a run that lost or doubled samples, which is a fault of the program.
+
+    Every shard must have been written once, and the numbers must add up.
+    """
+    fault = accounting_fault(
+        listed=tally.listed,
+        orphan_rows=tally.orphan_rows,
+        further=tally.further_samples,
+        dropped=tally.dropped_objects,
+        examples=sum(shard.examples for shard in shards),
+        dead_letters=tally.dead.total(),
+    )
+    if fault:
+        fault += ": samples were lost or doubled."
+    planned = [spec.file_name for spec in shard_plan.specs]
+    if sorted(shard.file_name for shard in shards) != sorted(planned):
+        fault = f"{len(planned)} shards were planned, {len(shards)} were written:"
+    remedy = (
+        "No manifest is written. This is a fault of the program or the runner; please report it"
+    )
+    return Refusal.from_error(LostSamplesError(f"{fault} {remedy}")) if fault else None
+
+
+def other_shards(then: ShardPlan, now: ShardPlan) -> ConversionError:
+    """The error of a resumed run whose shards differ from the earlier run's."""
+    before, after = dict(then.shards), dict(now.shards)
+    differences = "; ".join(
+        f"{split}: {counted(before.get(split, 0), 'shard')} then, {after.get(split, 0)} now"
+        for split in sorted({*before, *after})
+        if before.get(split) != after.get(split)
+    )
+    return ChangedInputsError(
+        "--resume: the images or labels have changed since the earlier run, so that other shards "
+        f"would be written ({differences}). Restore them, or convert again with --overwrite"
     )

@@ -8,10 +8,11 @@ of the output folder, one a shard, as gzipped JSON.
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Annotated, Any
@@ -92,9 +93,10 @@ class Receipt:
         """The content of the receipt's file; the same receipt has the same bytes."""
         if self.data:
             return self.data
-        statistics = self.info.statistics
+        info, statistics = self.info, self.info.statistics
+        changed = info.events or info.codec  # left out where no image was changed
         outcome = {
-            "info": _figures(self.info),
+            "info": info[: _FIGURES if changed else ShardInfo._fields.index("events")],
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
             **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
@@ -102,10 +104,6 @@ class Receipt:
         }
         text = _opening(self.inputs) + _json(outcome).removeprefix("{")
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
-
-
-def _is_possible(info: ShardInfo) -> bool:
-    return info.examples >= 0 and info.bytes >= 0 and 0 <= info.crc32c < 1 << 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +117,7 @@ class _Sizes:
 class _Outcome(_Sizes):
     """The second part of a receipt's file: what the shard became."""
 
-    info: Annotated[ShardInfo, Expect(_is_possible, "figures of a shard")]
+    info: ShardInfo
     dead_letters: tuple[DeadLetter, ...]
     digests: str = ""
     statistics: Any = None
@@ -161,7 +159,7 @@ def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
     """
     opening = _opening(inputs)
     try:
-        text = _inflate(data).decode("utf-8", "surrogatepass")
+        text = _inflate(data)
         if not text.startswith(opening):
             return None
         outcome = decode(_Outcome, json.loads("{" + text[len(opening) :]))
@@ -173,6 +171,8 @@ def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
 def _receipt(inputs: ShardInputs, outcome: _Outcome, data: bytes = b"") -> Receipt:
     """A receipt of its inputs and the rest of its content, which must be of the shard that it is for."""
     info, spec = outcome.info, inputs.spec
+    if min(info.examples, info.bytes, info.crc32c) < 0 or info.crc32c >> 32:
+        raise ValueError(f"info is {excerpt(info)}, expected figures of a shard")
     if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
         raise ValueError(f"its figures are of {excerpt(info.file_name)}")
     if info.statistics is not NOTHING_COUNTED:
@@ -192,16 +192,10 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
     Raises:
       ConversionError: it is damaged, or of another version.
     """
-    try:
-        content: _Content = decode(
-            _Content, json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
-        )
+    with _damage(uri):
+        content: _Content = decode(_Content, json.loads(_inflate(data)))
         refs = _refs(content.samples)
         return _receipt(ShardInputs(content.spec, refs, content.classes, content.options), content)
-    except _DAMAGE as error:
-        raise ConversionError(
-            f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
-        ) from error
 
 
 def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
@@ -210,10 +204,15 @@ def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
     Raises:
       ConversionError: it is damaged.
     """
+    with _damage(uri):
+        return _whole_numbers(decode(_Sizes, json.loads(_inflate(data))).record_sizes)
+
+
+@contextlib.contextmanager
+def _damage(uri: str) -> Iterator[None]:
     try:
-        content = json.loads(_inflate(data).decode("utf-8", "surrogatepass"))
-        return _whole_numbers(decode(_Sizes, content).record_sizes)
-    except (EOFError, zlib.error, ValueError, TypeError, RecursionError) as error:
+        yield
+    except _DAMAGE as error:
         raise ConversionError(
             f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
         ) from error
@@ -226,8 +225,8 @@ def _whole_numbers(numbers: Sequence[Any]) -> Sequence[int]:
     return tuple(numbers)
 
 
-def _inflate(data: bytes) -> bytes:
-    """Inflates one gzip member of a believable length."""
+def _inflate(data: bytes) -> str:
+    """Inflates one gzip member of a believable length, to text."""
     most = max(_LARGEST, _MOST_INFLATED * len(data))
     inflater = zlib.decompressobj(_GZIP)
     text = inflater.decompress(data, most)
@@ -236,35 +235,29 @@ def _inflate(data: bytes) -> bytes:
         raise EOFError(f"it inflates to more than {most} bytes" if more else "it ends too early")
     if inflater.unused_data:
         raise ValueError(f"{len(inflater.unused_data)} bytes follow its end")
-    return text
+    return text.decode("utf-8", "surrogatepass")
 
 
 def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
     """References from their columns, one a field; checked by columns, as there may be a million."""
+    if not columns:
+        return []
     kinds = (str, str, int, str, list, int, str, int)
     for name, column, kind in zip(SampleRef._fields, columns, kinds, strict=False):
         if not {*map(type, column)} <= {kind}:
             raise TypeError(f"SampleRef.{name} is not always {kind.__name__}")
-    if len(columns) not in (0, len(kinds), len(kinds) + 1):
+    if not 0 <= len(columns) - len(kinds) <= 1:
         raise ValueError(f"samples has {len(columns)} columns, expected {len(kinds)}")
-    for size in columns[len(kinds)] if len(columns) > len(kinds) else ():
-        if size is not None and [*map(type, size)] != [int, int]:
-            raise TypeError(f"SampleRef.claimed_size is {excerpt(size)}")
-    if columns and min(columns[SampleRef._fields.index("size")], default=0) < 0:
+    key, uri, sizes, split, labels, *rows = columns
+    if min(sizes, default=0) < 0:
         raise ValueError("SampleRef.size is negative")
-    if not columns:
-        return []
-    rows = [*columns]
-    labels = SampleRef._fields.index("labels")
-    rows[labels] = [tuple(map(_frozen, values)) for values in columns[labels]]
     if len(columns) > len(kinds):
-        rows[-1] = [*map(_frozen, columns[-1])]
-    return [*starmap(SampleRef, zip(*rows, strict=True))]
-
-
-def _figures(info: ShardInfo) -> Sequence[Any]:
-    """The figures; those at the end are left out where no image was changed."""
-    return info[: _FIGURES if info.events or info.codec else ShardInfo._fields.index("events")]
+        for size in columns[-1]:
+            if size is not None and [*map(type, size)] != [int, int]:
+                raise TypeError(f"SampleRef.claimed_size is {excerpt(size)}")
+        rows[-1] = [*map(_frozen, rows[-1])]
+    labels = [tuple(map(_frozen, values)) for values in labels]
+    return [*starmap(SampleRef, zip(key, uri, sizes, split, labels, *rows, strict=True))]
 
 
 def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:

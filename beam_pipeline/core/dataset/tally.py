@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.duplicates import (
-    NO_DUPLICATES,
-    Duplicates,
-)
+from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.failures import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
@@ -90,15 +87,10 @@ def mean_seconds(measured: Sequence[Measured]) -> float:
 
 _SHOWN = 3
 _COUNTS = ["listed", "label_rows", "orphan_rows", "repeated_rows", "further_samples", "unlabelled"]
-NOT_COUNTED_AS_BAD = frozenset(
+NOT_COUNTED_AS_BAD: frozenset[str] = frozenset(
     {
-        Reason.UNLABELLED.value,
-        Reason.UNKNOWN_CLASS.value,
-        Reason.EMPTY_BOX.value,
-        Reason.SMALL_BOX.value,
-        Reason.EXCLUDED.value,
-        Reason.DUPLICATE.value,
-        *(reason.value for reason in FILTER_REASONS),
+        *(Reason.UNLABELLED, Reason.UNKNOWN_CLASS, Reason.EMPTY_BOX, Reason.SMALL_BOX),
+        *(Reason.EXCLUDED, Reason.DUPLICATE, *FILTER_REASONS),
     }
 )
 """Reported, but not held against --max_bad_fraction."""
@@ -156,7 +148,7 @@ class Tally:
             getattr(self, name).update(getattr(part, name))
         self.label_files.add(part.label_files)
         for reason, keys in part.shown.items():
-            self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
+            self._show(reason, keys)
         self.refusals = sorted((*self.refusals, *part.refusals), key=refusal_order)[:_SHOWN]
         for reason, dead_letter in part.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
@@ -170,9 +162,7 @@ class Tally:
     def written_bytes(self, split: str) -> int:
         """The bytes of a split's shards: the sum of its images, or an estimate if they are re-encoded."""
         samples, image_bytes = self.samples[split], self.sample_bytes[split]
-        if not self.measured:
-            return image_bytes
-        return written_bytes(self.measured, samples, image_bytes)
+        return written_bytes(self.measured, samples, image_bytes) if self.measured else image_bytes
 
     def add_samples(
         self,
@@ -224,9 +214,7 @@ class Tally:
 
     def _add_classes(self, counts: Mapping[Any, int]) -> None:
         for names, count in counts.items():
-            if names is None:
-                continue
-            for name in names if isinstance(names, tuple) else (names,):
+            for name in names if isinstance(names, tuple) else () if names is None else (names,):
                 self.classes[name] += count
 
     def remove_samples(
@@ -249,21 +237,21 @@ class Tally:
         """Counts samples that are kept without a label, and keeps their first few keys."""
         self.unlabelled += len(keys)
         if keys:
-            reason = Reason.UNLABELLED.value
-            self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
+            self._show(Reason.UNLABELLED.value, keys)
 
     def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Counts dead letters and keeps the first few keys of each reason."""
-        keys: dict[str, list[str]] = {}
-        for dead_letter in dead_letters:
-            self.dead[dead_letter.reason] += 1
-            keys.setdefault(dead_letter.reason, []).append(dead_letter.key)
-            example = (dead_letter.key, dead_letter.message, dead_letter.file, dead_letter.line)
-            self.first[dead_letter.reason] = min(
-                self.first.get(dead_letter.reason, example), example
-            )
+        keys: dict[str, list[str]] = defaultdict(list)
+        for _, key, _, reason, message, file, line in dead_letters:
+            keys[reason].append(key)
+            first = (key, message, file, line)
+            self.first[reason] = min(self.first.get(reason, first), first)
         for reason, of_reason in keys.items():
-            self.shown[reason] = sorted((*self.shown.get(reason, ()), *of_reason))[:_SHOWN]
+            self.dead[reason] += len(of_reason)
+            self._show(reason, of_reason)
+
+    def _show(self, reason: str, keys: Iterable[str]) -> None:
+        self.shown[reason] = sorted((*self.shown.get(reason, ()), *keys))[:_SHOWN]
 
     @property
     def dropped_objects(self) -> int:

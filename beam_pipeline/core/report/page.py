@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from beam_pipeline.core.card.contents import feature_rows
-from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
@@ -24,15 +22,24 @@ from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     histogram_of,
 )
-from beam_pipeline.core.report.charts import (
+from beam_pipeline.core.records.image_statistics import histogram_of
+from beam_pipeline.core.report.contents import PLACEHOLDER, feature_rows, sealed
+from beam_pipeline.core.report.markup import (
+    Html,
     aspect_chart,
-    bar,
     heat_map,
+    html,
+    joined,
+    length_bar,
     length_chart,
+    number,
     number_chart,
+    share,
     share_bars,
+    span,
+    table,
+    text,
 )
-from beam_pipeline.core.report.markup import number, share, table, text
 from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
 from beam_pipeline.core.report.thumbnails import Thumbnail
 from beam_pipeline.core.text import counted, enumerated, human_size
@@ -48,18 +55,12 @@ _MOST_QUESTIONS = 20
 _FEW_CLASSES = 12  # are not searched
 _COMMAND = 4_000  # characters
 _MESSAGE = 400
-_TURNS = {
-    1: "1: upright",
-    2: "2: mirrored",
-    3: "3: upside down",
-    4: "4: upside down, mirrored",
-    5: "5: a quarter turn, mirrored",
-    6: "6: a quarter turn",
-    7: "7: a quarter turn, mirrored",
-    8: "8: a quarter turn",
-}
-_CHANNELS = {1: "1: grey", 2: "2: grey, alpha", 3: "3: RGB", 4: "4: RGB, alpha"}
-_FIND = (
+_TURNS = (
+    *("", "upright", "mirrored", "upside down", "upside down, mirrored"),
+    *("a quarter turn, mirrored", "a quarter turn", "a quarter turn, mirrored", "a quarter turn"),
+)
+_CHANNELS = ("", "grey", "grey, alpha", "RGB", "RGB, alpha")
+_FIND = Html(
     '<div class="find" hidden=""><label>Find a class <input type="search" autocomplete="off"/></label>'
     '<span role="status"></span></div>'
 )
@@ -110,8 +111,8 @@ def _page(report: Report) -> bytes:
         Path(__file__).with_name(f"page.{kind}").read_text(encoding="utf-8")
         for kind in ("html", "css", "js")
     )
-    sections = [(key, title, "".join(make(report))) for key, title, make in _SECTIONS]
-    sections = [section for section in sections if section[2]]
+    bodies = [(key, title, joined(make(report))) for key, title, make in _SECTIONS]
+    sections = [section for section in bodies if section[2]]
     page = Template(template).substitute(
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
@@ -119,10 +120,10 @@ def _page(report: Report) -> bytes:
         style=style,
         script=script,
         head=_head(report.manifest),
-        links="".join(f'<li><a href="#{key}">{title}</a></li>' for key, title, _ in sections),
-        sections="".join(
-            f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>{body}</section>\n'
-            for key, title, body in sections
+        links=joined(html('<li><a href="#{}">{}</a></li>', *section[:2]) for section in sections),
+        sections=joined(
+            html('<section aria-labelledby="{0}"><h2 id="{0}">{1}</h2>{2}</section>\n', *section)
+            for section in sections
         ),
         seal=PLACEHOLDER,
     )
@@ -133,38 +134,39 @@ def _hash(content: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 
-def _head(manifest: Manifest) -> str:
+def _head(manifest: Manifest) -> Html:
     counts = manifest.counts
-    figures = [
-        ("images listed", counts.listed_images),
-        ("samples written", counts.examples),
-        ("label rows read", counts.label_rows),
-        ("objects dropped", counts.dropped_objects),
-        ("samples kept without a label", counts.unlabelled),
-    ]
-    line = "; ".join(f"{name}: {number(count)}" for name, count in figures if count)
-    return f"<p>{line.capitalize()}</p>" + _facts(
-        Samples=number(counts.examples),
-        Splits=number(len(manifest.splits)),
-        Shards=number(len(manifest.shards)),
+    figures = {
+        "images listed": counts.listed_images,
+        "samples written": counts.examples,
+        "label rows read": counts.label_rows,
+        "objects dropped": counts.dropped_objects,
+        "samples kept without a label": counts.unlabelled,
+    }
+    line = "; ".join(f"{name}: {number(count)}" for name, count in figures.items() if count)
+    facts = _facts(
+        Samples=counts.examples,
+        Splits=len(manifest.splits),
+        Shards=len(manifest.shards),
         Size=human_size(manifest.bytes),
-        Classes=number(len(manifest.classes)),
-        Left_out=number(counts.dead_letters),
+        Classes=len(manifest.classes),
+        Left_out=counts.dead_letters,
     )
+    return html("<p>{}</p>{}", text(line.capitalize(), _MESSAGE), facts)
 
 
-def _facts(**facts: str) -> str:
-    """A list of names and values, both as HTML; a `_` in a name is a space."""
-    items = "".join(
-        f"<div><dt>{name.replace('_', ' ')}</dt><dd>{value}</dd></div>"
+def _facts(**facts: object) -> Html:
+    """A list of names and values; a `_` in a name is a space."""
+    items = (
+        html("<div><dt>{}</dt><dd>{}</dd></div>", name.replace("_", " "), value)
         for name, value in facts.items()
     )
-    return f'<dl class="facts">{items}</dl>'
+    return html('<dl class="facts">{}</dl>', joined(items))
 
 
-def _charts(charts: Iterable[str]) -> str:
-    drawn = "".join(charts)
-    return f'<div class="charts">{drawn}</div>' if drawn else ""
+def _charts(charts: Iterable[Html]) -> Html:
+    drawn = joined(charts)
+    return html('<div class="charts">{}</div>', drawn) if drawn else drawn
 
 
 def _counted(count: int, noun: str) -> str:
@@ -175,99 +177,99 @@ def _counted(count: int, noun: str) -> str:
 # --- splits ---------------------------------------------------------------------------------------
 
 
-def _splits(report: Report) -> Iterator[str]:
+def _splits(report: Report) -> Iterator[Html]:
     splits = [*report.manifest.splits.items()]
     rows, charts = [], []
     for name, split in splits[:MOST_SPLITS]:
-        sizes = [shard.bytes for shard in split.shards] or [0]
-        held = [shard.examples for shard in split.shards] or [0]
+        sizes = [human_size(size) for size in _ends(shard.bytes for shard in split.shards)]
+        held = [shard.examples for shard in split.shards]
         rows.append(
-            [
-                text(name),
-                number(split.examples),
-                share(split.examples, report.manifest.counts.examples),
-                human_size(split.bytes),
-                number(len(split.shards)),
-                _range(min(held), max(held), number),
-                _range(min(sizes), max(sizes), human_size),
-            ]
+            (
+                *(name, split.examples, share(split.examples, report.manifest.counts.examples)),
+                *(human_size(split.bytes), len(split.shards)),
+                *(span(*map(number, _ends(held))), span(*sizes)),
+            )
         )
         if len(held) > 1 and len(rows) <= _SPLIT_COLUMNS:
-            histogram = histogram_of(held)
-            charts.append(number_chart(f"Samples per shard, {text(name)}", histogram, of="shards"))
+            title = html("Samples per shard, {}", name)
+            charts.append(number_chart(title, histogram_of(held), of="shards"))
     heads = ["Split", "Samples", "Share", "Size", "Shards", "Samples per shard", "Size of a shard"]
     yield table(heads, rows)
     if len(splits) > MOST_SPLITS:
-        yield f"<p>Splits that are not shown: {number(len(splits) - MOST_SPLITS)}</p>"
+        yield html("<p>Splits that are not shown: {}</p>", len(splits) - MOST_SPLITS)
     if charts:
-        yield f"<h3>Balance of shards</h3>{_charts(charts)}"
+        yield html("<h3>Balance of shards</h3>{}", _charts(charts))
 
 
-def _range(low: float, high: float, form: Callable[[float], str]) -> str:
-    return form(low) if low == high else f"{form(low)} to {form(high)}"
+def _ends(values: Iterable[int]) -> tuple[int, int]:
+    ordered = sorted(values) or [0]
+    return ordered[0], ordered[-1]
 
 
 # --- classes --------------------------------------------------------------------------------------
 
 
-def _classes(report: Report) -> Iterator[str]:
+def _classes(report: Report) -> Iterator[Html]:
     classes, unit = report.manifest.classes, report.manifest.unit
     if not classes:
         return
     if not unit:
-        yield "<p>Pixels of masks are not counted.</p>"
-        rows = [[text(entry.name), number(entry.id)] for entry in classes[:MOST_CLASSES]]
-        yield table(["Class", "Id"], rows)
+        yield Html("<p>Pixels of masks are not counted.</p>")
+        yield table(["Class", "Id"], [(entry.name, entry.id) for entry in classes[:MOST_CLASSES]])
         return
     unit_name = "objects" if unit == "objects" else "samples"
     ordered = sorted(classes, key=lambda entry: (-entry.count, entry.id))
     largest, smallest = ordered[0], ordered[-1]
-    sentence = f"{_counted(len(classes), 'class/classes')}."
-    if len(classes) > 1:
-        sentence += (
-            f" The largest, {text(largest.name)}, has {_counted(largest.count, unit_name[:-1])}; the "
-            f"smallest, {text(smallest.name)}, has {number(smallest.count)}."
-        )
-    yield f"<p>{sentence}</p>"
+    ends = html(
+        " The largest, {}, has {}; the smallest, {}, has {}.",
+        *(largest.name, _counted(largest.count, unit_name[:-1]), smallest.name, smallest.count),
+    )
+    number_of = _counted(len(classes), "class/classes")
+    yield html("<p>{}.{}</p>", number_of, ends if len(classes) > 1 else "")
     for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
-        some = enumerated([text(name, 40) for name in names], 5)
-        yield f"<p>{text(split)} has none of {some}.</p>"
+        some = Html(enumerated([text(name, 40) for name in names], 5))
+        yield html("<p>{} has none of {}.</p>", split, some)
     half = MOST_CLASSES // 2
     if len(ordered) > MOST_CLASSES:
         ordered = [*ordered[:half], *ordered[-half:]]
-        yield (
-            f"<p>The table has the {number(half)} largest and the {number(half)} smallest; the others "
-            "are in <code>manifest.json</code>.</p>"
+        yield html(
+            "<p>The table has the {0} largest and the {0} smallest; the others are in "
+            "<code>manifest.json</code>.</p>",
+            half,
         )
     splits = [*largest.splits][:_SPLIT_COLUMNS] if len(largest.splits) > 1 else []
     rows = [
-        [
-            *(text(entry.name, 100), str(entry.id), number(entry.count)),
-            bar(entry.count, largest.count),
-            *(number(entry.splits.get(split, 0)) for split in splits),
-        ]
+        (
+            *(text(entry.name, 100), str(entry.id), entry.count),
+            *(
+                length_bar(entry.count, largest.count),
+                *(entry.splits.get(name, 0) for name in splits),
+            ),
+        )
         for entry in ordered
     ]
-    heads = ["Class", "Id", unit_name.capitalize(), "", *map(text, splits)]
+    heads = ["Class", "Id", unit_name.capitalize(), "", *splits]
     many = len(ordered) > _FEW_CLASSES
     by_class = table(heads, rows, label="Classes", tall=many)
-    yield f'<div data-table="2">{_FIND if many else ""}{by_class}</div>'
+    yield html('<div data-table="2">{}{}</div>', _FIND if many else "", by_class)
 
 
 # --- images, objects, numbers ---------------------------------------------------------------------
 
 
-def _coverage(report: Report) -> str:
-    """Says of how many samples there are figures, if not of all."""
+def _coverage(report: Report) -> Html:
+    """Tells how many samples the statistics are about, if not about all."""
     images, examples = report.statistics.images, report.manifest.counts.examples
     if images >= examples:
-        return ""
+        return Html("")
     if not images:
-        return "<p>Figures of images are missing: the samples were given as finished examples.</p>"
-    return f"<p>Figures are of {number(images)} of {number(examples)} samples.</p>"
+        return Html(
+            "<p>Figures of images are missing: the samples were given as finished examples.</p>"
+        )
+    return html("<p>Figures are of {} of {} samples.</p>", images, examples)
 
 
-def _images(report: Report) -> Iterator[str]:
+def _images(report: Report) -> Iterator[Html]:
     statistics = report.statistics
     yield _coverage(report)
     if not statistics.images:
@@ -275,11 +277,11 @@ def _images(report: Report) -> Iterator[str]:
     counts, lengths = statistics.counts, statistics.lengths
     width, height, sizes = (lengths[name] for name in ("width", "height", "bytes"))
     yield _facts(
-        Width=f"{_range(width.low, width.high, number)} px",
-        Height=f"{_range(height.low, height.high, number)} px",
-        File_size=_range(sizes.low, sizes.high, human_size),
+        Width=f"{span(number(width.low), number(width.high))} px",
+        Height=f"{span(number(height.low), number(height.high))} px",
+        File_size=span(human_size(sizes.low), human_size(sizes.high)),
     )
-    charts = [] if MORE_SIZES in counts["size"] else [_bars("Width x height", counts["size"])]
+    charts = [] if MORE_SIZES in counts["size"] else [share_bars("Width x height", counts["size"])]
     if width.low < width.high or height.low < height.high:
         charts += [
             length_chart("Width", counts["width"], unit="pixels", equal=width),
@@ -288,23 +290,18 @@ def _images(report: Report) -> Iterator[str]:
         ]
     charts += [
         length_chart("File size", counts["bytes"], unit="bytes", equal=sizes),
-        _bars("Format", counts["format"]),
-        _bars("Channels", counts["channels"], _CHANNELS),
-        _bars("EXIF orientation", counts["orientation"], _TURNS),
+        share_bars("Format", counts["format"]),
+        share_bars("Channels", counts["channels"], _CHANNELS),
+        share_bars("EXIF orientation", counts["orientation"], _TURNS),
     ]
     events = report.manifest.counts.images
-    rows = [[EVENT_PHRASES.get(name, text(name)), number(count)] for name, count in events.items()]
-    if rows:
-        charts.append(f"<figure>{table(['What was done', 'Number'], rows)}</figure>")
+    if events:
+        rows = [(EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
+        charts.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
     yield _charts(charts)
 
 
-def _bars(title: str, counts: Mapping[int | str, int], names: Mapping[Any, str] = {}) -> str:
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
-    return share_bars(title, [(names.get(key, text(key)), count) for key, count in ordered])
-
-
-def _objects(report: Report) -> Iterator[str]:
+def _objects(report: Report) -> Iterator[Html]:
     statistics = report.statistics
     boxes = statistics.counts.get("boxes")
     if not boxes:
@@ -312,10 +309,9 @@ def _objects(report: Report) -> Iterator[str]:
     yield _coverage(report)
     sizes, lengths = statistics.counts["box_size"], statistics.lengths["boxes"]
     total, empty = sum(sizes.values()), boxes.get(0, 0)
-    each = f"{total / statistics.images:.3g} on average, {number(lengths.high)} at most"
     yield _facts(
-        Boxes=number(total),
-        Per_image=each,
+        Boxes=total,
+        Per_image=f"{total / statistics.images:.3g} on average, {number(lengths.high)} at most",
         Images_without=f"{number(empty)}, {share(empty, statistics.images)}",
     )
     note = "The side of a square of the same area"
@@ -328,18 +324,18 @@ def _objects(report: Report) -> Iterator[str]:
     )
 
 
-def _numbers(report: Report) -> Iterator[str]:
+def _numbers(report: Report) -> Iterator[Html]:
     charts = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
         ends = f"{number(histogram.low)} to {number(histogram.high)}" if histogram.bins else ""
         note = f"{_counted(histogram.values, 'value')}, {ends}"
         if histogram.not_finite:
             note += f"; not finite: {number(histogram.not_finite)}"
-        charts.append(number_chart(text(feature), histogram, note=note))
+        charts.append(number_chart(feature, histogram, note=note))
     yield _charts(charts)
 
 
-def _duplicates(report: Report) -> Iterator[str]:
+def _duplicates(report: Report) -> Iterator[Html]:
     duplicates = report.duplicates
     if duplicates.groups:
         groups = (
@@ -347,12 +343,12 @@ def _duplicates(report: Report) -> Iterator[str]:
             for group in duplicates.examples
         )
         rows = [
-            ["Images compared", number(duplicates.images_compared)],
-            ["Images that occur several times", number(duplicates.images)],
-            ["Groups of the same bytes", number(duplicates.groups)],
-            ["Groups across splits", number(duplicates.groups_across_splits)],
-            ["Groups with different labels", number(duplicates.groups_with_different_labels)],
-            ["Examples", "<br/>".join(map(text, groups))],
+            ("Images compared", duplicates.images_compared),
+            ("Images that occur several times", duplicates.images),
+            ("Groups of the same bytes", duplicates.groups),
+            ("Groups across splits", duplicates.groups_across_splits),
+            ("Groups with different labels", duplicates.groups_with_different_labels),
+            ("Examples", joined(groups, "<br/>")),
         ]
         yield table(["Duplicates", "Number"], rows, numeric=False)
 
@@ -360,87 +356,82 @@ def _duplicates(report: Report) -> Iterator[str]:
 # --- dead letters ---------------------------------------------------------------------------------
 
 
-def _left_out(report: Report) -> Iterator[str]:
+def _left_out(report: Report) -> Iterator[Html]:
     reasons, counts = report.manifest.dead_letters, report.manifest.counts
     if not reasons:
-        yield "<p>Nothing was left out.</p>"
+        yield Html("<p>Nothing was left out.</p>")
     else:
         dropped = counts.dropped_objects
-        number_of = _counted(
-            sum(reasons.values()) - dropped, "image or label row/images or label rows"
-        )
-        objects = f" {_counted(dropped, 'object')} of samples had no area." if dropped else ""
-        yield (
-            f"<p>{number_of} became no sample.{objects} <code>dead_letters.jsonl</code> lists all of "
-            "them.</p>"
+        rows_and_images = sum(reasons.values()) - dropped
+        yield html(
+            "<p>{} became no sample.{} <code>dead_letters.jsonl</code> lists all of them.</p>",
+            _counted(rows_and_images, "image or label row/images or label rows"),
+            f" {_counted(dropped, 'object')} of samples had no area." if dropped else "",
         )
         ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         rows = [
-            [
-                f"<code>{text(reason)}</code>",
-                text(_MEANINGS.get(reason, ""), 200),
-                number(count),
-                bar(count, ordered[0][1]),
-            ]
-            for reason, count in ordered[: len(_MEANINGS)]
+            (
+                *(html("<code>{}</code>", reason), text(EXPLANATIONS.get(reason, ""), 200), count),
+                length_bar(count, ordered[0][1]),
+            )
+            for reason, count in ordered[: len(EXPLANATIONS)]
         ]
         yield table(["Reason", "Meaning", "Number", ""], rows, numeric=False)
         for reason, _ in ordered:
-            items = [*map(_dead_letter, (x for x in report.left_out if x.letter.reason == reason))]
+            items = [
+                _dead_letter(*item) for item in report.left_out if item.letter.reason == reason
+            ]
             if items:
-                yield f"<h3><code>{text(reason)}</code></h3>{tile_grid(items, 4, 'letters')}"
+                yield html("<h3><code>{}</code></h3>{}", reason, tile_grid(items, 4, "letters"))
     if counts.ignored_files:
         some = [*counts.ignored_files.items()][:20]
-        passed = ", ".join(f"{number(count)} {text(kind, 40)}" for kind, count in some)
-        yield f"<p>Files that were not listed, by extension: {passed}.</p>"
+        passed = joined((html("{} {}", count, text(kind, 40)) for kind, count in some), ", ")
+        yield html("<p>Files that were not listed, by extension: {}.</p>", passed)
     if counts.label_rows_repeated:
-        yield f"<p>Label rows that repeat others: {number(counts.label_rows_repeated)}.</p>"
+        yield html("<p>Label rows that repeat others: {}.</p>", counts.label_rows_repeated)
 
 
-_MEANINGS = {reason.value: meaning for reason, meaning in EXPLANATIONS.items()}
-
-
-def _dead_letter(example: LeftOut) -> str:
-    letter, image = example
-    picture = framed(image, letter.key) if image else ""
+def _dead_letter(letter: DeadLetter, thumbnail: Thumbnail | None) -> Html:
     line = f", line {letter.line}" if letter.line else ""
-    place = f"<small>{text(letter.file)}{line}</small>" if letter.file else ""
-    return f"{picture}{text(letter.key)}<small>{text(letter.message, _MESSAGE)}</small>{place}"
+    place = html("<small>{}{}</small>", letter.file, line) if letter.file else ""
+    picture = framed(thumbnail, letter.key) if thumbnail else ""
+    message = text(letter.message, _MESSAGE)
+    return html("{}{}<small>{}</small>{}", picture, letter.key, message, place)
 
 
 # --- how it was made ------------------------------------------------------------------------------
 
 
-def _made(report: Report) -> Iterator[str]:
+def _made(report: Report) -> Iterator[Html]:
     manifest = report.manifest
     if report.command:
-        yield f'<pre tabindex="0"><code>{text(report.command, _COMMAND)}</code></pre>'
+        command = text(report.command, _COMMAND)
+        yield html('<pre tabindex="0"><code>{}</code></pre>', command)
     for question in manifest.questions[:_MOST_QUESTIONS]:
-        yield f"<p>Accepted with --yes: {text(question, _MESSAGE)}</p>"
+        yield html("<p>Accepted with --yes: {}</p>", text(question, _MESSAGE))
     if manifest.roles:
-        cells = [[text(row.subject), text(row.values), text(row.role)] for row in manifest.roles]
-        yield table(["Part of the input", "Values", "Role"], cells, numeric=False)
-    rows = [["seed", text(manifest.seed)]]
+        parts = [(row.subject, row.values, row.role) for row in manifest.roles]
+        yield table(["Part of the input", "Values", "Role"], parts, numeric=False)
+    rows: list[Sequence[object]] = [("seed", str(manifest.seed))]
     for name, value in manifest.content["options"].items():
         if name != "columns" and value not in (None, {}, [], ""):
             as_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            rows.append([text(name), text(as_text)])
+            rows.append((name, as_text))
     if manifest.codec:
-        rows.append(["codec", text(manifest.codec, 300)])
-    yield _details("Options", table(["Option", "Value"], rows, numeric=False))
+        rows.append(("codec", text(manifest.codec, 300)))
     features = [
-        [f"<code>{text(row.key)}</code>", row.kind, row.values, text(row.content)]
+        (html("<code>{}</code>", row.key), row.kind, row.values, row.content)
         for row in islice(feature_rows(manifest), _MOST_FEATURES)
     ]
-    heads = ["Feature", "Kind", "Values", "Content"]
-    yield _details("Features of an example", table(heads, features, numeric=False))
+    for title, heads, cells in (
+        ("Options", ["Option", "Value"], rows),
+        ("Features of an example", ["Feature", "Kind", "Values", "Content"], features),
+    ):
+        body = table(heads, cells, numeric=False)
+        yield html("<details><summary>{}</summary>{}</details>", title, body)
 
 
-def _details(title: str, body: str) -> str:
-    return f"<details><summary>{title}</summary>{body}</details>"
-
-
-_SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[str]]]] = (
+_SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[Html]]]] = (
     ("samples", "Random samples", lambda report: sample_grids(report.tiles, report.manifest)),
     ("splits", "Splits and shards", _splits),
     ("classes", "Classes", _classes),

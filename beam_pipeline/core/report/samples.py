@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, starmap
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import Manifest
@@ -16,7 +17,7 @@ from beam_pipeline.core.labels.schema import (
     written_key,
 )
 from beam_pipeline.core.records.example_view import NO_VALUES, ExampleView
-from beam_pipeline.core.report.markup import number, rect, text
+from beam_pipeline.core.report.markup import Html, html, joined, number, rect, text
 from beam_pipeline.core.report.thumbnails import LARGE_SIDE, Thumbnail, mask_colour
 from beam_pipeline.core.text import counted
 
@@ -31,7 +32,6 @@ _COLOURS = (
 _MOST_VALUES = 4
 _MOST_BESIDE = 3  # pictures
 _MOST_BYTES = 200  # of a text
-_SOURCE_ID = "image/source_id"
 _OBJECT_MASK = "image/segmentation/object/encoded"
 _MASK_KEYS = ("image/segmentation/class/encoded", _OBJECT_MASK, "image/panoptic/category_mask")
 
@@ -91,56 +91,41 @@ def shown_sample(
         value = next(iter(values(key)), b"")
         return value if isinstance(value, bytes) else b""
 
-    labels = []
+    labels, pictures = [], []
+    sides: list[Sequence[float]] = [()]
     for column in columns:
-        if column.feature == _MARK:
+        kind, key = column.kind, column.feature
+        if key == _MARK:
             labels += [("class", "unlabelled")] if values(_MARK)[:1] == [0] else []
-        elif column.kind in _PLAIN and not (
-            column.repeated and column.feature.startswith(_OBJECTS)
-        ):
-            label = values(f"{column.feature}{_PLAIN[column.kind]}")
-            if column.kind is ColumnKind.CLASS and not label:
-                label = values(f"{column.feature}/label")
+        elif kind in _PLAIN and not (column.repeated and key.startswith(_OBJECTS)):
+            end = "/text" if kind is ColumnKind.CLASS else ""
+            label = values(key + end) or (values(f"{key}/label") if end else ())
             if label:  # `class` for `image/class`, `colour` for `label/colour`
-                labels.append((column.feature.rpartition("/")[2], _text(label)))
-    key = next((column.feature for column in columns if column.kind is ColumnKind.BOX), "")
-    boxes: list[ShownBox] = []
-    sides = [values(f"{key}/{side}") for side in BOX_SIDES] if key else [()]
-    if key:
-        names = [_as_text(name) for name in values("image/object/class/text")[:MOST_BOXES]]
-        names += [""] * (MOST_BOXES - len(names))
-        boxes = [ShownBox(*box) for box in zip(*sides, names, strict=False)]
+                more = f", and {len(label) - _MOST_VALUES} more"
+                few = ", ".join(map(_as_text, label[:_MOST_VALUES]))
+                labels.append((key.rpartition("/")[2], few + more * (len(label) > _MOST_VALUES)))
+        elif kind is ColumnKind.BOX:
+            sides = [values(f"{key}/{side}") for side in BOX_SIDES]
+        elif kind in CELL_FILES and kind is not ColumnKind.FILE:
+            pictures += values(f"{key}/encoded")
+    names = [*map(_as_text, values("image/object/class/text")), *[""] * len(sides[0])]
     return ShownSample(
-        key=_as_text(first(_SOURCE_ID)),
+        key=_as_text(first("image/source_id")),
         image=first(ENCODED_KEY),
         mask=next(filter(None, map(first, _MASK_KEYS)), b""),
         labels=tuple(labels),
-        boxes=tuple(boxes),
+        boxes=tuple(islice(starmap(ShownBox, zip(*sides, names, strict=False)), MOST_BOXES)),
         objects=len(sides[0]),
-        beside=tuple(
-            picture
-            for column in columns
-            if column.kind in CELL_FILES and column.kind is not ColumnKind.FILE
-            for picture in values(f"{column.feature}/encoded")
-        )[:_MOST_BESIDE],
+        beside=tuple(pictures[:_MOST_BESIDE]),
     )
 
 
 _MARK = "image/labelled"
 _OBJECTS = "image/object/"
-_PLAIN = {
-    ColumnKind.CLASS: "/text",
-    ColumnKind.INT64: "",
-    ColumnKind.FLOAT: "",
-    ColumnKind.BYTES: "",
-    ColumnKind.JSON: "",
-}
-"""Kinds of columns that are shown as text -> the end of the feature's key."""
-
-
-def _text(values: Sequence[Any]) -> str:
-    more = f", and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
-    return ", ".join(map(_as_text, values[:_MOST_VALUES])) + more
+_PLAIN = frozenset(
+    [ColumnKind.CLASS, ColumnKind.INT64, ColumnKind.FLOAT, ColumnKind.BYTES, ColumnKind.JSON]
+)
+"""Kinds of columns that are shown as text."""
 
 
 def _as_text(value: Any) -> str:
@@ -161,7 +146,7 @@ class Tile(NamedTuple):
     beside: Sequence[Thumbnail] = ()
 
 
-def sample_grids(tiles: Mapping[str, Sequence[Tile]], manifest: Manifest) -> Iterator[str]:
+def sample_grids(tiles: Mapping[str, Sequence[Tile]], manifest: Manifest) -> Iterator[Html]:
     """Draws the samples of each split, with a colour for each class and a legend.
 
     Samples with boxes are drawn large. Rows are full: samples that would begin another are left out.
@@ -173,27 +158,32 @@ def sample_grids(tiles: Mapping[str, Sequence[Tile]], manifest: Manifest) -> Ite
     colours = {name: _colour(index) for index, name in enumerate(names)}
     legend = colours
     if not boxed and any(sample.mask for sample in samples):
-        legend = _mask_legend(manifest)
+        keys = (
+            key for key in _MASK_KEYS if written_key(key, manifest.renames) in manifest.features
+        )
+        if next(keys, _OBJECT_MASK) != _OBJECT_MASK:  # whose pixels are ids of objects
+            ids = {entry.name: entry.id for entry in manifest.classes if entry.id}
+            legend = {name: f"rgb{mask_colour(number)}" for name, number in ids.items()}
     yield _legend(legend)
     for split, of_split in tiles.items():
-        items = [f"{_picture(tile, colours)}{_caption(tile.sample)}" for tile in of_split]
+        items = [html("{}{}", _picture(tile, colours), _caption(tile.sample)) for tile in of_split]
         grid = tile_grid(items, 3 if boxed else 6, "large" if boxed else "")
-        yield f"<h3>{text(split)}</h3>{grid}" if items else ""
+        yield html("<h3>{}</h3>{}", split, grid) if items else Html("")
 
 
-def tile_grid(items: Sequence[str], columns: int, kind: str = "") -> str:
+def tile_grid(items: Sequence[Html], columns: int, kind: str = "") -> Html:
     """A grid of tiles whose rows are full on a wide and on a narrow screen; the last few may be left out.
 
     Args:
-      items: the tiles, as HTML.
+      items: the tiles.
       columns: of a wide screen.
       kind: a further class of the list.
     """
     if len(items) < columns:
         columns = min(len(items), 4)
     in_full_rows = items[: len(items) // max(1, columns) * columns]
-    tiles = "".join(f'<li class="tile">{item}</li>' for item in in_full_rows)
-    return f'<ul class="tiles by{columns}{kind and f" {kind}"}">{tiles}</ul>'
+    tiles = joined(html('<li class="tile">{}</li>', item) for item in in_full_rows)
+    return html('<ul class="tiles by{}{}">{}</ul>', columns, kind and f" {kind}", tiles)
 
 
 def _colour(index: int) -> str:
@@ -202,75 +192,65 @@ def _colour(index: int) -> str:
     return f"hsl({index * 137.5 % 360:.0f},90%,{45 + index % 3 * 15}%)"
 
 
-def _mask_legend(manifest: Manifest) -> dict[str, str]:
-    """The colours of the classes that masks are drawn in; none where pixels are ids of objects."""
-    keys = (key for key in _MASK_KEYS if written_key(key, manifest.renames) in manifest.features)
-    if next(keys, _OBJECT_MASK) == _OBJECT_MASK:
-        return {}
-    return {entry.name: f"rgb{mask_colour(entry.id)}" for entry in manifest.classes if entry.id}
-
-
-def _legend(colours: Mapping[str, str]) -> str:
+def _legend(colours: Mapping[str, str]) -> Html:
     items = [
-        f'<li><svg viewBox="0 0 1 1" aria-hidden="true"><rect width="1" height="1" fill="{colour}"/>'
-        f"</svg>{text(name, 40)}</li>"
+        html(
+            '<li><svg viewBox="0 0 1 1" aria-hidden="true"><rect width="1" height="1" fill="{}"/></svg>{}</li>',
+            colour,
+            text(name, 40),
+        )
         for name, colour in colours.items()
         if name
     ]
     if len(items) > _MOST_IN_LEGEND:
-        items[_MOST_IN_LEGEND:] = [f"<li>and {number(len(items) - _MOST_IN_LEGEND)} more</li>"]
-    return (
-        f'<ul class="legend" aria-label="Colours of classes">{"".join(items)}</ul>' if items else ""
-    )
+        items[_MOST_IN_LEGEND:] = [html("<li>and {} more</li>", len(items) - _MOST_IN_LEGEND)]
+    legend = html('<ul class="legend" aria-label="Colours of classes">{}</ul>', joined(items))
+    return legend if items else Html("")
 
 
-def _picture(tile: Tile, colours: Mapping[str, str]) -> str:
+def _picture(tile: Tile, colours: Mapping[str, str]) -> Html:
     sample, small, beside = tile
     if small is None:
-        return '<span class="none">no picture</span>'
-    boxes = _boxes_over(sample.boxes, small.width, small.height, colours) if sample.boxes else ""
-    pictures = (framed(picture, f"beside {sample.key}") for picture in beside or ())
-    return "".join((framed(small, sample.key, boxes, LARGE_SIDE if colours else 0), *pictures))
+        return Html('<span class="none">no picture</span>')
+    drawn = []
+    for box in sample.boxes:
+        left, right = (min(1.0, max(0.0, side)) * small.width for side in (box.xmin, box.xmax))
+        top, bottom = (min(1.0, max(0.0, side)) * small.height for side in (box.ymin, box.ymax))
+        place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
+        colour = html(' stroke="{}"', colours[box.name])
+        drawn.append(rect("x", place, text(box.name, 40), colour))
+    boxes = html(
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
+        *(str(small.width), str(small.height), joined(drawn)),
+    )
+    own = framed(small, sample.key, boxes if drawn else "", LARGE_SIDE if colours else 0)
+    return joined((own, *(framed(picture, f"beside {sample.key}") for picture in beside or ())))
 
 
-def framed(image: Thumbnail, key: str, over: str = "", side: int = 0) -> str:
+def framed(image: Thumbnail, key: str, over: object = "", side: int = 0) -> Html:
     """A picture with what is drawn over it, enlarged until its longer side has `side` pixels."""
     longer = max(image.width, image.height)
     pixels = ' class="px"' if longer <= _PIXELATED else ""
     scale = max(1, max(side, _ENLARGED if pixels else 0) / longer)
-    return (
-        f'<span class="frame"><img{pixels} src="{image.uri}" width="{image.width * scale:.0f}" '
-        f'height="{image.height * scale:.0f}" alt="Image {text(key)}"/>{over}</span>'
+    return html(
+        '<span class="frame"><img{} src="{}" width="{}" height="{}" alt="Image {}"/>{}</span>',
+        *(Html(pixels), Html(image.uri)),
+        *(f"{image.width * scale:.0f}", f"{image.height * scale:.0f}", key, over),
     )
 
 
-def _boxes_over(
-    boxes: Iterable[ShownBox], width: int, height: int, colours: Mapping[str, str]
-) -> str:
-    drawn = []
-    for box in boxes:
-        left, right = (min(1.0, max(0.0, side)) * width for side in (box.xmin, box.xmax))
-        top, bottom = (min(1.0, max(0.0, side)) * height for side in (box.ymin, box.ymax))
-        place = (left, top, max(0.0, right - left), max(0.0, bottom - top))
-        drawn.append(rect("x", *place, text(box.name, 40), f' stroke="{colours[box.name]}"'))
-    return (
-        f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f"{''.join(drawn)}</svg>"
-    )
-
-
-def _caption(sample: ShownSample) -> str:
+def _caption(sample: ShownSample) -> Html:
     lines = [
-        f"{text(value)}" if name == "class" else f"{text(name, 40)}: {text(value)}"
+        text(value) if name == "class" else html("{}: {}", text(name, 40), value)
         for name, value in sample.labels[:8]
     ]
     if sample.boxes:
         names = sorted({box.name for box in sample.boxes})
-        some = ", ".join(text(name, 30) for name in names[:4] if name)
+        some = joined((text(name, 30) for name in names[:4] if name), ", ")
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
         boxes = counted(sample.objects, "box/boxes")
         boxes = boxes.replace(str(sample.objects), number(sample.objects), 1)
         if sample.objects > MOST_BOXES:
             boxes += f", {MOST_BOXES} drawn"
-        lines.append(f"{boxes}: {some}{more}" if some else boxes)
-    return f"{'<br/>'.join(lines)}<small>{text(sample.key)}</small>"
+        lines.append(html("{}: {}{}", boxes, some, more) if some else text(boxes))
+    return html("{}<small>{}</small>", joined(lines, "<br/>"), sample.key)

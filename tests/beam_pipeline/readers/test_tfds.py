@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_pipeline.core.card.metadata_files import tfds_files
+from beam_pipeline.core.report.metadata import tfds_files
 from beam_pipeline.work.output_folder import read_manifest
 from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.harness import convert, documented, run_shell

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.plausibility import (
-    LabelChecks,
-    label_file_questions,
-    split_questions,
-)
-from beam_pipeline.core.dataset.refusals import (
+from beam_pipeline.core.dataset.plan import (
     accounting_error,
     all_filtered,
     nothing_joined,
     too_many_bad,
+)
+from beam_pipeline.core.dataset.plausibility import (
+    LabelChecks,
+    label_file_questions,
+    split_questions,
 )
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason

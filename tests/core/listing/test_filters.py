@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from beam_pipeline.core.card.side_files import SIDE_FILES
 from beam_pipeline.core.listing.filters import (
     Archive,
     ImageRoot,
@@ -18,6 +17,7 @@ from beam_pipeline.core.listing.filters import (
     ObjectFilter,
     kind_of,
 )
+from beam_pipeline.core.report.side_files import SIDE_FILES
 
 
 def test_a_filter_counts_over_all_it_was_asked() -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.card.seal import is_unchanged
 from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
@@ -25,6 +24,7 @@ from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     StatisticsGatherer,
 )
+from beam_pipeline.core.report.contents import is_unchanged
 from beam_pipeline.core.report.page import (
     MOST_BYTES,
     MOST_CLASSES,

@@ -3,7 +3,7 @@
 `golden/CASE/manifest.json` is a manifest, and the files beside it are made from it alone. Boxes have
 classes such as `<script>` and `a | b`, and dead letters; `kinds` has every kind of feature.
 
-    python -m tests.core.card.cases
+    python -m tests.core.report.cases
 
 writes the files anew from the manifests.
 """
@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline.core.card.side_files import files_from_manifest
 from beam_pipeline.core.dataset.manifest import Manifest
+from beam_pipeline.core.report.side_files import files_from_manifest
 
 GOLDEN = Path(__file__).with_name("golden")
 CASES = tuple(sorted(path.name for path in GOLDEN.iterdir()))

@@ -12,15 +12,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from beam_pipeline.core.card.croissant import CROISSANT_NAME, croissant
-from beam_pipeline.core.card.metadata_files import class_files, schema_files, tfds_files, tfds_names
-from beam_pipeline.core.card.readme import README_NAME, readme
-from beam_pipeline.core.card.seal import is_unchanged
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dataset.names import PART_PATTERN, REPORT_NAME
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.report.card import README_NAME, readme
+from beam_pipeline.core.report.contents import is_unchanged
+from beam_pipeline.core.report.metadata import (
+    CROISSANT_NAME,
+    class_files,
+    croissant,
+    schema_files,
+    tfds_files,
+    tfds_names,
+)
 
 CARD_NAMES = (README_NAME, CROISSANT_NAME)
 """The files of the data card."""

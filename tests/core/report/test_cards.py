@@ -13,11 +13,11 @@ import yaml as pyyaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.card.contents import FeatureRow, feature_rows, shard_pattern, summary
-from beam_pipeline.core.card.croissant import croissant
-from beam_pipeline.core.card.readme import code, markdown, readme, yaml
 from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry, SplitEntry
-from tests.core.card.cases import CASES, content_of, manifest_of
+from beam_pipeline.core.report.card import code, markdown, readme, yaml
+from beam_pipeline.core.report.contents import FeatureRow, feature_rows, shard_pattern, summary
+from beam_pipeline.core.report.metadata import croissant
+from tests.core.report.cases import CASES, content_of, manifest_of
 from tests.harness import convert, dead_letters_of, run_shell
 from tests.pictures import write_files, write_pictures
 

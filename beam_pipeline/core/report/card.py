@@ -10,18 +10,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
 from typing import Any
 
-from beam_pipeline.core.card.contents import (
+from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
+from beam_pipeline.core.dead_letters import EXPLANATIONS
+from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
+from beam_pipeline.core.report.contents import (
+    PLACEHOLDER,
     feature_rows,
+    sealed,
     shard_pattern,
     summary,
     tasks,
 )
-from beam_pipeline.core.card.seal import PLACEHOLDER, sealed
-from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
-from beam_pipeline.core.dead_letters import EXPLANATIONS
-from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
 from beam_pipeline.core.text import counted, terminal_line
 
 README_NAME = "README.md"
@@ -44,35 +47,31 @@ def readme(manifest: Manifest) -> bytes:
         [code(row.key), row.kind, row.values, markdown(row.content)]
         for row in feature_rows(manifest)
     ]
-    sections: list[Sequence[str]] = [
-        ["---", *_front_matter(manifest), "---"],
-        [f"# {markdown(manifest.name)}"],
-        [
-            f"{summary(manifest)}. {unlabelled if number else ''}Every record is a `tf.train.Example`."
-        ],
-        _splits(manifest),
-        ["## Features"],
-        _table(["key", "kind", "values", "content"], features),
-        *_classes(manifest),
-        ["## How it was made"],
-        [
-            "beam-tfrecord converted images and their labels with these options. "
-            "[manifest.json](manifest.json) has all of them, and a checksum of each shard."
-        ],
-        _options(manifest),
-        ["## Left out"],
-        *_left_out(manifest),
-        ["## How to read it"],
-        *_reading(manifest),
-        ["## Licence, source and use"],
-        [
-            "This card is made from `manifest.json`, which does not know where the images come from "
-            "or what they may be used for. Add it here: a card that was changed is never replaced."
-        ],
-        [f"<!-- {PLACEHOLDER} -->"],
+    splits = [
+        [markdown(name), f"{split.examples:,}", f"{len(split.shards):,}", f"{split.bytes:,}"]
+        for name, split in manifest.splits.items()
     ]
-    text = "\n\n".join("\n".join(lines) for lines in sections if lines)
-    return sealed((text + "\n").encode())
+    filled = [name for name, split in manifest.splits.items() if split.shards]
+    split = "train" if "train" in filled else "".join(filled[:1])
+    labels = {column.feature for column in manifest.options.columns}
+    labelled = labels & {"image/class", "image/label", "image/object/bbox"}
+    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+    page = Template(template).substitute(
+        front_matter="\n".join(_front_matter(manifest)),
+        name=markdown(manifest.name),
+        summary=summary(manifest),
+        unlabelled=unlabelled if number else "",
+        splits=_table(["split", "examples", "shards", "bytes"], splits, (1, 2, 3)),
+        features=_table(["key", "kind", "values", "content"], features),
+        classes=_classes(manifest),
+        options=_options(manifest),
+        left_out=_left_out(manifest),
+        split=_python(split),
+        as_dict="" if labelled else ", as_dict=True",
+        with_tensorflow=_with_tensorflow(manifest, split) if split else "",
+        seal=PLACEHOLDER,
+    )
+    return sealed(page.encode())
 
 
 # --- text from data ---------------------------------------------------------------------------------
@@ -157,26 +156,18 @@ def _size_category(examples: int) -> str:
 
 def _table(
     header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
-) -> list[str]:
-    """The lines of a table; `numbers` are the columns that are aligned to the right."""
+) -> str:
+    """A table; `numbers` are the columns that are aligned to the right."""
     sides = ("---:" if column in numbers else "---" for column in range(len(header)))
     lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
-    return [lines[0], f"|{'|'.join(sides)}|", *lines[1:]]
+    return "\n".join([lines[0], f"|{'|'.join(sides)}|", *lines[1:]])
 
 
-def _splits(manifest: Manifest) -> list[str]:
-    rows = [
-        [markdown(name), f"{split.examples:,}", f"{len(split.shards):,}", f"{split.bytes:,}"]
-        for name, split in manifest.splits.items()
-    ]
-    return _table(["split", "examples", "shards", "bytes"], rows, (1, 2, 3))
-
-
-def _classes(manifest: Manifest) -> Iterator[Sequence[str]]:
+def _classes(manifest: Manifest) -> str:
+    """The section on classes, with the empty line after it; empty without classes."""
     classes, unit = manifest.classes, manifest.unit
     if not classes:
-        return
-    yield ["## Classes"]
+        return ""
     splits = list(manifest.splits) if unit else []
     header = ["id", "class", *([unit] if unit else []), *(f"in {markdown(s)}" for s in splits)]
     rows = [
@@ -187,12 +178,12 @@ def _classes(manifest: Manifest) -> Iterator[Sequence[str]]:
         ]
         for entry in classes[:_MOST_ROWS]
     ]
-    yield _table(header, rows, (0, *range(2, len(header))))
-    if len(classes) > _MOST_ROWS:
-        yield [f"And {len(classes) - _MOST_ROWS:,} more, which `manifest.json` lists."]
+    table = _table(header, rows, (0, *range(2, len(header))))
+    more = f"And {len(classes) - _MOST_ROWS:,} more, which `manifest.json` lists.\n\n"
+    return f"## Classes\n\n{table}\n\n{more if len(classes) > _MOST_ROWS else ''}"
 
 
-def _options(manifest: Manifest) -> list[str]:
+def _options(manifest: Manifest) -> str:
     options = manifest.content["options"]
     rows = [
         ["seed", str(manifest.seed)],
@@ -218,63 +209,51 @@ def _value(value: Any) -> str:
     return markdown(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-_REASONS = {reason.value: text for reason, text in EXPLANATIONS.items()}
-
-
-def _left_out(manifest: Manifest) -> Iterator[Sequence[str]]:
+def _left_out(manifest: Manifest) -> str:
     if not manifest.dead_letters:
-        yield ["Nothing: every listed image became an example, and every label row was used."]
-        return
+        return "Nothing: every listed image became an example, and every label row was used."
     number = counted(manifest.counts.dead_letters, "image or label row/images or label rows")
-    yield [f"{number}, listed one by one in [dead_letters.jsonl](dead_letters.jsonl):"]
     rows = [
         [
-            f"`{reason}`" if reason in _REASONS else markdown(reason),
+            f"`{reason}`" if reason in EXPLANATIONS else markdown(reason),
             f"{count:,}",
-            markdown(_REASONS.get(reason, "")),
+            markdown(EXPLANATIONS.get(reason, "")),
         ]
         for reason, count in manifest.dead_letters.items()
     ]
-    yield _table(["reason", "number", "meaning"], rows, (1,))
+    table = _table(["reason", "number", "meaning"], rows, (1,))
+    return f"{number}, listed one by one in [dead_letters.jsonl](dead_letters.jsonl):\n\n{table}"
 
 
-def _reading(manifest: Manifest) -> Iterator[Sequence[str]]:
-    splits = {name: split for name, split in manifest.splits.items() if split.shards}
-    split = "train" if "train" in splits else next(iter(splits), "")
-    labels = {column.feature for column in manifest.options.columns}
-    labelled = labels & {"image/class", "image/label", "image/object/bbox"}
-    more = "" if labelled else ", as_dict=True"
-    yield ["With beam-tfrecord, as a `tf.data.Dataset` of decoded images and labels:"]
-    yield [
-        "```python",
-        "import beam_pipeline",
-        "",
-        f'dataset = beam_pipeline.load(".", split={_python(split)}, batch_size=32, image_size=(224, 224){more})',
-        "```",
-    ]
+_WITH_TENSORFLOW = Template("""\
+With TensorFlow alone:
+
+```python
+import tensorflow as tf
+
+features = {
+$specs}
+paths = tf.io.gfile.glob($paths)
+records = tf.data.$reader(paths$arguments)
+examples = records.map(lambda record: tf.io.parse_single_example(record, features))
+```
+
+""")
+
+
+def _with_tensorflow(manifest: Manifest, split: str) -> str:
+    """The code that reads a split without this package; empty if TensorFlow cannot read the shards."""
     reader = manifest.record_format.tf_data
-    if not reader or not splits:
-        return
-    arguments = "".join(
-        f", {name}={_python(value)}" for name, value in reader.arguments.items() if value
+    if not reader:
+        return ""
+    arguments = [f", {name}={_python(value)}" for name, value in reader.arguments.items() if value]
+    features = sorted(manifest.features.items())
+    return _WITH_TENSORFLOW.substitute(
+        specs="".join(f"    {_python(key)}: {_spec(feature)},\n" for key, feature in features),
+        paths=_python(shard_pattern(manifest.splits[split])),
+        reader=reader.name,
+        arguments="".join(arguments),
     )
-    specs = (
-        f"    {_python(key)}: {_spec(feature)},"
-        for key, feature in sorted(manifest.features.items())
-    )
-    yield ["With TensorFlow alone:"]
-    yield [
-        "```python",
-        "import tensorflow as tf",
-        "",
-        "features = {",
-        *specs,
-        "}",
-        f"paths = tf.io.gfile.glob({_python(shard_pattern(splits[split]))})",
-        f"records = tf.data.{reader.name}(paths{arguments})",
-        "examples = records.map(lambda record: tf.io.parse_single_example(record, features))",
-        "```",
-    ]
 
 
 def _python(text: str) -> str:

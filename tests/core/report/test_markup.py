@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import html as escapes
 import re
 from xml.etree import ElementTree
 
@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records.image_statistics import (
-    ASPECTS,
-    EDGES,
-    NOTHING,
-    PLACES,
-    histogram_of,
-)
-from beam_pipeline.core.report.charts import (
+from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
+from beam_pipeline.core.records.image_statistics import NOTHING, histogram_of
+from beam_pipeline.core.report.markup import (
     MOST_BARS,
     Bar,
+    Html,
     aspect_chart,
-    bar,
     bar_chart,
     heat_map,
+    html,
+    length_bar,
     length_chart,
+    number,
     number_chart,
+    share,
     share_bars,
+    table,
+    text,
 )
-from beam_pipeline.core.report.markup import number, share, table, text
 
 
 def parsed(chart: str) -> ElementTree.Element:
@@ -65,7 +65,7 @@ def test_a_long_text_at_the_end_of_the_axis_stays_inside() -> None:
 
 def test_no_chart_of_nothing() -> None:
     """Nor a heading."""
-    nothing = (bar_chart("A", []), aspect_chart({}), heat_map({}), share_bars("A", []))
+    nothing = (bar_chart("A", []), aspect_chart({}), heat_map({}), share_bars("A", {}))
     assert {*nothing, number_chart("A", NOTHING), length_chart("A", {}, unit="")} == {""}
 
 
@@ -117,11 +117,17 @@ def test_a_heat_map_says_where_boxes_are() -> None:
 
 def test_few_values_are_lines_of_a_table() -> None:
     """A bar has no text of its own, and even a small one is seen."""
-    chart = share_bars("Format", [("png", 3), ("jpeg", 1)])
+    chart = share_bars("Format", {"jpeg": 1, "png": 3})
     assert cells(chart) == [["png", "3", "75 %", ""], ["jpeg", "1", "25 %", ""]]
-    assert [re.findall('width="(.*?)"', bar(count, 1000)) for count in (0, 1, 1000)] == [
+    assert [re.findall('width="(.*?)"', length_bar(count, 1000)) for count in (0, 1, 1000)] == [
         *(["0.0"], ["0.5"], ["100.0"]),
     ]
+
+
+def test_values_are_escaped_once_where_they_enter() -> None:
+    """Those that are HTML already are not."""
+    assert html("<b>{}{}</b>", "<", Html("<i/>")) == html("{}", html("<b>{}<i/></b>", "<"))
+    assert html("{} {}", 12345, 0.25) == "12,345 0.25"
 
 
 @given(st.text())
@@ -129,7 +135,7 @@ def test_no_text_leaves_its_place(value: str) -> None:
     """Nothing of it is markup, nor moves a cursor, nor turns the reading direction."""
     shown = text(value)
     assert not set(shown) & set("<>\"'\x00\x1b\n\r\u202e\u2028")
-    assert len(html.unescape(shown)) <= 120
+    assert len(escapes.unescape(shown)) <= 120
 
 
 def test_how_texts_are_shown() -> None:
