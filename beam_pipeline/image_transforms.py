@@ -25,11 +25,11 @@ from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.errors import FailurePolicy
 from beam_pipeline.core.labels.classes import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.schema import class_column
-from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, SampleBatch
+from beam_pipeline.core.packing import DeadLetterBatch, ImageBatch, SampleBatch
 from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSource, LabelledImages
 from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.shard_writer import Rejected

@@ -10,10 +10,10 @@ import apache_beam as beam
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
-from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.core.errors import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.labels.join import are_large, buckets_for
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, class_column
-from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms.data_set import WriteDataset, Written
 from beam_pipeline.transforms.duplicates import DropDuplicates

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import apache_beam as beam
 
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
+from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch
 from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.transforms.duplicates import FindDuplicates
 from beam_pipeline.transforms.finishing import FinishDataset

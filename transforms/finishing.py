@@ -25,10 +25,8 @@ from beam_pipeline.core.dataset.names import MANIFEST_NAME, parts_for
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Totals, without_totals
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import OutputError
-from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.packed_batches import DeadLetterBatch
-from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.errors import OutputError, Refusal
+from beam_pipeline.core.packing import DeadLetterBatch, pack, unpack
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Sum

@@ -12,7 +12,7 @@ from apache_beam import coders
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch
+from beam_pipeline.core.packing import DeadLetterBatch, ImageBatch
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.layouts.paths import expanded, image_roots
 from beam_pipeline.transforms.listing import IMAGES, ListImages, ListRoots

@@ -24,7 +24,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.packed_batches import (
+from beam_pipeline.core.packing import (
     Batch,
     DeadLetterBatch,
     ImageBatch,

@@ -13,7 +13,7 @@ import apache_beam as beam
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ListingError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
@@ -21,7 +21,7 @@ from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.cuts import Cut
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
-from beam_pipeline.core.packed_batches import (
+from beam_pipeline.core.packing import (
     BATCH_SIZE,
     DeadLetterBatch,
     ImageBatch,

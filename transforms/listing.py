@@ -14,7 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles, Listed
-from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
+from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, ImageBatch
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage.listing import (
     FAN_OUT,

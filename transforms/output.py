@@ -12,9 +12,8 @@ from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dead_letters import Stage
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.failures import FailurePolicy
-from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.errors import ConversionError, FailurePolicy
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files

@@ -15,8 +15,7 @@ from apache_beam.pvalue import AsSingleton
 from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, measured_samples, most_measured
-from beam_pipeline.core.packed_batches import SampleBatch
-from beam_pipeline.core.packing import pack
+from beam_pipeline.core.packing import SampleBatch, pack
 from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ReadOptions

@@ -21,7 +21,7 @@ from beam_pipeline.core.labels.further_columns import resize_questions
 from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.folders import first_folder_split
-from beam_pipeline.core.packed_batches import (
+from beam_pipeline.core.packing import (
     BATCH_SIZE,
     Batch,
     DeadLetterBatch,

@@ -24,10 +24,8 @@ from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.errors import SampleError, UsageError
-from beam_pipeline.core.failures import FailurePolicy
-from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.errors import FailurePolicy, SampleError, UsageError
+from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
 from beam_pipeline.core.records.example_source import PipelineRecords, marked
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.formats import format_options, record_format

@@ -32,8 +32,7 @@ from beam_pipeline.core.dataset.splits import (
     stratum_of,
 )
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.packed_batches import SampleBatch
-from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.packing import SampleBatch, pack, unpack
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.in_workers import Sum

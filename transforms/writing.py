@@ -24,11 +24,9 @@ from beam_pipeline.core.dataset.duplicates import (
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ConversionError, OutputError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.packed_batches import DeadLetterBatch, SampleBatch
-from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, unpack
 from beam_pipeline.core.records.example_source import marked
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (

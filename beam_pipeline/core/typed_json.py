@@ -17,12 +17,35 @@ import dataclasses
 import functools
 import json
 import math
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import excerpt, is_utf8
+
+INT64 = range(-(1 << 63), 1 << 63)
+"""The integers of an Int64List."""
+
+_LARGEST_FLOAT32 = 3.4028235677973366e38  # from here on, rounding gives infinity
+
+
+def fits_float32(value: float) -> bool:
+    """True if a FloatList can contain a number; it can contain infinities and NaN."""
+    return abs(value) < _LARGEST_FLOAT32 or not math.isfinite(value)
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """True if a value of JSON is an integer; `true` is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> TypeGuard[float]:
+    """True if a value of JSON is a finite number that a float can contain."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # of an integer, isfinite() may fail
 
 
 class UnexpectedError(ValueError):
@@ -53,7 +76,7 @@ def one_of(*values: str) -> Expect:
 
 
 Text = Annotated[str, Expect(is_utf8, "a text")]
-Integer = Annotated[int, Expect(lambda n: -1 << 63 <= n < 1 << 63, "a whole number of 64 bits")]
+Integer = Annotated[int, Expect(INT64.__contains__, "a whole number of 64 bits")]
 Count = Annotated[Integer, Expect(lambda n: n >= 0, "a whole number from 0 on")]
 
 _Decoder = Callable[[Any, str], Any]
@@ -106,14 +129,21 @@ def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "", file_forma
 FORMAT_VERSION = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class _Head:
+    format: Any
+    format_version: int
+
+
 def check_head(content: Any, file_format: str) -> None:
     """Checks the entries `format` and `format_version` of a file that programs rely on. Raises ValueError."""
-    head = decode(Mapping[str, Any], content)
-    if head.get("format") != file_format:
-        raise UnexpectedError(head.get("format"), "format", file_format)
-    version = decode(int, head.get("format_version"), "format_version")
-    if version != FORMAT_VERSION:
-        raise ValueError(f"it has version {version}; this program reads version {FORMAT_VERSION}")
+    head = decode(_Head, content)
+    if head.format != file_format:
+        raise UnexpectedError(head.format, "format", file_format)
+    if head.format_version != FORMAT_VERSION:
+        raise ValueError(
+            f"it has version {head.format_version}; this program reads version {FORMAT_VERSION}"
+        )
 
 
 @functools.cache

@@ -14,8 +14,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner
 from beam_pipeline import beam_patches
 from beam_pipeline.beam_patches import EVERY_ENGINE, Patch
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.core.errors import DEFAULT_POLICY, FailurePolicy, UsageError
 
 Build = Callable[[beam.Pipeline], object]
 """Adds a job to an empty pipeline."""

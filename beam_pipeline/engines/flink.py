@@ -30,8 +30,14 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from beam_pipeline.beam_patches import EVERY_ENGINE, silent_connections
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import OUTAGE, AnotherJobError, ConversionError, UsageError
-from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy
+from beam_pipeline.core.errors import (
+    DEFAULT_POLICY,
+    OUTAGE,
+    AnotherJobError,
+    ConversionError,
+    FailurePolicy,
+    UsageError,
+)
 from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name
 from beam_pipeline.terminal import say
 

@@ -15,8 +15,7 @@ from apache_beam.runners.runner import PipelineRunner
 
 from beam_pipeline.beam_patches import EVERY_ENGINE, unsampled_states, whole_elements
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
 from beam_pipeline.engines.base import Build, Engine
 from beam_pipeline.work.spill import spill_file
 

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
-from beam_pipeline.core.numbers import is_finite
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import counted, excerpt, is_utf8
+from beam_pipeline.core.typed_json import is_finite
 from beam_pipeline.layouts.label_files import BadLabelError
 
 _FIRST_BYTES = 64

@@ -30,7 +30,7 @@ from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packed_batches import LabelBatch
+from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef

@@ -35,7 +35,7 @@ from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.folders import FOLDER, named_split
-from beam_pipeline.core.packed_batches import LabelBatch
+from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.layouts.automl import REASON, Automl, is_automl
 from beam_pipeline.layouts.cell_files import file_heads

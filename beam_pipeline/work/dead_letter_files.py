@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dataset.manifest import Manifest, line_crc
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, dead_letter_names, part_of
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.packing import Columns, items_of
 from beam_pipeline.storage import files
 

@@ -48,12 +48,14 @@ from beam_pipeline.core.errors import (
     ChangedInputsError,
     CodecError,
     ConversionError,
+    FailurePolicy,
     LostSamplesError,
     OutputError,
     OutputNotEmptyError,
     QuestionError,
+    Refusal,
+    refusal_order,
 )
-from beam_pipeline.core.failures import FailurePolicy, Refusal, refusal_order
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import (
     MASK_KINDS,
@@ -61,7 +63,7 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
     class_column,
 )
-from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way

@@ -26,7 +26,7 @@ from beam_pipeline.core.errors import (
     ConversionError,
     UsageError,
 )
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.formats import (
     DEFAULT_FORMAT,

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import InventoryError, ListingError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import InventoryError, ListingError, Refusal
 from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
 from beam_pipeline.core.listing.inventory import (
@@ -25,9 +24,11 @@ from beam_pipeline.core.listing.inventory import (
     read_lines,
     read_rows,
 )
-from beam_pipeline.core.packed_batches import BATCH_SIZE, DeadLetterBatch, ImageBatch
 from beam_pipeline.core.packing import (
+    BATCH_SIZE,
     Columns,
+    DeadLetterBatch,
+    ImageBatch,
     Same,
     items_by_part,
     items_of,

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.packed_batches import DeadLetterBatch
-from beam_pipeline.core.packing import Columns, items_by_part, join_columns
+from beam_pipeline.core.errors import ConversionError, Refusal
+from beam_pipeline.core.packing import Columns, DeadLetterBatch, items_by_part, join_columns
 
 CHANGES = "changes"
 COMPARED = "compared"

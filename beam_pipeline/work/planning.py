@@ -18,11 +18,16 @@ from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.manifest import check_draft
 from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan, other_shards
 from beam_pipeline.core.dataset.tally import Measured, Tally
-from beam_pipeline.core.errors import ChangedInputsError, ConversionError, OutputError
-from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
+from beam_pipeline.core.errors import (
+    DEFAULT_POLICY,
+    ChangedInputsError,
+    ConversionError,
+    FailurePolicy,
+    OutputError,
+    Refusal,
+)
 from beam_pipeline.core.images.preparation import Limits, digest_of, outside_bytes
-from beam_pipeline.core.packed_batches import SampleBatch
-from beam_pipeline.core.packing import Columns
+from beam_pipeline.core.packing import Columns, SampleBatch
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader, Rejected
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.plan import Plan, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import DamagedRecordError, Refusal, SampleError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.feature_values import FeatureSchema, FeatureValue, feature_values

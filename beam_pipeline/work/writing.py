@@ -19,18 +19,19 @@ from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import (
+    DEFAULT_POLICY,
     AnotherJobError,
     ChangedInputsError,
     CodecError,
     ConversionError,
+    FailurePolicy,
+    Refusal,
 )
-from beam_pipeline.core.failures import DEFAULT_POLICY, FailurePolicy, Refusal
 from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.preparation import check_codec, outside_bytes
 from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
-from beam_pipeline.core.packed_batches import DeadLetterBatch
-from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.packing import DeadLetterBatch, unpack
 from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     ExampleSource,

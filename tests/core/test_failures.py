@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from beam_pipeline.core import errors
-from beam_pipeline.core.errors import ERRORS, ConversionError, OutputError, UsageError
-from beam_pipeline.core.failures import Refusal, refusal_order
+from beam_pipeline.core.errors import (
+    ERRORS,
+    ConversionError,
+    OutputError,
+    Refusal,
+    UsageError,
+    refusal_order,
+)
 
 
 def test_the_tree_at_the_top_of_the_file_is_the_tree() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.numbers import (
+from beam_pipeline.core.typed_json import (
     INT64,
     fits_float32,
     is_finite,

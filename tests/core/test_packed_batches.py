@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from beam_pipeline.core.packed_batches import ImageBatch, SampleBatch
-from beam_pipeline.core.packing import pack
+from beam_pipeline.core.packing import ImageBatch, SampleBatch, pack
 from beam_pipeline.core.references import ImageRef
 
 IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(3)]

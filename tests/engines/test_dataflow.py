@@ -24,8 +24,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 import beam_pipeline
 from beam_pipeline import launch, terminal
 from beam_pipeline.cli import EXIT_OUTAGE
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import Refusal, UsageError
 from beam_pipeline.engines import dataflow
 from beam_pipeline.work.incomplete_folder import note_refusal
 from tests.buckets.services import GoogleStore as Cloud

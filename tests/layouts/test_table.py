@@ -20,7 +20,7 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packed_batches import LabelBatch
+from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions

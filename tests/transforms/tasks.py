@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.work.outcome import Outcome
 
 LETTER = DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")

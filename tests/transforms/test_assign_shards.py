@@ -8,9 +8,8 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.failures import Refusal
-from beam_pipeline.core.packed_batches import SampleBatch
-from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.errors import Refusal
+from beam_pipeline.core.packing import SampleBatch, unpack
 from beam_pipeline.core.records.sharding import ShardDivision, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.splits import GroupBy, divide_groups, rank_of
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.transforms.in_workers import Sum

@@ -6,7 +6,7 @@ import pytest
 from apache_beam import coders
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.packed_batches import DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
+from beam_pipeline.core.packing import DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 BATCHES: list[list[Any]] = [

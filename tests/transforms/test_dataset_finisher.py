@@ -13,14 +13,18 @@ import pytest
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ChangedInputsError, TooManyBadSamplesError
-from beam_pipeline.core.failures import FailurePolicy, Refusal
+from beam_pipeline.core.errors import (
+    ChangedInputsError,
+    FailurePolicy,
+    Refusal,
+    TooManyBadSamplesError,
+)
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     Column,
     object_columns,
 )
-from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat

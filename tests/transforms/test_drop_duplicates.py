@@ -11,7 +11,7 @@ import pytest
 from beam_pipeline.core.dataset.duplicates import CopyFinder, Duplicates
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.images.preparation import digest_of
-from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE
 from beam_pipeline.transforms.duplicates import DropDuplicates

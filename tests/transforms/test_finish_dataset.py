@@ -10,7 +10,7 @@ import pytest
 
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dataset.names import part_of
-from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.errors import FailurePolicy
 from beam_pipeline.transforms.finishing import FinishDataset
 from beam_pipeline.work.dead_letter_files import read_dead_letters
 from beam_pipeline.work.incomplete_folder import write_note

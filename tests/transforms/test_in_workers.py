@@ -14,11 +14,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ListingError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import ListingError, Refusal
 from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.packed_batches import ImageBatch
-from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.packing import ImageBatch, unpack
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
 from beam_pipeline.work import progress

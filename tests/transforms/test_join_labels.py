@@ -11,7 +11,7 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.join import join_bucket
 from beam_pipeline.core.labels.samples import AGREE
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.core.packed_batches import ImageBatch, LabelBatch
+from beam_pipeline.core.packing import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.in_workers import Sum

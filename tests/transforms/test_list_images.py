@@ -13,7 +13,7 @@ import pytest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
-from beam_pipeline.core.packed_batches import ImageBatch
+from beam_pipeline.core.packing import ImageBatch
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.listing import (
     FanOut,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.planning import LowestSamples

@@ -16,8 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 import beam_pipeline
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ListingError, OutputNotEmptyError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import ListingError, OutputNotEmptyError, Refusal
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ShardConfig, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat

@@ -12,8 +12,7 @@ import pytest
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ContainerError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import ContainerError, Refusal
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import SampleRef

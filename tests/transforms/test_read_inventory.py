@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.listing import ReadInventory

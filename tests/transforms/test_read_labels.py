@@ -12,8 +12,7 @@ import pytest
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import LabelTableError, Refusal
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.layout import FileLabels, ListedLabels

@@ -9,7 +9,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.tally import Totals
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.packed_batches import DeadLetterBatch
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.transforms.finishing import sum_totals
 

@@ -17,7 +17,7 @@ from beam_pipeline.core.dataset.names import (
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.failures import DEFAULT_POLICY
+from beam_pipeline.core.errors import DEFAULT_POLICY
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat

@@ -11,9 +11,9 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat

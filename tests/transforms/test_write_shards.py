@@ -16,8 +16,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import OutputError, UsageError
-from beam_pipeline.core.failures import FailurePolicy, Refusal
+from beam_pipeline.core.errors import FailurePolicy, OutputError, Refusal, UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages

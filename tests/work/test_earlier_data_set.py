@@ -17,7 +17,7 @@ from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.errors import FailurePolicy
 from beam_pipeline.core.labels.classes import Classes, ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import pack

@@ -9,8 +9,7 @@ import pytest
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ConversionError, OutputError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.work.incomplete_folder import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.dataset.duplicates import WrittenImage, unpack_images
-from beam_pipeline.core.failures import FailurePolicy
+from beam_pipeline.core.errors import FailurePolicy
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardSpec

@@ -13,8 +13,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.packed_batches import ImageBatch
-from beam_pipeline.core.packing import pack
+from beam_pipeline.core.packing import ImageBatch, pack
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.work import spill as spilling
 from beam_pipeline.work.spill import spill, spill_file, spill_parts, unspill, unspill_all

@@ -207,7 +207,8 @@ def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
       ConversionError: it is another program's file, or damaged.
     """
     fault = f"{uri} does not list the changes of a data set"
-    return vars(parse(_ChangesFile, data, fault, file_format=_FORMAT))
+    content: _ChangesFile = parse(_ChangesFile, data, fault, file_format=_FORMAT)
+    return vars(content)
 
 
 def input_differences(then: ShardInputs, now: ShardInputs) -> str:

@@ -31,11 +31,11 @@ from beam_pipeline.core.errors import (
     NothingJoinedError,
     NothingLeftError,
     QuestionError,
+    Refusal,
     TooManyBadSamplesError,
     UnknownClassError,
     UsageError,
 )
-from beam_pipeline.core.failures import Refusal
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import (
     AUTO_ORDER,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.failures import Refusal, refusal_order
+from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.records.feature_values import FeatureSchema

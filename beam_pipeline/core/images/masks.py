@@ -44,8 +44,8 @@ from beam_pipeline.core.images import png
 from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.images.header import PNG_PALETTE, BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import ImageCheck, passing_any_format, read_header
-from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import Size
+from beam_pipeline.core.typed_json import is_finite, is_integer
 
 if TYPE_CHECKING:
     from PIL import Image

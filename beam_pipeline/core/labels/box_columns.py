@@ -43,11 +43,11 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
-from beam_pipeline.core.numbers import is_integer
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import excerpt
+from beam_pipeline.core.typed_json import is_integer
 
 _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", "name")
 """Names of the class column besides the usual label names, the likelier ones first."""

@@ -52,7 +52,7 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
-from beam_pipeline.core.numbers import is_finite, is_integer
+from beam_pipeline.core.typed_json import is_finite, is_integer
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Box, LabelValue

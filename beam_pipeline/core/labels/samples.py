@@ -32,7 +32,7 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.labels.boxes import without_boxes
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column, label_column
-from beam_pipeline.core.packed_batches import LabelBatch
+from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.references import (
     DEFAULT_SPLIT,
     ROW_MARK,

@@ -26,8 +26,7 @@ from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
 from beam_pipeline.core.labels.table_rows import ABSENT, Format, LabelTable, TableRows
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.packed_batches import LabelBatch
-from beam_pipeline.core.packing import Columns, Same, items_of
+from beam_pipeline.core.packing import Columns, LabelBatch, Same, items_of
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import SampleError
-from beam_pipeline.core.numbers import INT64, fits_float32
 from beam_pipeline.core.records.wire import FeatureList, encode_example
 from beam_pipeline.core.text import excerpt, is_utf8
+from beam_pipeline.core.typed_json import INT64, fits_float32
 
 _EXPECTED = "expected bytes, str, bool, int, float, a NumPy array or a list of these, or None for no feature"
 _ARRAY_KINDS = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "S": "bytes", "U": "bytes"}

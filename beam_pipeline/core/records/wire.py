@@ -30,7 +30,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline.core.numbers import INT64
+from beam_pipeline.core.typed_json import INT64
 
 FeatureList = Sequence[bytes] | Sequence[float] | Sequence[int]
 

@@ -91,7 +91,8 @@ def shown_sample(
         value = next(iter(values(key)), b"")
         return value if isinstance(value, bytes) else b""
 
-    labels, pictures = [], []
+    labels: list[tuple[str, str]] = []
+    pictures: list[bytes] = []
     sides: list[Sequence[float]] = [()]
     for column in columns:
         kind, key = column.kind, column.feature

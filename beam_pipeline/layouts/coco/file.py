@@ -23,9 +23,9 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.core.labels.schema import Column
-from beam_pipeline.core.numbers import INT64, is_integer
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import excerpt, is_utf8
+from beam_pipeline.core.typed_json import INT64, is_integer
 from beam_pipeline.layouts.entries import size_of
 from beam_pipeline.layouts.label_files import BadLabelError
 

@@ -31,9 +31,9 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
     panoptic_column,
 )
-from beam_pipeline.core.numbers import is_finite, is_integer
 from beam_pipeline.core.references import LabelValue
 from beam_pipeline.core.text import excerpt
+from beam_pipeline.core.typed_json import is_finite, is_integer
 from beam_pipeline.layouts.coco.file import (
     ANNOTATIONS,
     CATEGORIES,

@@ -288,14 +288,14 @@ def test_entries_of_entries_must_be_there(path: str) -> None:
 def test_a_manifest_of_another_program_is_an_error() -> None:
     """It may have all that ours has; the message says what it calls itself."""
     assert fault_of({**SOUND, "format": "tfds"}) == (
-        "format is 'tfds', expected one of beam-tfrecord"
+        "format is 'tfds', expected beam-tfrecord"
     )
 
 
 def test_a_later_version_is_an_error() -> None:
     """The message says which one, and which is read; it need not look like this one."""
     later = {"format": "beam-tfrecord", "format_version": 2, "data": {}}
-    assert fault_of(later) == "m.json has version 2; this program reads version 1"
+    assert fault_of(later) == "it has version 2; this program reads version 1"
 
 
 @pytest.mark.parametrize(

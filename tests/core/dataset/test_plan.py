@@ -27,7 +27,7 @@ from beam_pipeline.core.dataset.tally import (
     written_bytes,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.failures import Refusal, refusal_order
+from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ImageFigures, ShardConfig, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat

@@ -523,6 +523,7 @@ def test_the_file_adds_shards_up() -> None:
     ]
     gone = SampleChanges(removed=("z",))
     content = changes_file("gs://sets/1", shards, gone=gone, notes=["1 new class: 3 bee"])
+    data = json.dumps(content).encode()
     assert content == {
         "format": "beam-tfrecord-changes",
         "format_version": 1,
@@ -532,10 +533,9 @@ def test_the_file_adds_shards_up() -> None:
         "bytes": {"reused": 100, "written": 20},
         "notes": ["1 new class: 3 bee", "x is damaged"],
     }
-    assert parse_changes(json.dumps(content).encode(), "x") == {
-        **content,
-        "notes": tuple(content["notes"]),
-    }
+    del content["format"], content["format_version"]
+    content["notes"] = tuple(content["notes"])
+    assert parse_changes(data, "x") == content
 
 
 @pytest.mark.parametrize(

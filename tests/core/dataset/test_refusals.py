@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from beam_pipeline.core.dataset.plan import (
     accounting_error,
     all_filtered,
-    nothing_joined,
     too_many_bad,
 )
 from beam_pipeline.core.dataset.plausibility import (
@@ -24,8 +23,7 @@ from beam_pipeline.core.dataset.plausibility import (
 )
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.errors import QuestionError
-from beam_pipeline.core.failures import Refusal
+from beam_pipeline.core.errors import QuestionError, Refusal
 from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
 from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
@@ -152,7 +150,6 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
 )
 def test_a_run_in_which_nothing_met_is_refused(tally: Tally, message: str) -> None:
     """The message says how both sides are named, for that is what is wrong most of the time."""
-    assert nothing_joined(tally) == Refusal("NothingJoinedError", message)
     assert plan_of(tally).refusal == Refusal("NothingJoinedError", message)
 
 
@@ -167,11 +164,11 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
             DeadLetter("join", "img_1.png", "/x/img_1.png", "unlabelled", "no row"),
         ]
     )
-    assert nothing_joined(tally) == Refusal(
+    assert plan_of(tally).refusal == Refusal(
         "NothingJoinedError",
         "none of 2 images met one of 2 label rows (2 missing_image, 2 unlabelled). Images are named "
-        "like '0001.jpg', 'img_1.png'; rows name 'img/1.png', 'img/7.png'. The first missing_image, "
-        "'img/1.png' (/l.csv, line 2): no such image. Nearest to each other are the row 'img/1.png' "
+        "like '0001.jpg', 'img_1.png'; rows name 'img/1.png', 'img/7.png'. Of the first missing_image: "
+        "/l.csv, line 2: no such image. Nearest to each other are the row 'img/1.png' "
         "and the image 'img_1.png'. Check --images, --labels and --key_column",
     )
 
@@ -204,7 +201,7 @@ def test_names_that_differ_in_their_form_or_folder_say_it(
             DeadLetter("join", image, f"/x/{image}", "unlabelled", "no row"),
         ]
     )
-    refusal = nothing_joined(tally)
+    refusal = plan_of(tally).refusal
     assert refusal is not None
     assert refusal.message.endswith(
         f"no such image. {message} Check --images, --labels and --key_column"
@@ -246,7 +243,7 @@ def test_a_name_that_the_pattern_does_not_match_is_said() -> None:
     tally = Tally(listed=1)
     message = "its name 'a.jpg' does not match --label_from x"
     tally.add_dead_letters([DeadLetter("join", "a.jpg", "/a.jpg", "unlabelled", message)])
-    refusal = nothing_joined(tally)
+    refusal = plan_of(tally).refusal
     assert refusal is not None
     assert refusal.message.endswith(f". Of the first: {message}")
 
@@ -264,7 +261,7 @@ def test_most_images_without_a_label_are_a_question(unlabelled: int, refused: bo
     expected = Refusal(
         "QuestionError",
         "51 of 100 images lack a label, such as '00.jpg', '01.jpg', '02.jpg'; besides, 1 bad_row "
-        "(/l.csv, line 9): look for a quote. A data set without them is seldom meant: check "
+        "(such as /l.csv, line 9: look for a quote). A data set without them is seldom meant: check "
         "--labels, or name fewer images in --images; --yes leaves them out",
     )
     assert plan.refusal == (expected if refused else None)
@@ -272,7 +269,7 @@ def test_most_images_without_a_label_are_a_question(unlabelled: int, refused: bo
 
 def test_one_sample_is_enough() -> None:
     """Nothing else is asked for."""
-    assert nothing_joined(Tally(listed=9, samples=Counter({"train": 1}))) is None
+    assert plan_of(Tally(listed=9, samples=Counter({"train": 1}))).refusal is None
 
 
 @pytest.mark.promise("too_many_bad")

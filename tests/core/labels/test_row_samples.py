@@ -15,8 +15,7 @@ from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.samples import Crops, RowMerger, RowSamples
 from beam_pipeline.core.labels.schema import ColumnKind as Kind
 from beam_pipeline.core.labels.schema import object_column, object_columns
-from beam_pipeline.core.packed_batches import LabelBatch
-from beam_pipeline.core.packing import chosen_rows
+from beam_pipeline.core.packing import LabelBatch, chosen_rows
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef, image_of, row_key
 from tests.profiles import examples

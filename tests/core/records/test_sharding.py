@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.packed_batches import SampleBatch
+from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.core.records.shard_writer import sort_by_key_hash
 from beam_pipeline.core.records.sharding import (
     KeyHash,
