@@ -287,9 +287,7 @@ def test_entries_of_entries_must_be_there(path: str) -> None:
 
 def test_a_manifest_of_another_program_is_an_error() -> None:
     """It may have all that ours has; the message says what it calls itself."""
-    assert fault_of({**SOUND, "format": "tfds"}) == (
-        "format is 'tfds', expected beam-tfrecord"
-    )
+    assert fault_of({**SOUND, "format": "tfds"}) == ("format is 'tfds', expected beam-tfrecord")
 
 
 def test_a_later_version_is_an_error() -> None:
