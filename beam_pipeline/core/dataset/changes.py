@@ -99,10 +99,9 @@ def compare_samples(
         if then is None:
             added.append(now.key)
         elif then != now:
-            if images_differ(then, now):
-                changed.append(now.key)
-            if labels_differ(then, now, files):
-                relabelled.append(now.key)
+            of_image, of_labels = _differences_of(then, now, files)
+            changed += [now.key] if of_image else []
+            relabelled += [now.key] if of_labels else []
     return SampleChanges(*(tuple(sorted(keys)) for keys in (added, left, changed, relabelled)))
 
 
@@ -225,7 +224,7 @@ def input_differences(then: ShardInputs, now: ShardInputs) -> str:
             for key, ref in after.items()
             if key in before
             and before[key] != ref
-            and (images_differ(before[key], ref) or labels_differ(before[key], ref, files))
+            and any(_differences_of(before[key], ref, files))
         ],
     }
     phrases = [
@@ -245,24 +244,22 @@ def file_labels(options: Mapping[str, Any]) -> list[int]:
     return [index for index, kind in enumerate(kinds) if kind in FILE_KINDS]
 
 
-def images_differ(then: SampleRef, now: SampleRef) -> bool:
-    """Tells whether two samples of one key have different images, or are in different splits."""
-    return any(getattr(then, field) != getattr(now, field) for field in _SAME)
+def _differences_of(then: SampleRef, now: SampleRef, files: Sequence[int]) -> tuple[bool, bool]:
+    """Tells whether the image or split, and whether the labels differ of two samples of one key.
 
-
-def labels_differ(then: SampleRef, now: SampleRef, files: Sequence[int] = ()) -> bool:
-    """Tells whether two samples of one key have different labels, as far as examples show them.
-
-    A size that only one of them has from its label file does not count as a difference.
+    Labels differ as far as examples show them. A size that only one of them has from its label file
+    does not count as a difference.
 
     Args:
       then: the sample as it was.
       now: the sample as it is.
       files: the indices of the labels that are files.
     """
-    if then.claimed_size and now.claimed_size and then.claimed_size != now.claimed_size:
-        return True
-    return then.labels != now.labels and _shown(then, files) != _shown(now, files)
+    sizes = {then.claimed_size, now.claimed_size} - {None}
+    labels = then.labels != now.labels and _shown(then, files) != _shown(now, files)
+    return any(getattr(then, name) != getattr(now, name) for name in _SAME), len(
+        sizes
+    ) > 1 or labels
 
 
 def _shown(ref: SampleRef, files: Sequence[int]) -> str:

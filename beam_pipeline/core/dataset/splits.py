@@ -128,14 +128,22 @@ class SplitAssigner:
         """The samples, each in its split, and dead letters for those without a group."""
         if self.fractions is None:
             return list(samples), []
-        grouped, dead_letters = self._grouped(samples)
-        if self.stratified:
-            return [sample for sample, _ in grouped], dead_letters
-        hasher, fractions = KeyHasher(self.seed), self.fractions
-        return [
-            sample._replace(split=fractions.split_of(hasher.hash(group).split_hash))
-            for sample, group in grouped
-        ], dead_letters
+        hasher, split_of = KeyHasher(self.seed), self.fractions.split_of
+        assigned: list[SampleRef] = []
+        dead_letters = []
+        for sample in samples:
+            group = self.group_by.group_of(sample) if self.group_by else sample.key
+            if group is None:
+                message = (
+                    f"column {self.group_by.name!r}: is empty, so its side of --split_by is unknown"
+                )
+                reason = (Reason.BAD_LABEL_VALUE, message, sample.origin)
+                dead_letters.append(image_dead_letter(Stage.JOIN, sample.key, sample.uri, *reason))
+            elif self.stratified:
+                assigned.append(sample)
+            else:
+                assigned.append(sample._replace(split=split_of(hasher.hash(group).split_hash)))
+        return assigned, dead_letters
 
     def splits_of(self, keys: Sequence[str], splits: Sequence[str]) -> Sequence[str]:
         """The split of each sample, without groups.
@@ -148,32 +156,6 @@ class SplitAssigner:
             return splits
         hasher, split_of = KeyHasher(self.seed), self.fractions.split_of
         return [split_of(hasher.hash(key).split_hash) for key in keys]
-
-    def _grouped(
-        self, samples: Iterable[SampleRef]
-    ) -> tuple[Iterable[tuple[SampleRef, str]], list[DeadLetter]]:
-        """(sample, the text whose hash decides) of all samples that have one."""
-        if self.group_by is None:
-            return ((sample, sample.key) for sample in samples), []
-        grouped, dead_letters = [], []
-        for sample in samples:
-            group = self.group_by.group_of(sample)
-            if group is None:
-                dead_letters.append(_no_group(sample, self.group_by.name))
-            else:
-                grouped.append((sample, group))
-        return grouped, dead_letters
-
-
-def _no_group(sample: SampleRef, name: str) -> DeadLetter:
-    return image_dead_letter(
-        stage=Stage.JOIN,
-        key=sample.key,
-        uri=sample.uri,
-        reason=Reason.BAD_LABEL_VALUE,
-        message=f"column {name!r}: is empty, so its side of --split_by is unknown",
-        file=sample.origin,
-    )
 
 
 # --- strata ---------------------------------------------------------------------------------------
@@ -325,60 +307,39 @@ def divide_groups(
 
     Returns: group -> split.
     """
-    division = _Division(groups, fractions)
+    totals: Counter[str] = Counter()
+    for counts in groups.values():
+        totals.update(counts)
+    names = [name for name, _ in fractions.fractions]
+    wanted = {
+        name: {stratum: float(total * share) for stratum, total in totals.items()}
+        for name, share in fractions.fractions
+    }
+    placed: dict[str, Counter[str]] = {name: Counter() for name in names}
+
+    def growth(group: str, split: str) -> float:
+        """The amount that a group adds to the distance of a split: ((f + n - w)**2 - (f - w)**2) / w."""
+        have, want = placed[split], wanted[split]
+        return sum(
+            (2 * (have[stratum] - want[stratum]) + n) * n / want[stratum]
+            for stratum, n in sorted(groups[group].items())
+        )
+
+    splits: dict[str, str] = {}
     order = sorted(groups, key=lambda group: (hasher.hash(group), group))
-    for group in order:
-        division.put(group, division.nearest(group))
-    for _ in range(_PASSES):
-        moved = [group for group in order if division.improve(group)]
+    for _ in range(1 + _PASSES):
+        moved = False
+        for group in order:
+            here = splits.get(group)
+            if here is not None:
+                placed[here].subtract(groups[group])
+            growths = {name: growth(group, name) for name in names}
+            there = min(names, key=growths.__getitem__)  # the first of several
+            if here is not None and growths[there] >= growths[here] - _LEAST_GAIN:
+                there = here
+            placed[there].update(groups[group])
+            splits[group] = there
+            moved |= there != here
         if not moved:
             break
-    return division.splits
-
-
-class _Division:
-    """Groups in splits, and how many samples of each stratum a split has."""
-
-    def __init__(self, groups: Mapping[str, Mapping[str, int]], fractions: SplitFractions) -> None:
-        totals: Counter[str] = Counter()
-        for counts in groups.values():
-            totals.update(counts)
-        self._groups = groups
-        self._names = [name for name, _ in fractions.fractions]
-        self._wanted = [
-            {stratum: float(total * share) for stratum, total in totals.items()}
-            for _, share in fractions.fractions
-        ]
-        self._found: list[Counter[str]] = [Counter() for _ in self._names]
-        self._split_of: dict[str, int] = {}
-
-    @property
-    def splits(self) -> dict[str, str]:
-        """Group -> split."""
-        return {group: self._names[split] for group, split in self._split_of.items()}
-
-    def put(self, group: str, split: int) -> None:
-        """Adds a group that is in no split."""
-        self._split_of[group] = split
-        self._found[split].update(self._groups[group])
-
-    def nearest(self, group: str) -> int:
-        """The split whose distance grows least with this group."""
-        return min(range(len(self._names)), key=lambda split: (self._growth(group, split), split))
-
-    def improve(self, group: str) -> bool:
-        """Moves a group to the split where it adds least, if that is another one."""
-        here = self._split_of[group]
-        self._found[here].subtract(self._groups[group])
-        there = self.nearest(group)
-        moves = self._growth(group, there) < self._growth(group, here) - _LEAST_GAIN
-        self.put(group, there if moves else here)
-        return moves
-
-    def _growth(self, group: str, split: int) -> float:
-        """The amount that a group adds to the distance of a split: ((f + n - w)**2 - (f - w)**2) / w."""
-        counts, wanted = self._found[split], self._wanted[split]
-        return sum(
-            (2 * (counts[stratum] - wanted[stratum]) + n) * n / wanted[stratum]
-            for stratum, n in sorted(self._groups[group].items())
-        )
+    return splits
