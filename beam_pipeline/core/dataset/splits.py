@@ -134,6 +134,7 @@ class SplitAssigner:
         for sample in samples:
             group = self.group_by.group_of(sample) if self.group_by else sample.key
             if group is None:
+                assert self.group_by
                 message = (
                     f"column {self.group_by.name!r}: is empty, so its side of --split_by is unknown"
                 )

@@ -88,32 +88,21 @@ def tfds_files(manifest: Manifest) -> dict[str, bytes]:
     There are none where TFDS cannot read the shards: where they are compressed, or so many that
     TFDS numbers them differently. A split that TFDS cannot name, such as `all`, is left out.
     """
-    splits = {name: split for name, split in manifest.splits.items() if _is_split(name)}
+    splits = {  # the name of a split needs a letter or digit, and "all" is reserved
+        name: split
+        for name, split in manifest.splits.items()
+        if name != "all" and any(map(str.isalnum, name))
+    }
     file_format = manifest.record_format.tfds_name
-    if (
-        not file_format
-        or not splits
-        or any(len(split.shards) >= _MAX_SHARDS for split in splits.values())
-    ):
+    most = max((len(split.shards) for split in splits.values()), default=_MAX_SHARDS)
+    if not file_format or most >= _MAX_SHARDS:
         return {}
     class_key = _first_written(_CLASS_KEYS, manifest)
     names = _class_names(class_key, manifest)
-    image_key = _first_written([ENCODED_KEY], manifest)
-    features = {}
-    for key, feature in sorted(manifest.features.items()):
-        if key == class_key and names:
-            features[key] = _class_label(feature, len(names))
-        elif key == image_key and not manifest.bare_pixels and feature.kind == "bytes":
-            features[key] = _image(feature, "3", dtype="uint8")
-        elif feature.pixels:
-            features[key] = _image(feature, "1", dtype=feature.pixels, encodingFormat="png")
-        elif feature.picture:
-            channels = "1" if feature.picture == "uint16" else "3"
-            features[key] = _image(feature, channels, dtype=feature.picture)
-        elif feature.kind == "bytes" and key != image_key and _is_one_value(feature):
-            features[key] = _connector("text_feature.Text", text={})
-        else:
-            features[key] = _tensor(feature)
+    features = {
+        key: _tfds_feature(key, manifest, len(names) if key == class_key else 0)
+        for key in sorted(manifest.features)
+    }
     content = {
         "type": f"{_PACKAGE}.features_dict.FeaturesDict",
         "content": {"features": features},
@@ -148,11 +137,6 @@ def _first_written(keys: Sequence[str], manifest: Manifest) -> str:
     """The key that the first of these standard features that there is was written under, or ""."""
     written = (written_key(key, manifest.renames) for key in keys)
     return next((key for key in written if key in manifest.features), None) or ""
-
-
-def _is_split(name: str) -> bool:
-    """Tells whether TFDS reads a split of this name: it needs a letter or digit, and "all" is reserved."""
-    return name != "all" and any(map(str.isalnum, name))
 
 
 def _dataset_info(
@@ -191,40 +175,44 @@ def _class_names(key: str, manifest: Manifest) -> list[str]:
     return [entry.name for entry in manifest.classes] if counted else []
 
 
-def _class_label(feature: FeatureEntry, classes: int) -> dict[str, Any]:
-    label = _connector("class_label_feature.ClassLabel", classLabel={"numClasses": str(classes)})
-    for size in _sizes(feature):
-        label = _connector("sequence_feature.Sequence", sequence={"feature": label, "length": size})
-    return label
+def _tfds_feature(key: str, manifest: Manifest, classes: int) -> dict[str, Any]:
+    """The class of TFDS that decodes a feature, and its arguments.
 
-
-def _is_one_value(feature: FeatureEntry) -> bool:
-    return not (feature.optional or feature.shape)
-
-
-def _image(feature: FeatureEntry, channels: str, **more: str) -> dict[str, Any]:
-    """An image that TFDS decodes; bytes where some examples lack it."""
-    if not _is_one_value(feature):
-        return _tensor(feature)
-    shape = {"dimensions": [_ANY_LENGTH, _ANY_LENGTH, channels]}
-    return _connector("image_feature.Image", image={"shape": shape, **more})
-
-
-def _tensor(feature: FeatureEntry) -> dict[str, Any]:
-    sizes = _sizes(feature)
-    tensor = {
+    Args:
+      key: of the feature, as written.
+      manifest: of the data set.
+      classes: how many there are, if the feature has their ids; else 0.
+    """
+    feature = manifest.features[key]
+    sizes = [_ANY_LENGTH if size is None else str(size) for size in feature.shape]
+    is_image = key == _first_written([ENCODED_KEY], manifest)
+    if classes:
+        label = _connector(
+            "class_label_feature.ClassLabel", classLabel={"numClasses": str(classes)}
+        )
+        for size in sizes:
+            sequence = {"feature": label, "length": size}
+            label = _connector("sequence_feature.Sequence", sequence=sequence)
+        return label
+    if feature.kind == "bytes" and not (feature.optional or feature.shape):
+        is_picture = is_image and not manifest.bare_pixels
+        if dtype := "uint8" if is_picture else feature.pixels or feature.picture:
+            channels = "1" if feature.pixels or feature.picture == "uint16" else "3"
+            image = {"shape": {"dimensions": [_ANY_LENGTH, _ANY_LENGTH, channels]}, "dtype": dtype}
+            return _connector(
+                "image_feature.Image",
+                image={**image, **({"encodingFormat": "png"} if feature.pixels else {})},
+            )
+        if not is_image:
+            return _connector("text_feature.Text", text={})
+    tensor: dict[str, Any] = {
         "shape": {"dimensions": sizes},
         "dtype": _DTYPES[feature.kind],
         "encoding": "none",
-        # A missing list reads as an empty one.
-        **({"optional": True} if feature.optional and _ANY_LENGTH not in sizes else {}),
     }
+    if feature.optional and _ANY_LENGTH not in sizes:  # a missing list reads as an empty one
+        tensor["optional"] = True
     return _connector("tensor_feature.Tensor", tensor=tensor)
-
-
-def _sizes(feature: FeatureEntry) -> list[str]:
-    """The lengths of a feature's dimensions; none for one value."""
-    return [_ANY_LENGTH if size is None else str(size) for size in feature.shape]
 
 
 def _connector(class_name: str, **content: Any) -> dict[str, Any]:
