@@ -1,7 +1,7 @@
 """The manifests of small data sets, and the files that are to be made from them.
 
 `golden/CASE/manifest.json` is a manifest, and the files beside it are made from it alone. Boxes have
-classes such as `<script>` and `a | b`, and dead letters; `kinds` has every kind of feature.
+classes such as `<script>` and `a | b`, and dead letters; `kinds` and `masks` have every kind of feature.
 
     python -m tests.core.report.cases
 

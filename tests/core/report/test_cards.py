@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry, SplitEntry
 from beam_pipeline.core.report.card import code, markdown, readme, yaml
-from beam_pipeline.core.report.contents import FeatureRow, feature_rows, shard_pattern, summary
+from beam_pipeline.core.report.contents import shard_pattern
 from beam_pipeline.core.report.metadata import croissant
 from tests.core.report.cases import CASES, content_of, manifest_of
 from tests.harness import convert, dead_letters_of, run_shell
@@ -36,26 +36,6 @@ from tests.pictures import write_files, write_pictures
 def test_a_wildcard_finds_the_shards_of_a_split(first: str, pattern: str) -> None:
     """It finds neither indexes nor shards of another number, and takes other wildcards as text."""
     assert shard_pattern(SplitEntry(1, 9, (ShardEntry(first, 1, 9),))) == pattern
-
-
-def test_features_have_their_meaning() -> None:
-    """Those of the image, of boxes and classes, and of columns; a rename keeps the meaning."""
-    rows = {row.key: row for row in feature_rows(manifest_of("boxes"))}
-    assert rows["image/object/bbox/ymax"] == FeatureRow(
-        "image/object/bbox/ymax",
-        "float",
-        "a list",
-        "bottom of each object's box, a fraction of the image's height",
-    )
-    rows = {row.key: row for row in feature_rows(manifest_of("unlabelled"))}
-    assert rows["image/id"].content == "key of the sample; for image files, their path"
-    assert rows["image/class/label"].values == "1 value, or none"
-
-
-def test_a_data_set_in_one_sentence() -> None:
-    """Numbers and plurals fit."""
-    assert summary(manifest_of("boxes")) == "3 images of 4 classes, in 1 split and 1 shard"
-    assert summary(manifest_of("regression")) == "4 images, in 2 splits and 2 shards"
 
 
 @given(st.text())
@@ -105,36 +85,6 @@ def front_matter(card: bytes) -> dict[str, Any]:
     return found
 
 
-def test_the_yaml_says_tasks_features_and_splits() -> None:
-    """In the form of Hugging Face's Hub; the names of classes come with the feature of their ids."""
-    found = front_matter(readme(manifest_of("class_folders")))
-    assert found["pretty_name"] == "pets"
-    assert found["task_categories"] == ["image-classification"]
-    assert found["size_categories"] == ["n<1K"]
-    features = {one["name"]: one["dtype"] for one in found["dataset_info"]["features"]}
-    assert features["image/class/label"] == {"class_label": {"names": {"0": "cat", "1": "dog"}}}
-    assert features["image/encoded"] == "image"
-    assert found["dataset_info"]["splits"] == [
-        {"name": "test", "num_bytes": 1817, "num_examples": 2},
-        {"name": "train", "num_bytes": 2169, "num_examples": 3},
-    ]
-
-
-def test_lists_of_classes_are_sequences() -> None:
-    """Their ids must count from 0 for it, as a list of names says no ids."""
-    manifest = content_of("boxes")
-    for number, entry in enumerate(manifest["classes"]):
-        entry["id"] = number
-    features = {
-        one["name"]: one
-        for one in front_matter(readme(Manifest.of(manifest)))["dataset_info"]["features"]
-    }
-    assert features["image/object/class/label"]["sequence"] == {
-        "class_label": {"names": {"0": "*x* [y](z)", "1": "<script>", "2": "a | b", "3": "www.example.org"}}
-    }  # fmt: skip
-    assert features["image/object/bbox/xmin"]["sequence"] == "float32"
-
-
 def test_many_classes_are_listed_in_part() -> None:
     """A hundred in the table; the YAML has a plain integer from a thousand on."""
     manifest = content_of("class_folders")
@@ -159,26 +109,6 @@ def test_the_size_is_one_of_the_hubs(examples: int, category: str) -> None:
     assert front_matter(readme(Manifest.of(manifest)))["size_categories"] == [category]
 
 
-def test_masks_and_bare_pixels() -> None:
-    """Neither has a class to count or an image to decode."""
-    manifest = content_of("regression")
-    manifest["options"].update(
-        image_encoding="raw",
-        columns=[
-            {"name": "class", "kind": "segmentation", "feature": "image/segmentation/class"},
-        ],
-    )
-    manifest["classes"] = [{"id": 3, "name": "road"}]
-    card = readme(Manifest.of(manifest))
-    found = front_matter(card)
-    assert found["task_categories"] == ["image-segmentation"]
-    features = {one["name"]: one["dtype"] for one in found["dataset_info"]["features"]}
-    assert features["image/encoded"] == "binary"
-    assert b"bare pixels, height x width x channels bytes" in card
-    assert b"\n| id | class |\n|---:|---|\n| 3 | road |\n" in card
-    assert b"as_dict=True" in card
-
-
 @pytest.mark.slow
 def test_the_code_of_a_card_reads_its_data_set(tmp_path: Path) -> None:
     """Run in the output folder, each block reads every example: compressed, with boxes and lists."""
@@ -193,22 +123,6 @@ def test_the_code_of_a_card_reads_its_data_set(tmp_path: Path) -> None:
     script += 'print(sorted(one["image/filename"].numpy() for one in examples))'
     done = run_shell(f"{sys.executable} - <<'END'\n{script}\nEND\n", tmp_path / "out")
     assert done.stdout == "2\n[b'1.jpg', b'2.png']\n"
-
-
-def test_the_shards_of_each_split_are_a_set_of_files() -> None:
-    """Wildcards in names stand for themselves; a compressed shard has two formats."""
-    manifest = content_of("boxes")
-    shard = manifest["splits"]["train"]["shards"][0]
-    shard["path"] = "a[1]*-train.tfrecord-00000-of-00016.gz"
-    distribution = json.loads(croissant(Manifest.of(manifest)))["distribution"]
-    assert distribution[0] == {
-        "@type": "cr:FileSet",
-        "@id": "shards-0",
-        "name": "shards-train",
-        "description": "The shards of the split train.",
-        "encodingFormat": ["application/x-tfrecord", "application/gzip"],
-        "includes": "a[[]1][*]-train.tfrecord-*-of-00016.gz",
-    }
 
 
 def records(folder: Path, name: str) -> list[dict[str, Any]]:

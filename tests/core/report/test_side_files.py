@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +54,7 @@ def test_names_of_other_files_are_not_known() -> None:
     assert side_file("notes.txt") is side_file("readme.md") is None
     assert not is_ours("image.object.labels.txt", b"cat\n")
     assert not is_ours("changes.json", b"{}")
+    assert not is_ours("labels.txt", WRITTEN["labels.txt"], None)
 
 
 def test_what_people_complete_gives_way() -> None:
@@ -95,6 +95,12 @@ MAP = (
         ([("cat", 1), ("dog", 2)], True, [LIST, MAP]),
         ([("cat", 2), ("dog", 3)], False, []),
         ([("cat", 1), ("dog", 3)], False, []),
+        ([("고양이", 0)], False, [("labels.txt", "고양이\n".encode())]),
+        (  # as COCO's 80 of 90 classes
+            [("cat", 1), ("dog", 62)],
+            True,
+            [(MAP[0], MAP[1].replace(b"2", b"62"))],
+        ),
         ([("big\ncat", 0), ("dog", 1)], False, []),
         ([], True, []),
     ],
@@ -112,19 +118,6 @@ def _of_classes(classes: list[tuple[str, int]], *, has_boxes: bool) -> Manifest:
         classes=[{"id": class_id, "name": name} for name, class_id in classes],
         options={"compression": "none", "columns": [column]},
     )
-
-
-def test_a_label_map_may_have_gaps() -> None:
-    """It says every id, as COCO's 80 of 90 classes need."""
-    assert class_files(_of_classes([("person", 1), ("chair", 62)], has_boxes=True)) == {
-        "label_map.pbtxt": b'item {\n  id: 1\n  name: "person"\n}\n\nitem {\n  id: 62\n  name: "chair"\n}\n'
-    }
-
-
-def test_names_are_utf_8() -> None:
-    """In the list as they are."""
-    classes = _of_classes([("고양이", 0)], has_boxes=False)
-    assert class_files(classes) == {"labels.txt": "고양이\n".encode()}
 
 
 PACKAGE = "tensorflow_datasets.core.features"
@@ -166,52 +159,6 @@ def _features(manifest: Manifest) -> dict[str, Any]:
     return features["content"]["features"]
 
 
-def _info(manifest: Manifest) -> dict[str, Any]:
-    info: dict[str, Any] = json.loads(tfds_files(manifest)["dataset_info.json"])
-    return info
-
-
-def test_the_same_manifest_gives_the_same_bytes() -> None:
-    """The order of the manifest's features does not matter."""
-    manifest = _manifest()
-    turned = replace(manifest, features=dict(reversed(manifest.features.items())))
-    assert tfds_files(turned) == tfds_files(manifest)
-
-
-@pytest.mark.parametrize(
-    ("feature", "tensor"),
-    [
-        (_feature("int64"), {"shape": {"dimensions": []}, "dtype": "int64"}),
-        (_feature("float"), {"shape": {"dimensions": []}, "dtype": "float32"}),
-        (_feature("float", 4), {"shape": {"dimensions": ["4"]}, "dtype": "float32"}),
-        (_feature("bytes", None), {"shape": {"dimensions": ["-1"]}, "dtype": "string"}),
-        (
-            _feature("int64", optional=True),
-            {"shape": {"dimensions": []}, "dtype": "int64", "optional": True},
-        ),
-        (
-            _feature("bytes", optional=True),
-            {"shape": {"dimensions": []}, "dtype": "string", "optional": True},
-        ),
-        (
-            _feature("float", 4, optional=True),
-            {"shape": {"dimensions": ["4"]}, "dtype": "float32", "optional": True},
-        ),
-        (
-            _feature("float", None, optional=True),
-            {"shape": {"dimensions": ["-1"]}, "dtype": "float32"},
-        ),
-    ],
-)
-def test_a_feature_is_a_tensor(feature: dict[str, Any], tensor: dict[str, Any]) -> None:
-    """Numbers, lists and all that may be missing; a list that is missing needs no word for it."""
-    manifest = _manifest(features={"label/x": feature})
-    expected = {**tensor, "encoding": "none"}
-    assert _features(manifest) == {
-        "label/x": {"pythonClassName": f"{PACKAGE}.tensor_feature.Tensor", "tensor": expected}
-    }
-
-
 def _python_class(manifest: Manifest, key: str) -> str:
     name: str = _features(manifest)[key]["pythonClassName"]
     return name.rpartition(".")[2]
@@ -236,32 +183,6 @@ def test_names_that_a_file_of_lines_cannot_hold_are_left_out(name: str) -> None:
     assert list(tfds_files(manifest)) == ["dataset_info.json", "features.json"]
 
 
-@pytest.mark.parametrize(
-    ("feature", "options"),
-    [
-        (_feature("bytes"), {"image_encoding": "raw"}),
-        (_feature("bytes", optional=True), {}),
-        (_feature("bytes", None), {}),
-        (_feature("int64", None), {}),
-    ],
-    ids=["raw pixels", "optional", "several", "numbers"],
-)
-def test_an_image_that_tfds_cannot_decode_stays_as_it_is(
-    feature: dict[str, Any], options: dict[str, Any]
-) -> None:
-    """Bare pixels, a list, or what may be missing is no `Image`."""
-    manifest = _manifest(
-        features={"image/encoded": feature}, options={"compression": "none", **options}
-    )
-    assert _python_class(manifest, "image/encoded") == "Tensor"
-
-
-def test_png_of_bare_pixels_is_an_image() -> None:
-    """Only the encoding `raw` is none."""
-    manifest = _manifest(options={"compression": "none", "image_encoding": "png"})
-    assert _python_class(manifest, "image/encoded") == "Image"
-
-
 def test_every_name_of_a_file_is_known() -> None:
     """What a run may have written can be named from its manifest, or without one."""
     assert tfds_names(_manifest()) == [
@@ -273,50 +194,12 @@ def test_every_name_of_a_file_is_known() -> None:
     assert tfds_names(None) == tfds_names(_manifest())
 
 
-@pytest.mark.parametrize(
-    ("name", "tfds_name"),
-    [
-        ("pets", "pets"),
-        ("Pets", "pets"),
-        ("my.pets-2", "my_pets_2"),
-        ("2023", "d2023"),
-        ("_x", "d_x"),
-        ("Ünï", "d_n_"),
-    ],
-)
-def test_a_name_that_tfds_does_not_take_is_changed(name: str, tfds_name: str) -> None:
-    """Only the name that TFDS shows changes; the shards are found under their own."""
-    info = _info(_manifest(name=name))
-    assert info["name"] == tfds_name
-    template = f"{name}-{{SPLIT}}.{{FILEFORMAT}}-{{SHARD_X_OF_Y}}"
-    assert [split["filepathTemplate"] for split in info["splits"]] == [template]
-
-
-def test_a_split_that_tfds_cannot_name_is_left_out() -> None:
-    """`all` means all splits there, and a name wants a letter or a digit; without any, no files."""
-    splits = {name: _split(name, 1) for name in ("all", "__", "1", "é", "train_2")}
-    info = _info(_manifest(splits=splits))
-    assert [split["name"] for split in info["splits"]] == ["1", "é", "train_2"]
-    assert tfds_files(_manifest(splits={"all": _split("all", 1)})) == {}
-
-
 def test_there_are_no_files_for_what_tfds_cannot_read() -> None:
     """It reads no compressed shards, and writes 100,000 of them with other digits than we do."""
     assert tfds_files(_manifest(options={"compression": "gzip"})) == {}
+    assert tfds_files(_manifest(splits={"all": _split("all", 1)})) == {}
     assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 100_000)})) == {}
     assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 99_999)})) != {}
-
-
-def test_images_with_boxes_have_no_supervised_label() -> None:
-    """There is no pair for `as_supervised`; the names of classes are those of objects."""
-    features = {
-        "image/encoded": _feature("bytes"),
-        "image/object/class/label": _feature("int64", None),
-    }
-    manifest = _manifest(features=features)
-    assert _python_class(manifest, "image/object/class/label") == "Sequence"
-    assert tfds_files(manifest)["image.object.class.label.labels.txt"] == b"cat\ndog\n"
-    assert "supervisedKeys" not in _info(manifest)
 
 
 @pytest.mark.parametrize(
