@@ -24,8 +24,7 @@ from beam_pipeline.conversion import (
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.errors import FailurePolicy
+from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
 from beam_pipeline.core.labels.classes import KnownClasses, SampleFilters
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.schema import class_column

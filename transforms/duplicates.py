@@ -29,8 +29,7 @@ from beam_pipeline.core.dataset.duplicates import (
 )
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.labels.samples import is_unlabelled
-from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch
-from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, unpack
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, Sum
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step

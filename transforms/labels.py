@@ -12,8 +12,7 @@ import apache_beam as beam
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ContainerError, ListingError
-from beam_pipeline.core.errors import Refusal
+from beam_pipeline.core.errors import ContainerError, ListingError, Refusal
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern

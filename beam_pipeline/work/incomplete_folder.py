@@ -24,9 +24,9 @@ from beam_pipeline.core.dataset.names import (
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.errors import (
     ConversionError,
+    Refusal,
     UsageError,
 )
-from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.formats import (
     DEFAULT_FORMAT,

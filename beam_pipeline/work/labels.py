@@ -17,8 +17,7 @@ from typing import BinaryIO
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.errors import Refusal
+from beam_pipeline.core.errors import LabelTableError, Refusal
 from beam_pipeline.core.labels.classes import SampleFilters
 from beam_pipeline.core.labels.join import Joined, join_bucket, label_by_folder, split_duplicates
 from beam_pipeline.core.labels.meeting import NameDivision
@@ -40,8 +39,16 @@ from beam_pipeline.core.labels.schema import (
 )
 from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, LabelBatch, SampleBatch
-from beam_pipeline.core.packing import Columns, items_of, join_columns, unpack_columns
+from beam_pipeline.core.packing import (
+    BATCH_SIZE,
+    Columns,
+    DeadLetterBatch,
+    LabelBatch,
+    SampleBatch,
+    items_of,
+    join_columns,
+    unpack_columns,
+)
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.cell_files import CellFiles

@@ -21,10 +21,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from beam_pipeline.core.labels.schema import CELL_FILES, KINDS, Column, ColumnKind
-from beam_pipeline.core.typed_json import INT64, fits_float32
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.references import LabelValue, Scalar
 from beam_pipeline.core.text import excerpt, is_utf8
+from beam_pipeline.core.typed_json import INT64, fits_float32
 
 MOST, NEARLY_ALL = 0.5, 0.9
 """Shares that decide about the values of a column, or its classes; the rest are faults."""

@@ -20,9 +20,9 @@ from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.typed_json import INT64
 from beam_pipeline.core.references import SampleRef, image_of
 from beam_pipeline.core.text import decoded, enumerated
+from beam_pipeline.core.typed_json import INT64
 
 AUTO_ORDER = "auto"
 LABEL_ORDERS = (AUTO_ORDER, "code_point", "numeric")

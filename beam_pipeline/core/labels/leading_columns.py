@@ -52,11 +52,11 @@ from beam_pipeline.core.labels.schema import (
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
-from beam_pipeline.core.typed_json import is_finite, is_integer
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import enumerated, excerpt
+from beam_pipeline.core.typed_json import is_finite, is_integer
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
