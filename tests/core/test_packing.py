@@ -15,7 +15,9 @@ from beam_pipeline.core.packing import (
     SAME,
     TEXT,
     Columns,
+    ImageBatch,
     Same,
+    SampleBatch,
     items_by_part,
     join_columns,
     pack,
@@ -23,7 +25,7 @@ from beam_pipeline.core.packing import (
     unpack,
     unpack_columns,
 )
-from beam_pipeline.core.references import LabelValue, SampleRef
+from beam_pipeline.core.references import ImageRef, LabelValue, SampleRef, bytes_of, files_of
 
 SCALARS = st.text(max_size=9) | st.integers() | st.floats(allow_nan=False)
 LABELS: st.SearchStrategy[LabelValue] = (
@@ -149,3 +151,60 @@ def test_a_column_of_one_value_is_a_sequence_like_any_other() -> None:
     assert (column[-1], len(column), column.count("a"), column.count("b")) == ("a", 5, 5, 0)
     with pytest.raises(IndexError):
         column[5]
+
+
+IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        ImageBatch(IMAGES),
+        ImageBatch.of_packed(pack(IMAGES), 3),
+        ImageBatch(IMAGES).kept_packed(),
+        ImageBatch.of_columns(list(zip(*IMAGES, strict=True))),
+        ImageBatch.decode(ImageBatch(IMAGES).encode()),
+        pickle.loads(pickle.dumps(ImageBatch(IMAGES))),
+    ],
+)
+def test_a_batch_holds_the_same_items_packed_or_not(batch: ImageBatch) -> None:
+    """It has their number, order, columns and packed form, and can be read again and again."""
+    assert type(batch) is ImageBatch
+    assert len(batch) == 3
+    assert list(batch) == list(batch) == IMAGES
+    assert [list(column) for column in batch.columns()] == [
+        list(column) for column in zip(*IMAGES, strict=True)
+    ]
+    assert ImageBatch.of_packed(batch.packed(), 3) == IMAGES
+    assert (batch[1], batch[1:]) == (IMAGES[1], IMAGES[1:])
+    batch.append(ImageRef("new.jpg", "/photos/new.jpg", 9))
+    assert [ref.key for ref in batch] == ["0.jpg", "1.jpg", "2.jpg", "new.jpg"]
+    assert len(ImageBatch.decode(batch.encode())) == 4
+
+
+def test_batches_are_compared_by_their_items() -> None:
+    """With other batches and with lists; nothing else is equal."""
+    assert ImageBatch(IMAGES) == ImageBatch.of_packed(pack(IMAGES), 3)
+    assert ImageBatch(IMAGES) != ImageBatch(IMAGES[:2])
+    assert ImageBatch() == SampleBatch() == []
+    assert ImageBatch() != ""
+    assert not ImageBatch()
+    assert repr(ImageBatch(IMAGES[:1])) == f"ImageBatch([{IMAGES[0]!r}])"
+    assert list(ImageBatch.of_columns([])) == []
+    assert ImageBatch().columns() == ()
+
+
+SAMPLE = SampleRef("a.jpg", "/in/a.jpg", 9, "train", ("cat", ("/in/a.png", 5, 1), None))
+
+
+def test_folders_are_those_of_the_key_or_of_the_path_in_an_archive() -> None:
+    """An archive's members have paths of their own."""
+    assert ImageRef("cat/1.jpg", "/in/cat/1.jpg", 9).path == "cat/1.jpg"
+    assert ImageRef("pets/cat/1.jpg", "zip://p", 9, aliases=("cat/1.jpg", "")).path == "cat/1.jpg"
+
+
+def test_the_bytes_of_a_sample_are_those_of_its_image_and_files() -> None:
+    """A file that a sample lacks counts nothing."""
+    assert files_of(SAMPLE, (1, 2)) == [(1, "/in/a.png", 5)]
+    assert bytes_of(SAMPLE, (1, 2)) == 14
+    assert bytes_of(SAMPLE, ()) == 9
