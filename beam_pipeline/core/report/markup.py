@@ -11,9 +11,11 @@ from itertools import pairwise
 from math import sqrt
 from typing import NamedTuple
 
-from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
 from beam_pipeline.core.records.image_statistics import (
+    ASPECTS,
+    EDGES,
     NOTHING,
+    PLACES,
     NumberHistogram,
     edge,
     readable,

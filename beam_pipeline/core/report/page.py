@@ -22,7 +22,6 @@ from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     histogram_of,
 )
-from beam_pipeline.core.records.image_statistics import histogram_of
 from beam_pipeline.core.report.contents import PLACEHOLDER, feature_rows, sealed
 from beam_pipeline.core.report.markup import (
     Html,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html as escapes
-import re
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records.image_statistics import ASPECTS, EDGES, PLACES
+from beam_pipeline.core.records.image_statistics import EDGES
 from beam_pipeline.core.records.image_statistics import NOTHING, histogram_of
 from beam_pipeline.core.report.markup import (
     MOST_BARS,
@@ -20,13 +19,11 @@ from beam_pipeline.core.report.markup import (
     bar_chart,
     heat_map,
     html,
-    length_bar,
     length_chart,
     number,
     number_chart,
     share,
     share_bars,
-    table,
     text,
 )
 
@@ -40,19 +37,6 @@ def cells(chart: str) -> list[list[str]]:
     """The texts of a chart's table, a row each."""
     rows = parsed(chart).findall(".//tbody/tr")
     return [["".join(cell.itertext()) for cell in row] for row in rows]
-
-
-def test_a_histogram_has_bars_a_sentence_and_a_table() -> None:
-    """The highest bar fills the room, an empty one is not drawn."""
-    chart = bar_chart("Width", [Bar("1", "1 to 2", 5), Bar("2", "2 to 3", 0), Bar("3", "3", 15)])
-    bars = parsed(chart).findall(".//rect[@class='b']")
-    assert [(bar.get("x"), bar.get("height")) for bar in bars] == [
-        ("0.0", "38.0"),
-        ("240.0", "114.0"),
-    ]
-    (picture,) = parsed(chart).findall(".//svg")
-    assert picture.get("aria-label") == "Histogram of 20 images. Most are at 3: 15, 75 %."
-    assert cells(chart) == [["1 to 2", "5", "25 %"], ["3", "15", "75 %"]]
 
 
 def test_a_long_text_at_the_end_of_the_axis_stays_inside() -> None:
@@ -88,40 +72,11 @@ def test_lengths_that_are_alike_have_equal_bins() -> None:
     ]
 
 
-def test_the_shape_of_images() -> None:
-    """In words, too."""
-    square = len(ASPECTS) // 2
-    chart = aspect_chart({0: 1, square: 2, len(ASPECTS): 1})
-    assert cells(chart)[0][0] == "less than 0.12"
-    assert cells(chart)[1][0] == "0.96 to 1.04"
-    assert "25 % wide, 50 % about square, 25 % tall" in chart
-
-
 def test_a_histogram_of_numbers_has_few_bars() -> None:
     """Whole numbers have one each while there are few."""
     assert cells(number_chart("A", histogram_of([1, 2, 2])))[1] == ["2", "2", "67 %"]
     many = number_chart("A", histogram_of([i / 7 for i in range(1000)]))
     assert 10 < len(cells(many)) <= MOST_BARS
-
-
-def test_a_heat_map_says_where_boxes_are() -> None:
-    """By thirds of the image."""
-    chart = heat_map({0: 1, PLACES * PLACES - 1: 3})
-    found = {row[0]: row[1] for row in cells(chart)}
-    assert found["top left"] == "1"
-    assert found["bottom right"] == "3"
-    opacities = re.findall(r'fill-opacity="([\d.]+)"', chart)
-    assert opacities == ["0.60", "1.00"]
-    assert "Most, 3 or 75 %, are: bottom right." in chart
-
-
-def test_few_values_are_lines_of_a_table() -> None:
-    """A bar has no text of its own, and even a small one is seen."""
-    chart = share_bars("Format", {"jpeg": 1, "png": 3})
-    assert cells(chart) == [["png", "3", "75 %", ""], ["jpeg", "1", "25 %", ""]]
-    assert [re.findall('width="(.*?)"', length_bar(count, 1000)) for count in (0, 1, 1000)] == [
-        *(["0.0"], ["0.5"], ["100.0"]),
-    ]
 
 
 def test_values_are_escaped_once_where_they_enter() -> None:
@@ -162,10 +117,3 @@ def test_how_shares_are_shown() -> None:
         *("0 %", "< 0.1 %", "0.5 %", "33 %", "100 %")
     ]
     assert share(0, 0) == "0 %"
-
-
-def test_a_table_has_headings_for_rows_and_columns() -> None:
-    """A column without a name has no empty heading."""
-    found = table(["Split", "Samples", ""], [["train", "9", "x"]])
-    assert '<th scope="col">Split</th><th scope="col" class="n">Samples</th><td></td>' in found
-    assert '<tr><th scope="row">train</th><td class="n">9</td><td class="n">x</td></tr>' in found
