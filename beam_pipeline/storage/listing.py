@@ -49,8 +49,7 @@ from beam_pipeline.core.listing.filters import (
     in_batches,
 )
 from beam_pipeline.core.listing.globs import fixed_beginning
-from beam_pipeline.core.packed_batches import BATCH_SIZE
-from beam_pipeline.core.packing import Columns, Same, items_of
+from beam_pipeline.core.packing import BATCH_SIZE, Columns, Same, items_of
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.text import is_utf8, is_utf8_everywhere, printable
 from beam_pipeline.core.uris import is_remote

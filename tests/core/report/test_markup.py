@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records.image_statistics import EDGES
-from beam_pipeline.core.records.image_statistics import NOTHING, histogram_of
+from beam_pipeline.core.records.image_statistics import EDGES, NOTHING, histogram_of
 from beam_pipeline.core.report.markup import (
     MOST_BARS,
     Bar,
