@@ -276,11 +276,8 @@ class ListingFilter:
         self._patterns = [glob_regex(pattern) for pattern in root.patterns]
         self._folders = [FolderGlob(pattern) for pattern in root.patterns]
         self._names_hidden = any(re.search(r"(^|/)\.", pattern) for pattern in root.patterns)
-        self._excluded = root.excluded
-        self._within = root.within
-        self._without = root.without
         self._but = [glob_regex(pattern) for pattern in root.but]
-        self._archive = root.archive
+        self._root = root
         self.ignored: Counter[str] = Counter()
         self.label_files = LabelFiles()
 
@@ -297,11 +294,10 @@ class ListingFilter:
 
     def lists(self, key: str, uri: str) -> bool:
         """True if a file is listed; counts it by its extension otherwise."""
-        if uri in self._excluded or (self._within and not key.startswith(self._within)):
+        root = self._root
+        if uri in root.excluded or (root.within and not key.startswith(root.within)):
             return False
-        if self._without and key.startswith(self._without):
-            return False
-        if any(pattern.fullmatch(key) for pattern in self._but):
+        if key.startswith(root.without) or any(pattern.fullmatch(key) for pattern in self._but):
             return False
         if self._patterns:
             if any(pattern.fullmatch(key) for pattern in self._patterns):
@@ -333,7 +329,8 @@ class ListingFilter:
           keys: paths that are not in hidden folders.
           prefix: of their URIs.
         """
-        if self._patterns or self._within or self._without or self._but:
+        root = self._root
+        if self._patterns or root.within or root.without or self._but:
             return False
         text = "\n" + "\n".join(keys)
         if "\n." in text or "/." in text:
@@ -341,11 +338,11 @@ class ListingFilter:
         extensions = {key[key.rfind(".") :].lower() for key in keys}
         if not extensions <= IMAGE_EXTENSIONS:
             return False
-        skipped = (uri for uri in self._excluded if uri.startswith(prefix))
+        skipped = (uri for uri in root.excluded if uri.startswith(prefix))
         return {uri[len(prefix) :] for uri in skipped}.isdisjoint(keys)
 
     def _see(self, key: str, uri: str) -> None:
-        archive = self._archive
+        archive = self._root.archive
         label_file = LabelFile(archive.key(key), uri, True) if archive else LabelFile(key, uri)
         self.label_files.see(label_file)
 

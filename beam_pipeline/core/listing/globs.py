@@ -54,23 +54,31 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
            up to the first b, fixed    the last star may backtrack
     """
     groups = itertools.count()
-    sections: list[str] = []  # between double stars, each with the double star before it
-    double, stars = "", _Stars(groups)
+    # Of each double star: itself, and the single stars after it, each with the text that follows
+    # and whether that has a slash: the text between a star and a slash has one possible place only.
+    sections: list[tuple[str, list[tuple[str, str, bool]]]] = [("", [("", "", True)])]
     i = 0
     while i < len(pattern):
         at_start = i == 0 or pattern[i - 1] == "/"
         piece, length = _glob_piece(pattern, i, at_start)
         guard = r"(?!\.)" if at_start and pattern[i] in "*?[" and piece != _FOLDERS else ""
+        stars = sections[-1][1]
         if piece in (_FOLDERS, _ANYTHING):
-            sections.append(_settled(double, stars.text(is_last=False), groups))
-            double, stars = guard + piece, _Stars(groups)
+            sections.append((guard + piece, [("", "", True)]))
         elif piece == _NAME:
-            stars.begin(guard)
+            stars.append((guard + piece, "", False))
         else:
-            stars.add(guard + piece, is_slash=piece == "/")
+            star, text, has_slash = stars[-1]
+            stars[-1] = star, text + guard + piece, has_slash or piece == "/"
         i += length
-    sections.append(double + stars.text(is_last=True))
-    return re.compile("".join(sections), re.DOTALL)
+    regex = ""
+    for number, (double, stars) in enumerate(sections, 1):
+        section, is_last = "", number == len(sections)
+        for index, (star, text, has_slash) in enumerate(stars, 1):
+            backtracks = is_last if index == len(stars) else has_slash
+            section += star + text if backtracks else _atomic(star, text, groups)
+        regex += double + section if is_last else _atomic(double, section, groups)
+    return re.compile(regex, re.DOTALL)
 
 
 _FOLDERS = r"(?:(?!\.)[^/]+/)*"
@@ -78,41 +86,12 @@ _ANYTHING = r"(?:[^/]|/(?!\.))*"
 _NAME = "[^/]*"
 
 
-class _Stars:
-    """The regular expression of pieces and single stars between two double stars."""
-
-    def __init__(self, groups: Iterator[int]) -> None:
-        self._groups = groups
-        self._done: list[str] = []
-        self._star = ""
-        self._fixed: list[str] = []
-        self._has_slash = True  # the text between a star and a slash has only one possible place
-
-    def begin(self, guard: str) -> None:
-        """Adds a star, which makes the previous one atomic."""
-        self._done.append(self._piece(is_last=self._has_slash))
-        self._star, self._fixed, self._has_slash = guard + _NAME, [], False
-
-    def add(self, piece: str, *, is_slash: bool) -> None:
-        """Adds a piece that is not a star."""
-        self._fixed.append(piece)
-        self._has_slash |= is_slash
-
-    def text(self, *, is_last: bool) -> str:
-        """Returns the whole expression; in the last section, the last star is not atomic."""
-        return "".join((*self._done, self._piece(is_last=is_last)))
-
-    def _piece(self, *, is_last: bool) -> str:
-        fixed = "".join(self._fixed)
-        return self._star + fixed if is_last else _settled(self._star, fixed, self._groups)
-
-
-def _settled(star: str, fixed: str, groups: Iterator[int]) -> str:
+def _atomic(star: str, text: str, groups: Iterator[int]) -> str:
     """Returns an atomic group of a star and the text after it, up to its first occurrence."""
     if not star:
-        return fixed
+        return text
     name = f"s{next(groups)}"
-    return f"(?=(?P<{name}>{star}?{fixed}))(?P={name})"
+    return f"(?=(?P<{name}>{star}?{text}))(?P={name})"
 
 
 def _glob_piece(pattern: str, i: int, at_start: bool) -> tuple[str, int]:
@@ -162,7 +141,13 @@ class FolderGlob:
         *folders, _ = parts = pattern.split("/")
         # Below a double star, or a set that continues after a slash, any folder can.
         any_below = next(
-            (i for i, part in enumerate(parts) if _is_open(part, parts[i + 1 :])), None
+            (
+                index
+                for index, part in enumerate(parts)
+                if "**" in part
+                or ("[" in part and any("]" in later for later in parts[index + 1 :]))
+            ),
+            None,
         )
         self._any_below = any_below is not None
         self._folders = [glob_regex(folder) for folder in folders[:any_below]]
@@ -173,10 +158,6 @@ class FolderGlob:
         if len(names) > len(self._folders) and not self._any_below:
             return False
         return all(map(re.Pattern.fullmatch, self._folders, names))
-
-
-def _is_open(part: str, rest: Sequence[str]) -> bool:
-    return "**" in part or ("[" in part and any("]" in later for later in rest))
 
 
 MOST_NAMES = 100_000
