@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.labels.box_columns import (
     CENTRE_AND_SIZE,
     CORNER_AND_SIZE,
@@ -18,16 +20,21 @@ from beam_pipeline.core.labels.box_columns import (
     find_size,
     inspect_boxes,
 )
+from beam_pipeline.core.labels.boxes import Move, move_labels
 from beam_pipeline.core.labels.cells import BadCellError
+from beam_pipeline.core.labels.further_columns import paired_columns, resize_questions
 from beam_pipeline.core.labels.schema import (
+    Column,
     ColumnKind,
     object_column,
     object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
+from beam_pipeline.core.references import LabelRow
+from tests.core.labels.fixtures import CLASS, inspect, read, sound_rows
 
 
-def inspect(header: str, rows: Sequence[str], label: str = "", **kinds: str) -> BoxColumns | None:
+def boxes_of(header: str, rows: Sequence[str], label: str = "", **kinds: str) -> BoxColumns | None:
     names = header.split(",")
     fields = [dict(zip(names, cells_of(row), strict=True)) for row in rows]
     values = {name: [row[name] for row in fields] for name in names}
@@ -40,7 +47,7 @@ def cells_of(row: str) -> Sequence[str]:
 
 def parse(header: str, rows: Sequence[str], label: str = "", line: int = 5) -> tuple[Any, ...]:
     """The values of the last row."""
-    boxes = inspect(header, rows, label)
+    boxes = boxes_of(header, rows, label)
     assert boxes
     fields = dict(zip(header.split(","), cells_of(rows[-1]), strict=True))
     return parse_row(boxes, fields, line)
@@ -116,7 +123,7 @@ def test_tensorflows_own_table_is_read() -> None:
     """Claimed sizes are no features, a row without a box is an image without objects."""
     header = "width,height,class,xmin,ymin,xmax,ymax,difficult"
     rows = ["64,48,cat,1,2,3,4,0", "64,48,,,,,,"]
-    boxes = inspect(header, rows, "class")
+    boxes = boxes_of(header, rows, "class")
     assert boxes == BoxColumns(
         columns=(*object_columns(pixels=True), object_column("difficult", ColumnKind.INT64)),
         used=frozenset(header.split(",")),
@@ -149,7 +156,7 @@ def test_pixels_and_fractions_are_told_by_their_range(
     rows: list[str], pixels: bool, mixed: bool
 ) -> None:
     """A table with both is a question."""
-    boxes = inspect("x1,y1,x2,y2", rows)
+    boxes = boxes_of("x1,y1,x2,y2", rows)
     assert boxes
     assert (boxes.columns[0].pixels, bool(boxes.question)) == (pixels, mixed)
     assert boxes.columns == object_columns(pixels=pixels)
@@ -157,15 +164,15 @@ def test_pixels_and_fractions_are_told_by_their_range(
 
 def test_columns_that_are_no_numbers_are_no_boxes() -> None:
     """A table may have texts called left and right."""
-    assert inspect("left,top,right,bottom", ["a,b,c,d", "e,f,g,h"]) is None
-    assert inspect("a,b", ["1,2"]) is None
+    assert boxes_of("left,top,right,bottom", ["a,b,c,d", "e,f,g,h"]) is None
+    assert boxes_of("a,b", ["1,2"]) is None
 
 
 def test_further_columns_are_lists_of_the_objects() -> None:
     """A gap is an empty text or NaN, so that lists stay parallel; a nested one is left out."""
     header = "x,y,w,h,note,score,count"
     rows = ["1,1,5,5,good,0.5,3", "1,1,5,5,,,"]
-    boxes = inspect(header, rows)
+    boxes = boxes_of(header, rows)
     assert boxes
     assert [(column.name, column.kind) for column in boxes.columns[2:]] == [
         ("note", ColumnKind.BYTES),
@@ -176,14 +183,14 @@ def test_further_columns_are_lists_of_the_objects() -> None:
     assert note == ("",)
     assert math.isnan(score[0])
     assert math.isnan(count[0])
-    skipped = inspect(header, rows, note="skip", count="int", score="skip")
+    skipped = boxes_of(header, rows, note="skip", count="int", score="skip")
     assert skipped
     assert [column.name for column in skipped.columns[2:]] == ["count"]
 
 
 def test_integer_classes_are_ids() -> None:
     """A word among them is a bad value."""
-    boxes = inspect("x,y,w,h,label", ["1,1,5,5,0", "1,1,5,5,7"], "label")
+    boxes = boxes_of("x,y,w,h,label", ["1,1,5,5,0", "1,1,5,5,7"], "label")
     assert boxes
     assert boxes.integer_classes
     with pytest.raises(BadCellError, match=r"^column 'label': 'cat' is not an integer, as the"):
@@ -201,7 +208,7 @@ def test_integer_classes_are_ids() -> None:
 )
 def test_a_row_that_is_no_object_is_a_bad_value(row: str, message: str) -> None:
     """It says which cell is wrong."""
-    boxes = inspect("x,y,w,h,label", ["1,1,5,5,cat"], "label")
+    boxes = boxes_of("x,y,w,h,label", ["1,1,5,5,cat"], "label")
     assert boxes
     with pytest.raises(BadCellError) as caught:
         parse_row(boxes, dict(zip(["x", "y", "w", "h", "label"], row.split(","), strict=True)))
@@ -217,7 +224,7 @@ def test_classes_of_objects_have_further_names() -> None:
 
 def test_the_note_says_how_boxes_are_read() -> None:
     """Form, unit, columns, classes, and how to have plain columns instead."""
-    boxes = inspect("x,y,w,h,label", ["0.1,0.1,0.5,0.5,cat"], "label")
+    boxes = boxes_of("x,y,w,h,label", ["0.1,0.1,0.5,0.5,cat"], "label")
     assert boxes
     assert boxes.note == (
         "rows are objects: corner and size of a box in fractions of the image from x, y, w, h, "
@@ -280,7 +287,7 @@ def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str
     """Width and height beside corners are the box's if they always are its sides, and too small to
     be the image's; they become no features in either case.
     """
-    boxes = inspect("width,height,xmin,ymin,xmax,ymax", rows)
+    boxes = boxes_of("width,height,xmin,ymin,xmax,ymax", rows)
     assert boxes
     assert boxes.size == size
     assert boxes.columns == object_columns(pixels=boxes.columns[0].pixels)
@@ -289,7 +296,7 @@ def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str
 def test_a_size_that_is_left_out_claims_nothing() -> None:
     """One of its columns is enough; the other becomes no feature."""
     header, rows = "width,height,xmin,ymin,xmax,ymax", ["64,48,10,20,40,30"]
-    boxes = inspect(header, rows, height="skip")
+    boxes = boxes_of(header, rows, height="skip")
     assert boxes
     assert (boxes.size, boxes.columns) == ((), object_columns(pixels=True))
 
@@ -314,7 +321,7 @@ def test_a_list_of_four_numbers_is_a_box(
     rows: list[str], form: str, box: tuple[float, ...]
 ) -> None:
     """As in Global Wheat's table; lists that may be corners, as all end behind their begin, are a question."""
-    boxes = inspect("bbox,source", [f"{row},usask" for row in rows])
+    boxes = boxes_of("bbox,source", [f"{row},usask" for row in rows])
     assert boxes
     assert (boxes.names, boxes.form, bool(boxes.question)) == (("bbox",), form, form == CORNERS)
     (((*corners, line),), *further) = parse("bbox,source", [f"{row},usask" for row in rows])
@@ -331,7 +338,7 @@ def test_a_list_of_four_numbers_is_a_box(
 )
 def test_another_cell_among_lists_is_a_bad_value(cell: str, message: str) -> None:
     """An empty one is an image without objects."""
-    boxes = inspect("bbox", ['"[30, 12, 17, 18]"'])
+    boxes = boxes_of("bbox", ['"[30, 12, 17, 18]"'])
     assert boxes
     assert parse_row(boxes, {"bbox": " "}) == ((), ())
     with pytest.raises(BadCellError) as caught:
@@ -341,14 +348,14 @@ def test_another_cell_among_lists_is_a_bad_value(cell: str, message: str) -> Non
 
 def test_other_lists_are_no_boxes() -> None:
     """Of other numbers, in a column of another name, or in two columns of which nobody knows which is meant."""
-    assert inspect("bbox", ['"[1, 2, 3]"']) is None
-    assert inspect("scores", ['"[1, 2, 3, 4]"']) is None
-    assert inspect("bbox,other_box", ['"[9, 2, 3, 4]","[9, 2, 3, 4]"']) is None
+    assert boxes_of("bbox", ['"[1, 2, 3]"']) is None
+    assert boxes_of("scores", ['"[1, 2, 3, 4]"']) is None
+    assert boxes_of("bbox,other_box", ['"[9, 2, 3, 4]","[9, 2, 3, 4]"']) is None
 
 
 def test_good_and_bad_rows_of_a_chunk_are_told_apart() -> None:
     """Each value is in the list of its row; the first problem of a row is said."""
-    boxes = inspect("x,y,w,h,label,n", ["1,1,5,5,cat,7"] * 20, "label")
+    boxes = boxes_of("x,y,w,h,label,n", ["1,1,5,5,cat,7"] * 20, "label")
     assert boxes
     cells = {
         "x": ["1", "2", "", "x", "5"],
@@ -368,3 +375,103 @@ def test_good_and_bad_rows_of_a_chunk_are_told_apart() -> None:
         [("cat",), (), (), (), ("dog",)],
         [(7,), (), (), (), (9,)],
     ]
+
+
+FACES = "filename,nose_x,age,nose_y,label\na.jpg,1,30,4.5,cat\nb.jpg,2,31,5,dog\nc.jpg,,32,,cat\n"
+
+
+def test_a_pair_of_columns_is_a_point() -> None:
+    """By the option; it is None where both cells are empty."""
+    schema, _ = inspect(FACES, kinds={"nose": "point"})
+    assert schema.columns == (
+        Column("label", CLASS, "image/class", required=True),
+        Column("age", ColumnKind.INT64, "label/age"),
+        Column("nose", ColumnKind.POINT, "label/nose", pixels=True),
+    )
+    assert sound_rows(FACES, kinds={"nose": "point"}) == [
+        (2, "a.jpg", ("cat", 30, (1.0, 4.5))),
+        (3, "b.jpg", ("dog", 31, (2.0, 5.0))),
+        (4, "c.jpg", ("cat", 32, None)),
+    ]
+
+
+def test_a_point_follows_its_image() -> None:
+    """Beside numbers, which stay."""
+    schema, _ = inspect(FACES, kinds={"nose": "point"})
+    move = Move((10, 10), Affine(2, 0, 1, 0, 2, 0), (20, 20))
+    assert move_labels(("cat", 30, (1.0, 4.5)), schema.columns, move) == (
+        ("cat", 30, (3.0, 9.0)),
+        0,
+    )
+    assert move_labels(("cat", 32, None), schema.columns, move) == (("cat", 32, None), 0)
+
+
+def test_points_need_no_label() -> None:
+    """Numbers of which none is above one are fractions of the image."""
+    schema, _ = inspect("filename,x,y\na.jpg,0.5,1\n", kinds={"point": "point"})
+    assert schema.columns == (Column("point", ColumnKind.POINT, "label/point"),)
+
+
+def test_a_bad_point_is_said_with_its_column() -> None:
+    """A point has both numbers, or none."""
+    content = "filename,nose_x,nose_y\na.jpg,1,\nb.jpg,1,left\n"
+    rows = [row for row in read(content, kinds={"nose": "point"}) if isinstance(row, LabelRow)]
+    assert [row.problem for row in rows] == [
+        "column 'nose': 'nose_y': is empty",
+        "column 'nose': 'nose_y': 'left' is not a number",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (FACES, "ear", "no columns ear_x and ear_y"),
+        (FACES, "age", "no columns age_x and age_y"),
+        (
+            "filename,xmin,ymin,xmax,ymax,nose_x,nose_y\na.jpg,1,1,2,2,3,3\n",
+            "nose",
+            "--columns nose:point is for a row an image, not an object",
+        ),
+    ],
+)
+def test_a_point_without_columns_is_an_error(content: str, name: str, message: str) -> None:
+    """So is one in rows of objects."""
+    with pytest.raises(LabelTableError, match=message):
+        inspect(content, kinds={name: "point"})
+
+
+def test_names_that_differ_in_an_x_and_a_y_are_pairs() -> None:
+    """Whatever is around the letter; of two pairs of one name, the first counts."""
+    names = ["x", "y", "left_x_1", "left_y_1", "x1", "Y1", "box", "tax", "pupilX", "pupilY"]
+    assert paired_columns(names) == {
+        "point": ("x", "y"),
+        "left_1": ("left_x_1", "left_y_1"),
+        "pupil": ("pupilX", "pupilY"),
+    }
+
+
+def number(name: str, feature: str = "", *, repeated: bool = False) -> Column:
+    """A column of numbers."""
+    return Column(name, ColumnKind.FLOAT, feature or f"label/{name}", repeated=repeated)
+
+
+def test_numbers_like_places_are_asked_about() -> None:
+    """The answer makes points of them, where that is possible."""
+    columns = [number("nose_x"), number("nose_y"), number("age")]
+    (question,) = resize_questions(columns, {}, answered=True)
+    assert (question.id, question.answer) == ("moved_points", {"columns": {"nose": "point"}})
+    assert question.reason.startswith("nose_x, nose_y look like places in the images")
+    of_objects = [number("a_x", "image/object/a_x"), number("a_y", "image/object/a_y")]
+    lists = [number("landmarks", repeated=True), number("vector", repeated=True)]
+    for columns, names in ((of_objects, "a_x, a_y look"), (lists, "landmarks look")):
+        (question,) = resize_questions(columns, {}, answered=True)
+        assert question.reason.startswith(names)
+        assert question.answer is None
+
+
+def test_declared_columns_and_texts_are_no_places() -> None:
+    """The user knows them."""
+    columns = [number("nose_x"), number("nose_y")]
+    assert not list(resize_questions(columns, {"nose_x": "float"}, answered=True))
+    texts = [Column(name, ColumnKind.BYTES, f"label/{name}") for name in ("nose_x", "nose_y")]
+    assert not list(resize_questions(texts, {}, answered=True))

@@ -10,14 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import (
+    BadCellError,
     are_bracketed,
     bracketed_items,
     infer_kind,
+    json_text,
     parse_value,
 )
-from beam_pipeline.core.labels.schema import ColumnKind
-from beam_pipeline.core.references import LabelValue
+from beam_pipeline.core.labels.samples import KeepUnlabelled, is_unlabelled
+from beam_pipeline.core.labels.schema import (
+    CLASS_FOLDER_COLUMNS,
+    Column,
+    ColumnKind,
+    class_column,
+    further_column,
+    group_column,
+    keypoint_columns,
+    label_column,
+    mask_column,
+    object_columns,
+    point_column,
+    written_key,
+)
+from beam_pipeline.core.records.features import feature_kinds
+from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, SampleRef
 from tests.core.labels.fixtures import inspect, read
 
 CLASS, INT64, FLOAT, BYTES = (
@@ -224,3 +242,262 @@ def test_most_classes_must_look_like_lists() -> None:
     assert are_bracketed(["['cat'", "'dog']", "['owl']"])
     assert not are_bracketed(["[unknown]", "dog", "cat"])
     assert not are_bracketed(["[unknown]", "dog"])
+
+
+TURNS = [{"from": "human", "value": "é <image>"}, {"value": 1.50, "from": None}]
+TEXT = '[{"from":"human","value":"é <image>"},{"value":1.5,"from":null}]'
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (TURNS, TEXT),
+        (json.dumps(TURNS, indent=2), TEXT),
+        ({}, "{}"),
+        ([], "[]"),
+        (True, "true"),
+        (7, "7"),
+        ('"a"', '"a"'),
+        (' {"b": 1, "a": "\\u00e9"} ', '{"b":1,"a":"é"}'),
+        ("", None),
+        ("NaN", None),
+        ("null", None),
+        (None, None),
+        ('["1e999"]', '["1e999"]'),
+    ],
+)
+def test_a_value_of_json_and_its_text_become_the_same(cell: Any, text: str | None) -> None:
+    """Keys keep their order, and nothing but spaces and escapes changes."""
+    assert json_text(cell) == text
+
+
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        ("[1,", "'[1,' is not JSON: Expecting value"),
+        ("[1e999]", "'[1e999]' is not JSON: a number is too large"),
+        ("[NaN]", "'[NaN]' is not JSON: Out of range float values are not JSON compliant"),
+        ('["\\ud800"]', "is not JSON: it escapes half a character"),
+        ("[" * 100_000, "is not JSON: maximum recursion depth exceeded"),
+        ("cat", "'cat' is not JSON: Expecting value"),
+    ],
+)
+def test_what_is_not_json_is_a_bad_cell(cell: str, problem: str) -> None:
+    """Broken text, numbers that no reader can hold, and text that is not UTF-8."""
+    with pytest.raises(BadCellError) as caught:
+        json_text(cell)
+    assert problem in str(caught.value)
+
+
+CSV = 'file_name,label,turns\na.jpg,cat,"{""a"": 1}"\nb.jpg,dog,"{""a"""\nc.jpg,dog,\n'
+LINES = (
+    '{"file_name": "a.jpg", "label": "cat", "turns": {"a": 1}}\n'
+    '{"file_name": "b.jpg", "label": "dog", "turns": {"a": 1e999}}\n'
+    '{"file_name": "c.jpg", "label": "dog"}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "line", "problem"),
+    [
+        (CSV, "l.csv", 3, """'{"a"' is not JSON: Expecting ':' delimiter"""),
+        (CSV.replace(",", "\t"), "l.tsv", 3, """'{"a"' is not JSON: Expecting ':' delimiter"""),
+        (LINES, "l.jsonl", 2, "{'a': '1e999'} is not JSON: a number is too large"),
+    ],
+)
+def test_a_bad_cell_is_a_problem_of_its_row(
+    content: str, name: str, line: int, problem: str
+) -> None:
+    """The others have the text; an empty cell has none."""
+    rows = [
+        row for row in read(content, name, kinds={"turns": "json"}) if isinstance(row, LabelRow)
+    ]
+    assert [row.values for row in rows] == [("cat", '{"a":1}'), ("dog", None), ("dog", None)]
+    assert [row.line for row in rows if row.problem] == [line]
+    assert problem in rows[1].problem
+
+
+def test_undeclared_objects_are_asked_about() -> None:
+    """The answer declares them, and says that there is no label if nothing else is one."""
+    schema, _ = inspect(
+        '{"file_name": "a.jpg", "id": 7, "turns": [{"a": 1}], "boxes": [[1, 2]]}\n', "l.jsonl"
+    )
+    (question,) = schema.questions
+    assert question.id == "nested"
+    assert question.answer == {
+        "columns": {"turns": "json", "boxes": "json"},
+        "label_column": "none",
+    }
+    assert schema.columns == (
+        Column("id", ColumnKind.INT64, "label/id"),
+        Column("turns", ColumnKind.JSON, "label/turns"),
+        Column("boxes", ColumnKind.JSON, "label/boxes"),
+    )
+    labelled, _ = inspect('{"name": "a.jpg", "label": "cat", "turns": {"a": 1}}\n', "l.jsonl")
+    assert [question.answer for question in labelled.questions] == [{"columns": {"turns": "json"}}]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"label": "turns"}, "the column 'turns' is the label, so it cannot be JSON (--columns)"),
+        ({"key": "turns"}, "the column 'turns' names the image, so it cannot be JSON (--columns)"),
+        (
+            {"separators": {"turns": ";"}},
+            "the column 'turns' is text of JSON (--columns), so it is not split (--list_column)",
+        ),
+    ],
+)
+def test_json_is_no_label_no_name_and_no_list(options: dict[str, Any], problem: str) -> None:
+    """Options that contradict each other are an error."""
+    with pytest.raises(LabelTableError) as caught:
+        inspect(CSV, "l.csv", kinds={"turns": "json"}, **options)
+    assert str(caught.value) == f"l.csv: {problem}"
+
+
+@pytest.mark.parametrize("kind", [ColumnKind.CLASS, ColumnKind.INT64, ColumnKind.BYTES])
+def test_a_label_is_a_class(kind: ColumnKind) -> None:
+    """Its two features are those of TF Model Garden."""
+    column = label_column("animal", kind)
+    assert column == Column("animal", ColumnKind.CLASS, "image/class", required=True)
+    assert column.feature_keys == ("image/class/label", "image/class/text")
+
+
+def list_kinds(column: Column) -> tuple[str, ...]:
+    return tuple(part.kind for part in column.written)
+
+
+def test_a_decimal_label_is_a_number_to_regress_on() -> None:
+    """Its one feature is image/label."""
+    column = label_column("score", ColumnKind.FLOAT)
+    assert column == Column("score", ColumnKind.FLOAT, "image/label", required=True)
+    assert column.feature_keys == ("image/label",)
+
+
+@pytest.mark.parametrize("kind", [ColumnKind.INT64, ColumnKind.FLOAT, ColumnKind.BYTES])
+def test_a_further_column_is_a_feature_by_its_name(kind: ColumnKind) -> None:
+    """It may be empty."""
+    column = further_column("age", kind)
+    assert column == Column("age", kind, "label/age", required=False)
+    assert column.feature_keys == ("label/age",)
+
+
+def test_folders_are_one_column_of_classes() -> None:
+    """Without a table the folder is the label."""
+    (column,) = CLASS_FOLDER_COLUMNS
+    assert column == Column("folder", ColumnKind.CLASS, "image/class", required=True)
+
+
+@pytest.mark.parametrize("pixels", [True, False])
+def test_boxes_know_their_unit(pixels: bool) -> None:
+    """Both columns must be there for every sample, and both are lists."""
+    boxes, classes = object_columns(pixels=pixels)
+    assert boxes == Column(
+        "bbox", ColumnKind.BOX, "image/object/bbox", required=True, repeated=True, pixels=pixels
+    )
+    assert boxes.feature_keys == (
+        "image/object/bbox/xmin",
+        "image/object/bbox/ymin",
+        "image/object/bbox/xmax",
+        "image/object/bbox/ymax",
+    )
+    assert list_kinds(boxes) == ("float",) * 4
+    assert classes == Column(
+        "class", ColumnKind.CLASS, "image/object/class", required=True, repeated=True
+    )
+    assert classes.feature_keys == ("image/object/class/label", "image/object/class/text")
+    assert list_kinds(classes) == ("int64", "bytes")
+
+
+# --- renames ------------------------------------------------------------------------------------
+
+ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
+
+
+@pytest.mark.parametrize(
+    ("renames", "key", "written"),
+    [
+        ({}, "image/height", "image/height"),
+        ({"h": "image/height"}, "image/height", "h"),
+        ({"h": "image/height"}, "image/width", "image/width"),
+        ({"image/source_id": "label/age"}, "label/age", "image/source_id"),
+        ({"image/source_id": "label/age"}, "image/source_id", None),
+        ({"a": "b", "b": "a"}, "a", "b"),
+        ({"a": "b", "b": "a"}, "b", "a"),
+        ({"a": "a"}, "a", "a"),
+        ({"a": "b", "b": "c"}, "a", None),
+        ({"a": "b", "b": "c"}, "b", "a"),
+    ],
+)
+def test_a_feature_is_written_under_its_new_key_or_gives_its_own_away(
+    renames: dict[str, str], key: str, written: str | None
+) -> None:
+    """Two may change places; one whose key another took and that has no new one is not written."""
+    assert written_key(key, renames) == written
+
+
+def test_the_place_of_the_class_is_known() -> None:
+    """It may stand anywhere among the columns, or nowhere."""
+    assert class_column(ANIMAL) == 0
+    assert class_column(ANIMAL[::-1]) == 1
+    assert class_column(ANIMAL[1:]) is None
+    assert class_column(()) is None
+
+
+@pytest.mark.parametrize("pixels", [True, False])
+def test_key_points_and_masks_have_the_keys_of_tensorflow_s_detectors(pixels: bool) -> None:
+    """Points are two lists of numbers, a mask is an image."""
+    points, visibility, labelled = keypoint_columns(pixels=pixels)
+    assert points.feature_keys == ("image/object/keypoint/x", "image/object/keypoint/y")
+    assert list_kinds(points) == ("float", "float")
+    assert visibility.feature_keys == ("image/object/keypoint/visibility",)
+    assert labelled.feature_keys == ("image/object/keypoint/num",)
+    mask = mask_column(pixels=pixels)
+    assert (mask.feature_keys, list_kinds(mask)) == (("image/object/mask",), ("bytes",))
+    assert {points.pixels, mask.pixels} == {pixels}
+    assert point_column("corner", pixels=pixels).feature == "image/object/corner"
+
+
+def test_a_column_for_grouping_becomes_no_feature() -> None:
+    """It is never empty, and neither the examples nor the manifest know of it."""
+    column = group_column("patient")
+    assert (column.kind, column.required) == (ColumnKind.BYTES, True)
+    assert column.feature_keys == list_kinds(column) == ()
+    assert feature_kinds((*ANIMAL, column)) == feature_kinds(ANIMAL)
+
+
+LABEL = label_column("kind", ColumnKind.BYTES)
+AGE = further_column("age", ColumnKind.INT64)
+IMAGE = ImageRef("a/1.jpg", "/photos/a/1.jpg", 9, 77)
+
+
+def marked(keep: KeepUnlabelled, *labels: LabelValue) -> tuple[LabelValue, ...]:
+    sample = keep.marked(SampleRef("1.jpg", "/photos/1.jpg", 9, "train", labels))
+    assert is_unlabelled(sample) == (sample.labels[-1] == 0)
+    return sample.labels
+
+
+def test_no_column_is_required_but_the_mark() -> None:
+    """What an image without labels lacks is optional; each says whether it has them."""
+    keep = KeepUnlabelled.of((LABEL, AGE))
+    mark = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
+    assert [column.required for column in keep.label_columns] == [False, False]
+    assert [column.feature for column in keep.label_columns] == ["image/class", "label/age"]
+    assert keep.columns[-1] == mark
+
+
+def test_an_image_without_labels_is_a_sample_without_values() -> None:
+    """Its file and version are those that were listed."""
+    sample = KeepUnlabelled.of((LABEL, AGE)).sample(IMAGE, "test")
+    assert sample == SampleRef(*IMAGE[:3], "test", (None, None, 0), -1, "", 77)
+    assert is_unlabelled(sample)
+
+
+def test_the_label_decides_whether_a_sample_is_labelled() -> None:
+    """An empty one is none, whatever the other columns say; no objects are a label."""
+    keep = KeepUnlabelled.of((AGE, LABEL))
+    assert marked(keep, 3, "cat") == (3, "cat", 1)
+    assert marked(keep, None, "cat") == (None, "cat", 1)
+    assert marked(keep, 3, None) == (3, None, 0)
+    assert marked(KeepUnlabelled.of((AGE,)), None) == (None, 1)
+    assert marked(KeepUnlabelled.of(object_columns(pixels=True)), (), ()) == ((), (), 1)

@@ -84,123 +84,46 @@ def joined_alone(name: str, *keys: str, file: str = "/labels/labels.csv") -> lis
 # --- the ways of naming -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("cat/a.jpg", "cat/a.jpg"),
-        ("/photos/cat/a.jpg", "cat/a.jpg"),
-        ("file:///photos/cat/a.jpg", "cat/a.jpg"),
-        ("../photos/cat/a.jpg", "cat/a.jpg"),
-        ("./cat/a.jpg", "cat/a.jpg"),
-        (".//cat/./a.jpg", "cat/a.jpg"),
-        ("cat\\a.jpg", "cat/a.jpg"),
-        ("cat/a", "cat/a.jpg"),
-        ("cat\\a", "cat/a.jpg"),
-        ("cat/a.b", "cat/a.b.jpg"),
-        ("a.jpg", "cat/deep/a.jpg"),
-        ("a", "cat/deep/a.jpg"),
-        ("a.b", "cat/a.b.jpg"),
-        ("a", "a"),
-        (".a", "cat/.a.jpg"),
-        ("a b#[c].jpg", "cat/a b#[c].jpg"),
-        ("강아지/사진", "강아지/사진.jpg"),
-    ],
-)
-def test_a_row_names_its_image_in_one_of_these_ways(name: str, key: str) -> None:
+NAMED = [  # a name; the image that it means; other images
+    ("cat/a.jpg", "cat/a.jpg"),
+    ("/photos/cat/a.jpg", "cat/a.jpg"),
+    ("file:///photos/cat/a.jpg", "cat/a.jpg"),
+    ("../photos/cat/a.jpg", "cat/a.jpg"),
+    ("./cat/a.jpg", "cat/a.jpg"),
+    (".//cat/./a.jpg", "cat/a.jpg"),
+    ("cat\\a.jpg", "cat/a.jpg"),
+    ("cat/a", "cat/a.jpg"),
+    ("cat\\a", "cat/a.jpg"),
+    ("cat/a.b", "cat/a.b.jpg"),
+    ("a.jpg", "cat/deep/a.jpg"),
+    ("a", "cat/deep/a.jpg"),
+    ("a.b", "cat/a.b.jpg"),
+    ("a", "a"),
+    (".a", "cat/.a.jpg"),
+    ("a b#[c].jpg", "cat/a b#[c].jpg"),
+    ("강아지/사진", "강아지/사진.jpg"),
+    # a table made by `dir` or PowerShell says .\cat\a.jpg where others say ./cat/a.jpg
+    (".\\cat\\a.jpg", "cat/a.jpg", "dog/a.jpg"),
+    (".\\cat\\a", "cat/a.jpg", "dog/a.jpg"),
+    # on Linux a name may hold a backslash; the name as written counts before the one of Windows
+    ("x\\a.jpg", "x\\a.jpg", "x/a.jpg"),
+    ("file:///photos/x\\a.jpg", "x\\a.jpg"),
+    # the stricter way of naming decides
+    ("a.jpg", "a.jpg", "cat/a.jpg"),
+    ("a", "a", "a.jpg"),
+    ("cat/a", "cat/a", "cat/a.jpg"),
+    ("cat/a", "cat/a.jpg", "dog/a"),
+    ("a", "a.jpg", "cat/a"),
+    ("a.b", "cat/a.b", "dog/a.b.jpg"),
+    ("/photos/a.jpg", "a.jpg", "cat/a.jpg"),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "others"), [(n, k, o) for n, k, *o in NAMED])
+def test_a_row_names_its_image_in_one_of_these_ways(name: str, key: str, others: list[str]) -> None:
     """URI, path, path from the label file, with or without folder or extension."""
-    assert joined_alone(name, key) == [key]
-
-
-@pytest.mark.parametrize("name", [".\\cat\\a.jpg", ".\\cat\\a"])
-def test_a_windows_path_may_begin_with_the_folder_it_starts_from(name: str) -> None:
-    r"""A table made by `dir` or PowerShell says .\cat\a.jpg where others say ./cat/a.jpg."""
-    assert joined_alone(name, "cat/a.jpg", "dog/a.jpg") == ["cat/a.jpg"]
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [("A.jpg", "a.jpg"), ("IMG_1.JPG", "cat/img_1.jpg"), ("Cat/a", "cat/a.JPG"), ("Ä", "x/ä.png")],
-)
-def test_a_name_in_another_case_is_told_so(name: str, key: str) -> None:
-    """No guess is made, as another image may have that name; the dead letter names the cause."""
-    letters = join_bucket([image(key)], [row(name)]).dead_letters
-    assert [letter.reason for letter in letters] == ["missing_image", "unlabelled"]
-    assert letters[0].message == (
-        f"the image {key} differs from this name in case: write one of them as the other"
-    )
-    assert bucket_of(name, 97) == bucket_of(key, 97)
-    assert (
-        "in case" not in join_bucket([image("b/a.jpg")], [row("c/A.jpg")]).dead_letters[0].message
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("a.png", "cat/a.jpg"),
-        ("a", "a.b.jpg"),
-        ("a.jpg ", "a.jpg"),
-        ("*.jpg", "a.jpg"),
-    ],
-)
-def test_a_name_that_is_only_similar_names_nothing(name: str, key: str) -> None:
-    """Another extension is another image: no guess is made."""
-    assert join_bucket([image(key)], [row(name)]) == Joined(
-        dead_letters=[
-            DeadLetter(
-                "join",
-                name,
-                "",
-                "missing_image",
-                "no listed image has this name, with or without folder or extension",
-                "/labels/labels.csv",
-                2,
-            ),
-            DeadLetter(
-                "join", key, f"/photos/{key}", "unlabelled", "no label row names this image"
-            ),
-        ],
-        orphan_rows=1,
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "keys", "hint"),
-    [
-        ("dog/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
-        ("deep/a.jpg", ["cat/deep/a.jpg"], "of the same file name there is cat/deep/a.jpg"),
-        ("b/cat/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
-        ("gs://other/cat/a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
-        ("/elsewhere/cat/a", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
-        ("C:\\old\\a.jpg", ["cat/a.jpg"], "of the same file name there is cat/a.jpg"),
-        (
-            "x/a.jpg",
-            [f"{folder}/a.jpg" for folder in "edcab"],
-            "of the same file name there is a/a.jpg, b/a.jpg, c/a.jpg and 2 more",
-        ),
-        ("dog/a.jpg", ["cat/a.png"], ""),
-        ("dog/a.jpg", [], ""),
-    ],
-)
-def test_a_path_of_another_place_names_nothing(name: str, keys: list[str], hint: str) -> None:
-    """No guess is made, but the message shows what has the same file name."""
-    (dead_letter, *_) = join_bucket([image(key) for key in keys], [row(name)]).dead_letters
-    missing = (
-        f"no listed image has this path, with or without extension; {hint}"
-        if hint
-        else "no listed image has this path or its file name, with or without extension"
-    )
-    assert dead_letter == DeadLetter(
-        "join", name, "", "missing_image", missing, "/labels/labels.csv", 2
-    )
-
-
-@pytest.mark.parametrize("written", ["file://", ""])
-def test_a_backslash_in_a_file_name_is_found_as_it_stands(written: str) -> None:
-    """On Linux a name may hold one; the name as written counts before the one of Windows."""
-    prefix = f"{written}/photos/" if written else ""
-    assert joined_alone(f"{prefix}x\\a.jpg", "x\\a.jpg") == ["x\\a.jpg"]
-    assert joined_alone("x\\a.jpg", "x\\a.jpg", "x/a.jpg") == ["x\\a.jpg"]
+    assert joined_alone(name, key, *others) == [key]
+    assert joined_alone(name, *others, key) == [key]
 
 
 @pytest.mark.parametrize(
@@ -211,80 +134,84 @@ def test_a_backslash_in_a_file_name_is_found_as_it_stands(written: str) -> None:
         ("/photos/labels/l.csv", "../train/a.jpg"),
         ("/photos/labels/l.csv", "..\\train\\a.jpg"),
         ("gs://b/train/metadata.jsonl", "a.jpg"),
+        ("gs://c/labels.csv", "gs://b/train/a.jpg"),
     ],
 )
 def test_a_path_may_start_from_the_label_files_folder(file: str, name: str) -> None:
-    """Two folders hold this file name, and the one beside the label file is meant."""
+    """Two folders hold this file name, and the one beside the label file is meant; a remote URI is a name."""
     root = "gs://b" if file.startswith("gs:") else "/photos"
     images = [image("train/a.jpg", root), image("test/a.jpg", root)]
     assert labelled(join_bucket(images, [row(name, file=file)])) == {"train/a.jpg": ("cat",)}
 
 
-def test_a_remote_uri_is_a_name() -> None:
-    """A bucket's URI names its object, wherever the label file is."""
-    images = [image("cat/a.jpg", "gs://b/x"), image("dog/a.jpg", "gs://b/x")]
-    joined = join_bucket(images, [row("gs://b/x/dog/a.jpg", file="gs://c/labels.csv")])
-    assert labelled(joined) == {"dog/a.jpg": ("cat",)}
+SIMILAR = "no listed image has this name, with or without folder or extension"
+ELSEWHERE = (
+    "no listed image has this path, with or without extension; of the same file name there is"
+)
+NOWHERE = "no listed image has this path or its file name, with or without extension"
+COULD = "could mean {}; name the path relative to the root"
+CASE = "the image {} differs from this name in case: write one of them as the other"
 
 
 @pytest.mark.parametrize(
-    ("name", "meant", "wider"),
+    ("name", "message", "keys"),
     [
-        ("a.jpg", "a.jpg", "cat/a.jpg"),
-        ("a", "a", "a.jpg"),
-        ("cat/a", "cat/a", "cat/a.jpg"),
-        ("cat/a", "cat/a.jpg", "dog/a"),
-        ("a", "a.jpg", "cat/a"),
-        ("a.b", "cat/a.b", "dog/a.b.jpg"),
-        ("/photos/a.jpg", "a.jpg", "cat/a.jpg"),
+        # another extension is another image: no guess is made
+        ("a.png", SIMILAR, ["cat/a.jpg"]),
+        ("a", SIMILAR, ["a.b.jpg"]),
+        ("a.jpg ", SIMILAR, ["a.jpg"]),
+        ("*.jpg", SIMILAR, ["a.jpg"]),
+        # nor for a path of another place, but the message shows what has the same file name
+        ("dog/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
+        ("deep/a.jpg", f"{ELSEWHERE} cat/deep/a.jpg", ["cat/deep/a.jpg"]),
+        ("b/cat/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
+        ("gs://other/cat/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
+        ("/elsewhere/cat/a", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
+        ("C:\\old\\a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
+        (
+            "x/a.jpg",
+            f"{ELSEWHERE} a/a.jpg, b/a.jpg, c/a.jpg and 2 more",
+            [f"{folder}/a.jpg" for folder in "edcab"],
+        ),
+        ("dog/a.jpg", NOWHERE, ["cat/a.png"]),
+        ("dog/a.jpg", NOWHERE, []),
+        ("c/A.jpg", NOWHERE, ["b/a.jpg"]),
+        # another image may have the name in another case; the dead letter names the cause
+        ("A.jpg", CASE.format("a.jpg"), ["a.jpg"]),
+        ("IMG_1.JPG", CASE.format("cat/img_1.jpg"), ["cat/img_1.jpg"]),
+        ("Cat/a", CASE.format("cat/a.JPG"), ["cat/a.JPG"]),
+        ("Ä", CASE.format("x/ä.png"), ["x/ä.png"]),
+        # neither of two images gets the label, and the message lists them, three at most
+        ("a.jpg", COULD.format("cat/a.jpg, dog/a.jpg"), ["cat/a.jpg", "dog/a.jpg"]),
+        ("a", COULD.format("a.jpg, a.png"), ["a.jpg", "a.png"]),
+        ("cat/a", COULD.format("cat/a.jpg, cat/a.png"), ["cat/a.jpg", "cat/a.png"]),
+        ("a", COULD.format("cat/a.jpg, dog/a.png"), ["cat/a.jpg", "dog/a.png"]),
+        ("a", COULD.format("a/a, b/a"), ["a/a", "b/a"]),
+        ("a.jpg", COULD.format("0/a.jpg, 1/a.jpg, 2/a.jpg"), [f"{i}/a.jpg" for i in range(3)]),
+        (
+            "a.jpg",
+            COULD.format("0/a.jpg, 1/a.jpg, 2/a.jpg and 6 more"),
+            [f"{i}/a.jpg" for i in range(9)],
+        ),
     ],
 )
-def test_the_stricter_way_of_naming_decides(name: str, meant: str, wider: str) -> None:
-    """An image of exactly this path counts before one that has only the bare name."""
-    assert joined_alone(name, meant, wider) == [meant]
-    assert joined_alone(name, wider, meant) == [meant]
-
-
-@pytest.mark.parametrize(
-    ("name", "keys"),
-    [
-        ("a.jpg", ["cat/a.jpg", "dog/a.jpg"]),
-        ("a", ["a.jpg", "a.png"]),
-        ("cat/a", ["cat/a.jpg", "cat/a.png"]),
-        ("a", ["cat/a.jpg", "dog/a.png"]),
-        ("a", ["a/a", "b/a"]),
-    ],
-)
-def test_a_name_of_two_images_is_ambiguous(name: str, keys: list[str]) -> None:
-    """Neither gets the label, and the message lists both."""
+def test_a_name_of_none_or_several_images_is_told_so(
+    name: str, message: str, keys: list[str]
+) -> None:
+    """No guess is made: the row and each of the images are dead letters, in any order."""
+    reason = "ambiguous_key" if message.startswith("could") else "missing_image"
     for order in (keys, keys[::-1]):
         joined = join_bucket([image(key) for key in order], [row(name, line=7)])
-        assert joined.samples == []
-        assert joined.orphan_rows == 1
+        assert (joined.samples, joined.orphan_rows) == ([], 1)
         assert joined.dead_letters[0] == DeadLetter(
-            "join",
-            name,
-            "",
-            "ambiguous_key",
-            f"could mean {keys[0]}, {keys[1]}; name the path relative to the root",
-            "/labels/labels.csv",
-            7,
+            "join", name, "", reason, message, "/labels/labels.csv", 7
         )
-        assert sorted(dead_letter.key for dead_letter in joined.dead_letters[1:]) == sorted(keys)
-        assert {dead_letter.reason for dead_letter in joined.dead_letters[1:]} == {"unlabelled"}
-
-
-@pytest.mark.parametrize(
-    ("meanings", "message"),
-    [
-        (3, "could mean 0/a.jpg, 1/a.jpg, 2/a.jpg; name the path relative to the root"),
-        (9, "could mean 0/a.jpg, 1/a.jpg, 2/a.jpg and 6 more; name the path relative to the root"),
-    ],
-)
-def test_many_meanings_are_not_all_listed(meanings: int, message: str) -> None:
-    """Three of them are enough to see what is meant."""
-    joined = join_bucket([image(f"{i}/a.jpg") for i in range(meanings)], [row("a.jpg")])
-    assert joined.dead_letters[0].message == message
+        assert sorted(joined.dead_letters[1:]) == [
+            DeadLetter("join", key, f"/photos/{key}", "unlabelled", "no label row names this image")
+            for key in sorted(keys)
+        ]
+    if message.startswith("the image"):
+        assert bucket_of(name, 97) == bucket_of(keys[0], 97)
 
 
 @pytest.mark.parametrize(("listed", "written"), [(NFC, NFD), (NFD, NFC), (NFD, NFD)])
