@@ -299,14 +299,6 @@ def test_jpeg_xl_is_encoded_anew_where_its_library_is(mode: str, written: tuple[
     assert np.abs(difference).mean() < 3
 
 
-def test_a_vector_graphic_is_never_interpreted() -> None:
-    """EPS and PDF are programs."""
-    data = saved(gradient((9, 9)), "EPS")
-    with pytest.raises(BadImageError) as caught:
-        open_image(data)
-    assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
-
-
 def test_a_cut_image_cannot_be_encoded_anew() -> None:
     """Half a picture is not written."""
     noise = Image.effect_noise((64, 64), 90)

@@ -34,6 +34,9 @@ def test_the_default_is_a_plain_tfrecord() -> None:
     assert COMPRESSIONS == ("none", "gzip")
     assert formats.record_format() == TFRecordFormat("none")
     assert formats.record_format("gzip") == TFRecordFormat("gzip")
+    assert recorded_format({"compression": "gzip", "seed": 3}) == TFRecordFormat("gzip")
+    assert format_options(TFRecordFormat("gzip")) == {"compression": "gzip"}
+    assert format_of("shard").name == DEFAULT_FORMAT
 
 
 def test_an_unknown_format_or_compression_is_refused() -> None:
@@ -50,18 +53,6 @@ def test_an_unknown_format_or_compression_is_refused() -> None:
 def test_a_recorded_format_is_read_back(chosen: TFRecordFormat) -> None:
     """Every format comes back from the options of a manifest."""
     assert recorded_format(format_options(chosen)) == chosen
-
-
-def test_older_manifests_name_no_format() -> None:
-    """They are TFRecords, and a TFRecord is recorded as it was then."""
-    assert recorded_format({"compression": "gzip", "seed": 3}) == TFRecordFormat("gzip")
-    assert format_options(TFRecordFormat("gzip")) == {"compression": "gzip"}
-
-
-def test_a_format_is_known_by_the_name_of_a_shard() -> None:
-    """A name of no format is taken for one of the default's."""
-    assert format_of("x-train.tfrecord-00000-of-00001.gz").name == "tfrecord"
-    assert format_of("shard").name == DEFAULT_FORMAT
 
 
 SAMPLES = [
@@ -111,23 +102,12 @@ def test_its_files_are_known_by_their_names(record_format: RecordFormat) -> None
     index, receipt = record_format.index_name(name), f"{record_format.receipt_stem(name)}.json.gz"
     assert len({name, index, receipt}) == 3
     assert index or not record_format.indexable
+    assert format_of(name).name == record_format.name
     for matches in (record_format.file_names.fullmatch, is_record_file):
         assert matches(name)
         assert matches(index) or not record_format.indexable
         for other in (receipt, "manifest.json", "labels.txt", "photo.jpg", f"{name}.bak"):
             assert not matches(other)
-
-
-def test_shards_have_names_of_their_own(record_format: RecordFormat) -> None:
-    """Data set, split and number tell them apart, and names sort by number."""
-    names = [
-        record_format.shard_name(dataset, split, number, 12)
-        for dataset in ("a", "b")
-        for split in ("test", "train")
-        for number in range(12)
-    ]
-    assert len(set(names)) == len(names)
-    assert names == sorted(names)
 
 
 def test_a_shard_is_read_back_in_order(record_format: RecordFormat, shard: bytes) -> None:
@@ -155,16 +135,6 @@ def test_spans_lead_to_the_records(record_format: RecordFormat, shard: bytes) ->
         assert record in shard[span.offset : span.offset + span.size]
         end += span.size
     assert end == len(shard)
-
-
-def test_the_same_samples_give_the_same_bytes(record_format: RecordFormat, shard: bytes) -> None:
-    """No time and no name of a file gets into a shard."""
-    sink = Memory()
-    writer = record_format.writer(sink)
-    for number, sample in enumerate(SAMPLES):
-        writer.write(sample, f"photos/{number}.jpg")
-    writer.finish()
-    assert sink.data == shard
 
 
 def test_a_shard_without_records_is_read_back(record_format: RecordFormat) -> None:

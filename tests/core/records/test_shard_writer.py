@@ -37,7 +37,6 @@ from beam_pipeline.core.records.example_source import (
     recorded_source,
 )
 from beam_pipeline.core.records.example_view import Example
-from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
@@ -469,20 +468,6 @@ def test_an_object_without_an_area_is_dropped_with_all_that_is_known_of_it(tmp_p
     assert left_out == made.dead_letters[0]._replace(reason="bad_box")
 
 
-def test_an_image_whose_objects_have_no_area_is_written_without_objects(tmp_path: Path) -> None:
-    """Like one whose label file has no objects."""
-    write_pictures(str(tmp_path), ["a.jpg"])
-    made = detector().make(objects(tmp_path, (1.0, 1.0, 1.0, 6.0, 2)))
-    assert sides_of(made) == sides_of(detector().make(objects(tmp_path))) == [[], [], [], []]
-
-
-def test_an_image_that_is_broken_is_said_to_be_broken(tmp_path: Path) -> None:
-    """Its boxes cannot be judged without its size."""
-    write_files(str(tmp_path), {"a.jpg": b"no image"})
-    dead_letter = dead_letter_of(detector(), objects(tmp_path, (5.0, 0.0, 5.0, 7.0, 3)))
-    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == ("not_an_image", "", 0)
-
-
 def test_objects_are_counted_by_class(tmp_path: Path) -> None:
     """A shard's figures count each object of the examples that were written, and no other."""
     write_pictures(str(tmp_path), ["a.jpg"])
@@ -617,32 +602,6 @@ def test_a_recorded_source_is_read_back_from_json(source: ExampleSource) -> None
     """So `repair` makes the examples of a receipt as the conversion did."""
     assert recorded_source(json.loads(json.dumps(source.recorded()))) == source
     assert pickle.loads(pickle.dumps(source)) == source
-
-
-def test_what_older_receipts_say_is_understood() -> None:
-    """The JSON that the first version wrote gives the same sources; its other keys are not theirs."""
-    column = {
-        "name": "animal",
-        "kind": "class",
-        "feature": "image/class",
-        "required": True,
-        "repeated": False,
-        "pixels": False,
-    }
-    older = {"columns": [column], "image_check": "header", "seed": 0, "pixels": [32, 32]}
-    assert recorded_source({**older, "features": None}) == LabelledImages(
-        ANIMAL, PixelFormat(32, 32)
-    )
-    assert recorded_source({**older, "pixels": None}) == LabelledImages(ANIMAL)
-    assert recorded_source({**older, "features": FEATURES}) == SerializedExamples(
-        described=FEATURES
-    )
-
-
-def test_images_have_the_features_of_their_columns() -> None:
-    """Under the keys that a person asked for."""
-    renames = {"h": "image/height"}
-    assert LabelledImages(ANIMAL).features(renames) == feature_kinds(ANIMAL, renames)
 
 
 def test_images_are_encoded_with_their_labels_and_options() -> None:

@@ -8,7 +8,6 @@ import os
 import random
 import re
 import struct
-import zlib
 from typing import Any
 
 import google_crc32c
@@ -17,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core.records.example_view import read_shard
 from beam_pipeline.core.records.record_format import EncodedSample
+from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import (
     RecordSpan,
     TFRecordFormat,
@@ -31,7 +32,7 @@ from beam_pipeline.core.records.tfrecord import (
     record_offsets,
     record_spans,
 )
-from tests.core.records.fixtures import Memory
+from tests.core.records.fixtures import Memory, record_of
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=8)
 THREE_RECORDS = [b"first", b"", b"the third record"]
@@ -72,12 +73,6 @@ def test_the_mask_is_a_rotation_and_a_constant() -> None:
     assert mask_crc(0xFFFFFFFF) == 0xA282EAD7
 
 
-@given(head=st.binary(max_size=99), tail=st.binary(max_size=99))
-def test_a_checksum_can_be_continued(head: bytes, tail: bytes) -> None:
-    """The checksum of two chunks, one after another, is that of both together."""
-    assert crc32c_extend(crc32c_extend(0, head), tail) == google_crc32c.value(head + tail)
-
-
 @given(records=RECORDS)
 def test_the_framing_is_the_one_of_tensorflows_writer(
     tf: Any, tmp_path_factory: pytest.TempPathFactory, records: list[bytes]
@@ -92,21 +87,6 @@ def test_the_framing_is_the_one_of_tensorflows_writer(
     assert framed_all(*records) == written
 
 
-@given(records=RECORDS)
-def test_records_come_back_as_they_were_written(records: list[bytes]) -> None:
-    """Any records, framed and read, are the same records in the same order."""
-    assert read(framed_all(*records)) == records
-
-
-def test_records_before_the_damage_are_still_given() -> None:
-    """The error comes at the broken record, not before the sound ones in front of it."""
-    content = framed(b"sound") + framed(b"broken")[:-1]
-    records = read_records(io.BytesIO(content), "x")
-    assert next(records) == b"sound"
-    with pytest.raises(DamagedRecordError):
-        next(records)
-
-
 def test_a_file_cut_at_any_byte_is_noticed() -> None:
     """A cut inside a record names path, record and offset; one between two gives fewer records."""
     content = framed_all(*THREE_RECORDS)
@@ -118,19 +98,10 @@ def test_a_file_cut_at_any_byte_is_noticed() -> None:
             assert read(content[:cut]) == THREE_RECORDS[:whole]
             continue
         message = f"data/x.tfrecord: record {whole} at byte {starts[whole]}: the file ends inside"
+        records = read_records(io.BytesIO(content[:cut]), "data/x.tfrecord")
+        assert [next(records) for _ in range(whole)] == THREE_RECORDS[:whole]
         with pytest.raises(DamagedRecordError, match=re.escape(message)):
-            read(content[:cut])
-
-
-def test_a_cut_says_how_much_is_there() -> None:
-    """The message counts the bytes that are there and those that should be."""
-    content = framed(b"0123456789")
-    with pytest.raises(
-        DamagedRecordError, match=r"ends inside the record's header \(11 of 12 bytes\)"
-    ):
-        read(content[:11])
-    with pytest.raises(DamagedRecordError, match=r"ends inside the record \(13 of 14 bytes\)"):
-        read(content[:-1])
+            next(records)
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
@@ -248,23 +219,8 @@ def test_a_gzip_shard_holds_the_same_compressed(samples: list[EncodedSample]) ->
     writer.finish()
     plain = b"".join(framed(sample.record) for sample in samples)
     assert gzip.decompress(sink.data) == plain
+    assert sink.data[:9] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00"  # no time, no name
     assert (writer.bytes, writer.crc32c) == (len(sink.data), google_crc32c.value(sink.data))
-
-
-def test_a_gzip_shard_has_no_time_and_no_name() -> None:
-    """Its header is the same every day, so a shard's bytes are too."""
-    sink = Memory()
-    writer = GZIP.writer(sink)
-    writer.write(EncodedSample(b"he", b"ll", b"o"))
-    writer.finish()
-    assert sink.data[:9] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00"
-    assert zlib.decompress(sink.data, 16 + zlib.MAX_WBITS) == framed(b"hello")
-
-
-def test_only_a_plain_shard_can_be_indexed_and_read_by_tfds() -> None:
-    """No reader can jump into a compressed file, and TFDS reads no compressed ones."""
-    assert (PLAIN.indexable, PLAIN.tfds_name) == (True, "tfrecord")
-    assert (GZIP.indexable, GZIP.tfds_name) == (False, "")
 
 
 def test_records_from_the_middle_are_read_without_those_before() -> None:
@@ -285,10 +241,16 @@ def test_a_damaged_record_in_the_middle_is_named_by_where_reading_began() -> Non
         list(PLAIN.records_in(io.BytesIO(content), "x", range(1, 2)))
 
 
-def test_tensorflow_reads_both_compressions() -> None:
-    """With the arguments of its own class."""
-    assert TFRecordFormat("none").tf_data == ("TFRecordDataset", {"compression_type": ""})
-    assert TFRecordFormat("gzip").tf_data == ("TFRecordDataset", {"compression_type": "GZIP"})
+@pytest.mark.parametrize(
+    ("chosen", "indexable", "tfds_name", "compression"),
+    [(PLAIN, True, "tfrecord", ""), (GZIP, False, "", "GZIP")],
+)
+def test_what_readers_can_do(
+    chosen: TFRecordFormat, indexable: bool, tfds_name: str, compression: str
+) -> None:
+    """None can jump into a compressed file, and TFDS reads no compressed ones; TensorFlow reads both."""
+    assert (chosen.indexable, chosen.tfds_name) == (indexable, tfds_name)
+    assert chosen.tf_data == ("TFRecordDataset", {"compression_type": compression})
 
 
 def _spans(data: bytes) -> list[RecordSpan]:
@@ -300,11 +262,8 @@ def test_a_record_is_its_offset_and_its_size_with_framing() -> None:
     spans = _spans(framed_all(b"abc", b"", b"defgh"))
     assert spans == [(0, 19), (19, 16), (35, 21)]
     assert index_file(spans) == b"0 19\n19 16\n35 21\n"
-
-
-def test_a_shard_without_records_has_an_empty_index() -> None:
-    """No record, no line."""
-    assert index_file(_spans(b"")) == b""
+    assert parse_index(index_file(spans), "i") == [19, 16, 21]
+    assert index_file(_spans(b"")) == b"" == bytes(parse_index(b"", "i"))
 
 
 class _Counting(io.BytesIO):
@@ -362,22 +321,13 @@ SHARD = framed_all(b"abc", b"defgh")
     ids=["cut header", "cut record", "cut behind the header", "length", "checksum"],
 )
 def test_damage_is_placed(data: bytes, message: str) -> None:
-    """What is wrong, in which record, and where it begins."""
+    """What is wrong, in which record, and where it begins, whether data are read or not."""
+    with pytest.raises(DamagedRecordError) as caught:
+        list(read_records(io.BytesIO(data), "shard"))
+    assert str(caught.value) == message
     with pytest.raises(DamagedRecordError) as caught:
         _spans(data)
     assert str(caught.value) == message
-
-
-def test_a_length_that_is_nonsense_is_an_error_and_no_memory() -> None:
-    """A length of petabytes with a right checksum ends behind the file."""
-    with pytest.raises(DamagedRecordError, match=r"ends inside the record \(0 of 1125899906842628"):
-        _spans(frame_header(1 << 50))
-
-
-def test_an_index_is_read_back() -> None:
-    """The sizes of the records, in order."""
-    assert parse_index(b"0 19\n19 16\n35 21\n", "i") == [19, 16, 21]
-    assert parse_index(b"", "i") == []
 
 
 @pytest.mark.parametrize(
@@ -431,3 +381,125 @@ def test_an_image_reaches_the_sink_without_a_copy() -> None:
     PLAIN.writer(Collected()).write(EncodedSample(b"before", image, b"after"))
     assert b"".join(written) == framed(b"before" + image + b"after")
     assert written[1] is image
+
+
+# --- a whole shard, with its figures --------------------------------------------------------------
+
+SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
+
+
+def shard(*class_ids: int, compression: str = "none") -> bytes:
+    """A shard of one small example a class."""
+    content = b"".join(framed(record_of({"image/class/label": [i]})) for i in class_ids)
+    return gzip.compress(content, mtime=0) if compression == "gzip" else content
+
+
+def read_all(
+    content: bytes, compression: str = "none", class_key: str = "image/class/label"
+) -> tuple[list[Any], ShardInfo]:
+    """The examples of a shard, and its figures, which must come last and once."""
+    *examples, info = read_shard(
+        io.BytesIO(content), "data/x", SPEC, TFRecordFormat(compression), class_key
+    )
+    assert isinstance(info, ShardInfo)
+    assert not any(isinstance(example, ShardInfo) for example in examples)
+    return examples, info
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@given(class_ids=st.lists(st.integers(0, 5), max_size=9))
+def test_a_shard_gives_its_examples_and_then_its_figures(
+    compression: str, class_ids: list[int]
+) -> None:
+    """Figures are those of the file as it is stored, compressed or not."""
+    content = shard(*class_ids, compression=compression)
+    examples, info = read_all(content, compression)
+    assert [list(example["image/class/label"].values) for example in examples] == [
+        [class_id] for class_id in class_ids
+    ]
+    assert info == ShardInfo(
+        "train",
+        3,
+        SPEC.file_name,
+        len(class_ids),
+        len(content),
+        google_crc32c.value(content),
+        tuple((i, class_ids.count(i)) for i in sorted(set(class_ids))),
+    )
+
+
+def test_examples_without_a_class_are_examples() -> None:
+    """A data set may have none, and its shards count none."""
+    content = framed(record_of({"image/label": [0.5]})) + framed(b"")
+    examples, info = read_all(content)
+    assert examples[0]["image/label"].values == [0.5]
+    assert (info.examples, info.classes) == (2, ())
+
+
+def test_classes_are_counted_where_they_are_written() -> None:
+    """The key may be another, and one example may have several; without a key none are counted."""
+    boxes = {"image/object/class/label": [3, 1, 3], "image/class/label": [7]}
+    content = framed(record_of(boxes)) * 2
+    assert read_all(content, class_key="image/object/class/label")[1].classes == ((1, 2), (3, 4))
+    assert read_all(content, class_key="")[1].classes == ()
+    other = framed(record_of({"id": [5]}))
+    assert read_all(other + content, class_key="id")[1].classes == ((5, 1),)
+    assert read_all(other)[1].classes == ()
+
+
+def test_a_shard_larger_than_the_buffer_is_measured_whole() -> None:
+    """Bytes are counted once each, however they are read ahead."""
+    content = framed(record_of({"image/encoded": [bytes(700_000)]})) * 5
+    _, info = read_all(content)
+    assert (info.examples, info.bytes) == (5, len(content))
+    assert info.crc32c == google_crc32c.value(content)
+
+
+def test_a_record_that_is_no_example_is_damage() -> None:
+    """Framing and checksums are right, the payload is not: path and number are named."""
+    not_utf8 = record_of({"xy": [1]}).replace(b"xy", b"\xff\xfe")
+    for record in (b"\xff\xff\xff", not_utf8):
+        content = shard(1, 2) + framed(record) + shard(3)
+        with pytest.raises(
+            DamagedRecordError, match=r"^data/x: record 2 is not a tf.train.Example: "
+        ):
+            read_all(content)
+
+
+def test_a_gzip_shard_cut_or_flipped_at_any_byte_is_noticed() -> None:
+    """The reader raises nothing but DamagedRecordError, or the figures differ."""
+    content = shard(*range(20), compression="gzip")
+    _, whole = read_all(content, "gzip")
+    damaged = [content[:offset] for offset in range(len(content))]
+    for offset in range(len(content)):
+        for mask in (0x01, 0x10, 0xFF):
+            flipped = bytearray(content)
+            flipped[offset] ^= mask
+            damaged.append(bytes(flipped))
+    for one in damaged:
+        try:
+            _, info = read_all(one, "gzip")
+        except DamagedRecordError as error:
+            message = str(error)
+        else:
+            message = ""
+            assert info != whole
+        assert not message or message.startswith("data/x: ")
+
+
+def test_a_gzip_shard_that_is_cut_says_behind_which_record() -> None:
+    """The last record that could be read is counted."""
+    content = shard(*range(2000), compression="gzip")
+    with pytest.raises(
+        DamagedRecordError, match=r"^data/x: the gzip stream is broken after record \d+: "
+    ):
+        read_all(content[:-12], "gzip")
+
+
+def test_a_plain_shard_is_no_gzip() -> None:
+    """What the manifest calls compressed and is not, is damaged from its first record on."""
+    with pytest.raises(
+        DamagedRecordError,
+        match=r"^data/x: the gzip stream is broken after record 0: Not a gzipped",
+    ):
+        read_all(shard(1, 2), "gzip")
