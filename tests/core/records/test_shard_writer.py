@@ -539,6 +539,27 @@ def test_bare_pixels_are_written_as_they_are_prepared(
     assert (short.stage, short.reason) == ("check", "corrupt_image")
 
 
+@pytest.mark.parametrize("check", ["header", "full"])
+@pytest.mark.parametrize(
+    ("data", "size", "reason"),
+    [
+        (picture(5, size=(9, 8)), 1, None),
+        (picture(5, size=(9, 7)), 1, "filtered_min_side"),
+        (picture(5, size=(9, 7))[:-9], 1, "corrupt_image"),
+        (picture(5, size=(9, 8)), 9_001, "filtered_max_image_bytes"),
+    ],
+)
+def test_filters_come_after_the_check(
+    check: str, data: bytes, size: int, reason: str | None
+) -> None:
+    """A bad image is bad, whatever its sides; the size of a file is judged as it was listed."""
+    filters = {"min_side": 8, "max_image_bytes": 9_000}
+    filtering = maker(lambda uri, size, offset: data, image_check=check, filters=filters)
+    sample = made(filtering, SampleRef("a", "uri", size, "train", ("cat", None)))
+    assert (sample.reason if isinstance(sample, DeadLetter) else None) == reason
+    assert isinstance(sample, DeadLetter) or sample.image is data
+
+
 # --- order --------------------------------------------------------------------------------------
 
 

@@ -458,7 +458,7 @@ def test_a_shard_larger_than_the_buffer_is_measured_whole() -> None:
 def test_a_record_that_is_no_example_is_damage() -> None:
     """Framing and checksums are right, the payload is not: path and number are named."""
     not_utf8 = record_of({"xy": [1]}).replace(b"xy", b"\xff\xfe")
-    for record in (b"\xff\xff\xff", not_utf8):
+    for record in (b"\xff\xff\xff", b"\x12\x01x", not_utf8):
         content = shard(1, 2) + framed(record) + shard(3)
         with pytest.raises(
             DamagedRecordError, match=r"^data/x: record 2 is not a tf.train.Example: "
