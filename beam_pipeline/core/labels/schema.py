@@ -182,7 +182,7 @@ KIND_NAMES = {
     "xyxy": ColumnKind.BOX,
     "xywh": ColumnKind.BOX,
 }
-"""Type names of --columns; a point describes two columns, see `points`."""
+"""Type names of --columns; a point describes two columns, see `further_columns`."""
 
 LIST_FORMS = ("xyxy", "xywh")
 """Types of --columns for lists of a box's numbers: its corners, or a corner and its size."""
