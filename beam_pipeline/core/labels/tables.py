@@ -159,6 +159,11 @@ class LabelSchema:
         return isinstance(self.leading, FolderClass)
 
     @property
+    def objects(self) -> ObjectLists | None:
+        """The column of lists of objects; None if it is missing."""
+        return self.leading if isinstance(self.leading, ObjectLists) else None
+
+    @property
     def table_columns(self) -> tuple[Column, ...]:
         """The columns that the table also has: all except the leading ones."""
         return self.columns[len(self.leading.columns) :]

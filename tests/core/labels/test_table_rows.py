@@ -106,6 +106,21 @@ def test_other_encodings_are_read_by_columns_too() -> None:
     assert [line for line, _ in rows.faults] == [2]
 
 
+def test_lines_are_counted_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of many blocks has the lines of one."""
+    monkeypatch.setattr(table_rows, "BLOCK_BYTES", 20)
+    rows = typed(read_lines(HEAD + b"c.jpg,dog,5,val\n" * 3, TABLE, regular=True), TABLE, SCHEMA)
+    assert [row.line for row in rows] == [2, 3, 4, 5, 6]
+
+
+def test_a_conversation_that_names_its_images_twice_stays_as_it_is() -> None:
+    """Nobody knows which of them are meant."""
+    row = {"image": "a.jpg", "images": ["b.jpg"], "messages": []}
+    table = LabelTable("l.jsonl", Format.JSON_LINES, "utf-8-sig")
+    (rows,) = read_chunks(io.BytesIO(json.dumps(row).encode()), table)
+    assert rows.fields() == [row]
+
+
 def test_a_table_may_be_a_split() -> None:
     """Its rows are of that split."""
     head = b"filename,label\na.jpg,cat\n"
