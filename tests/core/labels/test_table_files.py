@@ -625,6 +625,7 @@ def test_a_list_of_images_needs_no_header(content: bytes, uri: str, rows: list[l
         b"img1,class1\nimg2,class2\n",  # may name the columns: no row has this label
         b"img1,2\nimg2,x\n",
         b"image,cat\nimg2,cat\n",  # no digit
+        b"image,cat\nimage,cat\n",
         b"col1,cat\nimg2,cat\n",  # no such name
         b"a1,cat,3\na2,cat,3\n",  # which of them is the label?
         b"a1,2\n",

@@ -68,6 +68,7 @@ def label_rows(content: str, **choices: Any) -> list[LabelRow]:
         ("label,photo", {}, "label"),
         ("FileName,filename,label", {}, "FileName"),
         (",photo,label", {}, "photo"),
+        (",photo,label\na.jpg,x,cat\n1,y,dog\n2,z,dog", {}, "photo"),
         # as Hugging Face has it, behind the usual names of paths and before those of ids
         ("id,image_file_name,label", {}, "image_file_name"),
         ("label,left_File_Name", {}, "left_File_Name"),
