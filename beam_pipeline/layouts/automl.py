@@ -21,17 +21,16 @@ from typing import BinaryIO, NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.cells import parse_number
 from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column, object_columns
 from beam_pipeline.core.labels.table_files import encoding_of
 from beam_pipeline.core.labels.table_rows import TableHead, csv_records
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
-from beam_pipeline.core.text import excerpt
+from beam_pipeline.core.text import counted, excerpt, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head
-from beam_pipeline.layouts.label_files import BadLabelError
+from beam_pipeline.layouts.label_files import BadLabelError, number
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
@@ -141,10 +140,7 @@ class AutomlReader:
 
     def _classes(self, rest: Sequence[str]) -> LabelValue:
         if _has_box(rest):
-            raise BadLabelError(
-                "a box, in a file whose beginning has none; expected labels alone, or boxes from the "
-                "file's first rows on"
-            )
+            raise BadLabelError("a box, in a file whose beginning has none")
         labels = tuple(dict.fromkeys(filter(None, rest)))
         if self.several:
             return labels
@@ -152,8 +148,8 @@ class AutomlReader:
             raise BadLabelError("no label")
         if len(labels) > 1:
             raise BadLabelError(
-                f"{len(labels)} labels ({', '.join(labels)}), in a file whose beginning has one a row; "
-                "move the row to its beginning if images may have several"
+                f"{counted(len(labels), 'label')}: {quoted(labels)}, in a file whose beginning has one a "
+                "row; move the row to its beginning if images may have several"
             )
         return labels[0]
 
@@ -190,29 +186,23 @@ def inspect_automl(heads: Sequence[TableHead]) -> tuple[AutomlReader, list[str]]
     Raises:
       LabelTableError: a file begins with something else.
     """
-    boxes = several = False
-    names: list[str] = []
+    rows: list[_Row] = []
     for beginning in heads:
-        before = len(names)
-        for line, cells, problem in _records(beginning):
+        problem, known = ": the file is empty", len(rows)
+        for line, cells, fault in _records(beginning):
             try:
-                row = _row(cells, problem)
+                rows.append(_row(cells, fault))
             except BadLabelError as error:
-                if len(names) == before:
-                    raise LabelTableError(
-                        f"{beginning.uri}, line {line}: {error}; expected rows such as {_EXAMPLE}, and no "
-                        "header"
-                    ) from error
-                continue
-            names.append(row.name)
-            boxes = boxes or _has_box(row.rest)
-            several = several or len(set(filter(None, row.rest))) > 1
-        if len(names) == before:
-            raise LabelTableError(
-                f"{beginning.uri}: the file is empty; expected rows such as {_EXAMPLE}"
-            )
+                problem = f", line {line}: {error}"
+                if len(rows) == known:
+                    break
+        if len(rows) == known:
+            expected = f"expected rows such as {_EXAMPLE}, and no header"
+            raise LabelTableError(f"{beginning.uri}{problem}; {expected}")
+    boxes = any(_has_box(row.rest) for row in rows)
+    several = any(len(set(filter(None, row.rest))) > 1 for row in rows)
     encodings = tuple((beginning.uri, encoding_of(beginning.data)) for beginning in heads)
-    return AutomlReader(boxes, several and not boxes, encodings), names
+    return AutomlReader(boxes, several and not boxes, encodings), [row.name for row in rows]
 
 
 def _records(table: TableHead) -> Iterator[tuple[int, list[str], str]]:
@@ -255,32 +245,18 @@ def _object(rest: Sequence[str], line: int) -> tuple[LabelValue, ...]:
         return (), ()
     label, *coordinates = rest
     vertices = _vertices(coordinates)
-    if not vertices:
-        raise BadLabelError(
-            f"the label {label!r} lacks a box, where other rows of the file have one"
-        )
-    if not label:
-        raise BadLabelError("a box without a label")
-    if len(vertices) == 2:  # as written, so that an inverted box is detected
-        return ((*vertices[0], *vertices[1], line),), (label,)
+    if not vertices or not label:
+        raise BadLabelError(f"{excerpt(rest)}: expected a label and its box, as in other rows")
     across, down = zip(*vertices, strict=True)
-    return ((min(across), min(down), max(across), max(down), line),), (label,)
+    if len(vertices) == 4:  # of two, the box is as written, so that an inverted box is detected
+        across, down = (min(across), max(across)), (min(down), max(down))
+    return ((across[0], down[0], across[1], down[1], line),), (label,)
 
 
 def _vertices(cells: Sequence[str]) -> list[tuple[float, float]]:
     """The vertices of a box: none, two or four."""
-    if len(cells) > _COORDINATES:
-        raise BadLabelError(f"{len(cells)} cells after the label, expected {_COORDINATES}")
     padded = [*cells, *[""] * (_COORDINATES - len(cells))]
-    pairs = [(x, y) for x, y in zip(padded[::2], padded[1::2], strict=True) if x or y]
-    vertices = [(_coordinate(x), _coordinate(y)) for x, y in pairs]
-    if len(vertices) not in (0, 2, 4):
-        raise BadLabelError(f"{len(vertices)} vertices of a box, expected 2 or 4: {excerpt(cells)}")
-    return vertices
-
-
-def _coordinate(cell: str) -> float:
-    try:
-        return parse_number(cell, ColumnKind.FLOAT)
-    except ValueError as error:
-        raise BadLabelError(f"{cell!r} is not a coordinate, a fraction of the image") from error
+    pairs = [(x, y) for x, y in zip(padded[::2], padded[1::2], strict=False) if x or y]
+    if len(pairs) not in (0, 2, 4) or len(cells) > _COORDINATES:
+        raise BadLabelError(f"{excerpt(cells)}: expected 2 or 4 vertices of a box")
+    return [(number(x, "a coordinate"), number(y, "a coordinate")) for x, y in pairs]

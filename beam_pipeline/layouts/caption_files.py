@@ -8,7 +8,6 @@ Sources: https://github.com/kohya-ss/sd-scripts, https://github.com/rom1504/img2
 
 from __future__ import annotations
 
-import itertools
 import json
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -59,9 +58,8 @@ SIDECAR_OPTIONS = frozenset(
 """The options of layouts whose columns are such files."""
 
 _JSON = ".json"
-MOST_BYTES = (
-    1 << 20
-)  # 1 MiB of a caption or an object; they are held with the reference of the image
+MOST_BYTES = 1 << 20
+"""1 MiB of a caption or an object; they are held with the reference of the image."""
 
 _NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog")
 _LISTS = frozenset({"labels", "classes", "requirements"})
@@ -89,17 +87,16 @@ class CaptionFiles:
         if images is None or labels is None:
             return ""
         if labels:
-            sets = [look_for_captions(images, labels)]
+            sets, reason = [look_for_captions(images, labels)], "captions such as"
         else:
             sets = [look_for_captions([folder], enough=_IMAGES_WITHOUT) for folder in images]
+            reason = "a caption beside each image, such as"
         if not all(captions.cover_images and captions.are_texts() for captions in sets):
             return ""
         if not labels and any(map(_has_other_labels, images)):
             return ""
         first = sets[0].uris[sets[0].ending][0]
-        if labels:
-            return f"captions such as {typed_path(first, options.labels[0])}"
-        return f"a caption beside each image, such as {typed_path(first, options.images[0])}"
+        return f"{reason} {typed_path(first, (options.labels or options.images)[0])}"
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at names of the images, and at some of the JSON files beside them.
@@ -110,43 +107,35 @@ class CaptionFiles:
         roots = _folders(options.images, "--images")
         typed = _folders(options.labels, "--labels") if options.labels else ()
         labels = typed or tuple(ImageRoot(root.uri) for root in roots)
-        elsewhere = {root.uri for root in labels} - {root.uri for root in roots}
-        captions = look_for_captions(
-            [root.uri for root in roots], [root.uri for root in labels] if elsewhere else ()
-        )
-        if not captions.ending and not any(is_remote(root.uri) for root in (*roots, *labels)):
+        uris, elsewhere = ([root.uri for root in side] for side in (roots, labels))
+        separate = sorted({*elsewhere} - {*uris})
+        captions = look_for_captions(uris, elsewhere if separate else ())
+        if not captions.ending and not any(map(is_remote, (*uris, *elsewhere))):
             raise UsageError(
-                f"no captions in {some([root.uri for root in labels])}; expected files "
-                f"{' or '.join(TEXTS)} with the names of the images, beside them or in a folder named "
-                "with --labels"
+                f"no captions in {some(elsewhere)}; expected files {' or '.join(TEXTS)} with the names of "
+                "the images, beside them or in a folder named with --labels"
             )
-        ending = captions.ending or TEXTS[0]
-        by_name = any(root.patterns for root in typed)
-        schema, table, left_out = inspect_sidecars(
-            labels[0].uri, _rows(captions), options, {CAPTION_COLUMN: "str"}
+        # a glob of all files with an ending, in any case
+        letters = "".join(
+            f"[{letter}{letter.upper()}]" for letter in (captions.ending or TEXTS[0])[1:]
         )
-        reader = LabelFileReader(
-            CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields)),
-            tuple(Place(uri) for uri in sorted(elsewhere)),
-        )
+        kinds = {CAPTION_COLUMN: "str"}
+        schema, table, left_out = inspect_sidecars(elsewhere[0], _rows(captions), options, kinds)
+        form = CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields))
+        folders = (replace(root, patterns=root.patterns or (f"**/*.{letters}",)) for root in labels)
+        reader = LabelFileReader(form, tuple(map(Place, separate)))
+        questions = schema.questions
+        if captions.second_ending and not any(root.patterns for root in typed):
+            questions = (*questions, _two_captions(captions, elsewhere[0]))
         return Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(
-                reader,
-                folders=tuple(
-                    root if root.patterns else replace(root, patterns=(_pattern(ending),))
-                    for root in labels
-                ),
-            ),
+            labels=FileLabels(reader, folders=tuple(folders)),
             examples=LabelledImages(schema.columns),
             roles=tuple(row for row in schema.roles if row.subject != f"column {KEY_COLUMN}"),
             numbering=table_numbering(options, schema),
             notes=(*schema.notes, *left_out, *_folder_notes(captions, roots)),
-            questions=(
-                *schema.questions,
-                *(_second_captions(captions, labels[0].uri) if not by_name else ()),
-            ),
+            questions=questions,
         )
 
 
@@ -169,16 +158,6 @@ def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
                 f"{option} {root.uri} is an archive; captions in archives are read with --layout webdataset"
             )
     return roots
-
-
-def _pattern(ending: str) -> str:
-    """A glob of all files with an ending, in any case.
-
-    >>> _pattern(".txt")
-    '**/*.[tT][xX][tT]'
-    """
-    letters = "".join(f"[{letter}{letter.upper()}]" for letter in ending[1:])
-    return f"**/*.{letters}"
 
 
 def _rows(captions: Captions) -> list[dict[str, Any]]:
@@ -210,17 +189,15 @@ def _folder_notes(captions: Captions, roots: Sequence[ImageRoot]) -> Iterator[st
         )
 
 
-def _second_captions(captions: Captions, folder: str) -> Iterator[Question]:
-    """Asks which captions are meant if images have two."""
+def _two_captions(captions: Captions, folder: str) -> Question:
     ending, second = captions.ending, captions.second_ending
-    if second:
-        yield question(
-            "two_captions",
-            f"Images have captions {ending} and {second}; those in {ending} would be written.",
-            "For the others:",
-            labels=(f"{folder}/**/*{second}",),
-            layout=CaptionFiles.name,
-        )
+    return question(
+        "two_captions",
+        f"Images have captions {ending} and {second}; those in {ending} would be written.",
+        "For the others:",
+        labels=(f"{folder}/**/*{second}",),
+        layout=CaptionFiles.name,
+    )
 
 
 # --- captions by their names ---------------------------------------------------------------------
@@ -287,25 +264,25 @@ def look_for_captions(
       labels: URIs of folders with their captions; by default, captions are beside the images.
       enough: after so many images without a single caption beside them, looks no further; 0 for never.
     """
+
+    def below(roots: Sequence[str]) -> Iterator[Folder]:
+        for root in roots:
+            yield from walk(root, _MOST_REMOTE_FOLDERS if is_remote(root) else _MOST_FOLDERS)
+
     captions = Captions()
     stems = set[str]()
-    for folder in itertools.chain.from_iterable(map(_folders_below, images)):
+    for folder in below(images):
         captions.images += len(folder.images)
         captions.folders += [folder.path] if folder.images else []
         here = {_parts(name)[0] for name in folder.images}
-        if labels:
-            stems |= here
-        else:
+        stems |= here
+        if not labels:
             captions.add(folder, here)
-        if not labels and 0 < enough <= captions.images and not captions.ending:
-            break
-    for folder in itertools.chain.from_iterable(map(_folders_below, labels)):
+            if 0 < enough <= captions.images and not captions.ending:
+                break
+    for folder in below(labels):
         captions.add(folder, stems)
     return captions
-
-
-def _folders_below(root: str) -> Iterator[Folder]:
-    return walk(root, _MOST_REMOTE_FOLDERS if is_remote(root) else _MOST_FOLDERS)
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -333,10 +310,10 @@ def _has_other_labels(root: str) -> bool:
         return True
     own = {path for folder in inside for path in folder.folders}
     tables = [path for folder in inside for path in tables_in(folder)]
-    rivals = {question.id for question in ignored_label_files(here, root)}
+    harmless = {"captions_ignored", "json_ignored"}
     if tables and all(posixpath.splitext(path)[0] in own for path in tables):
-        rivals.discard("tables_ignored")  # img2dataset: 00000.parquet, 00000/
-    return bool(rivals - {"captions_ignored", "json_ignored"})
+        harmless.add("tables_ignored")  # img2dataset: 00000.parquet, 00000/
+    return any(question.id not in harmless for question in ignored_label_files(here, root))
 
 
 # --- caption files -------------------------------------------------------------------------------
@@ -430,9 +407,6 @@ def fields_beside(uri: str) -> dict[str, Any]:
         return json_fields(data.decode(UTF_8))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error
-
-
-# --- files beside an image ------------------------------------------------------------------------
 
 
 def json_fields(text: str) -> dict[str, Any]:

@@ -5,14 +5,20 @@ A value that is missing or of another kind is a fault of its entry, so these fun
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
+from xml.parsers import expat
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
@@ -22,12 +28,47 @@ from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.core.typed_json import is_finite
 from beam_pipeline.layouts.label_files import BadLabelError
 
-_FIRST_BYTES = 64
+MOST_PIXELS = 1 << 28
+"""Of an image with masks."""
+
+_FIRST_BYTES, _PIECE = 64, 1 << 16
+_RUNS = re.compile(rb"\x00+|\x01+")
+_BITS = bytes([0, *[1] * 255])
+_CIRCLE_POINTS = 64  # of an outline; for a circle of 1,000 pixels it is off by half a pixel
 _URL = re.compile(r"https?://[^/?#]*(/[^?#]+)", re.IGNORECASE)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Corners = tuple[float, float, float, float]
 """xmin, ymin, xmax, ymax"""
+
+
+class Bitmap(NamedTuple):
+    """The pixels of a part of an image.
+
+    Attributes:
+      left, top, width, height: the part.
+      pixels: 0 or 1 for each of its pixels, row by row.
+    """
+
+    left: int
+    top: int
+    width: int
+    height: int
+    pixels: bytes
+
+    def run_lengths(self, size: Size | None) -> dict[str, Any]:
+        """The pixels in an image of this size, as in COCO. Raises BadLabelError if they are outside of it."""
+        if not size or size[0] * size[1] > MOST_PIXELS:
+            raise BadLabelError("a mask without the size of its image, or of a too large one")
+        left, top, width, height, pixels = self
+        if min(left, top) < 0 or left + width > size[0] or top + height > size[1]:
+            place = f"{width} x {height} pixels at {left}, {top}"
+            raise BadLabelError(f"a mask of {place}, outside of the image of {size[0]} x {size[1]}")
+        columns = bytes(size[1] - height).join(pixels[x::width] for x in range(width))
+        before = left * size[1] + top
+        whole = bytes(before) + columns + bytes(size[0] * size[1] - before - len(columns))
+        counts = [0] * (whole[:1] == b"\1") + [len(run) for run in _RUNS.findall(whole)]
+        return {"size": [size[1], size[0]], "counts": counts}
 
 
 class LabelledObject(NamedTuple):
@@ -36,14 +77,13 @@ class LabelledObject(NamedTuple):
     Attributes:
       label: its class.
       box: the upright box around it.
-      outline: x, y of each point of its outline, or run lengths as in COCO; empty if the box is all that is
-        known.
+      outline: x, y of each point of its outline, or its pixels; empty if the box is all that is known.
       attributes: further values, by name.
     """
 
     label: str
     box: Corners
-    outline: Sequence[float] | Mapping[str, Any] = ()
+    outline: Sequence[float] | Bitmap = ()
     attributes: Mapping[str, Any] = _NOTHING
 
 
@@ -67,6 +107,40 @@ class Labelled(NamedTuple):
     unlabelled: str = ""
 
 
+def labelled(
+    shapes: Iterable[Any],
+    read: Callable[[Any], LabelledObject | str],
+    noun: str,
+    fields: Mapping[str, Sequence[Any]] = _NOTHING,
+    size: Size | None = None,
+    split: str = "",
+) -> Labelled:
+    """What the shapes in an image state.
+
+    Args:
+      shapes: as the label file has them.
+      read: the object of a shape, or the kind of a shape without a box.
+      noun: a shape, for messages.
+      fields: as in `Labelled`.
+      size: as in `Labelled`.
+      split: as in `Labelled`.
+
+    Raises:
+      BadLabelError: names the number of a faulty shape.
+    """
+    objects, left_out = [], []
+    for number, shape in enumerate(shapes, 1):
+        try:
+            parsed = read(shape)
+        except BadLabelError as error:
+            raise BadLabelError(f"{noun} {number}: {error}") from error
+        if isinstance(parsed, str):
+            left_out.append(parsed)
+        else:
+            objects.append(parsed)
+    return Labelled(objects, fields, size, split, left_out)
+
+
 # --- lists of entries ----------------------------------------------------------------------------
 
 
@@ -88,15 +162,13 @@ def json_entries(file: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[i
         yield from json_lines(file)
         return
     document = JsonFile(file)
-    try:
+    missing = True
+    with unbroken(uri):
         lists = document.members((member,)) if member else [("", document.elements())]
-        missing = True
         for _, value in lists:
             missing = not isinstance(value, Iterator)
             for element in () if missing else value:
                 yield document.line, element
-    except JsonFileError as error:
-        raise broken(uri, error) from error
     if missing:
         raise broken(uri, f"no list of {member}")
 
@@ -114,6 +186,81 @@ def json_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
 def broken(uri: str, problem: object) -> LabelTableError:
     """The error of a file that cannot be read as a whole."""
     return LabelTableError(f"{uri} is broken: {problem}; export it again")
+
+
+@contextmanager
+def unbroken(uri: str) -> Iterator[None]:
+    """Turns faults of a whole file into LabelTableError."""
+    try:
+        yield
+    except BadLabelError as error:
+        raise broken(uri, f"line {error.line}: {error}" if error.line else error) from error
+    except JsonFileError as error:
+        raise broken(uri, error) from error
+
+
+@dataclass
+class Element:
+    """An element of XML, from a line of the file."""
+
+    tag: str
+    line: int
+    values: Mapping[str, str]
+    inside: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def all(self, *tags: str) -> list[Element]:
+        """The elements in it with one of these tags."""
+        return [element for element in self.inside if element.tag in tags]
+
+
+def xml_elements(file: BinaryIO, root: str) -> Iterator[Element]:
+    """Yields the elements in the root, each when it is complete.
+
+    Raises:
+      BadLabelError: it is not XML, its root is another one, or it has a document type.
+    """
+    parser, path, complete = expat.ParserCreate(), list[Element](), list[Element]()
+
+    def start(tag: str, values: dict[str, str]) -> None:
+        element = Element(tag, parser.CurrentLineNumber, values)
+        if not path and tag != root:
+            raise BadLabelError(f"the root element is <{tag}>, expected <{root}>", element.line)
+        if len(path) > 1:
+            path[-1].inside.append(element)
+        path.append(element)
+
+    def end(_: str) -> None:
+        element = path.pop()
+        if len(path) == 1:
+            complete.append(element)
+
+    def characters(text: str) -> None:
+        if len(path) > 1:
+            path[-1].text += text
+
+    def refuse(*_: object) -> None:
+        problem = "a document type (<!DOCTYPE>) may fill the memory or read other files; remove it"
+        raise BadLabelError(problem, parser.CurrentLineNumber)
+
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = characters, refuse
+    piece = b"?"
+    while piece:
+        piece = file.read(_PIECE)
+        try:
+            parser.Parse(piece, not piece)
+        except BadLabelError:
+            raise
+        except expat.ExpatError as error:
+            problem = f"not well-formed XML: {expat.ErrorString(error.code)}"
+            raise BadLabelError(problem, error.lineno) from error
+        except (ValueError, LookupError) as error:  # mostly unknown encodings
+            problem = f"XML that cannot be read: {error}; save it as UTF-8"
+            raise BadLabelError(problem, parser.CurrentLineNumber) from error
+        yield from complete
+        complete.clear()
 
 
 # --- parts of an entry ---------------------------------------------------------------------------
@@ -235,6 +382,63 @@ def corners_of(
         right, down = corner_x - pivot_x, corner_y - pivot_y
         points += [pivot_x + right * cos - down * sin, pivot_y + right * sin + down * cos]
     return points
+
+
+def ellipse(
+    label: str, sides: Sequence[float], angle: float, attributes: Mapping[str, Any]
+) -> LabelledObject:
+    """An ellipse that is turned clockwise around its centre.
+
+    Args:
+      label: its class.
+      sides: x and y of the centre, half of its width and height before it is turned.
+      angle: in radians.
+      attributes: further values.
+    """
+    x, y, width, height = sides
+    if width <= 0 or height <= 0:
+        raise BadLabelError(f"an ellipse whose half axes are {width:g} and {height:g}")
+    cos, sin = math.cos(angle), math.sin(angle)
+    outline: list[float] = []
+    for i in range(_CIRCLE_POINTS):
+        step = 2 * math.pi * i / _CIRCLE_POINTS
+        right, down = width * math.cos(step), height * math.sin(step)
+        outline += [x + right * cos - down * sin, y + right * sin + down * cos]
+    across, up = math.hypot(width * cos, height * sin), math.hypot(width * sin, height * cos)
+    return LabelledObject(label, (x - across, y - up, x + across, y + up), outline, attributes)
+
+
+def drawn(label: str, bitmap: Bitmap, attributes: Mapping[str, Any] = _NOTHING) -> LabelledObject:
+    """The object of the pixels in a part of an image."""
+    left, top, width, height, _ = bitmap
+    return LabelledObject(label, (left, top, left + width, top + height), bitmap, attributes)
+
+
+def png_bitmap(text: Any, corner: Sequence[float], *, compressed: bool = False) -> Bitmap:
+    """The pixels of a PNG in base64; its alpha channel counts if it has one.
+
+    Args:
+      text: the PNG.
+      corner: x and y of its upper left corner in the image.
+      compressed: True if zlib has compressed it.
+    """
+    from PIL import Image  # few jobs have masks
+
+    try:
+        data = base64.b64decode(text, validate=True)
+        data = zlib.decompressobj().decompress(data, MOST_PIXELS) if compressed else data
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            band = image.getchannel("A") if "A" in image.getbands() else image
+            if band.mode not in ("1", "L", "P"):
+                raise ValueError(f"{band.mode} is not one channel of 1 or 8 bits")
+            band = band.convert("L") if band.mode == "1" else band
+            pixels = band.tobytes().translate(_BITS)
+            return Bitmap(int(corner[0]), int(corner[1]), *band.size, pixels)
+    except (
+        *(TypeError, ValueError, OSError, SyntaxError, zlib.error),
+        *(Image.DecompressionBombError, Image.DecompressionBombWarning),
+    ) as error:
+        raise BadLabelError(f"a mask that is not a PNG in base64: {error}") from error
 
 
 def agreed(opinions: Sequence[Labelled], kind: str) -> Labelled:

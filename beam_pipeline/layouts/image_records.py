@@ -1,7 +1,7 @@
 """Files that list many images and what is labelled in each, as labelling tools export them.
 
-A format tells what an entry of its files means (`RecordFormat`). The rest is the same for all: where the
-files are, which columns they become, what is asked about them, and how faulty entries are left out.
+A layout of such files tells what an entry of them means (`RecordLayout`). The rest is the same for all: where
+the files are, which columns they become, what is asked about them, and how faulty entries are left out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
-from beam_pipeline.layouts.entries import Labelled, LabelledObject, json_entries
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.entries import Bitmap, Labelled, LabelledObject, json_entries
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
+    ImageLabels,
+    LabelFileReader,
+    LabelFormat,
+    Place,
     common_categories,
+    label_folders,
     opened,
     split_of,
     typed_path,
@@ -39,7 +45,7 @@ from beam_pipeline.layouts.label_files import (
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import beginning, names_in, once
+from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, names_in, once, subfolders, walk
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
@@ -48,76 +54,6 @@ _EXAMPLES = 5
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 _PLACES = frozenset([*schema.LIST_FORMS, schema.POINT_KIND])
 _MASKS = schema.OBJECT_FEATURES[0]
-
-
-@dataclass(frozen=True)
-class RecordFormat:
-    """A kind of files. It is pickled, and keeps no state.
-
-    Attributes:
-      title: names it in messages, such as `Label Studio's JSON`.
-      head: matches the beginning of a file, from its first character that is not white space.
-      extensions: of its files, in lower case.
-      pixels: True if coordinates are in pixels, False if in fractions of the image.
-      member: the member of a JSON document that is the list of entries; see `json_entries`.
-      classes: (name, id) of the classes that the files number themselves.
-      masks: True to read the pixels of masks.
-    """
-
-    title: ClassVar[str]
-    head: ClassVar[re.Pattern[bytes]]
-    extensions: ClassVar[tuple[str, ...]] = (".json",)
-    pixels: ClassVar[bool] = True
-    member: ClassVar[str] = ""
-    classes: tuple[tuple[str, int], ...] = ()
-    masks: bool = False
-
-    def of_files(self, uris: Sequence[str], options: SourceOptions) -> RecordFormat:
-        """The format with what files state outside of their entries, and options. Raises UsageError."""
-        return self
-
-    def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
-        """Yields (line, entry) of each image in a file; an entry may be anything.
-
-        Raises:
-          LabelTableError: the file is broken.
-        """
-        return json_entries(file, uri, self.member)
-
-    def image_name(self, entry: Any) -> str:
-        """How an entry names its image. Raises BadLabelError if it names none.
-
-        It is empty in formats with a file for each image, whose name is the image's.
-        """
-        return ""
-
-    def labelled(self, entry: Any) -> Labelled:
-        """What an entry that names an image states of it. Raises BadLabelError."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class NumberedFormat(RecordFormat):
-    """A format whose files number their classes."""
-
-    def class_names(self, uri: str) -> dict[int, str]:
-        """The classes of a file by their ids. Raises LabelTableError."""
-        raise NotImplementedError
-
-    def of_files(self, uris: Sequence[str], options: SourceOptions) -> RecordFormat:
-        names = common_categories({uri: self.class_names(uri) for uri in uris})
-        return replace(self, classes=tuple((name, i) for i, name in sorted(names.items())))
-
-    def class_of(self, number: Any) -> str:
-        """The name of a class. Raises BadLabelError."""
-        if not isinstance(number, (int, float)) or number not in self._names:
-            of = f"the {len(self.classes)} classes"
-            raise BadLabelError(f"class {excerpt(number)} is not among {of}")
-        return self._names[number]
-
-    @cached_property
-    def _names(self) -> Mapping[float, str]:
-        return {i: name for name, i in self.classes}
 
 
 # --- columns -------------------------------------------------------------------------------------
@@ -172,16 +108,16 @@ class RecordColumns:
             ]
         except BadCellError as error:
             raise BadLabelError(str(error)) from error
-        masks = (tuple(map(_shape, objects)),) if self.masks else ()
+        masks = (tuple(_shape(shape, labelled) for shape in objects),) if self.masks else ()
         boxes = tuple((*shape.box, line) for shape in objects)
         return boxes, tuple(shape.label for shape in objects), *masks, *attributes, *fields
 
 
-def _shape(labelled: LabelledObject) -> str:
-    if isinstance(labelled.outline, Mapping):
-        return json.dumps(labelled.outline)
-    xmin, ymin, xmax, ymax = labelled.box
-    return json.dumps([[*(labelled.outline or (xmin, ymin, xmax, ymin, xmax, ymax, xmin, ymax))]])
+def _shape(shape: LabelledObject, labelled: Labelled) -> str:
+    if isinstance(shape.outline, Bitmap):
+        return json.dumps(shape.outline.run_lengths(labelled.size))
+    xmin, ymin, xmax, ymax = shape.box
+    return json.dumps([[*(shape.outline or (xmin, ymin, xmax, ymin, xmax, ymax, xmin, ymax))]])
 
 
 def _cell(value: Any, column: Column) -> Any:
@@ -211,16 +147,16 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
 
 @dataclass(frozen=True)
 class RecordReader:
-    """Reads the files of a format, entry by entry.
+    """Reads the files of a layout, entry by entry.
 
     Attributes:
-      format: the format.
+      format: the layout.
       columns: what entries become.
       splits: URI of a file -> the split of its images, unless an entry gives it.
       copies: maps the names of images to those on this machine.
     """
 
-    format: RecordFormat
+    format: RecordLayout
     columns: RecordColumns
     splits: Mapping[str, str] = field(default_factory=dict)
     copies: LocalCopy = LocalCopy()  # noqa: RUF009, it is frozen
@@ -255,23 +191,72 @@ class RecordReader:
 # --- layouts -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class RecordLayout:
-    """A layout whose label files are of a `RecordFormat`, which a subclass names.
+    """A layout whose files list images. It is pickled with their reader, and keeps no state.
 
     Attributes:
-      format: the format.
+      name: as of `Layout`.
+      title: names the files in messages, such as `Label Studio's JSON`.
+      head: matches the beginning of a file, from its first character that is not white space.
+      extensions: of its files, in lower case.
+      pixels: True if coordinates are in pixels, False if in fractions of the image.
+      member: the member of a JSON document that is the list of entries; see `json_entries`.
+      classes: (name, id) of the classes that the files number themselves.
     """
 
-    name: str
-    format: RecordFormat
-    option_names = frozenset({"label_column", "columns", "list_column", "object_features"}) | {
-        *("label_base", "label_order", "class_ids")
-    }
+    name: ClassVar[str]
+    title: ClassVar[str]
+    head: ClassVar[re.Pattern[bytes]]
+    extensions: ClassVar[tuple[str, ...]] = (".json",)
+    pixels: ClassVar[bool] = True
+    member: ClassVar[str] = ""
+    option_names: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("label_column", "columns", "list_column", "object_features"),
+            *("label_base", "label_order", "class_ids"),
+        }
+    )
+    classes: tuple[tuple[str, int], ...] = ()
+
+    def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
+        """Yields (line, entry) of each image in a file; an entry may be anything.
+
+        Raises:
+          LabelTableError: the file is broken.
+        """
+        return json_entries(file, uri, self.member)
+
+    def image_name(self, entry: Any) -> str:
+        """How an entry names its image. Raises BadLabelError if it names none.
+
+        It is empty in formats with a file for each image, whose name is the image's.
+        """
+        return ""
+
+    def labelled(self, entry: Any) -> Labelled:
+        """What an entry that names an image states of it. Raises BadLabelError."""
+        raise NotImplementedError
+
+    def class_names(self, uri: str) -> Mapping[int, str]:
+        """The classes that a file numbers, by their ids. Raises LabelTableError."""
+        return {}
+
+    def class_of(self, number: Any) -> str:
+        """The name of such a class. Raises BadLabelError."""
+        if not isinstance(number, (int, float)) or number not in self._names:
+            of = f"the {len(self.classes)} classes"
+            raise BadLabelError(f"class {excerpt(number)} is not among {of}")
+        return self._names[number]
+
+    @cached_property
+    def _names(self) -> Mapping[float, str]:
+        return {i: name for name, i in self.classes}
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the beginnings of --labels, or of files in --images or its `annotations`."""
         paths = self._paths(options)
-        return f"{self.format.title} in {some(paths)}" if paths else ""
+        return f"{self.title} in {some(paths)}" if paths else ""
 
     def _paths(self, options: SourceOptions) -> list[str]:
         """The label files as typed; none unless all of --labels are of this format."""
@@ -285,7 +270,7 @@ class RecordLayout:
         for path in filter(str.strip, options.images):
             folder = files.canonical(path)
             places = (folder, f"{folder}/annotations")
-            lists = [names_in(place).of_kind(*self.format.extensions) for place in places]
+            lists = [names_in(place).of_kind(*self.extensions) for place in places]
             few = (uri for uris in lists if len(uris) <= _FEW_FILES for uri in uris)
             uris = list(filter(self._fits, few))
             if not uris:
@@ -295,7 +280,7 @@ class RecordLayout:
 
     def _fits(self, uri: str) -> bool:
         head = once(("beginning", uri), lambda: beginning(uri)).removeprefix(codecs.BOM_UTF8)
-        return self.format.head.match(head.lstrip()) is not None
+        return self.head.match(head.lstrip()) is not None
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the first entries of all files, and finds out what they are about.
@@ -306,7 +291,7 @@ class RecordLayout:
         """
         paths = options.labels or self._paths(options)
         if not paths:
-            raise UsageError(f"--layout {self.name} needs --labels: {self.format.title}")
+            raise UsageError(f"--layout {self.name} needs --labels: {self.title}")
         uris = label_files(paths)
         return self.source(options, uris, image_roots(options.images, frozenset(uris)))
 
@@ -314,8 +299,8 @@ class RecordLayout:
         self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
     ) -> Source:
         """The source of some label files and images; raises as `open` does."""
-        form = replace(self.format, masks=_MASKS in options.object_features)
-        form = form.of_files(uris, options)
+        names = common_categories({uri: self.class_names(uri) for uri in uris})
+        form = replace(self, classes=tuple((name, i) for i, name in sorted(names.items())))
         survey = _Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()
@@ -352,7 +337,7 @@ class _Survey:
       states: kinds of images without labels.
     """
 
-    def __init__(self, form: RecordFormat, uris: Sequence[str]) -> None:
+    def __init__(self, form: RecordLayout, uris: Sequence[str]) -> None:
         self.names: list[str] = []
         self.problem = ""
         self.objects = self.outlines = 0
@@ -406,7 +391,7 @@ class _Survey:
         return (Question("objects_left_out", reason, advice),) if kinds else ()
 
 
-def _columns(options: SourceOptions, survey: _Survey, form: RecordFormat) -> RecordColumns:
+def _columns(options: SourceOptions, survey: _Survey, form: RecordLayout) -> RecordColumns:
     """The columns of entries. Raises UsageError for options that do not fit."""
     label, lists = options.label_column, options.list_column
     of_images, of_objects = survey.fields.keys(), survey.attributes.keys()
@@ -442,3 +427,99 @@ def _columns(options: SourceOptions, survey: _Survey, form: RecordFormat) -> Rec
     name = label or next(iter(of_images))
     column = Column(name, ColumnKind.CLASS, "image/class", True, repeated=name in lists)
     return RecordColumns(column, form.pixels, not label, fields=fields)
+
+
+# --- a file for each image -----------------------------------------------------------------------
+
+_FIRST_LABELS, _FIRST_LABELS_REMOTE = 100, 10  # label files, before the job starts
+_FOLDERS = 20  # that are searched for one
+_FIRST = 3  # files of each
+_LABEL_FILES = "**/*.json"
+
+Places = tuple[tuple[ImageRoot, ...], tuple[ImageRoot, ...], tuple[Place, ...]]
+"""The folders to list for images, those to list for label files, and which images these are for."""
+
+
+@dataclass(frozen=True)
+class FileRows(LabelFormat):
+    """The files of a layout, as rows with these columns."""
+
+    format: RecordLayout
+    row: RecordColumns
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.row.columns
+
+    def parse(self, data: bytes, uri: str) -> ImageLabels | None:
+        try:
+            entry = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            problem = f"not JSON, as {self.format.title} is: {error}"
+            raise BadLabelError(problem, getattr(error, "lineno", 0)) from error
+        labelled = self.format.labelled(entry)
+        if self.row.is_unlabelled(labelled):
+            return None
+        return ImageLabels(self.row.values(labelled, 0), labelled.size, labelled.split)
+
+
+class ImageFileLayout(RecordLayout):
+    """A layout whose label files are of JSON, each about one image."""
+
+    def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
+        """Yields the file; None if it is not JSON."""
+        try:
+            yield 0, json.load(file)
+        except (ValueError, RecursionError):
+            yield 0, None
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises the beginning of a file in each path of --labels, or else of --images."""
+        paths = options.labels or options.images
+        folders = [typed_path(uri, path) for path in paths if (uri := self._first_folder(path))]
+        return f"{self.title} in {some(folders)}" if len(folders) == len(paths) else ""
+
+    def _first_folder(self, path: str) -> str:
+        """The first folder in a typed path with a label file of the format, or empty."""
+        for folder in walk(files.canonical(path), _FOLDERS) if path.strip() else ():
+            if any(map(self._fits, folder.of_kind(".json")[:_FIRST])):
+                return folder.path
+        return ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Looks at the first label files.
+
+        Raises:
+          UsageError: there are none, they label nothing, or an option does not fit them.
+        """
+        images, labels, pairs = self.places(options)
+        first: list[str] = []
+        for pair in pairs:
+            most = _FIRST_LABELS_REMOTE if is_remote(pair.labels) else _FIRST_LABELS
+            below = (folder.of_kind(".json") for folder in walk(pair.labels, _FOLDERS))
+            first += islice((uri for uris in below for uri in uris), most)
+        source = self.source(options, first, images)
+        reader: Any = getattr(source.labels, "reader", None)
+        by_file = LabelFileReader(FileRows(reader.format, reader.columns), pairs)
+        return replace(source, labels=FileLabels(by_file, folders=labels))
+
+    def places(self, options: SourceOptions) -> Places:
+        """Finds images and label files. Raises UsageError."""
+        if options.labels:
+            labels = label_folders(options.labels, _LABEL_FILES, f"files of {self.title}")
+            return image_roots(options.images), labels, tuple(Place(f.uri) for f in labels)
+        images, folders = [], {}
+        for path in options.images:
+            first, root = self._first_folder(path), files.canonical(path)
+            if not first:
+                problem = f"no file of {self.title} in its folders"
+                raise UsageError(f"--images {path}: {problem}; name their folder with --labels")
+            if first != root and not names_in(first).images:
+                named = [
+                    f for f in subfolders(root) if f.rpartition("/")[2].lower() in IMAGE_FOLDERS
+                ]
+                path = named[0] if named else path
+                root = f"{root}/{first[len(root) + 1 :].partition('/')[0]}"
+            images.append(path)
+            folders[root] = ImageRoot(root, (_LABEL_FILES,))
+        return image_roots(images), tuple(folders.values()), tuple(map(Place, folders))

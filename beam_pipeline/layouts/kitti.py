@@ -9,16 +9,13 @@ development kit (http://www.cvlibs.net/datasets/kitti).
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.cells import parse_number
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import Box
 from beam_pipeline.core.text import counted
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
@@ -27,9 +24,10 @@ from beam_pipeline.layouts.label_files import (
     LabelFormat,
     Place,
     Splits,
-    fields_of_lines,
     label_folders,
+    number,
     read_split_lists,
+    rows_of_lines,
     typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -37,11 +35,8 @@ from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import beginning, files_of, first_folder, has_folder, stems_of
 from beam_pipeline.storage import files
 
-_IMAGES, _LABELS, _TRAINING = "image_2", "label_2", "training"
+_IMAGES, _LABELS, _LISTS = "image_2", "label_2", "ImageSets"
 _TXT = ".txt"
-_LABEL_FILES = f"*{_TXT}"
-_LISTS = "ImageSets"
-_LISTED = ("train", "val")
 _HEAD_BYTES = 4096
 _LOOKED_AT = 10  # label files to search for one that is not empty
 
@@ -54,18 +49,19 @@ class Kitti:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the folders' names, or label files of 15 columns in the folder of --labels."""
+        name, typed = (_LABELS, options.labels) if options.labels else (_IMAGES, options.images)
+        folders = [_folder(path, name) for path in typed]
         if options.labels:
-            labels = [_label_folder(path) for path in options.labels]
-            if not all(map(_is_label_folder, labels)):
-                return ""
-            where = ", ".join(map(typed_path, map(files.canonical, labels), options.labels))
-            return f"label files of KITTI in {where}"
-        folders = [_training_folder(path) for path in options.images]
-        if not all(folder and has_folder(f"{folder}/{_LABELS}") for folder in folders):
-            return ""
-        return (
-            f"{_IMAGES}/ beside {_LABELS}/ in {', '.join(map(typed_path, folders, options.images))}"
-        )
+            folders = [
+                folder or files.canonical(path) for folder, path in zip(folders, typed, strict=True)
+            ]
+            fits = all(path.strip() for path in typed) and all(map(_is_label_folder, folders))
+            reason = "label files of KITTI in"
+        else:
+            fits = all(map(_labels_beside, folders))
+            folders = [posixpath.dirname(folder) for folder in folders]
+            reason = f"{_IMAGES}/ beside {_LABELS}/ in"
+        return f"{reason} {', '.join(map(typed_path, folders, typed))}" if fits else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the folders of the images and of their labels.
@@ -73,104 +69,64 @@ class Kitti:
         Raises:
           UsageError: one of the two is missing, or label files are.
         """
-        images = [_image_folder(path, required=not options.labels) for path in options.images]
-        if options.labels:
-            typed = [_label_folder(path) for path in options.labels]
-        else:
-            typed = [f"{posixpath.dirname(folder)}/{_LABELS}" for folder in images]
-            for folder in typed:
-                if not has_folder(folder):
-                    raise UsageError(
-                        f"--layout kitti: no {_LABELS}/ beside {posixpath.dirname(folder)}/"
-                        f"{_IMAGES}; put KITTI's label files there, or name their folder with "
-                        "--labels"
-                    )
-        folders = label_folders(typed, _LABEL_FILES, f"label files of KITTI ({_LABEL_FILES})")
-        lists = read_split_lists([_list_folder(folder) for folder in images], _LISTED)
+        images = [_folder(path, _IMAGES) or path for path in options.images]
+        labels = [_folder(path, _LABELS) or path for path in options.labels]
+        for path in () if labels else images:
+            if not (beside := _labels_beside(path)):
+                raise UsageError(
+                    f"--images {path}: no {_IMAGES}/ beside {_LABELS}/ in it or in its training/; put "
+                    "KITTI's label files there, or name their folder with --labels"
+                )
+            labels.append(beside)
+        folders = label_folders(labels, f"*{_TXT}", f"label files of KITTI (*{_TXT})")
+        # beside training/; test.txt is of testing/, whose images lack labels and share their names
+        above = [
+            posixpath.dirname(posixpath.dirname(files.canonical(path)))
+            for path in images
+            if posixpath.basename(path) == _IMAGES
+        ]
+        lists = read_split_lists([f"{folder}/{_LISTS}" for folder in above], ("train", "val"))
         places = tuple(Place(folder.uri, bare=True) for folder in folders)
         reader = LabelFileReader(KittiFormat(), places, Splits(lists.splits, bare=True))
         base = options.numbering(base=1).base
         stems = [name for root in folders if lists.names for name in stems_of(root.uri, _TXT)]
+        known = tuple((name, i) for i, name in enumerate(OBJECT_TYPES, base))
         return Source(
             layout=self.name,
             roots=image_roots(images),
             labels=FileLabels(reader, folders=folders),
             examples=LabelledImages(COLUMNS),
-            numbering=ClassNumbering(
-                base,
-                options.label_order,
-                known=tuple(zip(OBJECT_TYPES, range(base, base + len(OBJECT_TYPES)), strict=True)),
-            ),
+            numbering=ClassNumbering(base, options.label_order, known=known),
             notes=lists.notes(stems, "label files", _LISTS),
         )
 
 
-def _training_folder(path: str) -> str:
-    """Returns the URI of the folder that contains image_2/, or empty."""
+def _folder(path: str, name: str) -> str:
+    """The folder of a name that a typed path is, or that is in it or in its training/; empty for none."""
     if not path.strip():
         return ""
     uri = files.canonical(path)
-    if posixpath.basename(uri) == _IMAGES:
-        return posixpath.dirname(uri)
-    return posixpath.dirname(first_folder(f"{uri}/{_IMAGES}", f"{uri}/{_TRAINING}/{_IMAGES}"))
+    if posixpath.basename(uri) == name:
+        return uri
+    return first_folder(f"{uri}/{name}", f"{uri}/training/{name}")
 
 
-def _image_folder(path: str, *, required: bool) -> str:
-    """Returns the folder of images for a path of --images; the path itself without image_2/.
-
-    Raises:
-      UsageError: it has none, although one is required.
-    """
-    folder = _training_folder(path)
-    if folder:
-        return f"{folder}/{_IMAGES}"
-    if required:
-        raise UsageError(
-            f"--images {path}: no folder {_IMAGES}/ or {_TRAINING}/{_IMAGES}/ in it; --layout kitti "
-            f"expects {_IMAGES}/ beside {_LABELS}/, or the folder of label files with --labels"
-        )
-    return path
+def _labels_beside(images: str) -> str:
+    """The folder label_2/ beside a folder image_2/; empty for none, and beside any other folder."""
+    labels = f"{posixpath.dirname(images)}/{_LABELS}"
+    return labels if posixpath.basename(images) == _IMAGES and has_folder(labels) else ""
 
 
-def _list_folder(images: str) -> str:
-    """Returns the folder of lists beside training/ for a folder image_2/; empty for any other folder.
-
-    Its test.txt is of testing/, whose images lack labels and share their names with those in training/.
-    """
-    uri = files.canonical(images)
-    if posixpath.basename(uri) != _IMAGES:
-        return ""
-    return f"{posixpath.dirname(posixpath.dirname(uri))}/{_LISTS}"
-
-
-def _label_folder(path: str) -> str:
-    """Returns the folder of label files for a path of --labels; the path itself if it has none."""
-    if not path.strip():
-        return path
-    uri = files.canonical(path)
-    return first_folder(f"{uri}/{_LABELS}", f"{uri}/{_TRAINING}/{_LABELS}") or path
-
-
-def _is_label_folder(path: str) -> bool:
+def _is_label_folder(uri: str) -> bool:
     """True if a folder is called label_2/, or its first label file with lines is KITTI's."""
-    if not path.strip():
-        return False
-    uri = files.canonical(path)
     if posixpath.basename(uri) == _LABELS and has_folder(uri):
         return True
-    for label_file in files_of(uri, _TXT)[:_LOOKED_AT]:
-        lines = [fields for _, fields in fields_of_lines(beginning(label_file, _HEAD_BYTES))]
-        if lines:
-            return _is_label(lines[0])
-    return False
-
-
-def _is_label(fields: Sequence[bytes]) -> bool:
+    heads = (beginning(each, _HEAD_BYTES).strip() for each in files_of(uri, _TXT)[:_LOOKED_AT])
+    first = next(filter(None, heads), b"").partition(b"\n")[0]
     try:
-        _parse_line(fields)
-    except ValueError:
+        return bool(rows_of_lines(first, _row))
+    except BadLabelError:
         return False
-    return True
 
 
 # --- label files ---------------------------------------------------------------------------------
@@ -184,14 +140,11 @@ OBJECT_TYPES = (
 IGNORED_TYPE = "dontcare"
 """The type of regions with unlabelled objects, in lower case; KITTI writes DontCare."""
 
-_BOX = ("left", "top", "right", "bottom")
 _NUMBERS = (
-    *("truncated", "occluded", "alpha", *_BOX),
+    *("truncated", "occluded", "alpha", "left", "top", "right", "bottom"),
     *("height", "width", "length", "x", "y", "z", "rotation_y"),
 )
-_INTEGERS = frozenset({"occluded"})
 _FIELDS = 1 + len(_NUMBERS)
-_WITH_SCORE = _FIELDS + 1
 
 COLUMNS = (
     *object_columns(pixels=True),
@@ -218,49 +171,26 @@ class KittiFormat(LabelFormat):
     def parse(self, data: bytes, uri: str) -> ImageLabels:
         """Parses a label file. Boxes are in 0-based pixels, as written; without lines, there are none."""
         objects: list[tuple[Any, ...]] = []
-        ignored: list[Box] = []
-        for line, fields in fields_of_lines(data):
-            try:
-                kind, numbers = _parse_line(fields)
-            except ValueError as error:
-                raise BadLabelError(str(error), line) from error
-            truncated, occluded, alpha, left, top, right, bottom, *box_3d = numbers
-            box = (left, top, right, bottom, line)
-            if kind.lower() == IGNORED_TYPE:
-                ignored.append(box)
+        ignored = []
+        for row in rows_of_lines(data, _row):
+            if row[1].lower() == IGNORED_TYPE:
+                ignored.append(row[0])
             else:
-                objects.append((box, kind, truncated, occluded, alpha, *box_3d))
-        columns = zip(*objects, strict=True) if objects else ((),) * (len(COLUMNS) - 1)
+                objects.append(row)
+        columns = zip(*objects, strict=True) if objects else self.nothing[:-1]
         return ImageLabels((*columns, tuple(ignored)))
 
 
-def _parse_line(fields: Sequence[bytes]) -> tuple[str, list[float]]:
-    """Returns (type, the 14 numbers) of a line."""
+def _row(fields: list[str], line: int) -> tuple[Any, ...]:
+    """The box, type and further numbers of a line. Raises BadLabelError."""
     if len(fields) != _FIELDS:
-        hint = (
-            "; a 16th is the score of a detector's results, which are not labels"
-            if len(fields) == _WITH_SCORE
-            else ""
-        )
-        raise ValueError(
+        score = "; a 16th is the score of a detector's results, which are not labels"
+        raise BadLabelError(
             f"{counted(len(fields), 'column')}, expected the {_FIELDS} of KITTI's labels: type, "
-            f"{', '.join(_NUMBERS)}{hint}"
+            f"{', '.join(_NUMBERS)}{score if len(fields) == _FIELDS + 1 else ''}"
         )
-    try:
-        kind = fields[0].decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"the type {fields[0]!r} is not UTF-8; save the file as UTF-8") from error
-    return kind, [
-        _parse_number(name, field) for name, field in zip(_NUMBERS, fields[1:], strict=True)
-    ]
-
-
-def _parse_number(name: str, field: bytes) -> float:
-    integer = name in _INTEGERS
-    try:
-        return parse_number(field.decode(), ColumnKind.INT64 if integer else ColumnKind.FLOAT)
-    except ValueError as error:
-        expected = "an integer" if integer else "a number"
-        raise ValueError(
-            f"{name} is {field.decode('utf-8', 'backslashreplace')!r}, expected {expected}"
-        ) from error
+    truncated, occluded, alpha, left, top, right, bottom, *box_3d = (
+        number(text, name, ColumnKind.INT64 if name == "occluded" else ColumnKind.FLOAT)
+        for name, text in zip(_NUMBERS, fields[1:], strict=True)
+    )
+    return (left, top, right, bottom, line), fields[0], truncated, occluded, alpha, *box_3d

@@ -9,18 +9,19 @@ from __future__ import annotations
 import codecs
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.labels.cells import parse_number
+from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
-from beam_pipeline.core.text import counted
+from beam_pipeline.core.text import counted, excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import list_local_root
@@ -28,8 +29,11 @@ from beam_pipeline.storage.listing import list_local_root
 UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""
 
+UNLISTED_NOTE = f"their images go to a split {UNLISTED!r} unless --splits is given"
+
 _ALL_OF_TRAINING = "trainval"
 _Id = TypeVar("_Id", int, str)
+_Row = TypeVar("_Row")
 
 
 class BadLabelError(ValueError):
@@ -184,12 +188,39 @@ class LabelFileReader:
         return f"{place.images}/{below}" if place.images else below
 
 
-def fields_of_lines(data: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields (number from 1, fields between white space) of each line that is not empty."""
-    for number, text in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
-        fields = text.split()
+def rows_of_lines(data: bytes, parse: Callable[[list[str], int], _Row]) -> list[_Row]:
+    """Parses each line that is not empty.
+
+    Args:
+      data: a label file.
+      parse: gets the fields between white space and the line's number, from 1; may raise BadLabelError.
+
+    Raises:
+      BadLabelError: with the line.
+    """
+    rows = []
+    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
+        fields = line.split()
         if fields:
-            yield number, fields
+            try:
+                rows.append(parse([field.decode() for field in fields], number))
+            except UnicodeDecodeError as error:
+                raise BadLabelError(
+                    f"{excerpt(line)} is not UTF-8; save it as UTF-8", number
+                ) from error
+            except BadLabelError as error:
+                raise BadLabelError(str(error), number) from error
+    return rows
+
+
+def number(text: str, name: str, kind: ColumnKind = ColumnKind.FLOAT) -> float:
+    """Parses a number in a label file. Raises BadLabelError, without a line."""
+    try:
+        return parse_number(text, kind)
+    except ValueError as error:
+        value = f"is {text!r}" if text else "is missing or empty"
+        expected = "an integer" if kind is ColumnKind.INT64 else "a number"
+        raise BadLabelError(f"{name} {value}, expected {expected}") from error
 
 
 # --- folders of label files ----------------------------------------------------------------------
@@ -206,25 +237,20 @@ def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageR
     Raises:
       UsageError: a folder does not exist, is a file, or contains no label files.
     """
-    uris: set[str] = set()
+    folders: dict[str, ImageRoot] = {}
     for path in paths:
         if not path.strip():
             raise UsageError("--labels: an empty path")
-        uri = files.canonical(path)
-        if not is_remote(uri) and not os.path.isdir(uri):
-            problem = "is a file" if os.path.lexists(uri) else "does not exist"
+        folder = ImageRoot(files.canonical(path), (pattern,))
+        folders[folder.uri] = folder
+        if is_remote(folder.uri):
+            continue
+        if not os.path.isdir(folder.uri):
+            problem = "is a file" if os.path.lexists(folder.uri) else "does not exist"
             raise UsageError(f"--labels {path} {problem}; expected a folder of {kind}")
-        uris.add(uri)
-    folders = tuple(ImageRoot(uri, (pattern,)) for uri in sorted(uris))
-    for folder in folders:
-        if not is_remote(folder.uri) and not holds_files(folder):
+        if not any(listed.images for listed in list_local_root(folder, 1)):
             raise UsageError(f"no {kind} in {folder.uri}; expected one for each image, of its name")
-    return folders
-
-
-def holds_files(root: ImageRoot) -> bool:
-    """True if a local folder contains a file that matches its patterns. Raises ListingError."""
-    return any(listed.images for listed in list_local_root(root, 1))
+    return tuple(folders[uri] for uri in sorted(folders))
 
 
 def typed_path(uri: str, typed: str) -> str:
@@ -256,21 +282,16 @@ class SplitLists(NamedTuple):
           kind: a description of these files.
           folder: the folder of the lists, for the message.
         """
-        known = set(names)
         notes = []
         for uri, listed in self.names.items():
-            without = [name for name in listed if name not in known]
+            without = [name for name in listed if name not in set(names)]
             if without:
-                notes.append(
-                    f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r}, have none of "
-                    f"the {kind}"
-                )
+                of = f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r},"
+                notes.append(f"{of} have none of the {kind}")
         unlisted = sum(name not in self.splits for name in names)
         if self.splits and unlisted:
-            notes.append(
-                f"{unlisted} of {len(names)} {kind} are in no list of {folder}/, so their images "
-                f"go to a split {UNLISTED!r} unless --splits is given"
-            )
+            of = f"{unlisted} of {len(names)} {kind} are in no list of {folder}/"
+            notes.append(f"{of}, so {UNLISTED_NOTE}")
         return tuple(notes)
 
 
@@ -289,30 +310,20 @@ def read_split_lists(folders: Sequence[str], names: Sequence[str]) -> SplitLists
     for folder in filter(None, dict.fromkeys(folders)):
         for name in names:
             uri = f"{folder}/{name}.txt"
-            listed = read_list(uri)
+            lines = files.read_text(uri).splitlines() if files.exists(uri) else []
+            listed = [_without_extension(line.strip()) for line in lines if line.strip()]
             split = SPLIT_NAMES.get(name, SPLIT_NAMES["train"])
             twice = [stem for stem in listed if lists.splits.get(stem, split) != split]
             if twice and name != _ALL_OF_TRAINING:
                 raise UsageError(
                     f"{uri} names {counted(len(twice), 'image')}, such as {twice[0]!r}, that another "
-                    f"list beside it gives to {lists.splits[twice[0]]}; an image can be in one split "
-                    "only, so take it out of one of the lists"
+                    f"list beside it gives to {lists.splits[twice[0]]}; take each out of one of them"
                 )
             for stem in listed:
                 lists.splits.setdefault(stem, split)
             if listed:
                 lists.names[uri] = listed
     return lists
-
-
-def read_list(uri: str) -> list[str]:
-    """Reads the names in a list, without folders and extensions; none if the list does not exist.
-
-    Raises:
-      UsageError: it cannot be read, or is not UTF-8.
-    """
-    lines = files.read_text(uri).splitlines() if files.exists(uri) else []
-    return [_without_extension(line.strip()) for line in lines if line.strip()]
 
 
 def _without_extension(name: str) -> str:

@@ -12,6 +12,7 @@ import itertools
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -38,7 +39,6 @@ from beam_pipeline.storage import files
 
 _LOOKED_AT = 3  # masks whose first bytes are read
 _HEAD_BYTES = 64
-_BOTH = "--labels and --masks are both labels; name one of them"
 MOST_NAMES = 4000  # looked at on either side
 _CERTAIN = 0.9  # of the masks found that match an image, for folders to be taken without --masks
 _MASKS = (
@@ -66,10 +66,8 @@ class MaskReader:
     def row(self, file: ImageRef) -> LabelRow:
         """The row of a mask: a reference to it in its column."""
         values: list[Any] = [None] * max(1, len(self.folders))
-        index = next(
-            (i for i, folder in enumerate(self.folders) if file.uri.startswith(f"{folder}/")), 0
-        )
-        values[index] = (file.uri, file.size, file.version)
+        own = [i for i, folder in enumerate(self.folders) if file.uri.startswith(f"{folder}/")]
+        values[own[0] if own else 0] = (file.uri, file.size, file.version)
         name = self.names.image_name(file.key)
         return LabelRow(name, tuple(values), self.splits.of(name), file.uri, 0)
 
@@ -102,20 +100,19 @@ class Masks:
           UsageError: masks are missing, are of several kinds, or do not contain ids.
         """
         if options.labels:
-            raise UsageError(_BOTH)
+            raise UsageError("--labels and --masks are both labels; name one of them")
+        colours = _colours(options)
         sets = voc_masks(options.images)
         given = {files.canonical(path) for path in options.masks}
         if sets and (not given or given == {year.masks[0] for year in sets}):
-            return _open_voc(sets, options)
-        pairs = _given_pairs(options) if options.masks else _found_pairs(options)
-        notes = list(_notes(pairs.names))
-        colours = _colours(options)
+            return _open_voc(sets, colours)
+        pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
         masks = _known_kind(pairs)
-        bits = _bits(masks, colours)
+        notes = list(_notes(pairs.names))
+        column = segmentation_column("class", required=True, bits=_bits(masks, colours))
         notes += [] if colours else _only_black_and_white(masks)
-        columns = (segmentation_column("class", required=True, bits=bits),)
-        reader = MaskReader(pairs.names.names)
-        return _source(without(pairs.images, pairs.masks), masks, reader, columns, colours, notes)
+        images = without(pairs.images, pairs.masks)
+        return _source(images, masks, MaskReader(pairs.names.names), (column,), colours, notes)
 
 
 def _source(
@@ -125,15 +122,13 @@ def _source(
     columns: tuple[Column, ...],
     colours: MaskColours | None,
     notes: Sequence[str],
-    classes: tuple[tuple[str, int], ...] = (),
 ) -> Source:
-    known = colours.classes if colours else classes
     return Source(
         Masks.name,
         images,
         ListedLabels(reader, masks),
         LabelledImages(columns, mask_colours=colours.ids if colours else ()),
-        ClassNumbering(known=known),
+        ClassNumbering(known=colours.classes if colours else ()),
         tuple(notes),
     )
 
@@ -144,13 +139,23 @@ def _source(
 def _given_pairs(options: SourceOptions) -> Pairs:
     images = image_roots(options.images)
     masks = image_roots(options.masks, option="--masks")
-    images, masks = _but_masks(without(images, masks), masks), without(masks, images)
+    patterns = {root.uri: root.patterns for root in masks if not root.archive}
+    images, masks = without(images, masks), without(masks, images)
+    images = tuple(  # without the masks that patterns below the same folder name
+        replace(root, but=() if root.patterns == but else but)
+        for root in images
+        for but in [patterns.get(root.uri, ())]
+    )
     keys = first_keys(masks)
     if not keys and not any(is_remote(root.uri) for root in masks):
         raise UsageError(
             f"--masks {' '.join(options.masks)}: no masks there; expected PNGs named like the images"
         )
-    twice = sorted({*_uris(images)} & {*_uris(masks)})
+    uris = (
+        {files.join(r.uri, key) for r in side for key in first_keys([r])}
+        for side in (images, masks)
+    )
+    twice = sorted(set.intersection(*uris))
     if twice:
         folder = posixpath.dirname(twice[0])
         raise UsageError(
@@ -160,39 +165,16 @@ def _given_pairs(options: SourceOptions) -> Pairs:
     return Pairs(images, masks, find_names(first_keys(images), keys))
 
 
-def _but_masks(
-    images: tuple[ImageRoot, ...], masks: tuple[ImageRoot, ...]
-) -> tuple[ImageRoot, ...]:
-    """The images without the masks that patterns below the same folder name."""
-    patterns = {root.uri: root.patterns for root in masks if not root.archive}
-    return tuple(
-        root
-        if root.patterns == patterns.get(root.uri)
-        else replace(root, but=patterns.get(root.uri, ()))
-        for root in images
-    )
-
-
-def _uris(roots: tuple[ImageRoot, ...]) -> list[str]:
-    return [files.join(root.uri, key) for root in roots for key in first_keys([root])]
-
-
 def without(roots: tuple[ImageRoot, ...], inner: tuple[ImageRoot, ...]) -> tuple[ImageRoot, ...]:
     """The roots without folders in them that other roots list."""
     return tuple(
-        replace(
-            root,
-            without=tuple(
-                f"{folder.uri[len(root.uri) + 1 :]}/"
-                for folder in inner
-                if folder.uri.startswith(f"{root.uri}/")
-            ),
-        )
+        replace(root, without=tuple(f"{uri[len(root.uri) + 1 :]}/" for uri in uris))
         for root in roots
+        for uris in [[folder.uri for folder in inner if folder.uri.startswith(f"{root.uri}/")]]
     )
 
 
-def _found_pairs(options: SourceOptions) -> Pairs:
+def _pairs_in_images(options: SourceOptions) -> Pairs:
     paths = [files.canonical(path) for path in options.images if path.strip()]
     pairs = look_for_pairs(paths[0]) if len(paths) == len(options.images) == 1 else None
     if pairs is None:
@@ -227,18 +209,15 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
 def _notes(matched: FoundNames) -> list[str]:
     names = matched.names
     addition = names.addition
+    mask, *further = [
+        f"{kind.mask_prefix}NAME{kind.mask_suffix}" for kind in (addition, *matched.further_kinds)
+    ]
     notes = []
     if addition != Addition():
         image = f"{addition.image_prefix}NAME{addition.image_suffix}"
-        mask = f"{addition.mask_prefix}NAME{addition.mask_suffix}"
         notes.append(f"the mask of an image {image} is called {mask}")
-    if matched.further_kinds:
-        passed_over = [
-            f"{kind.mask_prefix}NAME{kind.mask_suffix}" for kind in matched.further_kinds
-        ]
-        notes.append(
-            f"other masks of the same images are passed over: {enumerated(passed_over, 4)}"
-        )
+    if further:
+        notes.append(f"other masks of the same images are passed over: {enumerated(further, 4)}")
     if names.folders:
         pairs = enumerated([f"{ours}/ are for {theirs}/" for ours, theirs in names.folders], 3)
         notes.append(f"masks in {pairs}")
@@ -344,17 +323,15 @@ def voc_masks(paths: Sequence[str]) -> list[VocMasks]:
             YEAR.fullmatch(posixpath.basename(folder)) is not None,
             tuple(f"{folder}/{n}" for n in (CLASSES, OBJECTS) if has_folder(f"{folder}/{n}")),
         )
-        for path in paths
-        if path.strip()
+        for path in filter(str.strip, paths)
         for folder in years(files.canonical(path))
         if has_folder(f"{folder}/{CLASSES}")
     ]
 
 
-def _open_voc(sets: Sequence[VocMasks], options: SourceOptions) -> Source:
+def _open_voc(sets: Sequence[VocMasks], colours: MaskColours | None) -> Source:
     images = image_roots([f"{year.folder}/{IMAGES}" for year in sets])
-    lists = read_split_lists([f"{year.folder}/{LISTS}" for year in sets], LISTED)
-    colours = _colours(options)
+    splits = read_split_lists([f"{year.folder}/{LISTS}" for year in sets], LISTED).splits
     with_objects = len(sets) == 1 and len(sets[0].masks) > 1 and not colours
     folders = sets[0].masks if with_objects else tuple(year.masks[0] for year in sets)
     masks = image_roots(folders, option="--masks")
@@ -362,17 +339,15 @@ def _open_voc(sets: Sequence[VocMasks], options: SourceOptions) -> Source:
     columns = [segmentation_column("class", required=True, bits=bits)]
     if with_objects:
         columns.append(segmentation_column("object", required=False))
-    splits = Splits(lists.splits, bare=True)
-    reader = MaskReader(MaskNames(), folders if with_objects else (), splits)
-    standard = all(year.standard for year in sets)
-    names = tuple((name, i) for i, name in enumerate(VOC_CLASSES)) if standard else ()
-    notes = []
-    if lists.splits:
-        notes.append(
-            f"{counted(len(lists.splits), 'image')} in the lists of {LISTS}/; other images have no mask, and "
-            "are left out"
-        )
-    return _source(images, masks, reader, tuple(columns), colours, notes, names)
+    reader = MaskReader(MaskNames(), folders if with_objects else (), Splits(splits, bare=True))
+    notes = [
+        f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are left out"
+    ]
+    source = _source(images, masks, reader, tuple(columns), colours, notes if splits else ())
+    if colours or not all(year.standard for year in sets):
+        return source
+    ids = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
+    return replace(source, numbering=ClassNumbering(known=ids))
 
 
 # --- folders of masks beside folders of images ----------------------------------------------------
@@ -404,18 +379,16 @@ def first_keys(roots: Sequence[ImageRoot], most: int = MOST_NAMES) -> list[str]:
 
 
 def _first_of(root: ImageRoot) -> list[str]:
-    keys = _remote_keys(root) if is_remote(root.uri) else _local_keys(root)
-    return list(itertools.islice(keys, MOST_NAMES))
-
-
-def _remote_keys(root: ImageRoot) -> Iterator[str]:
+    if not is_remote(root.uri):
+        return list(itertools.islice(_local_keys(root), MOST_NAMES))
     rules = ObjectFilter(root)
-    try:
+    keys = []
+    with suppress(Exception):
         for file in files.list_files(root.uri):
-            if rules.lists(file.name):
-                yield file.name
-    except Exception:
-        return
+            keys += [file.name] if rules.lists(file.name) else []
+            if len(keys) == MOST_NAMES:
+                break
+    return keys
 
 
 def _local_keys(root: ImageRoot) -> Iterator[str]:
@@ -445,16 +418,11 @@ def look_for_pairs(folder: str) -> Pairs | None:
         for split in splits
         for images, masks in _image_and_mask_folders(f"{folder}/{split}")
     ]
-    beside_splits = sorted(
-        (split, f"{split}{ending}")
-        for split in splits
-        for ending in _MASK_ENDINGS
-        if f"{split}{ending}" in names
-    )
+    beside_splits = [(split, split + end) for split in splits for end in _MASK_ENDINGS]
     shapes = (
         (_image_and_mask_folders(folder), False),
         (in_splits if len(in_splits) == len(splits) else [], True),
-        (beside_splits, True),
+        (sorted(pair for pair in beside_splits if pair[1] in names), True),
     )
     for shape, in_one_root in shapes:
         pairs = _pairs(folder, shape, in_one_root) if shape else None

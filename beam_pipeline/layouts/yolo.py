@@ -19,19 +19,17 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.cells import parse_number
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import (
     OBJECT_FEATURES,
     YOLO_TASKS,
     Column,
-    ColumnKind,
     keypoint_columns,
     mask_column,
     object_columns,
@@ -44,15 +42,16 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.label_files import (
-    UNLISTED,
+    UNLISTED_NOTE,
     BadLabelError,
     ImageLabels,
     LabelFileReader,
     LabelFormat,
     Place,
     Splits,
-    fields_of_lines,
     label_folders,
+    number,
+    rows_of_lines,
     typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -80,12 +79,9 @@ README = "readme"
 _BOX = 5  # columns of a class and its box
 _CORNERS = 9  # of a class and four corners
 _LEAST_OUTLINE = 7  # of a class and three points
-_HIDDEN, _VISIBLE = 0, 2  # as in COCO
-_TXT = ".txt"
 _LOOKED_AT, _LOOKED_AT_REMOTE = 50, 10  # label files for guessing the task
 _HEAD_BYTES = 64 << 10
 _MASKS = OBJECT_FEATURES[0]
-_BATCH = 1 << 16  # files of a listing
 
 
 class Yolo:
@@ -121,32 +117,30 @@ class Yolo:
                 data.add(path)
             roots = roots_of([pair.images for pair in data.pairs])
         lines, questions = _line_format(options, data)
-        reader = LabelFileReader(
-            lines,
-            places=tuple(Place(pair.labels, pair.images) for pair in data.pairs),
-            splits=Splits(
-                data.listed, tuple((pair.images, pair.split) for pair in data.pairs if pair.split)
-            ),
-            skipped=frozenset(data.skipped),
-        )
-        are_empty = options.unlabelled in ("auto", "empty")
-        notes, doubts = _missing_labels(data, roots, are_empty=are_empty)
+        if not any(is_remote(root.uri) for root in roots):
+            questions += _unlabelled_images(data, roots, options)
+        ids = tuple((name, i) for i, name in (data.names or {}).items())
         if data.names is None:
-            notes.append("nothing names the classes, so their numbers are their names")
+            data.notes.append("nothing names the classes, so their numbers are their names")
         if lines.task == SEGMENT and not lines.masks:
-            notes.append(
+            data.notes.append(
                 "of outlines, the boxes around them are written; --object_features masks adds a mask "
                 "of each object"
             )
-        ids = None if data.names is None else tuple((name, i) for i, name in data.names.items())
+        reader = LabelFileReader(
+            lines,
+            tuple(Place(pair.labels, pair.images) for pair in data.pairs),
+            Splits(data.listed, tuple((p.images, p.split) for p in data.pairs if p.split)),
+            frozenset(data.skipped),
+        )
         return Source(
             layout=self.name,
             roots=roots,
             labels=FileLabels(reader, folders=label_roots(data.pairs), unnamed=reader),
             examples=LabelledImages(lines.columns),
-            numbering=ClassNumbering(from_name=True) if ids is None else ClassNumbering(known=ids),
-            notes=(*data.notes, *notes),
-            questions=(*questions, *doubts),
+            numbering=ClassNumbering(known=ids, from_name=data.names is None),
+            notes=tuple(data.notes),
+            questions=tuple(questions),
         )
 
 
@@ -164,9 +158,9 @@ def _recognise(path: str) -> str:
     pair = next((pair for pair in folder_pairs_in(uri) if _holds_labels(pair.labels)), None)
     if pair is None:
         return ""
-    if pair.images == pair.labels:
-        return f"label files of YOLO beside the images in {typed_path(pair.images, path)}"
-    labels, images = (typed_path(folder, path) for folder in (pair.labels, pair.images))
+    images, labels = typed_path(pair.images, path), typed_path(pair.labels, path)
+    if images == labels:
+        return f"label files of YOLO beside the images in {images}"
     return f"label files of YOLO in {labels}, for the images in {images}"
 
 
@@ -175,31 +169,54 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    yield from files_of(folder, _TXT)
+    yield from files_of(folder, ".txt")
     for below in subfolders(folder):
         yield from _first_labels(below)
 
 
-def _lengths_of(uri: str) -> list[int] | None:
-    """Returns the number of columns of a label file's first lines; None if they are not YOLO's."""
+def _holds_labels(folder: str) -> bool:
+    """True if most of the first non-empty label files of a folder are YOLO's."""
+    named = (*CLASS_FILES, *(f"{name}.txt" for name in SPLIT_NAMES))
+    most = _LOOKED_AT_REMOTE if is_remote(folder) else _LOOKED_AT
+    score = 0
+    for uri in islice(_first_labels(folder), most):
+        name = posixpath.basename(uri).lower()
+        if name not in named and not name.startswith(README):
+            lengths = _first_lengths(uri)
+            score += -1 if lengths is None else bool(lengths)
+    return score > 0
+
+
+def _first_lengths(uri: str) -> list[int] | None:
     data = beginning(uri, _HEAD_BYTES)
     if len(data) == _HEAD_BYTES:  # its last line may be incomplete
         data = data.rpartition(b"\n")[0]
     return line_lengths(data)
 
 
-def _holds_labels(folder: str) -> bool:
-    """True if most of the first non-empty label files of a folder are YOLO's."""
-    named = (*CLASS_FILES, *(f"{name}{_TXT}" for name in SPLIT_NAMES))
-    score = 0
-    for uri in islice(
-        _first_labels(folder), _LOOKED_AT_REMOTE if is_remote(folder) else _LOOKED_AT
-    ):
-        name = posixpath.basename(uri).lower()
-        if name not in named and not name.startswith(README):
-            lengths = _lengths_of(uri)
-            score += -1 if lengths is None else bool(lengths)
-    return score > 0
+def line_lengths(data: bytes) -> list[int] | None:
+    """Returns the number of columns of each line; None if a line is not YOLO's: a class and fractions."""
+
+    def length(fields: list[str], line: int) -> int:
+        number_, *box = [number(text, "") for text in fields][:_BOX]
+        if len(fields) < _BOX or number_ < 0 or number_ % 1 or not all(-1 <= v <= 2 for v in box):
+            raise BadLabelError("not of YOLO", line)
+        return len(fields)
+
+    try:
+        return rows_of_lines(data, length)
+    except BadLabelError:
+        return None
+
+
+def guess_task(lengths: Collection[int]) -> str:
+    """Guesses the task from the numbers of columns; several joined by "or" if it is not certain."""
+    lines = set(lengths)
+    if not lines or lines == {_BOX}:
+        return DETECT
+    if lines == {_CORNERS}:
+        return f"{OBB} or {SEGMENT}"
+    return POSE if len(lines) == 1 and not min(lines) % 2 else SEGMENT
 
 
 def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, list[Question]]:
@@ -209,7 +226,12 @@ def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, lis
       UsageError: key points without a description, or masks without outlines.
     """
     questions = []
-    task = options.yolo_task or (POSE if data.keypoints else guess_task(_sampled_lengths(data)))
+    task = options.yolo_task or (POSE if data.keypoints else "")
+    if not task:
+        folders = topmost(pair.labels for pair in data.pairs)
+        labels = ((uri for uri in _first_labels(f) if uri not in data.skipped) for f in folders)
+        first = chain.from_iterable(islice(uris, _LOOKED_AT) for uris in labels)
+        task = guess_task([length for uri in first for length in _first_lengths(uri) or ()])
     if " or " in task:
         reason = (
             f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
@@ -229,66 +251,41 @@ def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, lis
     return LineFormat(task, data.names, *(data.keypoints or (0, 2)), masks=masks), questions
 
 
-def _sampled_lengths(data: DataSet) -> list[int]:
-    lengths: list[int] = []
-    for folder in topmost(pair.labels for pair in data.pairs):
-        uris = (uri for uri in _first_labels(folder) if uri not in data.skipped)
-        for uri in islice(uris, _LOOKED_AT):
-            lengths += _lengths_of(uri) or []
-    return lengths
+def _unlabelled_images(
+    data: DataSet, roots: Sequence[ImageRoot], options: SourceOptions
+) -> Iterator[Question]:
+    """Notes images in local folders that have no label file or are in no list.
 
-
-def _missing_labels(
-    data: DataSet, roots: Sequence[ImageRoot], *, are_empty: bool
-) -> tuple[list[str], list[Question]]:
-    """Returns (notes, questions) about images without a label file or in no list; none for buckets.
-
-    Args:
-      data: the data set.
-      roots: the folders of images.
-      are_empty: True if images without a label file count as images without objects. If no image of a
-        folder has one, the folder may be unlabelled instead.
+    Yields: a question for each folder none of whose images has a label file; it may be unlabelled.
     """
-    notes: list[str] = []
-    questions: list[Question] = []
-    if any(is_remote(root.uri) for root in roots):
-        return notes, questions
+    are_empty = options.unlabelled in ("auto", "empty")
     images = missing = unlisted = 0
     for pair in data.pairs:
         stems = _stems([ImageRoot(pair.images)] if pair.images else roots)
         without = len(stems - _stems([ImageRoot(pair.labels, (LABEL_FILES,))]))
         images, missing = images + len(stems), missing + without
         if are_empty and stems and without == len(stems) and pair.images:
-            reason = (
+            yield Question(
+                "folder_without_labels",
                 f"none of the {without} images in {pair.images} has a label file in {pair.labels}, "
                 "so all of them would count as images without objects; leave the folder out if they "
-                "are not labelled, or all such images with --unlabelled drop"
+                "are not labelled, or all such images with --unlabelled drop",
             )
-            questions.append(Question("folder_without_labels", reason))
         if data.listed and pair.images and not pair.split:
             unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
     if missing and are_empty:
-        notes.append(
+        data.notes.append(
             f"{missing} of {images} images lack a label file and count as images without objects, "
             "as in Ultralytics; --unlabelled drop leaves them out"
         )
     if unlisted:
-        notes.append(
-            f"{unlisted} of {images} images are in no list file, so they go to a split {UNLISTED!r} "
-            "unless --splits is given"
-        )
-    return notes, questions
+        data.notes.append(f"{unlisted} of {images} images are in no list file, so {UNLISTED_NOTE}")
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:
     """Returns the paths of the files in local folders, without extension."""
-    return {
-        posixpath.splitext(image.key)[0]
-        for root in roots
-        if os.path.isdir(root.uri)
-        for listed in list_local_root(root, _BATCH)
-        for image in listed.images
-    }
+    listed = chain.from_iterable(list_local_root(r, 1 << 16) for r in roots if os.path.isdir(r.uri))
+    return {posixpath.splitext(image.key)[0] for batch in listed for image in batch.images}
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -315,49 +312,44 @@ class LineFormat(LabelFormat):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The label columns."""
-        columns: tuple[Column, ...] = object_columns(pixels=False)
+        further: tuple[Column, ...] = ()
         if self.task == SEGMENT and self.masks:
-            return (*columns, mask_column(pixels=False))
-        if self.task == POSE:
-            return (*columns, *keypoint_columns(pixels=False))
-        if self.task == OBB:
-            return (*columns, point_column("corner", pixels=False))
-        return columns
+            further = (mask_column(pixels=False),)
+        elif self.task == POSE:
+            further = keypoint_columns(pixels=False)
+        elif self.task == OBB:
+            further = (point_column("corner", pixels=False),)
+        return (*object_columns(pixels=False), *further)
 
     def skips(self, name: str) -> bool:
         return name.lower().startswith(README)
 
     def parse(self, data: bytes, uri: str) -> ImageLabels:
         """Parses a label file; without lines, the image is without objects. Points of all are concatenated."""
-        rows = []
-        for number, fields in fields_of_lines(data):
-            try:
-                rows.append(self._object(fields, number))
-            except BadLabelError as error:
-                raise BadLabelError(str(error), number) from error
         values = [
-            tuple(part for item in items for part in item) if isinstance(items[0], list) else items
-            for items in zip(*rows, strict=True)
+            tuple(chain.from_iterable(items)) if isinstance(items[0], list) else items
+            for items in zip(*rows_of_lines(data, self._object), strict=True)
         ]
         return ImageLabels(tuple(values) or self.nothing)
 
-    def _object(self, fields: Sequence[bytes], line: int) -> tuple[Any, ...]:
+    def _object(self, fields: list[str], line: int) -> tuple[Any, ...]:
         """Returns the values of one object, in the order of the columns; points are lists."""
         self._check_length(len(fields))
         name = self._class(fields[0])
-        numbers = [_number(field) for field in fields[1:]]
-        if self.task == POSE:
-            return (_centred(numbers[:4], line), name, *self._keypoints(numbers[4:]))
-        if len(numbers) == 4:
-            box = _centred(numbers, line)
-            left, top, right, bottom, _ = box
-            numbers = [left, top, right, top, right, bottom, left, bottom]
+        numbers = [number(field, "a value") for field in fields[1:]]
+        if len(numbers) == 4 or self.task == POSE:
+            x, y, width, height = numbers[:4]
+            left, top, right, bottom = x - width / 2, y - height / 2, x + width / 2, y + height / 2
+            points = [left, top, right, top, right, bottom, left, bottom]
         else:
-            xs, ys = numbers[::2], numbers[1::2]
-            box = (min(xs), min(ys), max(xs), max(ys), line)
+            points, xs, ys = numbers, numbers[::2], numbers[1::2]
+            left, top, right, bottom = min(xs), min(ys), max(xs), max(ys)
+        box = (left, top, right, bottom, line)
+        if self.task == POSE:
+            return (box, name, *self._keypoints(numbers[4:]))
         if self.task == OBB:
-            return box, name, numbers
-        return (box, name, json.dumps([numbers])) if self.masks else (box, name)
+            return box, name, points
+        return (box, name, json.dumps([points])) if self.masks else (box, name)
 
     def _check_length(self, length: int) -> None:
         is_outline = length >= _LEAST_OUTLINE and length % 2 == 1
@@ -365,8 +357,8 @@ class LineFormat(LabelFormat):
         if self.task == OBB:
             right, expected = _CORNERS, f"the {_CORNERS} of a class and four corners"
         elif self.task == POSE:
-            values = f"{self.keypoints} key points of {self.dimensions} values"
             right = _BOX + self.keypoints * self.dimensions
+            values = f"{self.keypoints} key points of {self.dimensions} values"
             expected = f"the {right} of a class, its box and {values}"
         elif self.task == SEGMENT:
             right = length if is_outline else _BOX
@@ -381,75 +373,26 @@ class LineFormat(LabelFormat):
             hint = f"; --yolo_task {tasks} reads such lines"
         raise BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
 
-    def _class(self, field: bytes) -> str:
-        number = _parsed(field)
-        if number is None:
-            raise BadLabelError(f"the class is {_text(field)!r}, expected its number")
-        if number < 0 or number % 1:
-            raise BadLabelError(f"the class is {_text(field)!r}, expected a whole number from 0 on")
+    def _class(self, field: str) -> str:
+        i = number(field, "the class")
+        if i < 0 or i % 1:
+            raise BadLabelError(f"the class is {field!r}, expected a whole number from 0 on")
         if self.names is None:
-            return str(int(number))
-        if int(number) not in self.names:
+            return str(int(i))
+        if int(i) not in self.names:
             raise BadLabelError(
-                f"class {int(number)} is not among the {len(self.names)} names, which end at "
+                f"class {int(i)} is not among the {len(self.names)} names, which end at "
                 f"{max(self.names)}; add its name to them"
             )
-        return self.names[int(number)]
+        return self.names[int(i)]
 
     def _keypoints(self, numbers: Sequence[float]) -> tuple[Any, ...]:
-        """Returns (x, y of all points, visibility of each, number of labelled points)."""
+        """Returns (x, y of all points, visibility of each as in COCO, number of labelled points)."""
         step = self.dimensions
         points = [numbers[i : i + step] for i in range(0, len(numbers), step)]
         if step == 2:  # as Ultralytics does
-            visible = [_HIDDEN if min(point) < 0 else _VISIBLE for point in points]
+            visible = [0 if min(point) < 0 else 2 for point in points]
         else:
             visible = [int(point[2]) for point in points]
         coordinates = [value for point in points for value in point[:2]]
         return coordinates, visible, sum(flag > 0 for flag in visible)
-
-
-def guess_task(lengths: Sequence[int]) -> str:
-    """Guesses the task from the numbers of columns; several joined by "or" if it is not certain."""
-    lines = set(lengths)
-    if not lines or lines == {_BOX}:
-        return DETECT
-    if lines == {_CORNERS}:
-        return f"{OBB} or {SEGMENT}"
-    return POSE if len(lines) == 1 and not min(lines) % 2 else SEGMENT
-
-
-def line_lengths(data: bytes) -> list[int] | None:
-    """Returns the number of columns of each line; None if a line is not YOLO's: a class and fractions."""
-    lengths = []
-    for _, fields in fields_of_lines(data):
-        numbers = list(map(_parsed, fields))
-        if len(fields) < _BOX or None in numbers:
-            return None
-        number, *box = (value for value in numbers[:_BOX] if value is not None)
-        if number < 0 or number % 1 or any(not -1 <= value <= 2 for value in box):
-            return None
-        lengths.append(len(fields))
-    return lengths
-
-
-def _centred(numbers: Sequence[float], line: int) -> tuple[float, float, float, float, int]:
-    x, y, width, height = numbers
-    return x - width / 2, y - height / 2, x + width / 2, y + height / 2, line
-
-
-def _number(field: bytes) -> float:
-    number = _parsed(field)
-    if number is None:
-        raise BadLabelError(f"{_text(field)!r} is not a number")
-    return number
-
-
-def _parsed(field: bytes) -> float | None:
-    try:
-        return parse_number(_text(field), ColumnKind.FLOAT)
-    except ValueError:
-        return None
-
-
-def _text(field: bytes) -> str:
-    return field.decode("utf-8", "backslashreplace")

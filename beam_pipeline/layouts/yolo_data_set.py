@@ -42,6 +42,7 @@ _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
 _MOST_DIGITS = 18  # of a class number, which an int64 contains
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
+_SEVERAL_SPLITS = "an image can be in one split only"
 
 
 class FolderPair(NamedTuple):
@@ -63,7 +64,7 @@ class Description(NamedTuple):
     Attributes:
       uri: its URI.
       folder: the data set's folder, as given by `path`, or else the folder of the file.
-      splits: split -> folders and list files of its images, as written.
+      places: (split, folder or list file of its images, as written).
       names: class id -> name; None if it has none.
       keypoints: (key points per object, values per key point); None if there are none.
       notes: notes for the user, one sentence each.
@@ -71,7 +72,7 @@ class Description(NamedTuple):
 
     uri: str
     folder: str
-    splits: Mapping[str, Sequence[str]]
+    places: Sequence[tuple[str, str]]
     names: Mapping[int, str] | None = None
     keypoints: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
@@ -133,8 +134,7 @@ class DataSet:
                 if _is_list(f"{base}/{name}{_TXT}"):
                     self._read_list(f"{base}/{name}{_TXT}", split, (base,))
         if description:
-            if description.names is not None:
-                self._name_classes(description.names, description.uri)
+            self._name_classes(description.names, description.uri)
             self.keypoints = description.keypoints or self.keypoints
         self.pairs += pairs
         self.find_class_files([base])
@@ -155,7 +155,9 @@ class DataSet:
                 if self.names is None or self.names_from == uri:
                     self._name_classes(read_class_file(uri), uri)
 
-    def _name_classes(self, names: Mapping[int, str], uri: str) -> None:
+    def _name_classes(self, names: Mapping[int, str] | None, uri: str) -> None:
+        if names is None:
+            return
         if self.names is not None and self.names != names:
             raise UsageError(
                 f"{self.names_from} and {uri} name the classes differently; convert the two data "
@@ -171,21 +173,24 @@ class DataSet:
         """
         pairs: list[FolderPair] = []
         missing = []
+        splits: dict[str, str] = {}
         bases = (description.folder, posixpath.dirname(description.uri))
-        entries = [
-            (split, entry) for split in description.splits for entry in description.splits[split]
-        ]
-        for split, entry in entries:
+        for split, entry in description.places:
             uri = _resolved(entry.strip(), bases)
             if not uri:
                 missing.append(entry)
-            elif uri.lower().endswith(_TXT):
+                continue
+            if uri.lower().endswith(_TXT):
                 folders = self._read_list(uri, split, bases)
                 pairs += [FolderPair(folder, _labels_of(folder)) for folder in folders]
-            elif has_folder(f"{uri}/{_IMAGES}"):
-                pairs.append(_pair(uri, split))
-            else:
-                pairs.append(FolderPair(uri, _labels_of(uri), split))
+                continue
+            images = f"{uri}/{_IMAGES}" if has_folder(f"{uri}/{_IMAGES}") else uri
+            pairs.append(FolderPair(images, _labels_of(images), split))
+            if splits.setdefault(images, split) != split:
+                raise UsageError(
+                    f"{description.uri} names {images} as {splits[images]} and as {split}; "
+                    f"{_SEVERAL_SPLITS}, so leave it out of one of them"
+                )
         if not pairs:
             raise UsageError(
                 f"{description.uri}: nothing of what it names is there: {some(missing)} in "
@@ -195,14 +200,6 @@ class DataSet:
             self.notes.append(
                 f"{description.uri} names {some(missing)}, which does not exist and is left out"
             )
-        splits: dict[str, str] = {}
-        for pair in pairs:
-            split = splits.setdefault(pair.images, pair.split)
-            if split != pair.split and split and pair.split:
-                raise UsageError(
-                    f"{description.uri} names {pair.images} as {split} and as {pair.split}; an image "
-                    "can be in one split only, so leave it out of one of them"
-                )
         return sorted(set(pairs))
 
     def _read_list(self, uri: str, split: str, bases: Sequence[str]) -> list[str]:
@@ -224,8 +221,8 @@ class DataSet:
             stem = posixpath.splitext(image)[0]
             if self.listed.setdefault(stem, split) != split:
                 raise UsageError(
-                    f"{uri} names {line}, which another list gives to {self.listed[stem]}; an image "
-                    "can be in one split only, so take it out of one of the lists"
+                    f"{uri} names {line}, which another list gives to {self.listed[stem]}; "
+                    f"{_SEVERAL_SPLITS}, so take it out of one of the lists"
                 )
         if lines and not folders:
             raise UsageError(
@@ -244,27 +241,25 @@ class DataSet:
 
 def folder_pairs_in(uri: str) -> list[FolderPair]:
     """Finds the folders of images and labels for a folder, by the names of folders."""
-    if has_folder(f"{uri}/{_IMAGES}") and has_folder(f"{uri}/{_LABELS}"):
-        return [_pair(uri)]
-    labels = _labels_of(uri)
-    if labels != uri and has_folder(labels):
-        return [FolderPair(uri, labels)]
     below = subfolders(uri)
+    names = {posixpath.basename(folder) for folder in below}
+    if {_IMAGES, _LABELS} <= names:
+        return [FolderPair(f"{uri}/{_IMAGES}", f"{uri}/{_LABELS}")]
+    if _labels_of(uri) != uri and has_folder(_labels_of(uri)):
+        return [FolderPair(uri, _labels_of(uri))]
     pairs = [
-        _pair(folder, _split_of(folder)) for folder in below if has_folder(f"{folder}/{_IMAGES}")
+        FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", _split_of(folder))
+        for folder in below
+        if has_folder(f"{folder}/{_IMAGES}")
     ]
     if any(has_folder(pair.labels) for pair in pairs):
         return pairs
-    beside = topmost(folder for folder in (uri, *below) if _labels_beside(folder))
+    beside = topmost(folder for folder in (uri, *below) if _holds_pair(folder))
     return [FolderPair(folder, folder, _split_of(folder)) for folder in beside]
 
 
 def _split_of(folder: str) -> str:
     return SPLIT_NAMES.get(posixpath.basename(folder).lower(), "")
-
-
-def _pair(folder: str, split: str = "") -> FolderPair:
-    return FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", split)
 
 
 def _labels_of(images: str) -> str:
@@ -277,7 +272,7 @@ def _labels_of(images: str) -> str:
     return f"{before}/{_LABELS}/{after}".rstrip("/") if separator else images
 
 
-def _labels_beside(folder: str) -> bool:
+def _holds_pair(folder: str) -> bool:
     """True if a folder has an image and a label file of the same name."""
     stems = set(stems_of(folder, _TXT))
     return bool(stems) and any(posixpath.splitext(name)[0] in stems for name in image_names(folder))
@@ -388,13 +383,18 @@ def read_description(uri: str) -> Description | None:
     Raises:
       UsageError: it cannot be read, or its splits, names or key points are wrong.
     """
-    content = _load(uri)
+    import yaml  # a 20 ms import
+
+    text = files.read_text(uri, most=_LARGEST)
+    try:
+        content: Any = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506, it makes texts only
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{uri} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not {"names", "nc"} & set(content):
         return None
     if not any(content.get(key) for key in _SPLITS):
         return None
-    folder, notes = _folder(content.get("path"), uri)
-    splits: dict[str, list[str]] = {}
+    places = []
     for key in filter(content.get, _SPLITS):
         value = content[key]
         entries = value if isinstance(value, list) else [value]
@@ -402,11 +402,10 @@ def read_description(uri: str) -> Description | None:
             raise UsageError(
                 f"{uri}: {key} is {excerpt(value)}; expected a folder or a list file of images"
             )
-        entries = [entry for entry in entries if entry.strip()]
-        if entries:
-            splits.setdefault(SPLIT_NAMES[key], []).extend(entries)
-    names, keypoints = _names(content.get("names"), uri), _keypoints(content.get("kpt_shape"), uri)
-    return Description(uri, folder, splits, names, keypoints, notes)
+        places += [(SPLIT_NAMES[key], entry) for entry in entries if entry.strip()]
+    names = _class_names(content["names"], uri) if content.get("names") else None
+    folder, notes = _folder(content.get("path"), uri)
+    return Description(uri, folder, places, names, _keypoints(content.get("kpt_shape"), uri), notes)
 
 
 def read_class_file(uri: str) -> dict[int, str]:
@@ -416,19 +415,7 @@ def read_class_file(uri: str) -> dict[int, str]:
       UsageError: it cannot be read, or names a class twice.
     """
     text = files.read_text(uri, most=_LARGEST).rstrip()
-    return _checked(dict(enumerate(line.strip() for line in text.splitlines())), uri)
-
-
-def _load(uri: str) -> Any:
-    import yaml  # a 20 ms import
-
-    text = files.read_text(uri, most=_LARGEST)
-    try:
-        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506, it makes texts only
-    except yaml.YAMLError as error:
-        raise UsageError(f"{uri} is not YAML: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise UsageError(f"{uri} is not YAML that can be read: it is nested too deep") from error
+    return _class_names([line.strip() for line in text.splitlines()], uri)
 
 
 def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:
@@ -444,31 +431,25 @@ def _folder(path: Any, uri: str) -> tuple[str, tuple[str, ...]]:
     return own, (f"{uri}: its path {path} does not exist; its folders are looked up in {own}",)
 
 
-def _names(value: Any, uri: str) -> dict[int, str] | None:
-    if not value:
-        return None
-    names = dict(enumerate(value)) if isinstance(value, list) else value
+def _class_names(given: Any, uri: str) -> dict[int, str]:
+    """Checks the names of classes, a list or by their numbers. Raises UsageError."""
+    names = dict(enumerate(given)) if isinstance(given, list) else given
     if not isinstance(names, dict):
         raise UsageError(
-            f"{uri}: names is {excerpt(value)}; expected the classes, as in [cat, dog]"
+            f"{uri}: names is {excerpt(given)}; expected the classes, as in [cat, dog]"
         )
-    for key in names:
-        if not (isinstance(key, int) or (key.isdecimal() and len(key) <= _MOST_DIGITS)):
-            raise UsageError(f"{uri}: names has the key {excerpt(key)}; expected class numbers")
-    return _checked({int(key): name for key, name in names.items()}, uri)
-
-
-def _checked(names: dict[int, Any], uri: str) -> dict[int, str]:
     ids: dict[str, int] = {}
-    for i, name in sorted(names.items()):
+    for key, name in names.items():
+        if not str(key).isdecimal() or len(str(key)) > _MOST_DIGITS:
+            raise UsageError(f"{uri}: names has the key {excerpt(key)}; expected class numbers")
         if not isinstance(name, str) or not name.strip() or not is_utf8(name):
-            raise UsageError(f"{uri}: class {i} has the name {excerpt(name)}; expected a text")
-        first = ids.setdefault(name, i)
-        if first != i:
+            raise UsageError(f"{uri}: class {key} has the name {excerpt(name)}; expected a text")
+        if ids.setdefault(name, int(key)) != int(key):
             raise UsageError(
-                f"{uri}: classes {first} and {i} are both called {excerpt(name)}; rename one of them"
+                f"{uri}: classes {ids[name]} and {key} are both called {excerpt(name)}; rename one of "
+                "them"
             )
-    return {i: name for name, i in ids.items()}
+    return {i: name for name, i in sorted(ids.items(), key=lambda item: item[1])}
 
 
 def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:

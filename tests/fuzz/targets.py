@@ -61,7 +61,7 @@ from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_view import Example, read_shard
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import (
-    TFRecordFormat,
+    TFRecordLayout,
     frame_footer,
     frame_header,
     index_file,
@@ -78,24 +78,21 @@ from beam_pipeline.layouts import cifar
 from beam_pipeline.layouts.automl import inspect_automl
 from beam_pipeline.layouts.caption_files import caption_of
 from beam_pipeline.layouts.cell_files import CellFiles
-from beam_pipeline.layouts.coco.describe import describe
-from beam_pipeline.layouts.coco.file import CocoReader, Task
-from beam_pipeline.layouts.coco.layout import LVIS_COLUMNS
-from beam_pipeline.layouts.coco.tasks import Captions, Classes, Instances, Panoptic
-from beam_pipeline.layouts.cvat import CvatFormat
-from beam_pipeline.layouts.datumaro import DatumaroFormat
-from beam_pipeline.layouts.hasty import HastyFormat
-from beam_pipeline.layouts.image_records import RecordColumns, RecordFormat, RecordReader
+from beam_pipeline.layouts.coco import LVIS_COLUMNS
+from beam_pipeline.layouts.coco_file import CocoReader, describe
+from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic, Task
+from beam_pipeline.layouts.image_records import (
+    FileRows,
+    ImageFileLayout,
+    RecordColumns,
+    RecordLayout,
+    RecordReader,
+)
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader
-from beam_pipeline.layouts.label_studio import LabelStudioFormat
-from beam_pipeline.layouts.labelbox import LabelboxFormat
-from beam_pipeline.layouts.labelme import LabelMeFormat
-from beam_pipeline.layouts.record_folders import FileRows, ImageFileFormat
-from beam_pipeline.layouts.supervisely import SuperviselyFormat
-from beam_pipeline.layouts.ultralytics import UltralyticsFormat
-from beam_pipeline.layouts.via import ViaFormat
-from beam_pipeline.layouts.voc import parse_annotation
+from beam_pipeline.layouts.label_tools import Datumaro, Hasty, Labelbox, LabelStudio, Ultralytics
+from beam_pipeline.layouts.shape_tools import Cvat, LabelMe, Supervisely, Via
+from beam_pipeline.layouts.voc import VocFormat
 from beam_pipeline.layouts.yolo import (
     DETECT,
     OBB,
@@ -190,7 +187,7 @@ def _examples() -> list[bytes]:
 
 def _shard(data: bytes) -> None:
     spec = ShardSpec(split="train", number=0, of=1, file_name="d-train.tfrecord-00000-of-00001")
-    for _ in read_shard(io.BytesIO(data), "f", spec, TFRecordFormat(), "image/class/label"):
+    for _ in read_shard(io.BytesIO(data), "f", spec, TFRecordLayout(), "image/class/label"):
         pass
 
 
@@ -405,22 +402,22 @@ def _read_coco(data: bytes, task: Task) -> None:
 
 def _coco(data: bytes) -> None:
     keypoints = describe(io.BytesIO(data), "f").keypoints
-    for task in (Instances(), Instances(LVIS_COLUMNS, False, True, keypoints)):
+    for task in (Instances(), Instances(LVIS_COLUMNS, masks=True, keypoints=keypoints)):
         _read_coco(data, task)
 
 
 def _coco_classes(data: bytes) -> None:
     describe(io.BytesIO(data), "f", with_fields=True)
     fields = (group_column("place"), further_column("hour", ColumnKind.FLOAT))
-    _read_coco(data, Classes(fields))
-    _read_coco(data, Classes(fields, several=True, unlabelled=True))
+    _read_coco(data, Classes(fields, all_images=False))
+    _read_coco(data, Classes(fields, several=True))
 
 
 def _coco_captions(data: bytes) -> None:
     _read_coco(data, Captions())
 
 
-def _records(form: RecordFormat, uri: str = "f") -> Callable[[bytes], None]:
+def _records(form: RecordLayout, uri: str = "f") -> Callable[[bytes], None]:
     """A reader of entries of one or many images: what is known of the classes is in the format."""
     names = (
         further_column("time", ColumnKind.BYTES),
@@ -433,7 +430,7 @@ def _records(form: RecordFormat, uri: str = "f") -> Callable[[bytes], None]:
         for label in (None, label_column("time", ColumnKind.BYTES)):
             columns = replace(columns, label=label)
             reader: Any = RecordReader(form, columns)
-            if isinstance(form, ImageFileFormat):
+            if isinstance(form, ImageFileLayout):
                 reader = LabelFileReader(FileRows(form, columns), ())
             for _ in reader.read(io.BytesIO(data), uri):
                 pass
@@ -448,12 +445,12 @@ def _record_targets() -> dict[str, Target]:
     project["images"], items["items"] = project["images"][:2], items["items"][:2]
     lines = tools.ultralytics("detect", lambda box: tools.fractions(*box[1:])).splitlines()[:3]
     classes = (("disc", 0), ("square", 1))
-    formats: dict[str, tuple[RecordFormat, bytes]] = {
-        "Label Studio": (LabelStudioFormat(without_prefix=True), _dumped(tools.label_studio()[:3])),
-        "Labelbox": (LabelboxFormat(), "\n".join(tools.labelbox().splitlines()[:2]).encode()),
-        "Hasty": (HastyFormat(), _dumped(project)),
-        "Datumaro": (DatumaroFormat(classes=classes), _dumped(items)),
-        "Ultralytics": (UltralyticsFormat(classes=classes), "\n".join(lines).encode()),
+    formats: dict[str, tuple[RecordLayout, bytes]] = {
+        "Label Studio": (LabelStudio(without_prefix=True), _dumped(tools.label_studio()[:3])),
+        "Labelbox": (Labelbox(), "\n".join(tools.labelbox().splitlines()[:2]).encode()),
+        "Hasty": (Hasty(), _dumped(project)),
+        "Datumaro": (Datumaro(classes=classes), _dumped(items)),
+        "Ultralytics": (Ultralytics(classes=classes), "\n".join(lines).encode()),
     }
     words = (b"null", b"[]", b"{}", b'"points":', b"-1e308", b'"\\ud83d"', b"[" * 3000)
     return {
@@ -746,36 +743,36 @@ TARGETS: dict[str, Target] = {
         (b"[]", b"null", b"1e308", b"-5"),
     ),
     "VOC": Target(
-        parse_annotation,
+        lambda data: VocFormat().parse(data, "f"),
         [_VOC],
         (BadLabelError,),
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<object>"),
     ),
     "KITTI": Target(lambda data: KittiFormat().parse(data, "f"), [_KITTI], (BadLabelError,)),
     "LabelMe": Target(
-        _records(LabelMeFormat(masks=True)),
+        _records(LabelMe()),
         [shape_tools.labelme(name, drawn).encode() for name, drawn in SCENES.items()],
         (BadLabelError,),
         (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
     ),
     "Supervisely": Target(
-        _records(SuperviselyFormat(masks=True)),
+        _records(Supervisely()),
         [shape_tools.supervisely(name, drawn).encode() for name, drawn in SCENES.items()],
         (BadLabelError,),
         (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
     ),
     "CVAT": Target(
-        _records(CvatFormat(masks=True)),
+        _records(Cvat()),
         [shape_tools.cvat(SCENES).encode()],
         words=(b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<image>", b"1e999", b'rotation="90"'),
     ),
     "VIA": Target(
-        _records(ViaFormat(attribute="type")),
+        _records(Via(attribute="type")),
         [shape_tools.via_project(SCENES).encode(), json.dumps(shape_tools.via(SCENES)).encode()],
         words=(b"null", b"[]", b"1e308", b"[" * 3000, b'"_via_img_metadata":'),
     ),
     "VIA's CSV": Target(
-        _records(ViaFormat(attribute="type"), "f.csv"),
+        _records(Via(attribute="type"), "f.csv"),
         [shape_tools.via_csv(SCENES).encode()],
         words=(b'"', b"\r", b"\0", b'{""name"":""polygon""}'),
     ),

@@ -233,12 +233,12 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
             f"box 1 (xmin 0.1, ymin 0.1, xmax 0.1, ymax 0.1 {in_fractions} has no area "
             "(xmin < xmax and ymin < ymax are expected)",
         ),
-        ("4.jpg", "bad_label_value", 6, "'o.1' is not a coordinate, a fraction of the image"),
+        ("4.jpg", "bad_label_value", 6, "a coordinate is 'o.1', expected a number"),
         (
             "5.jpg",
             "bad_label_value",
             7,
-            "the label 'car' lacks a box, where other rows of the file have one",
+            "['car']: expected a label and its box, as in other rows",
         ),
         (
             "6.jpg",
@@ -470,7 +470,7 @@ def test_the_beginning_says_whether_rows_are_classes_or_boxes(
         ),
         (
             "\n,,\n",
-            "rows.csv: the file is empty; expected rows such as TRAIN,gs://bucket/a.jpg,label",
+            "rows.csv: the file is empty; expected rows such as TRAIN,gs://bucket/a.jpg,label, and no header",
         ),
     ],
 )
@@ -518,10 +518,9 @@ def test_rows_that_are_not_as_the_beginning_are_faults() -> None:
     content = "TRAIN,gs://b/a.jpg,,\nTRAIN,gs://b/b.jpg,x,y\nTRAIN,gs://b/c.jpg,x,.1,.2,,,.3,.4\n"
     assert problems(content, ONE_CLASS) == [
         "no label",
-        "2 labels (x, y), in a file whose beginning has one a row; move the row to its beginning "
+        "2 labels: 'x', 'y', in a file whose beginning has one a row; move the row to its beginning "
         "if images may have several",
-        "a box, in a file whose beginning has none; expected labels alone, or boxes from the "
-        "file's first rows on",
+        "a box, in a file whose beginning has none",
     ]
 
 
@@ -568,19 +567,25 @@ def test_an_image_may_have_no_objects(row: str) -> None:
 @pytest.mark.parametrize(
     ("cells", "problem"),
     [
-        ("car", "the label 'car' lacks a box, where other rows of the file have one"),
-        (",0.1,0.2,,,0.5,0.6,,", "a box without a label"),
-        ("car,0.1,x,,,0.5,0.6,,", "'x' is not a coordinate, a fraction of the image"),
-        ("car,0.1,,,,0.5,0.6,,", "'' is not a coordinate, a fraction of the image"),
-        ("car,0.1,nan,,,0.5,0.6,,", "'nan' is not a coordinate, a fraction of the image"),
-        ("car,0.1,1e999,,,0.5,0.6,,", "'1e999' is not a coordinate, a fraction of the image"),
-        ("car,0.1,0_1,,,0.5,0.6,,", "'0_1' is not a coordinate, a fraction of the image"),
-        ("car,0.1,0.2", "1 vertices of a box, expected 2 or 4: ['0.1', '0.2']"),
+        ("car", "['car']: expected a label and its box, as in other rows"),
+        (
+            ",0.1,0.2,,,0.5,0.6,,",
+            "['', '0.1', '0.2', '', '', '0.5', '0.6']: expected a label and its box, as in other rows",
+        ),
+        ("car,0.1,x,,,0.5,0.6,,", "a coordinate is 'x', expected a number"),
+        ("car,0.1,,,,0.5,0.6,,", "a coordinate is missing or empty, expected a number"),
+        ("car,0.1,nan,,,0.5,0.6,,", "a coordinate is 'nan', expected a number"),
+        ("car,0.1,1e999,,,0.5,0.6,,", "a coordinate is '1e999', expected a number"),
+        ("car,0.1,0_1,,,0.5,0.6,,", "a coordinate is '0_1', expected a number"),
+        ("car,0.1,0.2", "['0.1', '0.2']: expected 2 or 4 vertices of a box"),
         (
             "car,0,0,1,0,1,1",
-            "3 vertices of a box, expected 2 or 4: ['0', '0', '1', '0', '1', '1']",
+            "['0', '0', '1', '0', '1', '1']: expected 2 or 4 vertices of a box",
         ),
-        ("car,0,0,1,0,1,1,0,1,9", "9 cells after the label, expected 8"),
+        (
+            "car,0,0,1,0,1,1,0,1,9",
+            "['0', '0', '1', '0', '1', '1', '0', '1', '9']: expected 2 or 4 vertices of a box",
+        ),
     ],
 )
 def test_a_box_that_cannot_be_understood_is_a_fault_of_its_image(cells: str, problem: str) -> None:

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.layouts.datumaro import DatumaroFormat
-from beam_pipeline.layouts.image_records import RecordColumns, RecordFormat, RecordReader
-from beam_pipeline.layouts.label_studio import LabelStudioFormat
-from beam_pipeline.layouts.labelbox import LabelboxFormat
+from beam_pipeline.layouts.image_records import RecordColumns, RecordLayout, RecordReader
+from beam_pipeline.layouts.label_tools import Datumaro, Labelbox, LabelStudio
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -617,17 +615,17 @@ def test_a_hundred_thousand_objects_are_read_in_bounded_memory(
 ) -> None:
     """A list, lines, and a member of a document; the file is never in memory as a whole."""
     boxes = [rectangle("disc", i % 80, 1, i % 80 + 9, 9, number=i)[0] for i in range(100)]
-    form: RecordFormat = LabelStudioFormat()
+    form: RecordLayout = LabelStudio()
     beginning, entry, between, end = "[", json.dumps(task("a.jpg", [annotation(boxes)])), ",", "]"
     if tool == "labelbox":
         row = json.loads(labelbox().splitlines()[0])
         annotations = row["projects"]["cl1"]["labels"][0]["annotations"]
         annotations["objects"] = annotations["objects"][:1] * 100
-        form, beginning, entry, between, end = LabelboxFormat(), "", json.dumps(row), "\n", "\n"
+        form, beginning, entry, between, end = Labelbox(), "", json.dumps(row), "\n", "\n"
     if tool == "datumaro":
         content = datumaro("train")
         item = content["items"][0] | {"annotations": content["items"][0]["annotations"][:1] * 100}
-        form = DatumaroFormat(classes=(("disc", 0), ("square", 1)))
+        form = Datumaro(classes=(("disc", 0), ("square", 1)))
         entry, beginning, end = json.dumps(item), '{"items": [', '], "info": {}}'
     with open("large.json", "w") as file:
         file.write(beginning + between.join([entry] * 1000) + end)

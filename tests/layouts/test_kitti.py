@@ -316,13 +316,12 @@ def test_what_is_not_kittis_is_left_to_other_layouts(tmp_path: Path) -> None:
     [
         (
             ["--images", "plain"],
-            "--images plain: no folder image_2/ or training/image_2/ in it; --layout kitti expects "
-            "image_2/ beside label_2/, or the folder of label files with --labels",
+            "--images plain: no image_2/ beside label_2/ in it or in its training/; put KITTI's label "
+            "files there, or name their folder with --labels",
         ),
         (
             ["--images", "lonely"],
-            "--layout kitti: no label_2/ beside {here}/lonely/image_2; put KITTI's label files "
-            "there, or name their folder with --labels",
+            "--images {here}/lonely/image_2: no image_2/ beside label_2/ in it or in its training/",
         ),
         (
             ["--images", "plain", "--labels", "labels.csv"],
@@ -441,15 +440,15 @@ BAD_LINES: dict[str, tuple[str | bytes, str]] = {
     "ignored": (DONT_CARE.format("1 2 3 x"), "bottom is 'x', expected a number"),
     "latin1": (
         CAR.replace("Car", "V\xe9lo").encode("latin-1"),
-        "the type b'V\\xe9lo' is not UTF-8; save the file as UTF-8",
+        "b'V\\xe9lo 0.00 0 1.62 10.00 20.00 30.00 40.00 1.52 1.63 3.88 -4.36 1.71 14.20... is not UTF-8; save it as UTF-8",
     ),
     "utf16": (
         f"{CAR}\n".encode("utf-16"),
-        "the type b'\\xff\\xfeC\\x00a\\x00r\\x00' is not UTF-8; save the file as UTF-8",
+        "b'\\xff\\xfeC\\x00a\\x00r\\x00 \\x000\\x00.\\x000\\x000\\x00 \\x000\\x00 \\x001\\x00.\\x006\\... is not UTF-8; save it as UTF-8",
     ),
     "number_latin1": (
         CAR.encode().replace(b"20.00", b"\xb2"),
-        "top is '\\\\xb2', expected a number",
+        "b'Car 0.00 0 1.62 10.00 \\xb2 30.00 40.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33' is not UTF-8; save it as UTF-8",
     ),
 }
 

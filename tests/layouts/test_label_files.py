@@ -20,11 +20,9 @@ from beam_pipeline.layouts.label_files import (
     LabelFormat,
     Place,
     Splits,
-    fields_of_lines,
-    holds_files,
     label_folders,
-    read_list,
     read_split_lists,
+    rows_of_lines,
     typed_path,
 )
 from tests.pictures import write_files
@@ -67,9 +65,9 @@ def test_a_folder_that_cannot_be_used_is_an_error(folder: Path, path: str, messa
 
 def test_a_pattern_says_how_deep_files_may_lie(folder: Path) -> None:
     """`*` stays in the folder, `**/` goes below it."""
-    assert holds_files(ImageRoot(f"{folder}/a", ("*.txt",)))
-    assert not holds_files(ImageRoot(f"{folder}/b", ("*.txt",)))
-    assert holds_files(ImageRoot(f"{folder}/b", ("**/*.txt",)))
+    with pytest.raises(UsageError, match="no label files"):
+        label_folders(["b"], "*.txt", WHAT)
+    assert label_folders(["b"], "**/*.txt", WHAT) == (ImageRoot(f"{folder}/b", ("**/*.txt",)),)
 
 
 def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:
@@ -84,8 +82,8 @@ def test_names_without_folder_and_extension(tmp_path: Path) -> None:
     """However they are written; a list that is not there is empty."""
     path = tmp_path / "train.txt"
     path.write_bytes(b"\xef\xbb\xbf000001\r\n\r\n JPEGImages/000002.jpg\na.b\nx\\\\c.xml\n")
-    assert read_list(str(path)) == ["000001", "000002", "a.b", "c"]
-    assert read_list(str(tmp_path / "val.txt")) == []
+    lists = read_split_lists([str(tmp_path)], ("train", "val"))
+    assert lists.names == {str(path): ["000001", "000002", "a.b", "c"]}
 
 
 def test_a_list_that_is_no_utf_8(tmp_path: Path) -> None:
@@ -93,7 +91,7 @@ def test_a_list_that_is_no_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_bytes(b"\xff\n")
     with pytest.raises(UsageError, match=r"train\.txt is not UTF-8 .*; save it as UTF-8"):
-        read_list(str(path))
+        read_split_lists([str(tmp_path)], ("train",))
 
 
 def test_a_name_in_two_lists(tmp_path: Path) -> None:
@@ -106,6 +104,11 @@ def test_a_name_in_two_lists(tmp_path: Path) -> None:
     (tmp_path / "val.txt").write_text("b\na\n")
     with pytest.raises(UsageError, match=r"/val\.txt names 1 image, such as 'a', that another"):
         read_split_lists([folder], ("train", "val"))
+
+
+def _check(fields: list[str], line: int) -> None:
+    if fields == ["bad"]:
+        raise BadLabelError("a bad line")
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,7 @@ class OneWord(LabelFormat):
         return 9
 
     def parse(self, data: bytes, uri: str) -> ImageLabels:
-        for line, fields in fields_of_lines(data):
-            if fields == [b"bad"]:
-                raise BadLabelError("a bad line", line)
+        rows_of_lines(data, _check)
         return ImageLabels((data.decode(), ()), (4, 3))
 
     def skips(self, name: str) -> bool:

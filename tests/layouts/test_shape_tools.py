@@ -20,15 +20,16 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.cvat import CvatFormat
-from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
+from beam_pipeline.layouts.image_records import (
+    FileRows,
+    ImageFileLayout,
+    RecordColumns,
+    RecordReader,
+)
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
-from beam_pipeline.layouts.labelme import LabelMe, LabelMeFormat
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.record_folders import FileRows, ImageFileFormat
 from beam_pipeline.layouts.registry import LAYOUTS, layout_named
-from beam_pipeline.layouts.supervisely import SuperviselyFormat
-from beam_pipeline.layouts.via import ViaFormat
+from beam_pipeline.layouts.shape_tools import Cvat, LabelMe, Supervisely, Via
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -519,7 +520,7 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         "labelme",
         tools.labelme("train/2", [Drawn("car", "mask", (38, 4))]),
         0,
-        "shape 1: a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30",
+        "a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30",
     ),
     "supervisely kind": (
         "supervisely",
@@ -608,11 +609,11 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
 
 
 FORMATS = {
-    "labelme": LabelMeFormat(masks=True),
-    "supervisely": SuperviselyFormat(masks=True),
-    "cvat": CvatFormat(masks=True),
-    "via": ViaFormat(attribute="a"),
-    "via_csv": ViaFormat(attribute="type"),
+    "labelme": LabelMe(),
+    "supervisely": Supervisely(),
+    "cvat": Cvat(),
+    "via": Via(attribute="a"),
+    "via_csv": Via(attribute="type"),
 }
 
 
@@ -621,7 +622,7 @@ def rows_of(tool: str, text: str) -> list[LabelRow]:
     form = FORMATS[tool]
     columns = RecordColumns(None, True, masks=True)
     reader: Any = RecordReader(form, columns)
-    if isinstance(form, ImageFileFormat):
+    if isinstance(form, ImageFileLayout):
         reader = LabelFileReader(FileRows(form, columns), (Place("/d"),))
     uri = {"cvat": "/d/a.xml", "via_csv": "/d/a.csv"}.get(tool, "/d/a.json")
     return list(pickle.loads(pickle.dumps(reader)).read(io.BytesIO(text.encode()), uri))
@@ -661,12 +662,12 @@ UNUSABLE = {
     ),
     "doctype": (
         GOOD_CVAT.replace("<annotations>", "<!DOCTYPE annotations>\n<annotations>"),
-        "is broken: a document type (<!DOCTYPE>), which may fill the memory",
+        "is broken: line 2: a document type (<!DOCTYPE>) may fill the memory",
     ),
-    "cut": (GOOD_CVAT[:700], "not well-formed XML: unclosed token: line 15"),
+    "cut": (GOOD_CVAT[:700], "is broken: line 15: not well-formed XML: unclosed token"),
     "encoding": (
         GOOD_CVAT.replace('"utf-8"', '"gb2312"'),
-        "is broken: not well-formed XML: multi-byte encodings",
+        "is broken: line 1: XML that cannot be read: multi-byte encodings",
     ),
     "other": ("<photos/>", "the root element is <photos>, expected <annotations>"),
     "cut project": (tools.via_project(SCENES)[:700], "is broken: "),
@@ -753,10 +754,10 @@ def _many(tool: str) -> tuple[Any, Iterator[bytes]]:
     if tool == "cvat":
         head, image = tools.cvat({"train/1": shapes}).split("  <image", 1)
         image = image.removesuffix("</annotations>\n")
-        return CvatFormat(), chain(
+        return Cvat(), chain(
             [head.encode()], repeat(b"  <image" + image.encode(), 10_000), [b"</annotations>"]
         )
-    form = ViaFormat(attribute="type")
+    form = Via(attribute="type")
     if tool == "via_csv":
         head, rows = tools.via_csv({"train/1": shapes}).split("\r\n", 1)
         named = (rows.replace("train/1", f"train/{i}").encode() for i in range(10_000))

@@ -310,7 +310,11 @@ def test_key_points(folder: Path) -> None:
             (),
             "data.yaml: nothing of what it names is there: x in ",
         ),
-        ({"x.yaml": "a: 1", "labels/a.txt": LINE}, ("--layout", "kitti"), "no folder image_2/"),
+        (
+            {"x.yaml": "a: 1", "labels/a.txt": LINE},
+            ("--layout", "kitti"),
+            "no image_2/ beside label_2/",
+        ),
         (
             {"labels/a.txt": LINE},
             ("--label_base", "1"),
@@ -427,14 +431,14 @@ def test_boxes_that_are_turned() -> None:
         (LineFormat("obb"), b"0 0 0 1 1", "5 columns, expected the 9 of a class and four corners"),
         (LineFormat("pose", None, 17, 3), b"0 0 0 1 1", "5 columns, expected the 56 of a class, its "
          "box and 17 key points of 3 values"),
-        (LineFormat(), b"cat 0 0 1 1", "the class is 'cat', expected its number"),
+        (LineFormat(), b"cat 0 0 1 1", "the class is 'cat', expected a number"),
         (LineFormat(), b"-1 0 0 1 1", "the class is '-1', expected a whole number from 0 on"),
         (LineFormat(), b"0.5 0 0 1 1", "the class is '0.5', expected a whole number from 0 on"),
         (LineFormat(names=NAMED), b"2 0 0 1 1", "class 2 is not among the 3 names, which end at 5; add "
          "its name to them"),
-        (LineFormat(), b"0 0 0 1 x\xff", r"'x\\xff' is not a number"),
-        (LineFormat(), b"0 0 0 1 nan", "'nan' is not a number"),
-        (LineFormat(), b"0 0 0 1 1e999", "'1e999' is not a number"),
+        (LineFormat(), b"0 0 0 1 x\xff", "b'0 0 0 1 x\\xff' is not UTF-8; save it as UTF-8"),
+        (LineFormat(), b"0 0 0 1 nan", "a value is 'nan', expected a number"),
+        (LineFormat(), b"0 0 0 1 1e999", "a value is '1e999', expected a number"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(lines: LineFormat, data: bytes, message: str) -> None:

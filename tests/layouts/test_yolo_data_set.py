@@ -181,11 +181,11 @@ def test_roboflow(tmp_path: Path) -> None:
     assert described(tmp_path, ROBOFLOW) == Description(
         str(tmp_path / "data.yaml"),
         str(tmp_path),
-        {
-            "train": ["../train/images"],
-            "validation": ["../valid/images"],
-            "test": ["../test/images"],
-        },
+        [
+            ("train", "../train/images"),
+            ("validation", "../valid/images"),
+            ("test", "../test/images"),
+        ],
         {0: "yes", 1: "no"},
     )
 
@@ -203,7 +203,7 @@ names: {0: person, 3: no, 1: 5}
     assert described(tmp_path, text) == Description(
         str(tmp_path / "data.yaml"),
         str(tmp_path / "coco"),
-        {"train": ["images/a", "images/b"], "validation": ["val.txt"]},
+        [("train", "images/a"), ("train", "images/b"), ("validation", "val.txt")],
         {0: "person", 1: "5", 3: "no"},
         (17, 3),
     )

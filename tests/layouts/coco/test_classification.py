@@ -15,9 +15,9 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.file import CocoReader
-from beam_pipeline.layouts.coco.layout import number_classes
-from beam_pipeline.layouts.coco.tasks import Classes
+from beam_pipeline.layouts.coco import number_classes
+from beam_pipeline.layouts.coco_file import CocoReader
+from beam_pipeline.layouts.coco_tasks import Classes
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
@@ -54,7 +54,7 @@ def text(
 def read(
     images: Sequence[Any],
     annotations: Sequence[Any],
-    task: Classes = Classes(),  # noqa: B008, it is frozen
+    task: Classes = Classes(all_images=False),  # noqa: B008, it is frozen
 ) -> list[LabelRow | DeadLetter]:
     data = text(images, annotations).encode()
     return list(CocoReader(task).read(io.BytesIO(data), "x.json"))
@@ -80,7 +80,7 @@ def test_the_categories_of_images_are_their_classes() -> None:
 
 def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
     """Its class is missing, its other values are not."""
-    task = Classes((further_column("location", ColumnKind.BYTES),), unlabelled=True)
+    task = Classes((further_column("location", ColumnKind.BYTES),), all_images=True)
     assert read([entry(1, location=5), entry(2)], [of(2, 0)], task) == [
         row("1.jpg", None, "1", "5"),
         row("2.jpg", "empty", "2", None),
@@ -90,7 +90,7 @@ def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
 def test_several_categories_of_an_image_are_a_list_if_asked_for() -> None:
     """In the order of the annotations, each once; otherwise the image is faulty."""
     annotations = [of(1, 10), of(1, 0), of(1, 10), of(1, 3), of(2, 3)]
-    assert read([entry(1), entry(2)], annotations, Classes(several=True)) == [
+    assert read([entry(1), entry(2)], annotations, Classes(all_images=False, several=True)) == [
         row("1.jpg", ("deer", "empty", "fox"), "1"),
         row("2.jpg", ("fox",), "2"),
     ]
@@ -264,7 +264,7 @@ def test_several_categories_of_an_image_are_asked_about(
     images = [entry("a"), entry("b"), entry("c")]
     write_traps(images, [of("a", 3), of("a", 10), of("b", 10)])
     assert (
-        "- 1 image of the first 2 with annotations in traps/labels.json has several categories, such "
+        "- of the first 2 images with annotations in traps/labels.json, 1 have several categories, such "
         "as 'a' with 'fox', 'deer'. --yes leaves these images out. To write lists of classes:\n"
     ) in error_of(capsys)
     lists = convert_traps("--list_column", "category=,")

@@ -13,9 +13,9 @@ from PIL import Image
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, group_column
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.file import CocoReader
-from beam_pipeline.layouts.coco.layout import image_fields
-from beam_pipeline.layouts.coco.tasks import Captions, Instances
+from beam_pipeline.layouts.coco import image_fields
+from beam_pipeline.layouts.coco_file import CocoReader, field_values
+from beam_pipeline.layouts.coco_tasks import Captions, Instances
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
@@ -149,9 +149,12 @@ def test_an_image_without_objects_has_empty_lists() -> None:
 @pytest.mark.parametrize(
     ("points", "problem"),
     [
-        ([1, 2, 2], "3 numbers of keypoints, expected x, y and visibility of 2"),
-        ([1, 2, 2, 1, 2, "x"], "keypoints [1, 2, 2, 1, 2, 'x'] are not a list of numbers"),
-        ("x", "keypoints 'x' are not a list of numbers"),
+        ([1, 2, 2], "keypoints [1, 2, 2] are not 6 numbers: x, y and visibility of each"),
+        (
+            [1, 2, 2, 1, 2, "x"],
+            "keypoints [1, 2, 2, 1, 2, 'x'] are not 6 numbers: x, y and visibility of each",
+        ),
+        ("x", "keypoints 'x' are not 6 numbers: x, y and visibility of each"),
     ],
 )
 def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
@@ -288,20 +291,20 @@ def test_a_name_that_is_no_field_is_refused(options: dict[str, Any], message: st
 )
 def test_values_are_read_as_cells_of_a_table(value: Any, kind: ColumnKind, expected: Any) -> None:
     """NaN, which Python writes, is no value."""
-    assert Instances((further_column("x", kind),)).field_values({"x": value}) == (expected,)
+    assert field_values({"x": value}, [further_column("x", kind)]) == (expected,)
 
 
 @pytest.mark.parametrize("value", ["p", 1.5, [1], {"a": 1}, 2**70])
 def test_a_value_of_another_kind_is_a_fault(value: Any) -> None:
     """The message names the field."""
     with pytest.raises(BadLabelError, match="field 'x': "):
-        Instances((further_column("x", ColumnKind.INT64),)).field_values({"x": value})
+        field_values({"x": value}, [further_column("x", ColumnKind.INT64)])
 
 
 def test_half_a_character_is_no_text() -> None:
     """UTF-8 cannot encode it."""
     with pytest.raises(BadLabelError, match="is not a text"):
-        Instances((group_column("x"),)).field_values({"x": "\ud800"})
+        field_values({"x": "\ud800"}, [group_column("x")])
 
 
 @pytest.mark.slow
@@ -362,7 +365,7 @@ def test_what_is_wrong_is_told_of_its_image() -> None:
     assert third == LabelRow("b.jpg", ((), "6"), "test", "x.json", 0)
     assert (fourth.reason, fourth.message) == (
         "missing_image",
-        "a caption: image_id 9 is not among the images of x.json",
+        "1 annotation: image_id 9 is not among the images of x.json",
     )
 
 

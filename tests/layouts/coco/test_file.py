@@ -12,15 +12,14 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.describe import (
+from beam_pipeline.layouts.coco_file import (
     SURVEYED,
+    CocoReader,
     Description,
-    Kind,
     describe,
     survey_annotations,
 )
-from beam_pipeline.layouts.coco.file import CocoReader
-from beam_pipeline.layouts.coco.tasks import Instances
+from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic
 from tests.layouts.coco.fixtures import NAMES, entry, one, with_changes
 from tests.layouts.make_coco import CATEGORIES, dumped, instances
 
@@ -191,7 +190,7 @@ def test_annotations_without_boxes_say_the_classes_of_images() -> None:
         "x",
         {"image_id": "d"},
     ]
-    assert survey(annotations) == Description(Kind.CLASSES, False, 3, 1, ("b", (0, 7)))
+    assert survey(annotations) == Description(Classes, False, 3, 1, ("b", (0, 7)))
 
 
 @pytest.mark.parametrize(
@@ -212,15 +211,15 @@ def test_annotations_without_categories_say_nothing(annotations: list[Any]) -> N
 def test_the_beginning_of_a_large_file_is_surveyed() -> None:
     """Of the rest only boxes are looked for."""
     annotations = [*(of(number, 0) for number in range(SURVEYED)), of(0, 1), of(1, 1)]
-    assert survey(annotations) == Description(Kind.CLASSES, False, SURVEYED)
+    assert survey(annotations) == Description(Classes, False, SURVEYED)
     assert survey([*annotations, of(2, 1, bbox=[])]) == Description()
 
 
 def test_captions_need_no_categories() -> None:
     """Their annotations are enough."""
     text = with_changes(annotations=[{"image_id": 139, "caption": "A dog."}], categories=...)
-    assert describe(io.BytesIO(text.encode()), "x.json") == Description(Kind.CAPTIONS)
-    assert survey([{"segments_info": []}]) == Description(Kind.PANOPTIC)
+    assert describe(io.BytesIO(text.encode()), "x.json") == Description(Captions)
+    assert survey([{"segments_info": []}]) == Description(Panoptic)
 
 
 @pytest.mark.parametrize("order", [("images", "annotations"), ("annotations", "images")])
@@ -246,11 +245,11 @@ def test_fields_of_images_are_looked_for_if_wanted(order: tuple[str, ...]) -> No
         (["cat"], ": category number 1 is 'cat'; expected an object with an integer id and a name"),
         (
             [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}],
-            ": category id 1 is there twice, as 'a' and 'b'; give each category a different id",
+            ": the categories (1, 'a') and (1, 'b') have the same id or name; rename or renumber one of them",
         ),
         (
             [{"id": 1, "name": "a"}, {"id": 4, "name": "a"}],
-            ": the name 'a' belongs to several categories, ids 1, 4, so it names none of them",
+            ": the categories (1, 'a') and (4, 'a') have the same id or name; rename or renumber one of them",
         ),
     ],
 )

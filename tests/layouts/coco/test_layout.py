@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.layout import Coco
+from beam_pipeline.layouts.coco import Coco
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
@@ -537,8 +537,8 @@ def test_what_is_no_coco_json_is_refused_at_once(
     """Before the job starts, with the place."""
     write_files("coco", {"annotations/instances_val2017.json": text})
     error = error_of(capsys)
-    assert error.startswith(f"beam-tfrecord: error: {VAL_JSON} is not the JSON of COCO: {message}")
-    assert error.endswith("; mend it or fetch it again\n")
+    assert error.startswith(f"beam-tfrecord: error: {VAL_JSON} is broken: {message}")
+    assert error.endswith("; export it again\n")
     assert not os.path.exists("out")
 
 
@@ -551,7 +551,7 @@ def test_a_fault_in_the_middle_is_refused_by_the_job(
     text = "bbox".join(dumped(lists).rsplit('"bbox"', 1))
     write_files("coco", {"annotations/instances_val2017.json": text})
     assert error_of(capsys).startswith(
-        f"beam-tfrecord: error: {VAL_JSON} is not the JSON of COCO: expected a key in quotes "
+        f"beam-tfrecord: error: {VAL_JSON} is broken: expected a key in quotes "
         f"at byte {text.rindex('bbox')}, near "
     )
     assert [(x["key"], x["reason"]) for x in dead_letters_of("out")] == [

@@ -14,9 +14,9 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.images.png import grey_png
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco.file import CocoReader
-from beam_pipeline.layouts.coco.layout import CocoPanoptic
-from beam_pipeline.layouts.coco.tasks import Panoptic
+from beam_pipeline.layouts.coco import CocoPanoptic
+from beam_pipeline.layouts.coco_file import CocoReader
+from beam_pipeline.layouts.coco_tasks import Panoptic
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.core.images.test_masks import segments
 from tests.harness import convert, dead_letters_of, manifest_of, read_all

@@ -1,11 +1,12 @@
-"""COCO: one JSON file for all images of a split, from COCO and annotation tools."""
+"""COCO: one JSON file for all images of a split, from COCO and annotation tools; see `coco_file.py`."""
 
 from __future__ import annotations
 
 import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
@@ -22,10 +23,17 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import counted, some
-from beam_pipeline.layouts.coco.describe import Description, Kind, describe
-from beam_pipeline.layouts.coco.file import ANNOTATIONS, CocoReader, Task
-from beam_pipeline.layouts.coco.tasks import CLASS, Captions, Classes, Instances, Panoptic
+from beam_pipeline.core.text import counted, quoted, some
+from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
+from beam_pipeline.layouts.coco_tasks import (
+    ANNOTATIONS,
+    CLASS,
+    Captions,
+    Classes,
+    Instances,
+    Panoptic,
+    Task,
+)
 from beam_pipeline.layouts.label_files import common_categories, opened, split_of, typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
@@ -45,11 +53,6 @@ _FIRST_MEMBER = re.compile(
     rb'|"(?:images|annotations|categories)"\s*:\s*\[\s*[\]{]'
     rb'|"type"\s*:\s*"instances")'
 )
-_OPTIONS_OF: Mapping[Kind, frozenset[str]] = {
-    Kind.OBJECTS: frozenset({"object_features", "columns"}),
-    Kind.CLASSES: frozenset({"columns", "list_column", "label_base", "label_order", "class_ids"}),
-    Kind.CAPTIONS: frozenset(),
-}
 _DEFAULTS = SourceOptions(images=())
 
 LVIS_COLUMNS = tuple(
@@ -70,7 +73,7 @@ class Coco:
     """
 
     name = "coco"
-    option_names: frozenset[str] = frozenset().union(*_OPTIONS_OF.values())
+    option_names = Instances.option_names | Classes.option_names
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises names of files, or a JSON object that begins like a COCO file."""
@@ -78,10 +81,10 @@ class Coco:
             return _recognise_labels(options.labels)
         reasons = []
         for path in options.images:
-            uris = _instances_of(path, _wanted(options))
+            folder = files.canonical(path)
+            uris = _files_of(folder, _wanted(options)) if path.strip() else []
             if not uris:
                 return ""
-            folder = files.canonical(path)
             names = [uri[len(folder) + 1 :] for uri in uris]
             reasons.append(f"{some(names)} in {typed_path(folder, path)}")
         return "; ".join(reasons)
@@ -94,24 +97,21 @@ class Coco:
             option does not fit them.
         """
         uris = label_files(_label_paths(options))
-        roots = image_roots(options.images, frozenset(uris))
-        with_fields = bool(options.columns or _group_field(options))
-        described = {uri: _described(uri, with_fields=with_fields) for uri in uris}
-        kind = _common_kind(described)
+        group = "" if options.split_by == FOLDER else options.split_by
+        described = _described(uris, with_fields=bool(options.columns or group))
+        kind = _common_task(described)
         _check_options(options, kind)
-        categories = common_categories({uri: file.names for uri, file in described.items()})
         task = _task(options, kind, described)
-        numbering, note = ClassNumbering(known=_by_id(categories)), ""
-        if kind is Kind.CLASSES:
+        numbering, note = None, ""
+        if kind is Classes:
+            categories = common_categories({uri: file.names for uri, file in described.items()})
             numbering, note = number_classes(options, categories)
-        return Source(
-            layout=self.name,
-            roots=roots,
-            labels=FileLabels(_reader(task, uris, roots), tuple(uris)),
-            examples=LabelledImages(task.columns),
-            numbering=numbering,
+        source = _source(self.name, options, task, described)
+        return replace(
+            source,
+            numbering=numbering or source.numbering,
             notes=(note,) if note else (),
-            questions=() if options.list_column else _several_questions(described),
+            questions=() if options.list_column else tuple(_several_questions(described)),
         )
 
 
@@ -146,59 +146,63 @@ class CocoPanoptic:
         if len(options.masks) > 1:
             raise UsageError("--masks: expected the one folder of the PNGs of all files")
         uris = label_files(options.labels)
-        roots = image_roots(options.images, frozenset(uris))
         folder = files.canonical(options.masks[0]) if options.masks else ""
-        categories = common_categories({uri: _described(uri).names for uri in uris})
         task = Panoptic(masks={uri: folder or posixpath.splitext(uri)[0] for uri in uris})
-        return Source(
-            self.name,
-            roots,
-            FileLabels(_reader(task, uris, roots), tuple(uris)),
-            LabelledImages(task.columns),
-            ClassNumbering(known=_by_id(categories)),
-        )
+        return _source(self.name, options, task, _described(uris))
 
 
-def _described(uri: str, *, with_fields: bool = False) -> Description:
-    with opened(uri) as file:
-        return describe(file, uri, with_fields=with_fields)
+def _described(uris: Sequence[str], *, with_fields: bool = False) -> dict[str, Description]:
+    described = {}
+    for uri in uris:
+        with opened(uri) as file:
+            described[uri] = describe(file, uri, with_fields=with_fields)
+    return described
 
 
 def _by_id(categories: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
     return tuple((name, i) for i, name in sorted(categories.items()))
 
 
-def _reader(task: Task, uris: Sequence[str], roots: Sequence[ImageRoot]) -> CocoReader:
-    return CocoReader(
-        task,
-        {uri: split for uri in uris if (split := split_of(uri))},
-        {uri: folder for uri in uris if (folder := image_folder(uri, roots))},
+def _source(
+    name: str, options: SourceOptions, task: Task, described: Mapping[str, Description]
+) -> Source:
+    """The source of files of a task, whose classes have the ids of their categories."""
+    roots = image_roots(options.images, frozenset(described))
+    categories = common_categories({uri: file.names for uri, file in described.items()})
+    splits = {uri: split for uri in described if (split := split_of(uri))}
+    folders = {uri: folder for uri in described if (folder := image_folder(uri, roots))}
+    return Source(
+        layout=name,
+        roots=roots,
+        labels=FileLabels(CocoReader(task, splits, folders), tuple(described)),
+        examples=LabelledImages(task.columns),
+        numbering=ClassNumbering(known=_by_id(categories)),
     )
 
 
 # --- the task of the files -----------------------------------------------------------------------
 
 
-def _common_kind(described: Mapping[str, Description]) -> Kind:
+def _common_task(described: Mapping[str, Description]) -> type[Task]:
     """What the annotations of all files are about. Raises UsageError if they differ."""
-    by_kind: dict[Kind, str] = {}
+    tasks: dict[type[Task], str] = {}
     for uri, file in described.items():
-        by_kind.setdefault(file.kind, uri)
-    if len(by_kind) == 1 and Kind.PANOPTIC not in by_kind:
-        return next(iter(by_kind))
-    content = " and ".join(f"{uri} contains {kind.value}" for kind, uri in by_kind.items())
+        tasks.setdefault(file.task, uri)
+    if len(tasks) == 1 and Panoptic not in tasks:
+        return next(iter(tasks))
+    content = " and ".join(f"{uri} contains {task.title}" for task, uri in tasks.items())
     remedy = "--layout coco_panoptic reads it"
-    if len(by_kind) > 1:
+    if len(tasks) > 1:
         remedy = "name files of one kind with --labels, and convert the others on their own"
     raise UsageError(f"{content}; {remedy}")
 
 
-def _check_options(options: SourceOptions, kind: Kind) -> None:
-    """Raises UsageError if an option does not affect files of a kind."""
-    for name in sorted(Coco.option_names - _OPTIONS_OF[kind]):
+def _check_options(options: SourceOptions, task: type[Task]) -> None:
+    """Raises UsageError if an option does not affect files of a task."""
+    for name in sorted(Coco.option_names - task.option_names):
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(
-                f"--{name} means nothing for the layout coco with {kind.value}; leave it out"
+                f"--{name} means nothing for the layout coco with {task.title}; leave it out"
             )
     wrong = next((name for name in options.list_column if name != CLASS), "")
     if wrong:
@@ -208,19 +212,19 @@ def _check_options(options: SourceOptions, kind: Kind) -> None:
         )
 
 
-def _task(options: SourceOptions, kind: Kind, described: Mapping[str, Description]) -> Task:
+def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Description]) -> Task:
     """The task of files of a kind, with the features that the options ask for.
 
     Raises:
       UsageError: the files do not have one.
     """
-    if kind is Kind.CAPTIONS:
+    if kind is Captions:
         return Captions()
     there = {uri: file.fields for uri, file in described.items()}
-    if kind is Kind.CLASSES:
-        several, unlabelled = bool(options.list_column), options.unlabelled == "keep"
-        fields = image_fields(options, there, Classes().own_columns)
-        return Classes(fields, several, unlabelled)
+    fields = image_fields(options, there, kind().own_columns)
+    if kind is Classes:
+        all_images = options.unlabelled == "keep"
+        return Classes(fields, all_images, several=bool(options.list_column))
     wanted = options.object_features
     names = {file.keypoints for file in described.values()} - {()}
     if _KEYPOINT_FEATURES in wanted and len(names) != 1:
@@ -231,19 +235,11 @@ def _task(options: SourceOptions, kind: Kind, described: Mapping[str, Descriptio
         )
     lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
     return Instances(
-        (
-            *(LVIS_COLUMNS if lvis else ()),
-            *image_fields(options, there, Instances().own_columns),
-        ),
+        (*(LVIS_COLUMNS if lvis else ()), *fields),
         text_ids=any(file.text_ids for file in described.values()),
         masks=_MASK_FEATURES in wanted,
         keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
     )
-
-
-def _group_field(options: SourceOptions) -> str:
-    """The field of images that --split_by names, or empty."""
-    return "" if options.split_by == FOLDER else options.split_by
 
 
 def image_fields(
@@ -264,8 +260,8 @@ def image_fields(
       UsageError: the first images of no file have such a field, or another column has its name.
     """
     names = {column.name for column in columns}
-    group = "" if options.split_by in names else _group_field(options)
-    options_of = {**dict.fromkeys(options.columns, "--columns")}
+    group = "" if options.split_by in {FOLDER, *names} else options.split_by
+    options_of = dict.fromkeys(options.columns, "--columns")
     if group:
         options_of[group] = "--split_by"
     fields = dict.fromkeys(name for of_file in there.values() for name in of_file)
@@ -285,7 +281,7 @@ def image_fields(
         for name, kind in options.columns.items()
         if kind != SKIP_KIND
     )
-    grouped = not group or any(column.name == group for column in written)
+    grouped = not group or group in {column.name for column in written}
     return written if grouped else (*written, group_column(group))
 
 
@@ -316,30 +312,25 @@ def number_classes(
         known = tuple((name, number) for number, (name, _) in in_order)
     ids = {name: i for i, name in categories.items()}
     changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
-    if not changed:
-        return ClassNumbering(known=known), ""
-    return ClassNumbering(known=known), (
+    note = (
         f"class ids are not the ids of the categories: {some(changed)}; --class_ids keep writes "
         "those of the categories"
     )
+    return ClassNumbering(known=known), note if changed else ""
 
 
-def _several_questions(described: Mapping[str, Description]) -> tuple[Question, ...]:
+def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
     """A question for each file with images of several categories, where one is expected."""
-    questions = []
     for uri, file in described.items():
         if file.example:
             image_id, ids = file.example
-            names = ", ".join(repr(file.names.get(i, i)) for i in ids)
             reason = (
-                f"{counted(file.several, 'image')} of the first {file.images} with annotations in "
-                f"{uri} {'has' if file.several == 1 else 'have'} several categories, such as "
-                f"{image_id!r} with {names}."
+                f"of the first {counted(file.images, 'image')} with annotations in {uri}, {file.several} "
+                f"have several categories, such as {image_id!r} with "
+                f"{quoted([str(file.names.get(i, i)) for i in ids])}."
             )
             advice = "--yes leaves these images out. To write lists of classes:"
-            answer = {"list_column": {CLASS: ","}}
-            questions.append(Question("several_categories", reason, advice, answer))
-    return tuple(questions)
+            yield Question("several_categories", reason, advice, {"list_column": {CLASS: ","}})
 
 
 # --- where the files are -------------------------------------------------------------------------
@@ -352,24 +343,15 @@ def _wanted(options: SourceOptions) -> tuple[str, ...]:
     )
 
 
-def _instances_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """Finds the JSON files that belong to a folder of images; none for any other path.
-
-    JSON files of other tasks beside them are ignored.
-    """
-    if not path.strip():
-        return []
-    folder = files.canonical(path)
-    uris = _instances_in(f"{folder}/{ANNOTATIONS}", wanted)
-    exported = [f"{parent}/{_EXPORTED}" for parent in (folder, *subfolders(folder))]
-    return uris or [uri for uri in exported if has_file(uri)]
+def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
+    """Finds the JSON files that belong to a folder of images; those of other tasks are ignored."""
+    exported = (f"{parent}/{_EXPORTED}" for parent in (folder, *subfolders(folder)))
+    return _files_in(f"{folder}/{ANNOTATIONS}", wanted) or list(filter(has_file, exported))
 
 
-def _instances_in(folder: str, wanted: Sequence[str]) -> list[str]:
+def _files_in(folder: str, wanted: Sequence[str]) -> list[str]:
     uris = files_of(folder, _JSON)
-    by_prefix = (
-        [uri for uri in uris if posixpath.basename(uri).startswith(prefix)] for prefix in wanted
-    )
+    by_prefix = ([u for u in uris if posixpath.basename(u).startswith(start)] for start in wanted)
     return next(filter(None, by_prefix), [])
 
 
@@ -379,21 +361,19 @@ def _label_paths(options: SourceOptions) -> list[str]:
     Raises:
       UsageError: a folder has none.
     """
-    option = "--labels" if options.labels else "--images"
     wanted = _wanted(options)
     paths = []
     for path in options.labels or options.images:
         uri = files.canonical(path)
-        is_file = uri.lower().endswith(_JSON) or not has_folder(uri)
-        if options.labels and (not path.strip() or is_file):
+        is_file = not path.strip() or uri.lower().endswith(_JSON) or not has_folder(uri)
+        if options.labels and is_file:
             paths.append(path)
             continue
-        inside = _instances_in(uri, wanted) if options.labels else []
-        uris = inside or _instances_of(path, wanted)
-        if not uris:
+        uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
+        if not uris or not path.strip():
             raise UsageError(
-                f"{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} "
-                "in it or its folders; name COCO's JSON files with --labels"
+                f"--{'labels' if options.labels else 'images'} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} "
+                f"below it and no {_EXPORTED} in it or its folders; name COCO's JSON files with --labels"
             )
         paths += uris
     return paths
@@ -405,41 +385,32 @@ def _recognise_labels(paths: Sequence[str]) -> str:
         if not path.strip():
             return ""
         uri = files.canonical(path)
-        if _TELLING_NAME.fullmatch(posixpath.basename(uri)) or _all_begin_as_coco(path):
+        try:
+            uris = label_files([path]) if path.lower().endswith(_JSON) else []
+            begins = bool(uris) and all(map(_begins_as_coco, uris))
+        except (ConversionError, OSError):
+            begins = False
+        if begins or _TELLING_NAME.fullmatch(posixpath.basename(uri)):
             named.append(path)
-        else:
-            inside = _instances_in(uri, _ALL_TASKS)
-            if not inside:
-                return ""
-            named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
+            continue
+        inside = _files_in(uri, _ALL_TASKS)
+        if not inside:
+            return ""
+        named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
     return f"COCO's JSON in {some(named)}"
 
 
-def _all_begin_as_coco(path: str) -> bool:
-    """True if there is at least one file and all look like COCO files."""
-    if not path.lower().endswith(_JSON):
-        return False
-    try:
-        return all(map(_begins_as_coco, label_files([path])))
-    except (ConversionError, OSError):
-        return False
-
-
 def _begins_as_coco(uri: str) -> bool:
+    """True if a file begins like COCO's, and is not a table with an object in each line."""
     head = beginning(uri)
-    return _FIRST_MEMBER.match(head) is not None and not _is_json_lines(head)
-
-
-def _is_json_lines(head: bytes) -> bool:
-    """True if a file has one object per line, which makes it a table."""
     first, _, rest = head.strip().partition(b"\n")
-    if not rest.strip():
-        return False
+    if not _FIRST_MEMBER.match(head) or not rest.strip():
+        return _FIRST_MEMBER.match(head) is not None
     try:
         json.loads(first)
     except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 # --- splits and image folders, from names --------------------------------------------------------

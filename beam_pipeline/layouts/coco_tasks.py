@@ -18,7 +18,8 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from itertools import chain
+from typing import Any, ClassVar, TypeGuard
 
 from beam_pipeline.core.images.masks import BadShapeError, check_shape
 from beam_pipeline.core.labels.schema import (
@@ -32,27 +33,96 @@ from beam_pipeline.core.labels.schema import (
     panoptic_column,
 )
 from beam_pipeline.core.references import LabelValue
-from beam_pipeline.core.text import excerpt
-from beam_pipeline.core.typed_json import is_finite, is_integer
-from beam_pipeline.layouts.coco.file import (
-    ANNOTATIONS,
-    CATEGORIES,
-    IMAGES,
-    Id,
-    Task,
-    is_int64,
-    is_text,
-)
+from beam_pipeline.core.text import excerpt, is_utf8, quoted
+from beam_pipeline.core.typed_json import INT64, is_finite, is_integer
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
 
+IMAGES, ANNOTATIONS, CATEGORIES = "images", "annotations", "categories"
+ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
 CLASS = "category"
 """The name of the column of images' classes."""
 
 _IMAGE_ID = further_column("image_id", ColumnKind.BYTES)  # a text, as Model Garden reads it
+_OBJECT = struct.Struct("<4dqdBq")
+_OBJECT_VALUES = 8
+"""xmin, ymin, xmax, ymax, id of the category, area, crowd flag, id."""
+
+Id = int | str
 
 
-# --- instances and key points --------------------------------------------------------------------
+def is_id(value: Any) -> TypeGuard[Id]:
+    """True if a value can identify an image."""
+    return is_text(value) or is_integer(value)
+
+
+def is_int64(value: Any) -> TypeGuard[int]:
+    """True if a value is an integer that a feature can contain."""
+    return is_integer(value) and value in INT64
+
+
+def is_text(value: Any) -> TypeGuard[str]:
+    """True if a value is a text that UTF-8 can encode; JSON may contain half a character."""
+    return isinstance(value, str) and value != "" and is_utf8(value)
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the annotations of a file are about. It is pickled, and keeps no state.
+
+    Attributes:
+      fields: columns of fields of images' entries, which have their names.
+      all_images: True if images without annotations have rows as well.
+      title: names what annotations contain, in messages.
+      option_names: the options that affect files of this task.
+      lists: the lists that a file must have.
+      key: the key that some annotation of a file must have; empty for none.
+    """
+
+    fields: tuple[Column, ...] = ()
+    all_images: bool = True
+    title: ClassVar[str] = ""
+    option_names: ClassVar[frozenset[str]] = frozenset()
+    lists: ClassVar[Sequence[str]] = ALL_LISTS
+    key: ClassVar[str] = ""
+
+    @property
+    def own_columns(self) -> tuple[Column, ...]:
+        """The columns except images' fields and, before them, the image's id."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of a row's values."""
+        return (*self.own_columns, *self.fields)
+
+    @property
+    def record(self) -> struct.Struct | None:
+        """The form of all that `parse` returns, if it is a tuple of numbers of fixed size."""
+        return None
+
+    def of_file(self, uri: str) -> Task:
+        """The task with what it needs to know of a file."""
+        return self
+
+    def parse(self, annotation: Mapping[str, Any]) -> Any:
+        """Returns what an annotation states, of builtin types. Raises BadLabelError."""
+        raise NotImplementedError
+
+    def values(
+        self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
+    ) -> tuple[LabelValue, ...]:
+        """The values of an image in the order of `own_columns`. Raises BadLabelError.
+
+        Args:
+          image_id: the image.
+          parsed: its annotations' content, in the file's order.
+          categories: id -> name.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -68,6 +138,8 @@ class Instances(Task):
     text_ids: bool = False
     masks: bool = False
     keypoints: tuple[str, ...] = ()
+    title: ClassVar[str] = "objects"
+    option_names: ClassVar[frozenset[str]] = frozenset({"object_features", "columns"})
     key: ClassVar[str] = "bbox"
 
     @property
@@ -90,7 +162,7 @@ class Instances(Task):
     @property
     def record(self) -> struct.Struct | None:
         """Records take half of the memory of values that are marshalled."""
-        return None if self.text_ids or self.masks or self.keypoints else _RECORD
+        return None if self.text_ids or self.masks or self.keypoints else _OBJECT
 
     def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
         values: list[Any] = [*_parse_object(annotation, text_id=self.text_ids)]
@@ -107,51 +179,35 @@ class Instances(Task):
 
     def _points(self, points: Any) -> tuple[Any, ...]:
         """Returns (x, y of all points, visibility of each, number of labelled points, names)."""
+        length = 3 * len(self.keypoints)
         if points is None:  # as crowds, and categories that have none
-            points = [0] * (3 * len(self.keypoints))
-        if not isinstance(points, list) or not all(map(is_finite, points)):
-            raise BadLabelError(f"keypoints {excerpt(points)} are not a list of numbers")
-        if len(points) != 3 * len(self.keypoints):
+            points = [0] * length
+        if not isinstance(points, list) or len(points) != length or not all(map(is_finite, points)):
             raise BadLabelError(
-                f"{len(points)} numbers of keypoints, expected x, y and visibility of "
-                f"{len(self.keypoints)}"
+                f"keypoints {excerpt(points)} are not {length} numbers: x, y and visibility of each"
             )
         visible = [int(flag) for flag in points[2::3]]
-        coordinates = [
-            float(value) for i in range(0, len(points), 3) for value in points[i : i + 2]
-        ]
+        coordinates = [float(value) for i, value in enumerate(points) if i % 3 < 2]
         return coordinates, visible, sum(flag > 0 for flag in visible), list(self.keypoints)
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
     ) -> tuple[LabelValue, ...]:
-        columns = _columns(parsed, _OBJECT + self.masks + 4 * bool(self.keypoints))
-        objects, more = columns[:_OBJECT], columns[_OBJECT:]
+        further = 1 * self.masks + 4 * bool(self.keypoints)
+        columns = list(zip(*parsed, strict=True)) or [()] * (_OBJECT_VALUES + further)
         spread = (
-            tuple(part for item in column for part in item)
-            if column and isinstance(column[0], list)
-            else column
-            for column in more
+            tuple(chain.from_iterable(column)) if column and isinstance(column[0], list) else column
+            for column in columns[_OBJECT_VALUES:]
         )
-        return (*_values_of(objects, categories, "annotation"), str(image_id), *spread)
-
-    def described(self, parsed: Sequence[Any]) -> str:
-        more = f" (and {len(parsed) - 1} more)" if len(parsed) > 1 else ""
-        return f"annotation {excerpt(parsed[0][_OBJECT - 1])}{more}"
-
-
-_OBJECT = 8
-"""Values of an object: xmin, ymin, xmax, ymax, id of the category, area, crowd flag, id."""
-
-_RECORD = struct.Struct("<4dqdBq")
+        objects = columns[:_OBJECT_VALUES]
+        return (*_object_values(objects, categories, "annotation"), str(image_id), *spread)
 
 
 def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tuple[Any, ...]:
     i, category, box = (annotation.get(key) for key in ("id", "category_id", "bbox"))
     if not is_int64(i) and not (text_id and is_text(i)):
-        raise BadLabelError(
-            f"id {excerpt(i)} is {'neither a text nor' if text_id else 'not'} an integer"
-        )
+        expected = "neither a text nor" if text_id else "not"
+        raise BadLabelError(f"id {excerpt(i)} is {expected} an integer")
     if not is_int64(category):
         raise BadLabelError(f"category_id {excerpt(category)} is not an integer")
     if not isinstance(box, list) or len(box) != 4 or not all(map(is_finite, box)):
@@ -159,23 +215,17 @@ def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tu
             f"bbox {excerpt(box)} is not [x, y, width, height], four numbers of pixels"
         )
     x, y, width, height = map(float, box)
-    area = annotation.get("area")
-    if area is None:
-        area = width * height
-    elif not is_finite(area):
+    area, crowd = annotation.get("area"), annotation.get("iscrowd")
+    area = width * height if area is None else area
+    if not is_finite(area):
         raise BadLabelError(f"area {excerpt(area)} is not a number")
-    crowd = annotation.get("iscrowd")
     if crowd is not None and crowd not in (0, 1):
         raise BadLabelError(f"iscrowd {excerpt(crowd)} is neither 0 nor 1")
     own_id = str(i) if text_id else i
     return x, y, x + width, y + height, category, float(area), int(crowd or 0), own_id
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[tuple[Any, ...]]:
-    return list(zip(*rows, strict=True)) if rows else [()] * width
-
-
-def _values_of(
+def _object_values(
     objects: Sequence[tuple[Any, ...]], categories: Mapping[int, str], kind: str
 ) -> tuple[LabelValue, ...]:
     """Returns the columns of objects with the names of categories. Raises BadLabelError."""
@@ -189,9 +239,6 @@ def _values_of(
     return boxes, tuple([categories[category] for category in category_ids]), areas, crowds, ids
 
 
-# --- classes of images ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Classes(Task):
     """Classes of whole images.
@@ -199,21 +246,19 @@ class Classes(Task):
     Attributes:
       several: True for a list of classes per image, each once, in the order of the annotations;
         otherwise an image with several categories is faulty.
-      unlabelled: True for rows of images without annotations as well, without a class.
     """
 
     several: bool = False
-    unlabelled: bool = False
+    title: ClassVar[str] = "the classes of whole images"
+    option_names: ClassVar[frozenset[str]] = frozenset(
+        {"columns", "list_column", "label_base", "label_order", "class_ids"}
+    )
 
     @property
     def own_columns(self) -> tuple[Column, ...]:
         """The class of an image, and its id."""
         label = Column(CLASS, ColumnKind.CLASS, "image/class", required=True, repeated=self.several)
         return label, _IMAGE_ID
-
-    @property
-    def all_images(self) -> bool:
-        return self.unlabelled
 
     def parse(self, annotation: Mapping[str, Any]) -> int:
         category = annotation.get("category_id")
@@ -224,27 +269,24 @@ class Classes(Task):
     def values(
         self, image_id: Id, parsed: Sequence[int], categories: Mapping[int, str]
     ) -> tuple[LabelValue, ...]:
-        ids = dict.fromkeys(parsed)
-        for category in ids:
-            if category not in categories:
-                raise BadLabelError(f"category_id {category} is not among the {CATEGORIES}")
-        classes = tuple(categories[category] for category in ids)
+        unknown = [category for category in parsed if category not in categories]
+        if unknown:
+            raise BadLabelError(f"category_id {unknown[0]} is not among the {CATEGORIES}")
+        classes = tuple(categories[category] for category in dict.fromkeys(parsed))
         if len(classes) > 1 and not self.several:
             raise BadLabelError(
-                f"the image has several categories, {', '.join(map(repr, classes))}; expected one. "
-                f"--list_column {CLASS}=, writes lists of classes"
+                f"the image has several categories, {quoted(classes)}; expected one. --list_column "
+                f"{CLASS}=, writes lists of classes"
             )
         label = classes if self.several and classes else next(iter(classes), None)
         return label, str(image_id)
-
-
-# --- captions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Captions(Task):
     """Sentences that describe an image, in the order of the file."""
 
+    title: ClassVar[str] = "captions"
     lists: ClassVar[Sequence[str]] = (IMAGES, ANNOTATIONS)
 
     @property
@@ -264,12 +306,6 @@ class Captions(Task):
     ) -> tuple[LabelValue, ...]:
         return tuple(parsed), str(image_id)
 
-    def described(self, parsed: Sequence[str]) -> str:
-        return "a caption"
-
-
-# --- panoptic segmentation -----------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Panoptic(Task):
@@ -281,9 +317,11 @@ class Panoptic(Task):
       pngs: the PNGs in it, by name.
     """
 
+    all_images: bool = False
     masks: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
     pngs: Mapping[str, Any] = field(default_factory=dict)
+    title: ClassVar[str] = "a panoptic segmentation"
 
     @property
     def own_columns(self) -> tuple[Column, ...]:
@@ -301,13 +339,8 @@ class Panoptic(Task):
         )
         return (panoptic_column(), *segments, _IMAGE_ID)
 
-    @property
-    def all_images(self) -> bool:
-        return False
-
     def of_file(self, uri: str) -> Panoptic:
-        folder = self.masks[uri]
-        return replace(self, folder=folder, pngs=files.files_in(folder))
+        return replace(self, folder=self.masks[uri], pngs=files.files_in(self.masks[uri]))
 
     def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
         name, infos = annotation.get("file_name"), annotation.get("segments_info")
@@ -326,15 +359,11 @@ class Panoptic(Task):
         if len(parsed) > 1:
             raise BadLabelError(f"the image has {len(parsed)} masks, expected one")
         ((name, segments),) = parsed
-        columns = _columns(segments, _OBJECT)
-        values = _values_of(columns, categories, "segment")
-        category_ids, _, crowds, ids = columns[4:]
-        png = self.pngs.get(name)
-        if png is None:
+        columns = list(zip(*segments, strict=True)) or [()] * _OBJECT_VALUES
+        values = _object_values(columns, categories, "segment")
+        if name not in self.pngs:
             raise BadLabelError(f"its mask {name} is not in {self.folder}")
-        segments_of_png = tuple(zip(ids, category_ids, crowds, strict=True))
-        uri = files.join(self.folder, name)
-        return (uri, png.size, png.version, segments_of_png), *values, str(image_id)
-
-    def described(self, parsed: Sequence[Any]) -> str:
-        return f"mask {parsed[0][0]!r}"
+        png, uri = self.pngs[name], files.join(self.folder, name)
+        category_ids, _, crowds, ids = columns[4:]
+        of_png = tuple(zip(ids, category_ids, crowds, strict=True))
+        return (uri, png.size, png.version, of_png), *values, str(image_id)

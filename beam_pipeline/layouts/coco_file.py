@@ -1,0 +1,446 @@
+"""COCO's JSON: one file with many images, their annotations, and the categories of these.
+
+    {"images": [{"id": 139, "file_name": "000000000139.jpg", "width": 640, "height": 426, ...}, ...],
+     "annotations": [{"id": 1768, "image_id": 139, "category_id": 18, ...}, ...],
+     "categories": [{"id": 18, "name": "dog", "supercategory": "animal"}, ...]}
+
+The lists may come in any order, among other members. What an annotation contains beside the id of its
+image depends on the task; see `coco_tasks.py`. Source: https://cocodataset.org/#format-data
+"""
+
+from __future__ import annotations
+
+import marshal
+import posixpath
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Any, BinaryIO, NamedTuple
+
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.json_file import JsonFile
+from beam_pipeline.core.labels.cells import BadCellError, parse_cell
+from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.references import LabelRow, LabelValue, Size
+from beam_pipeline.core.text import counted, excerpt, is_utf8
+from beam_pipeline.layouts.coco_tasks import (
+    ALL_LISTS,
+    ANNOTATIONS,
+    CATEGORIES,
+    IMAGES,
+    Captions,
+    Classes,
+    Id,
+    Instances,
+    Panoptic,
+    Task,
+    is_id,
+    is_int64,
+    is_text,
+)
+from beam_pipeline.layouts.entries import size_of, unbroken
+from beam_pipeline.layouts.label_files import BadLabelError
+
+SURVEYED = 100_000
+"""Annotations to look at, so that memory and time stay small for a file of millions."""
+
+_EXPECTED = (
+    "expected COCO's instances: an object with images, annotations with a bbox, and categories"
+)
+_SHORT = 64  # bytes; what is shorter is often the same for many images
+_LENGTH = struct.Struct("<I")
+_MARSHAL = 2  # the last version without references to objects before, so that equal is equal
+_FIRST_IMAGES = 1000
+_OF_OBJECTS = ("bbox", "bbox_relative", "segmentation", "keypoints", "segments_info", "caption")
+"""Keys of annotations that describe something else than the class of an image."""
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class _Image(NamedTuple):
+    """An entry of the list of images.
+
+    Attributes:
+      id, name: as in the file.
+      size: width and height; None if the entry does not give them.
+      fields: the values of the columns that contain its fields.
+    """
+
+    id: Id
+    name: str
+    size: Size | None
+    fields: tuple[LabelValue, ...] = ()
+
+
+class _Content:
+    """The images and annotations of a file.
+
+    All annotations are held until the end of the file, since the images may follow. So they are packed: as
+    records of one size if the task has them, else as lengths and values.
+
+    Attributes:
+      images: in the file's order.
+      nameless: ids of further images, which are dead letters.
+      problems: image id -> a fault of its entry.
+      faults: image id -> the fault of its first bad annotation.
+      dead_letters: entries that name no image, in this list or in another one.
+    """
+
+    def __init__(self, task: Task, uri: str) -> None:
+        self.images: list[_Image] = []
+        self.nameless: set[Id] = set()
+        self.problems: dict[Id, str] = {}
+        self.faults: dict[Id, str] = {}
+        self.dead_letters: list[DeadLetter] = []
+        self._task, self._record, self._uri = task, task.record, uri
+        self._packed: dict[Id, bytes] = {}
+        self._equal: dict[bytes, bytes] = {}
+
+    def add_images(self, entries: Iterator[Any]) -> None:
+        """Reads the list of images. LVIS names an image by its URL at COCO's site."""
+        names: dict[Id, str] = {}
+        ids: dict[str, Id] = {}
+        sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
+        for number, entry in enumerate(entries, 1):
+            fields = entry if isinstance(entry, dict) else {}
+            i, name = fields.get("id"), fields.get("file_name")
+            if name is None and is_text(fields.get("coco_url")):
+                name = posixpath.basename(fields["coco_url"])
+            if not is_id(i):
+                problem = f"is {excerpt(entry)}, expected an object with an id and a file_name"
+                self._reject(f"image number {number} of the list", problem)
+                continue
+            if not is_text(name):
+                self._reject(
+                    f"image_id {i!r}", f"has the file_name {excerpt(name)}, expected a text"
+                )
+                self.nameless.add(i)
+                continue
+            values: tuple[LabelValue, ...] = ()
+            try:
+                values = field_values(fields, self._task.fields)
+            except BadLabelError as error:
+                self.problems[i] = str(error)
+            if ids.setdefault(name, i) != i:
+                problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
+                self.problems[i] = self.problems[ids[name]] = problem
+            if names.setdefault(i, name) != name:
+                both = f"{names[i]!r}, {name!r}"
+                self.problems[i] = f"image id {i!r} is that of several images: {both}"
+            size = size_of(fields.get("width"), fields.get("height"))
+            self.images.append(_Image(i, name, sizes.setdefault(size, size), values))
+
+    def add_annotations(self, entries: Iterator[Any]) -> None:
+        """Reads the list of annotations. Raises LabelTableError if it is of another task."""
+        number, is_of_task = 0, not self._task.key
+        for number, entry in enumerate(entries, 1):
+            fields = entry if isinstance(entry, dict) else {}
+            image_id = fields.get("image_id")
+            is_of_task = is_of_task or self._task.key in fields
+            if not is_id(image_id):
+                problem = f"is {excerpt(entry)}, expected an object with an image_id"
+                self._reject(_name(fields, number), problem)
+                continue
+            try:
+                self._pack(image_id, self._task.parse(fields))
+            except BadLabelError as error:
+                self.faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
+        if number and not is_of_task:
+            raise LabelTableError(
+                f"no annotation of {self._uri} has a {self._task.key}; {_EXPECTED}"
+            )
+
+    def _reject(self, key: str, problem: str) -> None:
+        letter = row_dead_letter(
+            Stage.LABELS, key, Reason.BAD_ROW, f"{key} {problem}", self._uri, 0
+        )
+        self.dead_letters.append(letter)
+
+    def _pack(self, image_id: Id, parsed: Any) -> None:
+        if self._record:
+            packed = self._record.pack(*parsed)
+        else:
+            value = marshal.dumps(parsed, _MARSHAL)
+            packed = _LENGTH.pack(len(value)) + value
+        packed = self._packed.get(image_id, b"") + packed
+        if not self._record and len(packed) < _SHORT:
+            packed = self._equal.setdefault(packed, packed)
+        self._packed[image_id] = packed
+
+    def annotations_of(self, image_id: Id) -> list[Any]:
+        """Returns what `parse` returned of the annotations of an image."""
+        packed = self._packed.get(image_id, b"")
+        if self._record:
+            return list(self._record.iter_unpack(packed))
+        parsed, start = [], 0
+        while start < len(packed):
+            start, (length,) = start + _LENGTH.size, _LENGTH.unpack_from(packed, start)
+            parsed.append(marshal.loads(packed[start : start + length]))  # noqa: S302, packed above
+            start += length
+        return parsed
+
+    def annotated(self) -> dict[Id, None]:
+        """The images of all annotations, bad ones included."""
+        return dict.fromkeys([*self._packed, *self.faults])
+
+    def without_image(self) -> Iterator[DeadLetter]:
+        """Yields the dead letters of annotations whose image is not in the list."""
+        known = self.nameless.union(image.id for image in self.images)
+        for image_id in self.annotated():
+            if image_id in known:
+                continue
+            count = len(self.annotations_of(image_id))
+            problem = self.faults.get(image_id) or counted(count, "annotation")
+            yield row_dead_letter(
+                Stage.JOIN,
+                f"image_id {image_id}",
+                Reason.MISSING_IMAGE,
+                f"{problem}: image_id {image_id!r} is not among the {IMAGES} of {self._uri}",
+                self._uri,
+                0,
+            )
+
+
+@dataclass(frozen=True)
+class CocoReader:
+    """Reads a file of many images and all of their annotations.
+
+    Attributes:
+      task: what the annotations are about.
+      splits: URI of a file -> the split of its images.
+      folders: URI of a file -> the folder of its images, if images elsewhere may have the same bare
+        names. Other names are taken as written.
+    """
+
+    task: Task
+    splits: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
+        """Yields a row for each image of a file, in the file's order.
+
+        Raises:
+          LabelTableError: the file is broken, or of another task.
+        """
+        task = self.task.of_file(uri)
+        content = _Content(task, uri)
+        categories: Mapping[int, str] = {}
+        missing = dict.fromkeys(task.lists)
+        for name, entries in read_lists(file, uri, task.lists):
+            missing.pop(name)
+            if name == IMAGES:
+                content.add_images(entries)
+            elif name == CATEGORIES:
+                categories = parse_categories(list(entries), uri)
+            else:
+                content.add_annotations(entries)
+        if missing:
+            raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
+        yield from content.dead_letters
+        nothing = tuple(() if column.repeated else None for column in task.columns)
+        folder, split = self.folders.get(uri, ""), self.splits.get(uri, "")
+        annotated = content.annotated()
+        for image in content.images:
+            if not task.all_images and image.id not in annotated:
+                continue
+            problem = content.problems.get(image.id) or content.faults.get(image.id, "")
+            values: tuple[LabelValue, ...] = nothing
+            if not problem:
+                try:
+                    parsed = content.annotations_of(image.id)
+                    values = (*task.values(image.id, parsed, categories), *image.fields)
+                except BadLabelError as error:
+                    problem = str(error)
+            name = image.name
+            if folder and not set("/\\") & set(name):
+                name = f"{folder}/{name}"
+            yield LabelRow(name, values, split, uri, 0, problem, image.size)
+        yield from content.without_image()
+
+
+# --- lists and their entries ---------------------------------------------------------------------
+
+
+def read_lists(
+    file: BinaryIO, uri: str, names: Sequence[str]
+) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Yields (name, elements) of those lists of a file that it has, in the file's order.
+
+    Raises:
+      LabelTableError: the file is broken, or one of them is not a list, or there twice.
+    """
+    seen: set[str] = set()
+    with unbroken(uri):
+        for name, value in JsonFile(file).members(names):
+            if name in seen:
+                raise LabelTableError(f"{uri} has two lists of {name}, expected one")
+            if not isinstance(value, Iterator):
+                raise LabelTableError(
+                    f"{uri}: {name} is {excerpt(value)}, expected a list; {_EXPECTED}"
+                )
+            seen.add(name)
+            yield name, _elements(value, uri)
+
+
+def _elements(elements: Iterator[Any], uri: str) -> Iterator[Any]:
+    with unbroken(uri):
+        yield from elements
+
+
+def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
+    """Parses the names of categories by their ids.
+
+    Raises:
+      LabelTableError: an id or a name is invalid or occurs twice.
+    """
+    names: dict[int, str] = {}
+    ids: dict[str, int] = {}
+    for number, entry in enumerate(entries, 1):
+        fields = entry if isinstance(entry, dict) else {}
+        category, name = fields.get("id"), fields.get("name")
+        if not is_int64(category) or not is_text(name):
+            raise LabelTableError(
+                f"{uri}: category number {number} is {excerpt(entry)}; expected an object with an "
+                "integer id and a name"
+            )
+        if category in names or name in ids:
+            first = (category, names[category]) if category in names else (ids[name], name)
+            raise LabelTableError(
+                f"{uri}: the categories {first} and {(category, name)} have the same id or name; "
+                "rename or renumber one of them"
+            )
+        names[category], ids[name] = name, category
+    if not names:
+        raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
+    return names
+
+
+def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> tuple[LabelValue, ...]:
+    """Returns the values of an image's fields; of a list, those that are integers. Raises BadLabelError."""
+    values: list[LabelValue] = []
+    for column in fields:
+        value = entry.get(column.name)
+        if column.repeated:
+            values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
+            continue
+        try:
+            if isinstance(value, str) and not is_utf8(value):
+                raise BadCellError(f"{excerpt(value)} is not a text")
+            values.append(parse_cell(value, column))
+        except BadCellError as error:
+            raise BadLabelError(f"field {column.name!r}: {error}") from error
+    return tuple(values)
+
+
+def _name(fields: Mapping[str, Any], number: int) -> str:
+    """The name of an annotation in messages: its id, or else its number in the file."""
+    own = fields.get("id")
+    if is_text(own) or is_int64(own):
+        return f"annotation {excerpt(own)}"
+    return f"annotation number {number} of the list"
+
+
+# --- before the job starts -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Description:
+    """A file.
+
+    Attributes:
+      task: what its first annotations are about.
+      text_ids: True if the id of the first one is a text, which LILA uses.
+      images: the number of images that they name, if they give the classes of images.
+      several: the number of those with several categories.
+      example: the id of the first such image, and its categories.
+      names: category id -> name; none for captions.
+      keypoints: names of the key points of objects; empty if no category has any.
+      fields: names of the fields of the first images.
+    """
+
+    task: type[Task] = Instances
+    text_ids: bool = False
+    images: int = 0
+    several: int = 0
+    example: tuple[Any, tuple[int, ...]] | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
+    keypoints: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+
+def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Description:
+    """Reads a file up to its categories and first annotations, often to its end.
+
+    Args:
+      file: open at its beginning.
+      uri: its URI.
+      with_fields: True to look for the fields of images as well.
+
+    Raises:
+      LabelTableError: the file is broken, or lacks categories.
+    """
+    survey: Description | None = None
+    categories: list[Any] | None = None
+    fields: dict[str, None] | None = None if with_fields else {}
+    for name, elements in read_lists(file, uri, ALL_LISTS):
+        if name == CATEGORIES:
+            categories = list(elements)
+        elif name == ANNOTATIONS:
+            survey = survey_annotations(elements)
+            if survey.task is Captions:
+                return survey
+        elif with_fields:
+            images = (i for i in islice(elements, _FIRST_IMAGES) if isinstance(i, dict))
+            fields = dict.fromkeys(chain.from_iterable(images))
+        if survey and categories is not None and fields is not None:
+            break
+    if categories is None:
+        raise LabelTableError(f"{uri} has no {CATEGORIES}; {_EXPECTED}")
+    names = parse_categories(categories, uri)
+    lists = [entry.get("keypoints") for entry in categories]
+    points = {tuple(each) for each in lists if isinstance(each, list) and all(map(is_text, each))}
+    points.discard(())
+    if len(points) > 1:
+        sizes = " and ".join(str(len(each)) for each in sorted(points))
+        raise LabelTableError(
+            f"{uri}: categories with different key points ({sizes} of them), expected the same ones; "
+            "convert a file for each category"
+        )
+    keypoints = points.pop() if points else ()
+    known = survey or Description()
+    return replace(known, names=names, keypoints=keypoints, fields=tuple(fields or ()))
+
+
+def survey_annotations(annotations: Iterator[Any]) -> Description:
+    """Looks at the annotations of a file, up to the first one of an object.
+
+    An annotation that gives the class of its whole image has neither a box nor an outline. iNaturalist's
+    challenges and camera traps have such files. Sources: https://github.com/visipedia/inat_comp and
+    https://lila.science/coco-camera-traps
+    """
+    first = next(annotations, None)
+    if isinstance(first, dict) and "bbox" not in first:
+        if "caption" in first:
+            return Description(Captions)
+        if "segments_info" in first:
+            return Description(Panoptic)
+    objects = Description(text_ids=isinstance(first, dict) and is_text(first.get("id")))
+    categories: dict[Any, set[Any]] = {}
+    for annotation in islice(chain((first,), annotations), SURVEYED):
+        if not isinstance(annotation, dict):
+            continue
+        if any(key in annotation for key in _OF_OBJECTS):
+            return objects
+        image_id, category = annotation.get("image_id"), annotation.get("category_id")
+        if isinstance(image_id, str | int) and isinstance(category, int):
+            categories.setdefault(image_id, set()).add(category)
+    if not categories or any(isinstance(entry, dict) and "bbox" in entry for entry in annotations):
+        return objects
+    several = [
+        (image_id, tuple(sorted(ids))) for image_id, ids in categories.items() if len(ids) > 1
+    ]
+    example = next(iter(several), None)
+    return Description(Classes, objects.text_ids, len(categories), len(several), example)

@@ -1,0 +1,427 @@
+"""Exports of labelling tools on servers: Label Studio, Labelbox, Hasty, Datumaro, Ultralytics' platform."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, BinaryIO
+from urllib.parse import parse_qs, unquote
+
+from beam_pipeline.core.json_file import JsonFile
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
+from beam_pipeline.core.references import SPLIT_NAME, Size
+from beam_pipeline.core.text import excerpt, quoted
+from beam_pipeline.layouts import entries
+from beam_pipeline.layouts.entries import Labelled, LabelledObject
+from beam_pipeline.layouts.image_records import RecordLayout
+from beam_pipeline.layouts.label_files import BadLabelError, opened
+from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.tree import walk
+
+
+class Labelbox(RecordLayout):
+    """NDJSON or a JSON list with a data row each, and the labels of all projects.
+
+        {"data_row": {"id": "ck1", "external_id": "a.jpg", "row_data": "https://host/a.jpg?Expires=1"},
+         "media_attributes": {"width": 640, "height": 480},
+         "projects": {"cl1": {"name": "cars", "labels": [{"label_kind": "Default", "annotations": {
+           "objects": [{"name": "car", "annotation_kind": "ImageBoundingBox", "classifications": [],
+                        "bounding_box": {"top": 20, "left": 10, "height": 30, "width": 40}}],
+           "classifications": [{"name": "weather", "radio_answer": {"name": "rain"}}]}}]}}}
+
+    Coordinates are in pixels. Source: https://docs.labelbox.com/reference/export-image-annotations
+    """
+
+    name = "labelbox"
+    title = "Labelbox's export"
+    head = re.compile(rb'\[?\s*\{\s*"data_row"\s*:')
+    extensions = (".ndjson", ".json")
+
+    def image_name(self, entry: Any) -> str:
+        row = entries.members(entry, "data_row")
+        keys = ("external_id", "global_key", "row_data")
+        return entries.image_path((entries.members(row, key) for key in keys), entry)
+
+    def labelled(self, entry: Any) -> Labelled:
+        projects = entries.mapping_at(entry, "projects").values()
+        labels = [label for project in projects for label in entries.list_at(project, "labels")]
+        skipped = ("performance_details", "skipped")
+        given = [self._opinion(label) for label in labels if not entries.members(label, *skipped)]
+        if not given:
+            return Labelled(unlabelled="skipped" if labels else "without a label")
+        media = entries.mapping_at(entry, "media_attributes")
+        size = entries.size_of(media.get("width"), media.get("height"))
+        return entries.agreed(given, "labels")._replace(size=size)
+
+    def _opinion(self, label: Any) -> Labelled:
+        annotations = entries.members(label, "annotations")
+        shapes = entries.list_at(annotations, "objects")
+        return entries.labelled(shapes, self._object, "object", self._answers(annotations))
+
+    def _object(self, shape: Any) -> LabelledObject | str:
+        box, polygon = entries.mapping_at(shape, "bounding_box"), entries.list_at(shape, "polygon")
+        if not box and not polygon:
+            kind = entries.text_at(shape, "annotation_kind").removeprefix("Image")
+            return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
+        label = entries.text_at(shape, "name")
+        attributes = entries.one_or_all(self._answers(shape))
+        if polygon:
+            points = [[entries.members(point, axis) for axis in "xy"] for point in polygon]
+            outline = entries.points_at({"polygon": points}, "polygon")
+            return entries.outlined(label, outline, attributes)
+        given = [box.get(key) for key in ("left", "top", "width", "height")]
+        sides = entries.numbers(given, "left, top, width, height", 4)
+        return entries.boxed(label, sides, attributes)
+
+    def _answers(self, asked: Any) -> dict[str, list[Any]]:
+        """Question -> its answers, of an image or an object; nested ones as well."""
+        answers: dict[str, list[Any]] = {}
+        for question in entries.list_at(asked, "classifications"):
+            radio = entries.members(question, "radio_answer")
+            content = entries.members(question, "text_answer")
+            options = [*entries.list_at(question, "checklist_answers"), *([radio] if radio else [])]
+            values = [entries.text_at(option, "name") for option in options]
+            values += [entries.text_at(content, "content")] if content else []
+            answers.setdefault(entries.text_at(question, "name"), []).extend(values)
+            for option in options:
+                for name, nested in self._answers(option).items():
+                    answers.setdefault(name, []).extend(nested)
+        return answers
+
+
+class Hasty(RecordLayout):
+    """JSON, version 1.0 and 1.1: one file with all images of a project.
+
+        {"export_format_version": "1.1", "label_classes": [{"class_name": "cat", ...}],
+         "images": [{"image_name": "a.jpg", "dataset_name": "train", "width": 500, "height": 430,
+                     "image_status": "DONE", "tags": ["indoor"],
+                     "labels": [{"class_name": "cat", "bbox": [102, 45, 420, 404], "polygon": null,
+                                 "mask": null, "z_index": 1, "attributes": {"pose": "sitting"}}]}]}
+
+    A box is xmin, ymin, xmax, ymax in pixels. Source: https://help.hasty.ai/export-formats/hasty-json-v1.1
+    """
+
+    name = "hasty"
+    title = "Hasty's JSON"
+    head = re.compile(rb'\{(?s:.*?)"export_format_version"\s*:(?s:.*?)"label_classes"\s*:')
+    member = "images"
+
+    def image_name(self, entry: Any) -> str:
+        return entries.text_at(entry, "image_name")
+
+    def labelled(self, entry: Any) -> Labelled:
+        labels, tags = entries.list_at(entry, "labels"), entries.list_at(entry, "tags")
+        status = entries.members(entry, "image_status")
+        if status == "SKIPPED" or (status == "NEW" and not labels and not tags):
+            return Labelled(unlabelled="skipped" if status == "SKIPPED" else "without a label")
+        size = entries.size_of(entry.get("width"), entry.get("height"))
+        dataset = entries.members(entry, "dataset_name")
+        split = named_split(dataset) if isinstance(dataset, str) else ""
+        fields = {"tags": tags} if tags else {}
+        return entries.labelled(labels, self._object, "label", fields, size, split)
+
+    def _object(self, shape: Any) -> LabelledObject | str:
+        label = entries.text_at(shape, "class_name")
+        attributes = entries.mapping_at(shape, "attributes")
+        outline = entries.points_at(shape, "polygon")
+        if shape.get("bbox"):
+            xmin, ymin, xmax, ymax = entries.numbers(shape["bbox"], "xmin, ymin, xmax, ymax", 4)
+            return LabelledObject(label, (xmin, ymin, xmax, ymax), outline, attributes)
+        if not outline:
+            return "mask without a box"
+        return entries.outlined(label, outline, attributes)
+
+
+class Datumaro(RecordLayout):
+    """JSON, which CVAT exports as well: a file for each subset, in `annotations/`.
+
+        {"dm_format_version": "1.0", "info": {},
+         "categories": {"label": {"labels": [{"name": "cat", "parent": "", "attributes": []}]}},
+         "items": [{"id": "a", "attr": {"frame": 0}, "image": {"path": "a.jpg", "size": [430, 500]},
+                    "annotations": [{"id": 0, "type": "bbox", "label_id": 0, "bbox": [102, 45, 318, 359],
+                                     "attributes": {"occluded": false}, "group": 0, "z_order": 0}]}]}
+
+    A box is x, y, width, height in pixels, turned around its centre by its attribute `rotation`; a size is height
+    and width. Sources: https://openvinotoolkit.github.io/datumaro/latest/docs/data-formats/datumaro_format.html
+    and https://docs.cvat.ai/docs/dataset_management/formats/format-datumaro
+    """
+
+    name = "datumaro"
+    title = "Datumaro's JSON"
+    head = re.compile(
+        rb'\{\s*(?:"dm_format_version"\s*:|(?s:.*?)"categories"\s*:\s*\{\s*'
+        rb'(?:\}|"(?:label|mask|points)"\s*:\s*\{))'
+    )
+    member = "items"
+
+    def class_names(self, uri: str) -> dict[int, str]:
+        with opened(uri) as file, entries.unbroken(uri):
+            for _, value in JsonFile(file).members(["categories"]):
+                labels = entries.list_at(value, "label", "labels")
+                return dict(enumerate(entries.text_at(label, "name") for label in labels))
+        raise entries.broken(uri, "no categories")
+
+    def image_name(self, entry: Any) -> str:
+        paths = (entries.members(entry, "image", "path"), entries.members(entry, "id"))
+        return entries.text_at({"id": paths[0] or paths[1] or entry}, "id")
+
+    def labelled(self, entry: Any) -> Labelled:
+        fields = {name: [value] for name, value in entries.mapping_at(entry, "attr").items()}
+        shapes = []
+        for annotation in entries.list_at(entry, "annotations"):
+            kind = entries.text_at(annotation, "type")
+            if kind == "label":
+                fields.setdefault(kind, []).append(self.class_of(annotation.get("label_id")))
+            elif kind == "caption":
+                fields.setdefault(kind, []).append(annotation.get(kind))
+            else:
+                shapes.append(annotation)
+        height, width = [*entries.list_at(entry, "image", "size"), None, None][:2]
+        size = entries.size_of(width, height)
+        return entries.labelled(shapes, self._object, "object", fields, size)
+
+    def _object(self, annotation: Any) -> LabelledObject | str:
+        kind = str(annotation["type"])
+        if kind not in ("bbox", "polygon"):
+            return kind.replace("_", " ")
+        label = self.class_of(annotation.get("label_id"))
+        attributes = entries.mapping_at(annotation, "attributes")
+        if kind == "polygon":
+            points = entries.numbers(annotation.get("points"), "a list of x, y, ...")
+            return entries.outlined(label, points, attributes)
+        box = entries.numbers(annotation.get("bbox"), "x, y, width, height", 4)
+        (turned,) = entries.numbers([attributes.get("rotation") or 0], "a rotation in degrees")
+        if turned:
+            return entries.outlined(label, entries.corners_of(box, turned), attributes)
+        return entries.boxed(label, box, attributes)
+
+
+class Ultralytics(RecordLayout):
+    """NDJSON of Ultralytics' platform: a line for the data set, then a line for each image.
+
+        {"type": "dataset", "task": "detect", "name": "cars", "class_names": {"0": "person", "1": "car"}}
+        {"type": "image", "file": "a.jpg", "url": "https://host/a.jpg", "width": 640, "height": 480,
+         "split": "train", "annotations": {"boxes": [[0, 0.5, 0.5, 0.2, 0.3]]}}
+
+    Coordinates are fractions of the image; of each annotation the first number is the class.
+
+    | task | member of annotations | further numbers |
+    |---|---|---|
+    | detect | boxes | centre x, centre y, width, height |
+    | segment | segments | x, y of three or more points of the outline |
+    | pose | pose | a box as above, then its key points |
+    | obb | obb | x, y of the four corners of a rotated box |
+    | classify | classification | none; a list of classes |
+
+    Source: https://docs.ultralytics.com/datasets/detect/#ultralytics-ndjson-format
+    """
+
+    name = "ultralytics"
+    title = "Ultralytics' NDJSON"
+    head = re.compile(rb'\{[^\n]*"type"\s*:\s*"dataset"[^\n]*"class_names"\s*:')
+    extensions = (".ndjson",)
+    pixels = False
+    counts: Mapping[str, tuple[int, int]] = {
+        "boxes": (5, 5),
+        "segments": (7, 0),
+        "pose": (5, 0),
+        "obb": (9, 9),
+    }
+    """Member of annotations -> the least and the most numbers of an object; 0 for any."""
+
+    def class_names(self, uri: str) -> dict[int, str]:
+        with opened(uri) as file, entries.unbroken(uri):
+            _, header = next(entries.json_lines(file), (1, None))
+            names = entries.mapping_at(header, "class_names")
+            if not all(i.isdecimal() and len(i) < 19 for i in names):
+                raise BadLabelError(f"class_names: {excerpt(names)}, expected numbers as keys")
+            return {int(i): entries.text_at(names, i) for i in names}
+
+    def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
+        """Yields the lines without the first."""
+        return islice(entries.json_lines(file), 1, None)
+
+    def image_name(self, entry: Any) -> str:
+        return entries.text_at(entry, "file")
+
+    def labelled(self, entry: Any) -> Labelled:
+        given = entries.mapping_at(entry, "annotations")
+        lists = {kind: entries.list_at(given, kind) for kind in given}
+        split = entries.text_at(entry, "split") if "split" in entry else ""
+        if split and not SPLIT_NAME.fullmatch(split):
+            raise BadLabelError(f"split {excerpt(split)}: expected a word, such as train or val")
+        classes = [self.class_of(number) for number in lists.pop("classification", [])]
+        return Labelled(
+            [self._object(kind, each) for kind in self.counts for each in lists.pop(kind, [])],
+            {"class": classes} if classes else {},
+            entries.size_of(entry.get("width"), entry.get("height")),
+            SPLIT_NAMES.get(split.lower(), split),
+            [kind for kind, values in lists.items() for _ in values],
+        )
+
+    def _object(self, kind: str, annotation: Any) -> LabelledObject:
+        values = entries.numbers(annotation, "a list of numbers")
+        least, most = self.counts[kind]
+        if len(values) < least or 0 < most < len(values):
+            expected = f"{least} numbers{'' if most else ' or more'}"
+            raise BadLabelError(f"{kind}: {excerpt(annotation)}, expected {expected}")
+        label = self.class_of(values[0])
+        if kind in ("segments", "obb"):
+            return entries.outlined(label, values[1:])
+        x, y, width, height = values[1:5]
+        points = {"keypoints": list(values[5:])} if kind == "pose" else {}
+        return entries.boxed(label, (x - width / 2, y - height / 2, width, height), points)
+
+
+# --- Label Studio --------------------------------------------------------------------------------
+
+_UPLOADED = re.compile(r"(?:.*/)?[0-9a-f]{8}-(.+)")
+"""Names of uploaded images, which get a prefix."""
+
+_FOLDERS = 50  # that are searched for such names
+_LEFT_OUT = {"rle": "brush mask", "radiusX": "ellipse", "vertices": "vector", "sequence": "track"}
+"""Members of a result's value -> the kind of an object without a box."""
+
+_PLACE = frozenset(["x", "y", "width", "height", "points", *_LEFT_OUT])
+_CLASS = ""
+
+
+@dataclass(frozen=True)
+class LabelStudio(RecordLayout):
+    """A list of tasks of JSON, each with its image and the annotations of one or more people.
+
+        [{"id": 1,
+          "annotations": [{"completed_by": 2, "was_cancelled": false, "ground_truth": false, "result": [
+            {"id": "a", "type": "rectanglelabels", "from_name": "label", "to_name": "image",
+             "original_width": 600, "original_height": 400, "image_rotation": 0,
+             "value": {"x": 25.0, "y": 50.0, "width": 10.0, "height": 20.0, "rotation": 0,
+                       "rectanglelabels": ["car"]}}]}],
+          "predictions": [], "data": {"image": "/data/upload/1/1a2b3c4d-street.jpg"}}]
+
+    Coordinates are per cent of the image. A rectangle is turned clockwise around its first corner. Results of one
+    id describe one region; those without a place in the image describe the whole of it. Sources:
+    https://labelstud.io/guide/task_format and https://labelstud.io/guide/export
+
+    Attributes:
+      without_prefix: True if images have the names that they had before their upload.
+    """
+
+    name = "label_studio"
+    title = "Label Studio's JSON"
+    head = re.compile(
+        rb'\[\s*\{(?s:.*?)"(?:annotations|completions)"\s*:\s*\[(?s:.*?)'
+        rb'"(?:completed_by|was_cancelled|from_name|drafts|data)"\s*:'
+    )
+    pixels = False
+    without_prefix: bool = False
+
+    def source(
+        self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
+    ) -> Source:
+        here = (folder for root in roots for folder in walk(root.uri, _FOLDERS))
+        is_whole = not any(map(_UPLOADED.fullmatch, (name for f in here for name in f.images)))
+        form = replace(self, without_prefix=is_whole)
+        return super(LabelStudio, form).source(options, uris, roots)
+
+    def image_name(self, entry: Any) -> str:
+        data = entries.mapping_at(entry, "data")
+        urls = [data.get("image"), *data.values()]
+        name = entries.image_path((_path(url) for url in urls if isinstance(url, str)), data)
+        uploaded = _UPLOADED.fullmatch(name) if "/upload/" in name else None
+        return uploaded[1] if uploaded and self.without_prefix else name
+
+    def labelled(self, entry: Any) -> Labelled:
+        annotations = entries.list_at(entry, "annotations") or entries.list_at(entry, "completions")
+        given = [each for each in annotations if not entries.members(each, "was_cancelled")]
+        chosen = [each for each in given if entries.members(each, "ground_truth")] or given
+        if chosen:
+            return entries.agreed([_opinion(each) for each in chosen], "annotations")
+        predicted = "annotated by a model only" if entries.members(entry, "predictions") else ""
+        reason = "skipped" if annotations else predicted or "without an annotation"
+        return Labelled(unlabelled=reason)
+
+
+def _path(url: str) -> str:
+    """The path of an image on Label Studio's own server; any other name is unchanged."""
+    path, _, query = url.partition("?")
+    local = parse_qs(query).get("d", []) if path.endswith("/local-files/") else []
+    return local[0] if local else unquote(path) if path.startswith("/data/") else url
+
+
+def _opinion(annotation: Any) -> Labelled:
+    """What an annotation states."""
+    regions: dict[Any, list[Any]] = {}
+    for number, result in enumerate(entries.list_at(annotation, "result")):
+        key = entries.members(result, "id")
+        regions.setdefault(key if isinstance(key, str) else number, []).append(result)
+    objects: list[LabelledObject] = []
+    fields: dict[str, list[Any]] = {}
+    left_out: list[str] = []
+    pictures: set[str] = set()
+    size = None
+    for results in regions.values():
+        place: dict[str, Any] = {}
+        values: dict[str, list[Any]] = {}
+        for result in results:
+            value = entries.mapping_at(result, "value")
+            place |= {key: value[key] for key in value.keys() & (_PLACE | {"rotation"})}
+            _add_values(values, result, value)
+            sides = (result.get(f"original_{side}") for side in ("width", "height"))
+            size = size or entries.size_of(*sides)
+            pictures |= {str(result.get("to_name"))} if place.keys() & _PLACE else set()
+            if result.get("image_rotation"):
+                turned = excerpt(result["image_rotation"])
+                raise BadLabelError(
+                    f"labelled on an image turned by {turned}; turn the file instead"
+                )
+        if not place.keys() & _PLACE:
+            for name, items in values.items():
+                fields.setdefault(name, []).extend(items)
+        elif "points" in place or "height" in place:
+            objects.append(_region(place, values, size))
+        else:
+            kinds = (kind for key, kind in _LEFT_OUT.items() if key in place)
+            left_out.append(next(kinds, "key point"))
+    if len(pictures) > 1:
+        raise BadLabelError(f"regions of several images, {quoted(sorted(pictures))}, in one task")
+    return Labelled(objects, fields, size, left_out=left_out)
+
+
+def _add_values(
+    values: dict[str, list[Any]], result: Mapping[str, Any], value: Mapping[str, Any]
+) -> None:
+    """Adds the classes of a result's region, or values of the question that it answers."""
+    kind = entries.text_at(result, "type")
+    content = value.get("text" if kind == "textarea" else kind)
+    if content is not None:
+        name = _CLASS if kind.endswith("labels") else entries.text_at(result, "from_name")
+        items = content if isinstance(content, list) else [content]
+        texts = ["/".join(map(str, item)) if isinstance(item, list) else item for item in items]
+        values.setdefault(name, []).extend(texts)
+
+
+def _region(
+    place: Mapping[str, Any], values: dict[str, list[Any]], size: Size | None
+) -> LabelledObject:
+    """The object of a polygon or rectangle."""
+    classes = values.pop(_CLASS, [])
+    if len(classes) != 1:
+        raise BadLabelError(f"a region with the labels {excerpt(classes)}, expected one")
+    label, attributes = entries.text_at({"label": classes[0]}, "label"), entries.one_or_all(values)
+    if "points" in place:
+        points = [side / 100 for side in entries.points_at(place, "points")]
+        return entries.outlined(label, points, attributes)
+    sides = [place.get(key) for key in ("x", "y", "width", "height")]
+    box = [side / 100 for side in entries.numbers(sides, "x, y, width and height", 4)]
+    (turned,) = entries.numbers([place.get("rotation") or 0], "a rotation in degrees")
+    if not turned:
+        return entries.boxed(label, box, attributes)
+    if size is None:
+        raise BadLabelError("a turned rectangle without original_width and original_height")
+    pixels = [side * size[number % 2] for number, side in enumerate(box)]
+    corners = entries.corners_of(pixels, turned, (pixels[0], pixels[1]))
+    points = [side / size[number % 2] for number, side in enumerate(corners)]
+    return entries.outlined(label, points, {**attributes, "rotation": turned})
