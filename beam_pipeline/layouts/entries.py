@@ -33,7 +33,9 @@ MOST_PIXELS = 1 << 28
 
 _FIRST_BYTES, _PIECE = 64, 1 << 16
 _RUNS = re.compile(rb"\x00+|\x01+")
-_BITS = bytes([0, *[1] * 255])
+BITS = bytes([0, *[1] * 255])
+"""Translates bytes to 0 and 1."""
+
 _CIRCLE_POINTS = 64  # of an outline; for a circle of 1,000 pixels it is off by half a pixel
 _URL = re.compile(r"https?://[^/?#]*(/[^?#]+)", re.IGNORECASE)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -432,7 +434,7 @@ def png_bitmap(text: Any, corner: Sequence[float], *, compressed: bool = False) 
             if band.mode not in ("1", "L", "P"):
                 raise ValueError(f"{band.mode} is not one channel of 1 or 8 bits")
             band = band.convert("L") if band.mode == "1" else band
-            pixels = band.tobytes().translate(_BITS)
+            pixels = band.tobytes().translate(BITS)
             return Bitmap(int(corner[0]), int(corner[1]), *band.size, pixels)
     except (
         *(TypeError, ValueError, OSError, SyntaxError, zlib.error),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import math
 import tracemalloc
@@ -9,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from beam_pipeline.layouts.image_records import RecordColumns, RecordLayout, RecordReader
 from beam_pipeline.layouts.label_tools import Datumaro, Labelbox, LabelStudio
@@ -501,16 +505,56 @@ def test_objects_without_boxes_are_asked_about(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Their images would have too few objects; --yes accepts that."""
-    brush = _result({"format": "rle", "rle": [0, 1], "brushlabels": ["a"]}, "brushlabels")
     point = {**_result({"x": 1, "y": 1, "width": 1, "keypointlabels": ["a"]}, "keypointlabels")}
-    _write(_studio(*_BOX, brush, {**point, "id": "p"}))
+    _write(_studio(*_BOX, {**point, "id": "p"}))
     assert convert_asking("--images", "set", "--output", "out") == 2
     assert (
-        "- the 2 images looked at have 1 brush mask, 1 key point, which become no boxes, so these objects "
-        "would be missing beside the 2 that do."
+        "- the 2 images looked at have 1 key point, which become no boxes, so these objects would be "
+        "missing beside the 2 that do."
     ) in capsys.readouterr().err
     assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
     assert {name: len(boxes) for name, boxes in _written().items()} == {"000.jpg": 1, "001.jpg": 1}
+
+
+def _packed(values: bytes) -> list[int]:
+    """Bytes as `rle-pack` writes them: the first eight one by one, the rest in runs."""
+    counts = (3, 4, 8, 16)  # bits
+    bits = f"{len(values):032b}{7:05b}" + "".join(f"{count - 1:04b}" for count in counts)
+    bits += f"000{7:03b}" + "".join(f"{value:08b}" for value in values[:8])
+    for value, run in itertools.groupby(values[8:]):
+        bits += f"111{len([*run]) - 1:016b}{value:08b}"
+    bits += "0" * (-len(bits) % 8)
+    return [int(bits[i : i + 8], 2) for i in range(0, len(bits), 8)]
+
+
+def _brush(values: bytes) -> dict[str, Any]:
+    value = {"format": "rle", "rle": _packed(values), "brushlabels": ["a"]}
+    sides = {"original_width": WIDTH, "original_height": HEIGHT}
+    return _result(value, "brushlabels", **sides)
+
+
+def test_brush_masks_of_label_studio(working_folder: Path) -> None:
+    """Pixels that are not transparent are the object; a mask of another size is a fault."""
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    mask[5:20, 30:50], mask[8:10, 33:40] = 255, 0
+    rgba = np.zeros((HEIGHT, WIDTH, 4), np.uint8)
+    rgba[..., 3] = mask
+    tasks = _studio(_brush(rgba.tobytes()))
+    further = [("002.jpg", rgba[1:].tobytes()), ("003.jpg", bytes(rgba.size))]
+    tasks += [task(name, [annotation([_brush(values)])]) for name, values in further]
+    _write(tasks)
+    argv = ("--object_features", "masks", "--output", "out", ALL_BAD)
+    assert convert("--images", "set", *argv) == 0
+    assert {d["key"]: d["message"].partition(";")[0] for d in dead_letters_of("out")} == {
+        "002.jpg": f"the rle of a mask is not one of {WIDTH} x {HEIGHT} pixels",
+        "003.jpg": "a mask without a pixel",
+    }
+    (features,) = [each for key, each in read_all("out").items() if key.endswith("000.jpg")]
+    sides = (30 / WIDTH, 5 / HEIGHT, 50 / WIDTH, 20 / HEIGHT)
+    assert _written()["000.jpg"] == [("a", *float32(sides))]
+    (png,) = features["image/object/mask"]
+    with Image.open(io.BytesIO(png)) as written:
+        assert (np.asarray(written) > 0).tolist() == (mask > 0).tolist()
 
 
 @pytest.mark.parametrize(
