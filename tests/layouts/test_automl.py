@@ -208,71 +208,20 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
     }
     empty = {key: [] for key in sound}
     assert found == {"0.jpg": sound, "10.jpg": sound, "3.jpg": empty}
-    in_fractions = "in fractions of the image)"
-    assert problems_of("out") == [
-        ("11.jpg", "unlabelled", 0, "no label row names this image"),
-        ("9.jpg", "unlabelled", 0, "no label row names this image"),
-        (
-            "1.jpg",
-            "bad_box",
-            2,
-            f"box 1 (xmin 0.5, ymin 0.1, xmax 0.1, ymax 0.5 {in_fractions} is inverted "
-            "(xmin < xmax and ymin < ymax are expected)",
-        ),
-        (
-            "2.jpg",
-            "bad_box",
-            4,
-            f"box 2 (xmin 0.1, ymin 0.1, xmax 0.5, ymax 1.5 {in_fractions} reaches out of the image "
-            "(--clip_boxes cuts such boxes at its edge)",
-        ),
-        (
-            "3.jpg",
-            "empty_box",
-            5,
-            f"box 1 (xmin 0.1, ymin 0.1, xmax 0.1, ymax 0.1 {in_fractions} has no area "
-            "(xmin < xmax and ymin < ymax are expected)",
-        ),
-        ("4.jpg", "bad_label_value", 6, "a coordinate is 'o.1', expected a number"),
-        (
-            "5.jpg",
-            "bad_label_value",
-            7,
-            "['car']: expected a label and its box, as in other rows",
-        ),
-        (
-            "6.jpg",
-            "bad_label_value",
-            8,
-            "'HOLDOUT' names no set; expected TRAIN, VALIDATION, TEST or UNASSIGNED",
-        ),
-        (
-            "7.jpg",
-            "conflicting_labels",
-            10,
-            f"{tmp_path}/l.csv, line 9 says [(0.1, 0.1, 0.5, 0.5)], ['car'] in train, "
-            f"{tmp_path}/l.csv, line 10 says [(0.2, 0.1, 0.5, 0.5)], ['car'] in test; remove the "
-            "wrong one",
-        ),
-        (
-            "nowhere.jpg",
-            "missing_image",
-            11,
-            "no listed image has this name, with or without folder or extension",
-        ),
-        ("", "bad_row", 12, "names no image: 'TRAIN,,car,0.1,0.1,,,0.5,0.5'"),
-        (
-            "8.jpg",
-            "bad_box",
-            13,
-            f"box 1 (xmin 2, ymin 2, xmax 3, ymax 3 {in_fractions} is outside the image",
-        ),
-        (
-            "",
-            "bad_row",
-            14,
-            "line 14: not CSV: ',' expected after '\"'; look for a quote that is not closed",
-        ),
+    assert [problem[:3] for problem in problems_of("out")] == [
+        ("11.jpg", "unlabelled", 0),
+        ("9.jpg", "unlabelled", 0),
+        ("1.jpg", "bad_box", 2),
+        ("2.jpg", "bad_box", 4),
+        ("3.jpg", "empty_box", 5),
+        ("4.jpg", "bad_label_value", 6),
+        ("5.jpg", "bad_label_value", 7),
+        ("6.jpg", "bad_label_value", 8),
+        ("7.jpg", "conflicting_labels", 10),
+        ("nowhere.jpg", "missing_image", 11),
+        ("", "bad_row", 12),
+        ("8.jpg", "bad_box", 13),
+        ("", "bad_row", 14),
     ]
     assert all(
         dead_letter["file"] == f"{tmp_path}/l.csv"

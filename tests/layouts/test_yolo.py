@@ -10,10 +10,22 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.yolo import LineFormat, guess_task, line_lengths
+from beam_pipeline.layouts.yolo_data_set import (
+    DataSet,
+    Description,
+    FolderPair,
+    label_roots,
+    read_class_file,
+    read_description,
+    roots_of,
+    topmost,
+)
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -479,3 +491,269 @@ def test_the_task_shows_in_the_number_of_columns(lengths: list[int], task: str) 
 def test_other_text_files_are_told_apart(data: bytes, lengths: list[int] | None) -> None:
     """A line of YOLO's is a class and fractions."""
     assert line_lengths(data) == lengths
+
+
+# --- the data set --------------------------------------------------------------------------------
+
+BOX_LINE = "0 0.5 0.5 1 1\n"
+
+
+def found_in(folder: Path, files: dict[str, bytes | str], path: str = "") -> DataSet:
+    write_files(str(folder), files)
+    found = DataSet()
+    found.add(f"{folder}/{path}")
+    return found
+
+
+def test_lists_of_darknet(tmp_path: Path) -> None:
+    """Paths in them begin with folders of another machine."""
+    found = found_in(
+        tmp_path,
+        {
+            "obj.names": "cat\ndog\n",
+            "obj_train_data/a.jpg": b"x",
+            "obj_train_data/a.txt": BOX_LINE,
+            "obj_train_data/b.jpg": b"x",
+            "train.txt": "data/obj_train_data/a.jpg\n",
+            "test.txt": "data/obj_train_data/b.jpg\ndata/obj_train_data/c.jpg\n",
+        },
+    )
+    folder = f"{tmp_path}/obj_train_data"
+    assert found.pairs == [FolderPair(folder, folder)]
+    assert found.listed == {f"{folder}/a": "train", f"{folder}/b": "test"}
+    assert found.names == {0: "cat", 1: "dog"}
+    assert found.notes == [
+        f"1 of 2 images in {tmp_path}/test.txt, such as 'data/obj_train_data/c.jpg', are not there"
+    ]
+
+
+def test_list_files_of_data_yaml(tmp_path: Path) -> None:
+    """Their images' folders are taken; a path from the list's folder begins with ./."""
+    found = found_in(
+        tmp_path,
+        {
+            "data.yaml": "train: lists/a.txt\nval: lists/b.txt\nnames: [cat]\n",
+            "lists/a.txt": "./../images/x/1.jpg\nimages/x/2.jpg\n",
+            "lists/b.txt": f"{tmp_path}/images/y/1.jpg\n",
+            **{f"images/{name}.jpg": b"x" for name in ("x/1", "x/2", "x/3", "y/1")},
+            **{f"labels/{name}.txt": BOX_LINE for name in ("x/1", "x/2", "x/3", "y/1")},
+        },
+    )
+    images, labels = f"{tmp_path}/images", f"{tmp_path}/labels"
+    assert found.pairs == [
+        FolderPair(f"{images}/x", f"{labels}/x"),
+        FolderPair(f"{images}/y", f"{labels}/y"),
+    ]
+    assert found.listed == {
+        f"{images}/x/1": "train",
+        f"{images}/x/2": "train",
+        f"{images}/y/1": "validation",
+    }
+
+
+TWO_SPLITS = "train: images\nval: images\nnames: [a]\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"train.txt": "images/a.jpg\n", "val.txt": "./images/a.jpg\n"},
+            r"val\.txt names \./images/a.jpg, which another list gives to train; an image can be in one "
+            "split only, so take it out of one of the lists",
+        ),
+        ({"train.txt": "b.jpg\n"}, r"none of its 1 images exists, such as 'b\.jpg'"),
+        ({"labels/a.txt": None}, "no data set of YOLO; expected images/ beside labels/"),
+        ({"data.yaml": TWO_SPLITS}, "/images as train and as validation; an image can be in"),
+    ],
+)
+def test_folders_and_lists_that_cannot_be_used(
+    tmp_path: Path, files: dict[str, str | None], message: str
+) -> None:
+    """The message says what was looked for, and what to do."""
+    whole: dict[str, Any] = {"images/a.jpg": b"x", "labels/a.txt": BOX_LINE, **files}
+    with pytest.raises(UsageError, match=message):
+        found_in(tmp_path, {name: text for name, text in whole.items() if text is not None})
+
+
+def test_two_descriptions(tmp_path: Path) -> None:
+    """Neither is taken, unless one has the usual name."""
+    text = "train: images\nnames: [a]\n"
+    files: dict[str, bytes | str] = {"images/a.jpg": b"x", "labels/a.txt": BOX_LINE}
+    with pytest.raises(
+        UsageError, match="each describe a data set; name one of them with --images"
+    ):
+        found_in(tmp_path, {**files, "a.yaml": text, "b.yml": text})
+    found = found_in(tmp_path, {"data.yaml": text})
+    assert found.pairs == [FolderPair(f"{tmp_path}/images", f"{tmp_path}/labels", "train")]
+
+
+def test_class_files_that_disagree_with_data_yaml(tmp_path: Path) -> None:
+    """What describes the data set counts; a file of names beside it is no label file."""
+    found = found_in(
+        tmp_path,
+        {
+            "data.yaml": "train: images\nnames: [a]\n",
+            "images/a.jpg": b"x",
+            "labels/a.txt": BOX_LINE,
+            "labels/classes.txt": "b\n",
+        },
+    )
+    assert found.names == {0: "a"}
+    assert found.skipped == {f"{tmp_path}/labels/classes.txt"}
+
+
+def test_roots_hold_all_folders_once(tmp_path: Path) -> None:
+    """A root above them with these folders in it; folders far apart are roots of their own."""
+    assert roots_of(["/d/images"]) == (ImageRoot("/d/images"),)
+    assert roots_of(["/d/images/a", "/d/images"]) == (ImageRoot("/d/images"),)
+    assert roots_of(["/d/train/images", "/d/valid/images"]) == (
+        ImageRoot("/d", within=("train/images/", "valid/images/")),
+    )
+    assert roots_of(["gs://b/d/images/x", "gs://b/d/images/y"]) == (
+        ImageRoot("gs://b/d/images", within=("x/", "y/")),
+    )
+    assert topmost(["/a/b", "/a", "/ab", "/a"]) == ["/a", "/ab"]
+    far = [str(tmp_path / name) for name in ("x/1/2/3/images", "y/1/2/3/images")]
+    for folder in far:
+        Path(folder).mkdir(parents=True)
+    assert [root.uri for root in roots_of(far)] == far
+
+
+def test_label_folders_must_be_there(tmp_path: Path) -> None:
+    """One at least."""
+    (tmp_path / "labels").mkdir()
+    there, missing = f"{tmp_path}/labels", f"{tmp_path}/test/labels"
+    roots = label_roots([FolderPair("a", there), FolderPair("b", missing)])
+    assert roots == (ImageRoot(there, ("**/*.txt",)),)
+    with pytest.raises(UsageError, match=r"no folder of label files: .*/test/labels is missing"):
+        label_roots([FolderPair("b", missing)])
+
+
+# --- data.yaml ---------------------------------------------------------------------------------------
+
+ROBOFLOW = """train: ../train/images
+val: ../valid/images
+test: ../test/images
+
+nc: 2
+names: ['yes', 'no']
+
+roboflow:
+  workspace: me
+"""
+
+
+def described(tmp_path: Path, text: str) -> Description | None:
+    path = tmp_path / "data.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_description(str(path))
+
+
+def test_a_description_of_roboflow(tmp_path: Path) -> None:
+    """Names as a list, and no path."""
+    assert described(tmp_path, ROBOFLOW) == Description(
+        str(tmp_path / "data.yaml"),
+        str(tmp_path),
+        [
+            ("train", "../train/images"),
+            ("validation", "../valid/images"),
+            ("test", "../test/images"),
+        ],
+        {0: "yes", 1: "no"},
+    )
+
+
+def test_ultralytics(tmp_path: Path) -> None:
+    """Names as a mapping, several folders for a split, key points, and a path from here."""
+    (tmp_path / "coco").mkdir()
+    text = """path: coco
+train: [images/a, images/b]
+val: val.txt
+test:  # none
+kpt_shape: [17, 3]
+names: {0: person, 3: no, 1: 5}
+"""
+    assert described(tmp_path, text) == Description(
+        str(tmp_path / "data.yaml"),
+        str(tmp_path / "coco"),
+        [("train", "images/a"), ("train", "images/b"), ("validation", "val.txt")],
+        {0: "person", 1: "5", 3: "no"},
+        (17, 3),
+    )
+
+
+def test_words_stay_words(tmp_path: Path) -> None:
+    """YAML would make of yes a truth value and of 1_0 a number."""
+    found = described(tmp_path, "train: a\nnames: [yes, null, 1_0, 0x1F]\n")
+    assert found is not None
+    assert found.names == {0: "yes", 1: "null", 2: "1_0", 3: "0x1F"}
+
+
+def test_a_path_of_another_machine(tmp_path: Path) -> None:
+    """The file's own folder takes its place, and a note says so."""
+    found = described(tmp_path, "path: /home/bob/x\ntrain: a\nnames: [a]\n")
+    assert found is not None
+    assert found.folder == str(tmp_path)
+    assert found.notes == (
+        f"{found.uri}: its path /home/bob/x does not exist; its folders are looked up in {tmp_path}",
+    )
+
+
+def test_a_file_of_names(tmp_path: Path) -> None:
+    """A name a line, as LabelImg and Darknet write them; the last lines may be empty."""
+    (tmp_path / "obj.names").write_bytes(b"\xef\xbb\xbfcat\r\ndog \r\n\r\n")
+    assert read_class_file(str(tmp_path / "obj.names")) == {0: "cat", 1: "dog"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a: 1", "[1]", "x", "names: [a]", "train: x", "train:\nnc: 1"]
+)
+def test_other_yaml_is_not_described(tmp_path: Path, text: str) -> None:
+    """It takes names, or their number, and a split."""
+    assert described(tmp_path, text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train: [", "is not YAML: while parsing"),
+        ("\xff\xfe".encode("latin-1").decode("latin-1") + ": !!python/object:x {}", ""),
+        ("train: {a: b}\nnames: [a]", "train is {'a': 'b'}; expected a folder or a list file"),
+        ("train: a\nnames: {x: a}", "names has the key 'x'; expected class numbers"),
+        ("train: a\nnames: [a, a]", "classes 0 and 1 are both called 'a'; rename one of them"),
+        ("train: a\nnames: [a, '']", "class 1 has the name ''; expected a text"),
+        ("train: a\nnames: [a, [b]]", "class 1 has the name ['b']; expected a text"),
+        ("train: a\nnames: x.names", "names is 'x.names'; expected the classes, as in [cat, dog]"),
+        ("train: a\nnames: {0: a, 1: 'b'}\nval: [{}]", "val is [{}]; expected a folder"),
+        ('train: a\nnames: ["\\ud800"]', "class 0 has the name '\\ud800'; expected a text"),
+        ("train: a\nnames: {9999999999999999999: a}", "names has the key '9999999999999999999'"),
+        (f"train: a\nnames: {{{'9' * 999}: a}}", "names has the key '9999999"),
+        ("train: a\nnames: [a]\nkpt_shape: [17]", "kpt_shape is ['17']; expected [number of key"),
+        ("train: a\nnames: [a]\nkpt_shape: [0, 3]", "kpt_shape is ['0', '3']; expected [number"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    """File, key and value."""
+    if not message:
+        assert described(tmp_path, text) is None  # tags make no objects
+        return
+    with pytest.raises(UsageError) as caught:
+        described(tmp_path, text)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("key", ["names", "train", "kpt_shape"])
+def test_aliases_take_no_memory(tmp_path: Path, key: str) -> None:
+    """A list of lists of lists that 400 bytes describe has 9^40 items; a message has a few."""
+    lines = [
+        "a0: &a0 [x]",
+        *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 41)),
+    ]
+    fields = {"names": "[a]", "train": "a", "kpt_shape": "[2, 3]"} | {key: "[*a40]"}
+    text = "\n".join([*lines, *(f"{name}: {value}" for name, value in fields.items())])
+    with pytest.raises(UsageError) as caught:
+        described(tmp_path, text)
+    assert len(str(caught.value)) < 300 + len(str(tmp_path))

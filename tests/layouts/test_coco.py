@@ -25,20 +25,22 @@ from tests.harness import (
     reasons_of,
     shard_names,
 )
-from tests.layouts.coco.fixtures import NAMES, entry, one
 from tests.layouts.make_coco import (
     CATEGORIES,
     EXPORT_CATEGORIES,
     EXPORTED,
+    NAMES,
     TRAIN,
     TRAIN_OBJECTS,
     VAL,
     VAL_OBJECTS,
     annotation,
     dumped,
+    entry,
     image_entry,
     instances,
     make,
+    one,
     photo,
 )
 from tests.pictures import write_files
