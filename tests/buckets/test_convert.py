@@ -1,9 +1,11 @@
-"""Whole jobs from bucket to bucket, against the emulators."""
+"""Conversions from and to buckets, runs that continue others, and data sets there as readers see them."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +13,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_pipeline.cli import EXIT_OUTAGE
+from beam_pipeline import RandomAccess
+from beam_pipeline.cli import EXIT_OUTAGE, main
+from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.storage import buckets
 from beam_pipeline.transforms import WriteToShuffledTFRecord
 from tests.buckets.proxy import Fault
@@ -28,6 +33,7 @@ from tests.harness import (
     reasons_of,
     wait_until,
 )
+from tests.layouts.make_cifar10 import cifar10_binary
 from tests.pictures import write_files, write_pictures
 
 pytestmark = pytest.mark.buckets
@@ -275,3 +281,248 @@ def test_records_of_a_pipeline(cloud: Store, tmp_path: Path) -> None:
             )
     assert digests(cloud.get_folder("out", tmp_path / "fetched")) == digests(tmp_path / "out")
     assert not [name for name in cloud.names() if ".incomplete" in name]
+
+
+MORE_NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(120)]
+SHARDS = 12
+KILLS = 3
+FIRST, SECOND = (f"x-train.tfrecord-{i:05d}-of-{SHARDS:05d}" for i in range(2))
+
+
+@pytest.fixture
+def argv(cloud: Store, tmp_path: Path) -> list[str]:
+    """Arguments that convert class folders in the bucket to another folder of it."""
+    write_pictures(str(tmp_path / "photos"), MORE_NAMES)
+    cloud.put_folder(tmp_path / "photos", "photos")
+    argv = ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/out", "--name", "x"]
+    return [*argv, "--num_shards", str(SHARDS), "--resume"]
+
+
+def contents(cloud: Store, prefix: str = "out/") -> dict[str, bytes]:
+    return {name.removeprefix(prefix): cloud.get(name) for name in cloud.names(prefix)}
+
+
+def read(cloud: Store) -> list[str]:
+    """Images whose content was asked for."""
+    return [name for name in cloud.reads(cloud.proxy.take_log()) if name.startswith("photos/")]
+
+
+@pytest.mark.promise("bucket_killed")
+def test_killed_jobs_go_on_and_end_in_the_same_objects(cloud: Store, argv: list[str]) -> None:
+    """After SIGKILL, what has a receipt is not written again, and nothing is left over."""
+    assert convert(*argv) == 0
+    whole = contents(cloud)
+    cloud.delete("out/")
+    receipts: set[str] = set()
+    for _ in range(KILLS):
+        with job(*argv, "--writers", "1", stderr=subprocess.DEVNULL) as running:
+            wait_until(lambda: len(_receipts(cloud)) >= len(receipts) + 2, running)  # noqa: B023
+        time.sleep(0.3)  # the writer process sees that its launcher is gone
+        assert receipts <= _receipts(cloud)
+        receipts = _receipts(cloud)
+        there = contents(cloud)
+        assert "manifest.json" not in there
+        shards = {name: content for name, content in there.items() if ".tfrecord-" in name}
+        assert shards.items() <= whole.items()
+    cloud.proxy.take_log()
+    assert convert(*argv) == 0
+    assert 0 < len(read(cloud)) < len(MORE_NAMES)
+    assert contents(cloud) == whole
+
+
+def _receipts(cloud: Store) -> set[str]:
+    return set(cloud.names("out/.receipts/"))
+
+
+def test_a_complete_data_set_is_up_to_date_and_repaired(
+    cloud: Store, argv: list[str], run: Run
+) -> None:
+    """Only what is damaged or gone is written again; another version of an image is a change."""
+    assert convert(*argv) == 0
+    before = contents(cloud)
+    cloud.proxy.take_log()
+    done = run("convert", *argv, "--yes", "--writers=0")
+    assert done.stdout.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
+    assert read(cloud) == []
+    assert contents(cloud) == before
+
+    cloud.put(f"out/{FIRST}", before[FIRST][:-1] + b"x")
+    cloud.delete(f"out/{SECOND}")
+    cloud.proxy.take_log()
+    done = run("repair", f"{cloud.uri}/out")
+    assert done.code == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"{cloud.uri}/out: 10 shards were sound, 2 rewritten"
+    assert 0 < len(read(cloud)) < len(MORE_NAMES) / 2
+    assert contents(cloud) == before
+    assert receipt_name(FIRST) in before
+
+    cloud.touch("photos/a/0.jpg")
+    done = run("convert", *argv, "--yes", "--writers=0")
+    assert done.code == 1
+    assert "its samples have changed: 1 changed (a/0.jpg)." in done.stderr
+    assert contents(cloud) == before
+
+
+@pytest.mark.parametrize("cloud", ["gs", "s3"], indirect=True)
+def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Store, run: Run) -> None:
+    """CIFAR's batches have the size that they always have; their version tells."""
+    batches = {f"cifar/{name}": content for name, content in cifar10_binary().items()}
+    for name, content in batches.items():
+        cloud.put(name, content)
+    argv = ["convert", "--images", f"{cloud.uri}/cifar", "--layout", "cifar10", "--writers=0"]
+    argv += ["--output", f"{cloud.uri}/out", "--name", "x", "--resume", "--yes"]
+    assert run(*argv).code == 0
+    assert run(*argv).stdout.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
+    (name,) = [name for name in batches if "test_batch" in name]
+    cloud.touch(name)
+    done = run(*argv)
+    assert done.code == 1
+    assert "its samples have changed: 12 changed (test_batch/00000, " in done.stderr
+
+
+@pytest.mark.promise("reused")
+def test_unchanged_shards_are_copied_by_the_service(cloud: Store, tmp_path: Path) -> None:
+    """Only the images of changed shards are read; `latest:` finds the data set of the night before."""
+    write_pictures(str(tmp_path / "photos"), MORE_NAMES[:60])
+    cloud.put_folder(tmp_path / "photos", "photos")
+    argv = ["--images", f"{cloud.uri}/photos", "--num_shards", "6", "--name", "x"]
+    reuse = ["--reuse", f"latest:{cloud.uri}/sets/"]
+    assert convert(*argv, *reuse, "--output", f"{cloud.uri}/sets/21") == 0
+    cloud.put("photos/a/0.jpg", cloud.get("photos/b/1.jpg"))
+    cloud.proxy.take_log()
+    assert convert(*argv, *reuse, "--output", f"{cloud.uri}/sets/22") == 0
+    log = cloud.proxy.take_log()
+    reused = contents(cloud, "sets/22/")
+    changes = json.loads(reused.pop("changes.json"))
+    assert changes["since"] == f"{cloud.uri}/sets/21"
+    assert cloud.get("sets/latest") == b"22\n"
+    assert changes["samples"] == {"added": 0, "removed": 0, "changed": 1, "relabelled": 0}
+    assert changes["shards"] == {"reused": 5, "written": 1}
+    assert sum(map(cloud.is_copy, log)) == 5
+    shards = [name for name in cloud.reads(log) if ".tfrecord-" in name]
+    # The first record of one, for the hint in the summary, and 24 samples of ten a shard, for the report.
+    assert len(shards) <= 1 + 3
+    assert convert(*argv, "--output", f"{cloud.uri}/nothing") == 0
+    assert contents(cloud, "nothing/") == reused
+
+
+@pytest.fixture
+def data_set(tmp_path: Path, cloud: Store) -> str:
+    """Eight images of two classes, converted here and copied to the bucket."""
+    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.png" for i in range(8)])
+    out = tmp_path / "out"
+    argv = ("--images", f"{tmp_path}/photos", "--output", str(out), "--name", "x", NONE_BAD)
+    assert convert(*argv, "--num_shards", "2") == 0
+    cloud.put_folder(out, "out")
+    return f"{cloud.uri}/out"
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_data_set_in_a_bucket(
+    data_set: str, tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints what the same data set does here."""
+    capsys.readouterr()
+    assert main(["inspect", data_set]) == 0
+    there = capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "out")]) == 0
+    assert there.replace(data_set, str(tmp_path / "out")) == capsys.readouterr().out
+    assert main(["inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b"]) == 0
+    assert "4 of 8 examples found" in capsys.readouterr().out
+    assert main(["inspect", f"{cloud.uri}/nothing"]) == 2
+    assert f"{cloud.uri}/nothing: no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_a_key_costs_few_requests(
+    data_set: str, cloud: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The manifest, the receipt and the shard of the sample are asked for, and no other shard."""
+    capsys.readouterr()
+    cloud.proxy.take_log()
+    assert main(["inspect", data_set, "--key", "a/4.png"]) == 0
+    place = capsys.readouterr().out.splitlines()[0]
+    shards = {path for _, path, *_ in cloud.proxy.take_log() if "tfrecord-" in path}
+    assert len(shards) == 1
+    assert (
+        place
+        == f"a/4.png, {shards.pop().rpartition('/')[2].rpartition('%2F')[2]}, record "
+        + (place.rpartition(" ")[2])
+    )
+    assert main(["inspect", data_set, "--key", "a/5.png"]) == 1
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_examples_are_written_to_a_bucket(
+    data_set: str, tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Images and their list; a folder that holds files is refused."""
+    to = f"{cloud.uri}/picked"
+    assert main(["inspect", data_set, "--class", "a", "--num", "3", "--to", to]) == 0
+    lines = [json.loads(line) for line in cloud.get("picked/examples.jsonl").splitlines()]
+    assert len(lines) == 3
+    assert set(cloud.names("picked/")) == {
+        "picked/examples.jsonl",
+        *(f"picked/{line['features']['image/encoded']['file']}" for line in lines),
+    }
+    for line in lines:
+        name = line["features"]["image/encoded"]["file"]
+        assert cloud.get(f"picked/{name}") == (tmp_path / "photos" / line["key"]).read_bytes()
+    assert main(["inspect", data_set, "--to", to]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cloud", ["s3", "az"], indirect=True)
+def test_load(cloud: Store, tmp_path: Path) -> None:
+    """The samples of the local data set, in its order."""
+    pytest.importorskip("tensorflow")
+    import beam_pipeline
+
+    local = tmp_path / "local"
+    write_pictures(str(tmp_path / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(20)])
+    argv = ("--images", str(tmp_path / "photos"), "--name", "x", "--num_shards", "2", NONE_BAD)
+    assert convert(*argv, "--output", str(local)) == 0
+    cloud.put_folder(local, "out")
+
+    def samples(folder: str, shuffle: bool) -> list[tuple[bytes, int]]:
+        data = beam_pipeline.load(folder, shuffle=shuffle, seed=3)
+        return [(image.numpy().tobytes(), int(label)) for image, label in data]
+
+    for shuffle in (False, True):
+        assert samples(f"{cloud.uri}/out", shuffle) == samples(str(local), shuffle)
+
+
+PNGS = [f"{'ab'[i % 2]}/{i}.png" for i in range(23)]
+
+
+@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+def test_records_of_a_bucket_are_those_of_a_folder(
+    cloud: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One by one and many at once; from receipts and, where they are missing, from the shards.
+
+    No request asks for more than a record, until the receipts are missing.
+    """
+    write_pictures(f"{tmp_path}/photos", PNGS)
+    argv = ("--images", f"{tmp_path}/photos", "--num_shards", "3", "--name", "d", "--output")
+    assert convert(*argv, f"{tmp_path}/out") == 0
+    cloud.put_folder(tmp_path / "out", "out")
+    here, there = RandomAccess(tmp_path / "out"), RandomAccess(f"{cloud.uri}/out")
+    indices = [22, 0, 7, 7, -1, *range(23)]
+    assert [there[i] for i in (5, -1)] == [here[i] for i in (5, -1)]
+    assert there[indices] == here[indices]
+    assert not caplog.records
+    with pytest.raises(IndexError):
+        there[[0, 23]]
+
+    for name in cloud.names("out/.receipts/"):
+        cloud.delete(name)
+    bare = RandomAccess(f"{cloud.uri}/out")
+    assert bare[::-1] == here[::-1]
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{cloud.uri}/out lacks receipts")
+
+    shard = cloud.names("out/d-train.tfrecord-")[0]
+    cloud.put(shard, cloud.get(shard)[:100])
+    with pytest.raises(DamagedRecordError, match=f"{shard}: record 1 at byte"):
+        there[1]

@@ -23,14 +23,17 @@ def image_at(name: str, folder: str = "") -> ImageRef:
 
 
 def together(parts: Iterable[Listed | NameRange]) -> Listed:
-    """All batches as one, images sorted."""
+    """All batches as one, images and dead letters sorted."""
     whole = Listed([], [], Counter())
     for part in parts:
         assert isinstance(part, Listed)
         whole.images += part.images
+        whole.dead_letters += part.dead_letters
         whole.ignored.update(part.ignored)
         whole.label_files.add(part.label_files)
-    return Listed(sorted(whole.images), [], whole.ignored, whole.label_files)
+    return Listed(
+        sorted(whole.images), sorted(whole.dead_letters), whole.ignored, whole.label_files
+    )
 
 
 def photos(count: int) -> list[str]:
