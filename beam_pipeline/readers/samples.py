@@ -327,8 +327,10 @@ class Sampler:
         }
         shape = (1, 1)
         if plan.encoded:
-            bare = tuple(example[key] for key in plan.bare)
-            decoded[IMAGE] = image = _image(plan, example[plan.encoded] or BLACK, bare)
+            data, bare = example[plan.encoded], tuple(example[key] for key in plan.bare)
+            if self.features[plan.encoded].optional:
+                data = data or BLACK
+            decoded[IMAGE] = image = _image(plan, data, bare)
             shape = image.shape[:2]
         if plan.mask:
             decoded[MASK] = _mask(plan, example[plan.mask], (*shape, 1), plan.mask_pixels, VOID)

@@ -24,8 +24,6 @@ from tests.harness import convert, manifest_of, shard_names
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
 
-torch_data = pytest.importorskip("torch.utils.data")
-
 Reader = Callable[..., list[Any]]
 
 
@@ -41,7 +39,12 @@ def by_random_access(folder: Any, split: str = "train", **options: Any) -> list[
 
 
 def by_torch(folder: Any, split: str = "train", **options: Any) -> list[Any]:
-    return list(beam_pipeline.TFRecordDataset(folder, split, **options))
+    return list(torch_data_set(folder, split, **options))
+
+
+def torch_data_set(*args: Any, **options: Any) -> Any:
+    pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
+    return beam_pipeline.TFRecordDataset(*args, **options)
 
 
 every_reader = pytest.mark.parametrize("read", [by_tf_data, by_random_access, by_torch])
@@ -93,6 +96,7 @@ def test_data_sets_of_which_one_has_a_turned_photograph_are_read_as_one(
 
 def test_decoded_samples_are_batched_where_a_feature_is_missing(turned: Path) -> None:
     """As documented: `DataLoader(RandomAccess(decode=True))`, with no function of one's own."""
+    torch_data = pytest.importorskip("torch.utils.data")
     source = beam_pipeline.RandomAccess(turned, decode=True, image_size=8)
     batches = list(torch_data.DataLoader(source, batch_size=4))
     assert [tuple(batch["image"].shape) for batch in batches] == [(4, 8, 8, 3)] * 2 + [(1, 8, 8, 3)]
@@ -181,9 +185,7 @@ def test_a_position_of_another_data_set_is_refused(
     """The same images and counts in another order, as another seed gives it."""
     argv = ("--images", f"{pets}/../photos", "--output", f"{tmp_path}/out", "--num_shards", "3")
     assert convert(*argv, "--seed", "1", "--name", "out") == 0
-    kind = {by_random_access: beam_pipeline.RandomAccess, by_torch: beam_pipeline.TFRecordDataset}[
-        read
-    ]
+    kind = beam_pipeline.RandomAccess if read is by_random_access else torch_data_set
     first, same, other = (kind(folder) for folder in (pets, pets, tmp_path / "out"))
     if read is by_torch:
         first, same, other = map(iter, (first, same, other))
