@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beam_pipeline.core.listing.archives import Archive
-from beam_pipeline.core.listing.label_files import LabelFile, LabelFiles
 
 from beam_pipeline.core.archives import member_uri, tar_entries
 from beam_pipeline.core.dataset.manifest import dump_json
@@ -23,7 +21,10 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import BucketError, ChangedFileError, ListingError
 from beam_pipeline.core.listing.filters import (
     IMAGE_EXTENSIONS,
+    Archive,
     ImageRoot,
+    LabelFile,
+    LabelFiles,
     Listed,
 )
 from beam_pipeline.core.references import ImageRef
