@@ -32,7 +32,7 @@ from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import lists_digests
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading
-from beam_pipeline.work.planning import DigestSource
+from beam_pipeline.work.planning import DuplicateSearch
 from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writing import EncodingOptions
 
@@ -255,25 +255,20 @@ class ConvertConfig:
         anywhere_remote = any(map(is_remote, self.uris))
         return ReadOptions(REMOTE_READS, engine.read_ahead_size) if anywhere_remote else ONE_BY_ONE
 
-    def digest_source(self, *, writes: bool) -> DigestSource | None:
-        """Where digests come from before shards are planned; None if no duplicates are looked for.
+    def duplicate_search(self, *, writes: bool) -> DuplicateSearch | None:
+        """The search for duplicates before shards are planned; None if none are looked for.
 
         They are if an option asks for it, and by a plan where the listing tells.
 
         Args:
           writes: whether shards will be written.
         """
-        asked = self.options.images.duplicates != POLICIES[0]
+        policy = self.options.images.duplicates
+        asked = policy != POLICIES[0]
         listed = not self.inventory and any(map(lists_digests, self.source.roots))
         if not asked and (writes or not listed):
             return None
-        return DigestSource(
-            listed=listed,
-            reads=asked,
-            reading=self.reading,
-            filters=self.options.images.filters,
-            largest=self.source.examples.max_bytes,
-        )
+        return DuplicateSearch(listed=listed, reads=asked, drops=policy == "first")
 
     @property
     def plan_request(self) -> PlanRequest:
@@ -307,7 +302,7 @@ class ConvertConfig:
             "name": self.name,
             "seed": self.options.splits.seed,
             "options": self.recorded,
-            "features": dict(self.encoding.written_features),
+            "features": dict(self.encoding.features()),
         }
 
     @property

@@ -35,17 +35,18 @@ from beam_pipeline.options import ConvertOptions, EngineOptions, OutputOptions, 
 from beam_pipeline.options.group import Option
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
-from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import prepare_output
 from beam_pipeline.work.records import (
     CLASS_ID,
+    SampleSpool,
+    SpoolReader,
     checked_key,
     checked_split,
     class_numbering,
     fractions_of,
     named_classes,
 )
-from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
 
 SAMPLES_LAYOUT = "python"
 

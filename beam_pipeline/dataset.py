@@ -24,8 +24,7 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
-from beam_pipeline.work.dead_letter_files import read_dead_letters
-from beam_pipeline.work.output_folder import read_manifest
+from beam_pipeline.work.output_folder import read_dead_letters, read_manifest
 
 _SHOWN_CLASSES = 10
 _SLICE = re.compile(r"(\w+)\[ *(-?\d+%?|-?\d*\.\d+%)? *: *(-?\d+%?|-?\d*\.\d+%)? *\]")

@@ -51,8 +51,8 @@ from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
-from beam_pipeline.work.exclusion import read_exclusion
 from beam_pipeline.work.incomplete_folder import EarlierRun
+from beam_pipeline.work.labels import read_exclusion
 from beam_pipeline.work.output_folder import read_earlier, without_options
 from beam_pipeline.work.receipts import EarlierDataSet, receipts_there
 
@@ -197,9 +197,14 @@ def _crops(source: Source, options: ConvertOptions) -> Crops:
         raise UsageError(
             f"--crop_boxes needs boxes, and the labels of the layout {source.layout} have none; leave it out"
         )
-    if options.labels.unlabelled == "keep":
+    if options.labels.unlabelled in ("keep", "empty"):
         raise UsageError(
-            "--crop_boxes leaves out images without objects; leave out --unlabelled keep"
+            "--crop_boxes leaves out images without objects; leave out "
+            f"--unlabelled {options.labels.unlabelled}"
+        )
+    if options.images.bad_boxes == "drop_image":
+        raise UsageError(
+            "--crop_boxes leaves out each bad box by itself; leave out --bad_boxes drop_image"
         )
     return Crops(source.columns)
 

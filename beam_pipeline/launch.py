@@ -25,15 +25,14 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.engines.base import Build
-from beam_pipeline.engines.registry import engine_for, import_engine
+from beam_pipeline.engines.base import Build, engine_for, import_engine
 from beam_pipeline.pipeline import Dataflow
 from beam_pipeline.startup import EXIT_INTERRUPTED, full_disk
 from beam_pipeline.storage import files
 from beam_pipeline.summary import print_summary
 from beam_pipeline.terminal import complain, say, show_progress
 from beam_pipeline.work.incomplete_folder import noted_refusal
-from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import (
     clean_up_refused,
     prepare_output,

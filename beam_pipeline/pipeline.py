@@ -12,11 +12,9 @@ from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
 from beam_pipeline.core.errors import DEFAULT_POLICY, FailurePolicy
 from beam_pipeline.core.labels.join import are_large, buckets_for
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, class_column
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
-from beam_pipeline.transforms.data_set import WriteDataset, Written
-from beam_pipeline.transforms.duplicates import DropDuplicates
 from beam_pipeline.transforms.labels import (
     JoinLabelBatches,
     LabelByFolder,
@@ -25,8 +23,13 @@ from beam_pipeline.transforms.labels import (
 )
 from beam_pipeline.transforms.listing import ListImages, ReadInventory
 from beam_pipeline.transforms.output import PrepareFolder
-from beam_pipeline.transforms.planning import MeasureOutput, PlanShards
-from beam_pipeline.transforms.splits import AssignSplits
+from beam_pipeline.transforms.planning import (
+    AssignSplits,
+    DropDuplicates,
+    MeasureOutput,
+    PlanShards,
+)
+from beam_pipeline.transforms.writing import WriteDataset, Written
 from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
 from beam_pipeline.work.labels import Labelling, row_merger
@@ -54,16 +57,26 @@ class Dataflow:
     writes: bool = True
     prepared: beam.PCollection[str] | None = None
 
+    @property
+    def request(self) -> WriteRequest:
+        """How samples are read, encoded and written."""
+        config = self.config
+        return WriteRequest(
+            folder=config.output,
+            encoding=config.encoding,
+            resume=config.options.output.resume,
+            reading=config.reading,
+            failures=self.failures,
+            earlier=config.earlier,
+        )
+
     def after_preparing(self, pipeline: beam.Pipeline) -> Dataflow:
         """The dataflow, with the output folder prepared in the job."""
-        config, output = self.config, self.config.options.output
         prepared = pipeline | "PrepareFolder" >> PrepareFolder(
-            folder=config.output,
-            run=config.run,
-            resume=output.resume,
-            overwrite=output.overwrite,
-            open_options=config.open_options,
-            failures=self.failures,
+            request=self.request,
+            run=self.config.run,
+            overwrite=self.config.options.output.overwrite,
+            open_options=self.config.open_options,
         )
         return replace(self, prepared=prepared)
 
@@ -74,7 +87,7 @@ class Dataflow:
     def label(self, pipeline: beam.Pipeline) -> list[Stage]:
         """Adds the stages from images and labels to samples; the last one's samples are all of them."""
         config, source, labels = self.config, self.config.source, self.config.source.labels
-        digests = bool(config.digest_source(writes=self.writes))
+        digests = bool(config.duplicate_search(writes=self.writes))
         labelling = Labelling(
             *(config.split_assigner, source.columns, config.sample_filter, config.unlabelled),
             roots=source.roots,
@@ -89,14 +102,13 @@ class Dataflow:
                     labels=labels,
                     unpack_to=unpacking_folder(config.output) if reads else "",
                     labelling=replace(labelling, keep=None),
-                    raises=False,
                     prepared=self.prepared,
                 )
             ]
         groups = config.inventory_groups
         if config.inventory:
             images = pipeline | "ReadInventory" >> ReadInventory(
-                files=config.inventory, roots=source.roots, groups=groups, raises=False
+                files=config.inventory, roots=source.roots, groups=groups
             )
         else:
             roots = tuple(replace(root, digests=digests) for root in source.roots)
@@ -131,73 +143,46 @@ class Dataflow:
 
         They open no image, except for some hundreds where images are re-encoded.
         """
-        config, options, splits = self.config, self.config.options, self.config.split_assigner
-        examples = config.encoding.examples
+        config, splits, request = self.config, self.config.split_assigner, self.request
         tallies = [stage[TALLY] for stage in stages]
         dead_letters = [stage[DEAD_LETTERS] for stage in stages]
-        samples = stages[-1]
+        samples = stages[-1]["samples"]
         if splits.fractions and splits.stratified:
-            samples = samples["samples"] | "AssignSplits" >> AssignSplits(
-                fractions=splits.fractions,
-                seed=splits.seed,
-                column=check_strata(config.source.columns),
-                group_by=splits.group_by,
+            assigned = samples | "AssignSplits" >> AssignSplits(
+                splits=splits, column=check_strata(config.source.columns)
             )
-            tallies.append(samples[TALLY])
-        if digests := config.digest_source(writes=self.writes):
-            samples = samples["samples"] | "DropDuplicates" >> DropDuplicates(
-                source=digests,
-                drops=options.images.duplicates == "first",
-                class_column=class_column(config.encoding.columns),
-                file_columns=examples.file_columns,
-                keeps_unlabelled=config.unlabelled is not None,
-                rows=examples.rows,
+            samples = assigned["samples"]
+            tallies.append(assigned[TALLY])
+        if search := config.duplicate_search(writes=self.writes):
+            unlabelled = config.unlabelled is not None
+            unique = samples | "DropDuplicates" >> DropDuplicates(
+                search=search, request=request, keeps_unlabelled=unlabelled
             )
-            tallies.append(samples[TALLY])
-            dead_letters.append(samples[DEAD_LETTERS])
+            samples = unique["samples"]
+            tallies.append(unique[TALLY])
+            dead_letters.append(unique[DEAD_LETTERS])
         # The number of shards depends on the size of images as they are written; a plan shows that size.
-        is_fixed = self.writes and isinstance(options.splits.num_shards, int)
+        is_fixed = self.writes and isinstance(config.options.splits.num_shards, int)
         if config.changes.encodes and not is_fixed:
-            tallies.append(
-                samples["samples"]
-                | "MeasureOutput" >> MeasureOutput(encoding=config.encoding, reading=config.reading)
-            )
+            tallies.append(samples | "MeasureOutput" >> MeasureOutput(request=request))
         planning = Planning(
-            request=config.plan_request,
-            output_folder=config.output,
-            run=config.run,
-            resume=options.output.resume,
-            writes=self.writes,
-            reuse=config.earlier,
-            failures=self.failures,
-            raises=False,
+            request=request, wishes=config.plan_request, run=config.run, writes=self.writes
         )
         tally = tallies | "AllTallies" >> beam.Flatten()
         plan = tally | "PlanShards" >> PlanShards(planning, self.prepared)
-        return samples["samples"], plan, dead_letters
+        return samples, plan, dead_letters
 
     def write(self, stages: Sequence[Stage]) -> Written:
         """Adds the stages from labelled samples to a finished data set: plans shards and writes them."""
-        config, output, failures = self.config, self.config.options.output, self.failures
+        config, output = self.config, self.config.options.output
         samples, plan, dead_letters = self.plan(stages)
         written: Written = samples | "WriteDataset" >> WriteDataset(
             plan=plan,
             dead_letters=dead_letters,
-            request=WriteRequest(
-                folder=config.output,
-                encoding=config.encoding,
-                resume=output.resume,
-                reading=config.reading,
-                failures=failures,
-                earlier=config.earlier,
-            ),
             finisher=DatasetFinisher(
-                output_folder=config.output,
-                encoding=config.encoding,
+                request=self.request,
                 max_bad_fraction=config.options.images.max_bad_fraction,
-                recorded_options=config.recorded,
-                failures=failures,
-                reuse=config.earlier,
+                recorded=config.recorded,
                 card=not output.no_card,
                 report_of=None if output.no_report else config.command,
                 roles=config.source.roles,

@@ -114,7 +114,6 @@ def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
     with _scratch_folder(run.engine) as scratch:
         path = files.join(scratch, "plan")
         config = run.config = replace(run.config, output=scratch)
-        encoding = config.encoding
 
         def build(pipeline: beam.Pipeline) -> None:
             dataflow = Dataflow(config, writes=False)
@@ -126,8 +125,8 @@ def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
             )
             changes: object = ()
             if config.earlier:
-                assign = AssignShards(plan=plan, seed=encoding.seed, by_image=encoding.by_image)
-                preview = PreviewChanges(plan=plan, encoding=encoding, earlier=config.earlier)
+                assign = AssignShards(plan=plan, encoding=config.encoding)
+                preview = PreviewChanges(plan=plan, request=dataflow.request)
                 changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
@@ -197,7 +196,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     if tally.unlabelled:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
     yield from ignored_lines(tally.ignored)
-    if tally.duplicates.images_compared or config.digest_source(writes=False):
+    if tally.duplicates.images_compared or config.duplicate_search(writes=False):
         yield from [*duplicate_lines(tally.duplicates, "duplicates")] or ["  duplicates: none"]
     yield (
         f"  dead letters so far: {tally.dead.total() or 'none'}; images are not opened, so broken "

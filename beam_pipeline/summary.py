@@ -24,8 +24,12 @@ from beam_pipeline.core.report.side_files import CARD_NAMES
 from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.dead_letter_files import read_dead_letters, shown_uri
-from beam_pipeline.work.output_folder import is_somebody_elses, read_manifest
+from beam_pipeline.work.output_folder import (
+    is_somebody_elses,
+    read_dead_letters,
+    read_manifest,
+    shown_uri,
+)
 
 if TYPE_CHECKING:  # else an import that other users of these lines do without
     from beam_pipeline.config import ConvertConfig

@@ -21,8 +21,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.text import counted, human_size, terminal_line
-from beam_pipeline.work import progress
-from beam_pipeline.work.progress import Counts
+from beam_pipeline.work.job import Counts, reported_to
 
 _LINE_INTERVAL = 10.0  # seconds between plain lines of progress
 
@@ -244,5 +243,5 @@ def show_progress(*, writes: bool = True) -> Iterator[None]:
         if writes or not counts.is_total:
             show.report(counts)
 
-    with progress.reported_to(report), contextlib.closing(show):
+    with reported_to(report), contextlib.closing(show):
         yield

@@ -7,14 +7,16 @@ several, and several threads may run them. All other modules of this package are
 from typing import Any
 
 from beam_pipeline.transforms.encoding import Encoder
-from beam_pipeline.transforms.images import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.output import BadSample, CommittedDataset, Shard, WriteResult
 from beam_pipeline.transforms.samples import (
+    ImageFile,
     ImageSample,
     JoinedSamples,
     JoinLabels,
     LabelRow,
     LabelRows,
+    ReadAllImages,
+    ReadImages,
     ReadLabels,
 )
 from beam_pipeline.transforms.shuffled import WriteToShuffledTFRecord

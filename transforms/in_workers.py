@@ -11,7 +11,6 @@ none.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
+from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipeline.core.errors import ConversionError
@@ -32,8 +31,15 @@ from beam_pipeline.core.packing import (
     SampleBatch,
 )
 from beam_pipeline.storage import pace
-from beam_pipeline.work import progress
-from beam_pipeline.work.job import current_job, enter
+from beam_pipeline.work.job import (
+    Counts,
+    current_job,
+    enter,
+    report_progress,
+    spill,
+    unspill,
+    with_listener,
+)
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     COUNTERS,
@@ -50,8 +56,6 @@ from beam_pipeline.work.outcome import (
     divide,
     step,
 )
-from beam_pipeline.work.progress import Counts
-from beam_pipeline.work.spill import spill, spill_parts, unspill
 from beam_pipeline.work.writer_process import Task, Tasks, expect
 
 MOST_HELD = 1 << 16  # references
@@ -61,7 +65,8 @@ _ENCODED_BYTES = 16  # of a reference, roughly: paths that differ little deflate
 
 Step = Task[Outcome] | Outcome
 Work = Callable[..., Iterable[Step]]
-_Result = Callable[[], Outcome]
+_Place = tuple[Any, Any]
+"""The window and the timestamp of outputs."""
 
 
 class BatchCoder(coders.Coder):
@@ -155,28 +160,6 @@ def _count_usage() -> None:
         _measure(RETRIES, [usage.retries])
 
 
-class _Early(threading.local):
-    """Samples that this bundle has counted although the outcome of their shard will count them as well."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-
-_early = _Early()
-
-
-def _count_early(counts: Counts) -> None:
-    """Counts the samples of a shard that is being written, where nobody else listens to its progress."""
-    if counts.is_total:
-        return
-    done = {SAMPLES_DONE: counts.samples, BYTES_DONE: counts.image_bytes}
-    for name, amount in done.items():
-        if amount:
-            _early.counts[name] += amount
-            count(name, amount)
-    _count_usage()
-
-
 class InWorkers(beam.DoFn):
     """Runs the tasks that the work on each element makes, and yields the results.
 
@@ -207,8 +190,8 @@ class InWorkers(beam.DoFn):
         self._spills = spills
 
     def start_bundle(self) -> None:
-        enter(progress.with_listener(self._job, _count_early))
-        _early.counts.clear()
+        enter(with_listener(self._job, self._count_early))
+        self._early: Counter[str] = Counter()
         self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
@@ -229,7 +212,7 @@ class InWorkers(beam.DoFn):
         """
         steps = self._work(element) if side is None else self._work(element, side)
         for made in steps:
-            yield from self._run(made, _Place(window, timestamp))
+            yield from self._run(made, (window, timestamp))
 
     def finish_bundle(self) -> Iterator[Any]:
         for result in self._tasks.rest():
@@ -237,13 +220,13 @@ class InWorkers(beam.DoFn):
 
     def _run(self, made: Step, place: _Place) -> Iterator[Any]:
         if isinstance(made, Outcome):
-            yield from map(place.put, self._outputs(made))
+            yield from self._outputs(made, place)
             return
         self._places.append(place)
         for result in self._tasks.submit(made):
             yield from self._ended(result)
 
-    def _ended(self, result: _Result) -> Iterator[Any]:
+    def _ended(self, result: Callable[[], Outcome]) -> Iterator[Any]:
         place = self._places.popleft()
         try:
             outcome = result()
@@ -251,45 +234,70 @@ class InWorkers(beam.DoFn):
             if self._failed is None:
                 raise
             outcome = self._failed(error)
-        yield from map(place.put, self._outputs(outcome))
+        yield from self._outputs(outcome, place)
 
-    def _outputs(self, outcome: Outcome) -> Iterator[Any]:
-        """Yields the outputs of an outcome, and counts images that were listed."""
+    def _outputs(self, outcome: Outcome, place: _Place) -> Iterator[Any]:
+        """Yields the outputs of an outcome with their window and timestamp, and counts what was done."""
+        window, timestamp = place
         tally = outcome.tally
         refusals = [value for tag, value in outcome.tagged if tag == REFUSALS]
         refusals += tally.refusals if tally else []
         if self._raises and refusals:
             raise refusals[0].to_error()
-        yield from spill_parts(outcome.main) if self._spills else outcome.main
+        for item in outcome.main:
+            value = (item[0], spill(item[1])) if self._spills else item
+            yield WindowedValue(value, timestamp, (window,))
+        tagged = list(outcome.tagged)
         if outcome.dead_letters:
-            yield TaggedOutput(DEAD_LETTERS, outcome.dead_letters)
-        for tag, value in outcome.tagged:
-            yield TaggedOutput(tag, value)
+            tagged.append((DEAD_LETTERS, outcome.dead_letters))
+        if tally is not None:
+            tagged.append((TALLY, tally))
+            if tally.listed:
+                count(IMAGES_LISTED, tally.listed)
+                report_progress(Counts(listed=tally.listed))
+                expect(tally.listed)
+        for tag, value in tagged:
+            yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
         for name, amount in outcome.counters.items():
-            count(name, amount - _early.counts.pop(name, 0))
+            count(name, amount - self._early.pop(name, 0))
         for name, values in outcome.measured.items():
             _measure(name, values)
         _count_usage()
-        if tally is not None:
-            if tally.listed:
-                count(IMAGES_LISTED, tally.listed)
-                progress.report(Counts(listed=tally.listed))
-                expect(tally.listed)
-            yield TaggedOutput(TALLY, tally)
+
+    def _count_early(self, counts: Counts) -> None:
+        """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
+        if counts.is_total:
+            return
+        for name, amount in ((SAMPLES_DONE, counts.samples), (BYTES_DONE, counts.image_bytes)):
+            if amount:
+                self._early[name] += amount
+                count(name, amount)
+        _count_usage()
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The window and the timestamp of outputs."""
+PARTS = tuple[int, bytes]
+"""The type of (part, packed references)."""
 
-    window: Any
-    timestamp: Any
 
-    def put(self, output: Any) -> Any:
-        """Puts an output, tagged or not, there."""
-        if isinstance(output, TaggedOutput):
-            return TaggedOutput(output.tag, self.put(output.value))
-        return WindowedValue(output, self.timestamp, (self.window,))
+def stage(
+    dofn: beam.DoFn,
+    kind: Any,
+    *tags: str,
+    main: str = "main",
+    side: beam.PCollection | None = None,
+) -> beam.PTransform:
+    """Runs a `DoFn` with typed outputs.
+
+    Args:
+      dofn: such as `InWorkers(work)`.
+      kind: the type of the main output.
+      *tags: of its further outputs; without any, the stage has one output.
+      main: the tag of the main output.
+      side: PCollection of the one side input.
+    """
+    sides = () if side is None else (AsSingleton(side),)
+    typed = beam.ParDo(dofn, *sides).with_output_types(kind)
+    return typed.with_outputs(*tags, main=main) if tags else typed
 
 
 @dataclass
@@ -342,14 +350,14 @@ class Divide(InWorkers):
         held.references += len(element)
         if held.references >= min(MOST_HELD, max(_LEAST_HELD, _WELL_FILLED * division.parts)):
             del self._held[window]
-            yield from self._divided(window, held)
+            yield from self._parts(window, held)
 
     def finish_bundle(self) -> Iterator[Any]:
         for window, held in self._held.items():
-            yield from self._divided(window, held)
+            yield from self._parts(window, held)
         yield from super().finish_bundle()
 
-    def _divided(self, window: Any, held: _Held) -> Iterator[Any]:
+    def _parts(self, window: Any, held: _Held) -> Iterator[Any]:
         size = sum(map(len, held.batches))
-        divided = step(size, divide, held.batches, held.division)
-        yield from self._run(divided, _Place(window, held.timestamp))
+        made = step(size, divide, held.batches, held.division)
+        yield from self._run(made, (window, held.timestamp))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 
@@ -18,7 +19,6 @@ from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import cell_files
-from beam_pipeline.core.listing.cuts import Cut
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.core.packing import (
     BATCH_SIZE,
@@ -27,22 +27,17 @@ from beam_pipeline.core.packing import (
     LabelBatch,
     SampleBatch,
 )
-from beam_pipeline.core.references import LabelRow, SampleRef
+from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.cell_files import named_files
-from beam_pipeline.layouts.layout import (
-    ContainerLabels,
-    FileLabels,
-    ListedLabels,
-    PartReader,
-)
+from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.storage.listing import list_root
-from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step, Work
+from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Work, stage
 from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages
 from beam_pipeline.transforms.output import after
 from beam_pipeline.work.file_parts import FilePart
-from beam_pipeline.work.labels import Labelling, RowsTask, join_parts, label_images
+from beam_pipeline.work.job import unspill_all
+from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, RowsTask, in_portions
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
-from beam_pipeline.work.spill import unspill_all
 
 ROWS = "rows"
 _FILES = "files"
@@ -74,18 +69,19 @@ class ReadLabelFiles(beam.PTransform):
         labels = self.labels
         if isinstance(labels, ListedLabels):
             return self._listed(pipeline, labels)
-        reading = partial(_read_rows, labels=labels)
-        read = self._stage(reading, LabelBatch, ROWS)
+        reading = InWorkers(partial(_read_rows, labels=labels), raises=self.raises)
+        read = stage(reading, LabelBatch, DEAD_LETTERS, TALLY, main=ROWS)
         if not labels.folders:  # a few tables are not worth a listing's stages
+            cut_by = labels.reader.cut_of if isinstance(labels.reader, PartReader) else _not_cut
             uris = pipeline | "Files" >> beam.Create(labels.files)
-            cut = CutFiles(cut_by=self._cut_of, spread=self.spread)
-            rows = uris | "CutFiles" >> cut | "EachPart" >> beam.Map(_in_list) | "ReadFiles" >> read
+            parts = uris | "CutFiles" >> CutFiles(cut_by=cut_by, spread=self.spread)
+            in_lists = beam.Map(lambda part: [part]).with_output_types(list[FilePart])
+            rows = parts | "EachPart" >> in_lists | "ReadFiles" >> read
             return {tag: rows[tag] for tag in (ROWS, DEAD_LETTERS, TALLY)}
         folders = pipeline | "Folders" >> beam.Create(labels.folders, reshuffle=False)
-        files = folders | "ListLabelFiles" >> self._stage(
-            _list_label_files, list[FilePart], "files"
-        )
-        rows = files["files"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> read
+        listing = InWorkers(_list_label_files, raises=self.raises)
+        files = folders | "ListLabelFiles" >> stage(listing, list[FilePart], DEAD_LETTERS, TALLY)
+        rows = files["main"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> read
         both = {
             tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten()
             for tag in (DEAD_LETTERS, TALLY)
@@ -101,18 +97,9 @@ class ReadLabelFiles(beam.PTransform):
             TALLY: listed[TALLY] | "OfLabels" >> beam.Map(_of_labels).with_output_types(Tally),
         }
 
-    def _cut_of(self, uri: str) -> Cut | None:
-        assert isinstance(self.labels, FileLabels)
-        reader = self.labels.reader
-        return reader.cut_of(uri) if isinstance(reader, PartReader) else None
 
-    def _stage(self, work: Work, output_type: type, main: str) -> beam.PTransform:
-        stage = beam.ParDo(InWorkers(work, raises=self.raises)).with_output_types(output_type)
-        return stage.with_outputs(DEAD_LETTERS, TALLY, main=main)
-
-
-def _in_list(part: FilePart) -> list[FilePart]:
-    return [part]
+def _not_cut(_: str) -> None:
+    """A file that is read as a whole."""
 
 
 def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
@@ -182,27 +169,19 @@ class LabelByFolder(beam.PTransform):
         if self.may_repeat:
             images = (
                 images
-                | "ByFileName" >> _pack_by_bucket(max(_BUCKETS, self.buckets))
+                | "ByFileName" >> _by_bucket(max(_BUCKETS, self.buckets))
                 | "GroupByFileName" >> beam.GroupByKey()
             )
-        work = partial(
-            _label_images,
-            names=self.names,
-            labelling=self.labelling,
-            may_repeat=self.may_repeat,
-        )
-        return images | "Label" >> _to_samples(work)
+        work = LabelImages(self.names, self.labelling, self.may_repeat)
+        return images | "Label" >> _to_samples(partial(_label_images, work=work))
 
 
 def _label_images(
-    images: ImageBatch | tuple[int, Iterable[bytes]],
-    names: NamePattern | None,
-    labelling: Labelling,
-    may_repeat: bool,
+    images: ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
 ) -> Iterator[Step]:
-    """See `label_images`; where keys may repeat, images come in buckets."""
+    """Labels a batch; where keys may repeat, images come in buckets."""
     packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
-    yield step(sum(map(len, packed)), label_images, packed, names, labelling, may_repeat)
+    yield step(sum(map(len, packed)), in_portions, work, packed)
 
 
 @dataclass(kw_only=True)
@@ -222,7 +201,7 @@ class JoinLabelBatches(beam.PTransform):
     buckets: int
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        pack = _pack_by_bucket(self.buckets)
+        pack = _by_bucket(self.buckets)
         by_file_name = {
             IMAGES: inputs[IMAGES] | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> pack,
@@ -231,21 +210,20 @@ class JoinLabelBatches(beam.PTransform):
             named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
+        work = JoinRows(self.merger, self.labelling)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
-            | "JoinBucket"
-            >> _to_samples(partial(_join_bucket, merger=self.merger, labelling=self.labelling))
+            | "JoinBucket" >> _to_samples(partial(_join_bucket, work=work))
         )
 
 
-def _pack_by_bucket(buckets: int) -> beam.PTransform:
+def _by_bucket(buckets: int) -> beam.PTransform:
     """(bucket, packed references); an image goes by its key, a row by the name it uses.
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-    division = partial(NameDivision, buckets)
-    return beam.ParDo(Divide(division)).with_output_types(tuple[int, bytes])
+    return stage(Divide(partial(NameDivision, buckets)), PARTS)
 
 
 def _files_named(rows: LabelBatch, columns: Sequence[int]) -> LabelBatch:
@@ -255,13 +233,12 @@ def _files_named(rows: LabelBatch, columns: Sequence[int]) -> LabelBatch:
 
 
 def _join_bucket(
-    bucket: tuple[int, Mapping[str, Iterable[bytes]]], merger: RowMerger, labelling: Labelling
+    bucket: tuple[int, Mapping[str, Iterable[bytes]]], work: JoinRows
 ) -> Iterator[Step]:
     """Joins the images and rows of a bucket."""
-    images, rows = unspill_all(bucket[1][IMAGES]), unspill_all(bucket[1][ROWS])
-    files = unspill_all(bucket[1].get(_FILES, ()))
-    size = sum(map(len, (*images, *rows)))
-    yield step(size, join_parts, images, rows, merger, labelling, files)
+    kinds = [unspill_all(bucket[1].get(kind, ())) for kind in (IMAGES, ROWS, _FILES)]
+    size = sum(len(part) for parts in kinds[:2] for part in parts)
+    yield step(size, in_portions, work, *kinds)
 
 
 @dataclass(kw_only=True)
@@ -273,7 +250,6 @@ class ReadContainers(beam.PTransform):
       unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
         be read.
       labelling: what happens to the samples.
-      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
       prepared: as `PlanShards` has it.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
@@ -282,46 +258,42 @@ class ReadContainers(beam.PTransform):
     labels: ContainerLabels
     unpack_to: str
     labelling: Labelling
-    raises: bool = True
     prepared: beam.PCollection[str] | None = None
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        reading = _ReadingContainer(self.labels, self.unpack_to, self.labelling)
+        reading = partial(
+            _read_container, read=self.labels.reader.read, to=self.unpack_to, by=self.labelling
+        )
         files = pipeline | "Containers" >> beam.Create(self.labels.files)
         files = after(self.prepared, files, str)
-        return files | "ReadContainer" >> _to_samples(reading, self.raises)
+        return files | "ReadContainer" >> _to_samples(reading)
 
 
-@dataclass(frozen=True)
-class _ReadingContainer:
-    labels: ContainerLabels
-    unpack_to: str
-    labelling: Labelling
-
-    def __call__(self, uri: str) -> Iterator[Outcome]:
-        refusals: list[Refusal] = []
-        items = self._items(uri, refusals)
-        while batch := list(itertools.islice(items, BATCH_SIZE)):
-            joined = Joined()
-            for item in batch:
-                if isinstance(item, DeadLetter):
-                    joined.dead_letters.append(item)
-                else:
-                    joined.samples.append(item)
-            outcome = self.labelling.of(joined)
-            assert outcome.tally
-            outcome.tally.listed = len(batch)
-            yield outcome
-        if refusals:
-            yield Outcome(tally=Tally(refusals=refusals))
-
-    def _items(self, uri: str, refusals: list[Refusal]) -> Iterator[SampleRef | DeadLetter]:
+def _read_container(
+    uri: str, read: Callable[[str, str], Iterable[Any]], to: str, by: Labelling
+) -> Iterator[Outcome]:
+    items = itertools.chain.from_iterable(
+        map(read, [uri], [to])
+    )  # opened when the first is asked for
+    refusal: Refusal | None = None
+    while not refusal:
+        joined = Joined()
         try:
-            yield from self.labels.reader.read(uri, self.unpack_to)
+            for item in itertools.islice(items, BATCH_SIZE):
+                letter = isinstance(item, DeadLetter)
+                (joined.dead_letters if letter else joined.samples).append(item)
         except ContainerError as error:
-            refusals.append(Refusal.from_error(error))
+            refusal = Refusal.from_error(error)
+        count = len(joined.samples) + len(joined.dead_letters)
+        if not count:
+            break
+        outcome = by.of(joined)
+        assert outcome.tally
+        outcome.tally.listed = count
+        yield outcome
+    if refusal:
+        yield Outcome(tally=Tally(refusals=[refusal]))
 
 
-def _to_samples(work: Work, raises: bool = False) -> beam.PTransform:
-    stage = beam.ParDo(InWorkers(work, raises=raises)).with_output_types(SampleBatch)
-    return stage.with_outputs(DEAD_LETTERS, TALLY, main="samples")
+def _to_samples(work: Work) -> beam.PTransform:
+    return stage(InWorkers(work), SampleBatch, DEAD_LETTERS, TALLY, main="samples")

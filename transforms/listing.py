@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,16 +28,17 @@ from beam_pipeline.storage.listing import (
     lists_ranges,
     whole_range,
 )
-from beam_pipeline.transforms.in_workers import InWorkers, Step, Work
+from beam_pipeline.transforms.in_workers import PARTS, InWorkers, Step, Work, stage
 from beam_pipeline.work.file_parts import PART_BYTES, CutBy, FilePart, cut_file
+from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.listing import InventoryTask, cut_of, list_folders, list_group
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
-from beam_pipeline.work.spill import unspill_all
 
 IMAGES = "images"
 _REST = "rest"  # of a long range
 _MANY_GROUPS = 256  # more than these, and inventories are large
 
+_Listed = Iterator[Outcome]
 _Outputs = dict[str, beam.PCollection]
 
 
@@ -54,24 +55,21 @@ class CutFiles(beam.PTransform):
     spread: bool
 
     def expand(self, uris: beam.PCollection[str]) -> beam.PCollection[FilePart]:
-        parts = uris | "Cut" >> beam.ParDo(
-            InWorkers(partial(_cut, cut_by=self.cut_by))
-        ).with_output_types(FilePart)
+        parts = uris | "Cut" >> stage(InWorkers(self._cut), FilePart)
         return parts | "Spread" >> beam.Reshuffle() if self.spread else parts
 
-
-def _cut(uri: str, cut_by: CutBy) -> Iterator[Outcome]:
-    yield Outcome(cut_file(uri, cut_by, PART_BYTES))
+    def _cut(self, uri: str) -> Iterator[Outcome]:
+        yield Outcome(cut_file(uri, self.cut_by, PART_BYTES))
 
 
 class RangeGroup(list[NameRange]):
     """The ranges that a worker lists in parallel."""
 
 
-def _outcomes(parts: Iterator[Listed | NameRange]) -> Iterator[Outcome]:
-    """The outcomes of a listing; the last one states that something cannot be listed."""
+def _outcomes(item: Any, listing: Callable[[Any], Iterator[Listed | NameRange]]) -> _Listed:
+    """The outcomes of listing an item; the last one states that something cannot be listed."""
     try:
-        for listed in parts:
+        for listed in listing(item):
             if isinstance(listed, NameRange):
                 yield Outcome(tagged=[(_REST, listed)])
                 continue
@@ -88,27 +86,7 @@ def _outcomes(parts: Iterator[Listed | NameRange]) -> Iterator[Outcome]:
         yield Outcome.refused(error)
 
 
-def _list_root(root: ImageRoot) -> Iterator[Outcome]:
-    """Lists a whole folder or archive."""
-    return _outcomes(list_root(root))
-
-
-def _list_first(root: ImageRoot, fan_out: FanOut) -> Iterator[Outcome]:
-    """Lists the first names of a root in a bucket."""
-    return _outcomes(list_range(whole_range(root), BATCH_SIZE, fan_out.first))
-
-
-def _list_ranges(ranges: RangeGroup, fan_out: FanOut) -> Iterator[Outcome]:
-    """Lists a group of ranges, and leaves the rest of long ones."""
-    return _outcomes(list_ranges(ranges, BATCH_SIZE, fan_out))
-
-
-def _list_long_ranges(ranges: RangeGroup, fan_out: FanOut) -> Iterator[Outcome]:
-    """Lists a group of ranges completely."""
-    return _outcomes(list_all(ranges, BATCH_SIZE, fan_out))
-
-
-def _cut_rest(rest: NameRange, fan_out: FanOut) -> Iterator[Outcome]:
+def _cut_rest(rest: NameRange, fan_out: FanOut) -> _Listed:
     """Cuts the rest of a range into groups of ranges, one group for each worker."""
     try:
         ranges = list(cut(rest, fan_out))
@@ -123,10 +101,6 @@ def _cut_rest(rest: NameRange, fan_out: FanOut) -> Iterator[Outcome]:
 _KINDS = ("Archive", "Bucket", "Folder", "RemoteFolder")
 
 
-def _tagged(root: ImageRoot) -> Iterator[TaggedOutput]:
-    yield TaggedOutput(_kind_of(root), root)
-
-
 def _kind_of(root: ImageRoot) -> str:
     if root.archive:
         return "Archive"
@@ -136,33 +110,28 @@ def _kind_of(root: ImageRoot) -> str:
 
 
 @dataclass(kw_only=True)
-class ListRoots(beam.PTransform):
-    """Lists the images of a PCollection of roots.
+class ListImages(beam.PTransform):
+    """Lists images at the beginning of a pipeline, or those of a PCollection of roots.
 
     Attributes:
+      roots: folders and archives, and which of their files are listed; None to take them from a PCollection.
       fan_out: how the listing of a bucket is parallelized.
       raises: raise what cannot be listed; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
+    roots: tuple[ImageRoot, ...] | None = None
     fan_out: FanOut = FAN_OUT
     raises: bool = True
 
-    def expand(self, roots: Any) -> _Outputs:
-        tagged = roots | "Kinds" >> beam.FlatMap(_tagged).with_outputs(*_KINDS)
-        return self._list(
-            {kind: tagged[kind] | f"Spread{kind}s" >> beam.Reshuffle() for kind in _KINDS}
-        )
-
-    def _list(self, by_kind: Mapping[str, beam.PCollection[ImageRoot]]) -> _Outputs:
-        """Lists roots of each kind."""
+    def expand(self, start: Any) -> _Outputs:
         listed: list[_Outputs] = []
-        for kind, roots in by_kind.items():
+        for kind, roots in self._by_kind(start):
             if kind == "Bucket":
                 listed += self._list_buckets(roots)
             else:
-                work = list_folders if kind == "Folder" else _list_root
+                work = list_folders if kind == "Folder" else partial(_outcomes, listing=list_root)
                 listed.append(self._listed(roots, f"List{kind}", work))
         merged = {}
         for tag in (IMAGES, DEAD_LETTERS, TALLY):
@@ -171,53 +140,54 @@ class ListRoots(beam.PTransform):
             merged[tag] = parts[0] if flat else parts | f"All{tag.title()}" >> beam.Flatten()
         return merged
 
-    def _list_buckets(self, roots: beam.PCollection[ImageRoot]) -> list[_Outputs]:
-        """Lists the first names, then ranges of the rest, then ranges of long ranges."""
-        begun = self._listed(roots, "ListFirst", self._fanned(_list_first), _REST)
-        groups, tallies = self._cut(begun[_REST], "CutRest")
-        listed = self._listed(groups, "ListRanges", self._fanned(_list_ranges), _REST)
-        groups, more_tallies = self._cut(listed[_REST], "CutLongRanges")
-        ended = self._listed(groups, "ListLongRanges", self._fanned(_list_long_ranges))
-        return [begun, listed, ended, {TALLY: tallies}, {TALLY: more_tallies}]
-
-    def _fanned(self, work: Work) -> Work:
-        return partial(work, fan_out=self.fan_out)
-
-    def _listed(self, items: beam.PCollection, label: str, work: Work, *tags: str) -> _Outputs:
-        listed = items | label >> beam.ParDo(InWorkers(work, raises=self.raises)).with_output_types(
-            ImageBatch
-        ).with_outputs(DEAD_LETTERS, TALLY, *tags, main=IMAGES)
-        return {tag: listed[tag] for tag in (IMAGES, DEAD_LETTERS, TALLY, *tags)}
-
-    def _cut(
-        self, rest: beam.PCollection[NameRange], label: str
-    ) -> tuple[beam.PCollection[RangeGroup], beam.PCollection[Tally]]:
-        pieces = rest | label >> beam.ParDo(
-            InWorkers(self._fanned(_cut_rest), raises=self.raises)
-        ).with_output_types(RangeGroup).with_outputs(TALLY, main="groups")
-        return pieces["groups"] | f"{label}Spread" >> beam.Reshuffle(), pieces[TALLY]
-
-
-@dataclass(kw_only=True)
-class ListImages(ListRoots):
-    """Lists the images of some roots, as `ListRoots` does.
-
-    Attributes:
-      roots: folders and archives, and which of their files are listed.
-    """
-
-    roots: tuple[ImageRoot, ...]
-
-    def expand(self, pipeline: beam.Pipeline) -> _Outputs:
+    def _by_kind(self, start: Any) -> Iterator[tuple[str, beam.PCollection[ImageRoot]]]:
+        if self.roots is None:
+            tagged = start | "Kinds" >> beam.FlatMap(
+                lambda root: [TaggedOutput(_kind_of(root), root)]
+            ).with_outputs(*_KINDS)
+            for kind in _KINDS:
+                yield kind, tagged[kind] | f"Spread{kind}s" >> beam.Reshuffle()
+            return
         by_kind: dict[str, list[ImageRoot]] = defaultdict(list)
         for root in self.roots:
             by_kind[_kind_of(root)].append(root)
-        return self._list(
-            {
-                kind: pipeline | f"{kind}s" >> beam.Create(roots, reshuffle=kind == "Archive")
-                for kind, roots in by_kind.items()
-            }
+        for kind, roots in by_kind.items():
+            yield kind, start | f"{kind}s" >> beam.Create(roots, reshuffle=kind == "Archive")
+
+    def _list_buckets(self, roots: beam.PCollection[ImageRoot]) -> list[_Outputs]:
+        """Lists the first names, then ranges of the rest, then ranges of long ranges."""
+        fan_out = self.fan_out
+
+        def ranges(rest: beam.PCollection[NameRange], label: str) -> beam.PCollection[RangeGroup]:
+            work = InWorkers(partial(_cut_rest, fan_out=fan_out), raises=self.raises)
+            pieces = rest | label >> stage(work, RangeGroup, TALLY)
+            listed.append({TALLY: pieces[TALLY]})
+            return pieces["main"] | f"{label}Spread" >> beam.Reshuffle()
+
+        def list_each(items: beam.PCollection, label: str, listing: Callable[[Any], Any]) -> Any:
+            outputs = self._listed(items, label, partial(_outcomes, listing=listing), _REST)
+            listed.append(outputs)
+            return outputs[_REST]
+
+        listed: list[_Outputs] = []
+        rest = list_each(
+            roots,
+            "ListFirst",
+            lambda root: list_range(whole_range(root), BATCH_SIZE, fan_out.first),
         )
+        groups = ranges(rest, "CutRest")
+        rest = list_each(
+            groups, "ListRanges", lambda group: list_ranges(group, BATCH_SIZE, fan_out)
+        )
+        groups = ranges(rest, "CutLongRanges")
+        list_each(groups, "ListLongRanges", lambda group: list_all(group, BATCH_SIZE, fan_out))
+        return listed
+
+    def _listed(self, items: beam.PCollection, label: str, work: Work, *tags: str) -> _Outputs:
+        tags = (DEAD_LETTERS, TALLY, *tags)
+        listing = InWorkers(work, raises=self.raises)
+        listed = items | label >> stage(listing, ImageBatch, *tags, main=IMAGES)
+        return {tag: listed[tag] for tag in (IMAGES, *tags)}
 
 
 def _read_inventory(part: FilePart, roots: tuple[ImageRoot, ...], groups: int) -> Iterator[Step]:
@@ -245,7 +215,6 @@ class ReadInventory(beam.PTransform):
       files: URIs of the inventories.
       roots: folders of images; files elsewhere are skipped.
       groups: in how many groups rows are compared, so that each file is listed once.
-      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
 
     Returns (tagged): as `ListImages`.
     """
@@ -253,7 +222,6 @@ class ReadInventory(beam.PTransform):
     files: tuple[str, ...]
     roots: tuple[ImageRoot, ...]
     groups: int = _MANY_GROUPS
-    raises: bool = True
 
     def expand(self, pipeline: beam.Pipeline) -> _Outputs:
         read = partial(_read_inventory, roots=self.roots, groups=self.groups)
@@ -261,18 +229,13 @@ class ReadInventory(beam.PTransform):
             pipeline
             | "Inventories" >> beam.Create(self.files)
             | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.groups > _MANY_GROUPS)
-            | "ReadFile"
-            >> beam.ParDo(InWorkers(read, raises=self.raises, spills=True))
-            .with_output_types(tuple[int, bytes])
-            .with_outputs(TALLY, main="rows")
+            | "ReadFile" >> stage(InWorkers(read, spills=True), PARTS, TALLY)
         )
+        listing = InWorkers(partial(_list_group, roots=self.roots))
         listed = (
-            rows["rows"]
+            rows["main"]
             | "GroupByKey" >> beam.GroupByKey()
-            | "ListGroup"
-            >> beam.ParDo(InWorkers(partial(_list_group, roots=self.roots), raises=self.raises))
-            .with_output_types(ImageBatch)
-            .with_outputs(DEAD_LETTERS, TALLY, main=IMAGES)
+            | "ListGroup" >> stage(listing, ImageBatch, DEAD_LETTERS, TALLY, main=IMAGES)
         )
         tallies = (rows[TALLY], listed[TALLY]) | "AllTallies" >> beam.Flatten()
         return {IMAGES: listed[IMAGES], DEAD_LETTERS: listed[DEAD_LETTERS], TALLY: tallies}

@@ -12,12 +12,13 @@ from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
 
 from beam_pipeline.core.dead_letters import Stage
-from beam_pipeline.core.errors import ConversionError, FailurePolicy
+from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.work.output_folder import prepare_output, prepare_resume, read_earlier
+from beam_pipeline.work.writing import WriteRequest
 
 
 @dataclass(kw_only=True)
@@ -25,33 +26,29 @@ class PrepareFolder(beam.PTransform):
     """Prepares an output folder when the pipeline runs, like a launcher before.
 
     Attributes:
-      folder: the folder.
+      request: the folder, whether an earlier run there is continued, and how an error is worded.
       run: the values that a run must share with an earlier one to keep its shards; features of None are
         compared shard by shard, once they are known.
-      resume: continue with an earlier run.
       overwrite: replace the data set of an earlier run.
       open_options: options that the plan settles later.
-      failures: how an error is worded.
 
     Returns: PCollection of the folder, for what has to wait.
     """
 
-    folder: str
+    request: WriteRequest
     run: Mapping[str, Any]
-    resume: bool
     overwrite: bool
     open_options: Sequence[str] = ()
-    failures: FailurePolicy
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[str]:
-        once = pipeline | "Once" >> beam.Create([self.folder], reshuffle=False)
+        once = pipeline | "Once" >> beam.Create([self.request.folder], reshuffle=False)
         return once | "Prepare" >> beam.Map(self._prepare).with_output_types(str)
 
     def _prepare(self, folder: str) -> str:
         try:
             if not is_remote(folder):
                 os.makedirs(folder, exist_ok=True)
-            if not self.resume:
+            if not self.request.resume:
                 prepare_output(folder, self.overwrite)
                 return folder
             run = self.run
@@ -60,7 +57,7 @@ class PrepareFolder(beam.PTransform):
                 run = {**run, "features": earlier.run["features"] if earlier else {}}
             prepare_resume(folder, run, self.open_options)
         except ConversionError as error:
-            raise self.failures.reworded(error) from error
+            raise self.request.failures.reworded(error) from error
         return folder
 
 
@@ -70,12 +67,8 @@ def after(
     """The same elements, once the folder is prepared; `prepared` is None where that was done before."""
     if prepared is None:
         return elements
-    wait = beam.Map(_first, AsSingleton(prepared)).with_output_types(kind)
-    return elements | "AfterPrepare" >> wait
-
-
-def _first(element: Any, _: str) -> Any:
-    return element
+    wait = beam.Map(lambda element, _: element, AsSingleton(prepared))
+    return elements | "AfterPrepare" >> wait.with_output_types(kind)
 
 
 class Shard(NamedTuple):
@@ -94,6 +87,12 @@ class Shard(NamedTuple):
     examples: int
     bytes: int
     crc32c: int
+
+    @classmethod
+    def of(cls, info: ShardInfo, folder: str) -> Shard:
+        """The public form of the figures of a shard."""
+        path = files.join(folder, info.file_name)
+        return cls(path, info.split, info.examples, info.bytes, info.crc32c)
 
 
 class BadSample(NamedTuple):
@@ -163,26 +162,18 @@ class WriteResult(NamedTuple):
     ) -> WriteResult:
         """The result of the stages that wrote to a folder."""
         return cls(
-            shards | "Shards" >> beam.Map(_shard, folder).with_output_types(Shard),
-            dead_letters | "Bad" >> beam.FlatMap(bad_samples).with_output_types(BadSample),
+            shards | "Shards" >> beam.Map(Shard.of, folder).with_output_types(Shard),
+            dead_letters | "Bad" >> public_bad(),
             committed,
         )
 
 
-def _shard(info: ShardInfo, folder: str) -> Shard:
-    path = files.join(folder, info.file_name)
-    return Shard(path, info.split, info.examples, info.bytes, info.crc32c)
-
-
 def bad_samples(letters: DeadLetterBatch) -> Iterator[BadSample]:
     """The public form of dead letters."""
-    for letter in letters:
-        yield BadSample(
-            key=letter.key,
-            reason=letter.reason,
-            message=letter.message,
-            uri=letter.uri,
-            file=letter.file,
-            line=letter.line,
-            stage=letter.stage,
-        )
+    for stage, key, uri, reason, message, file, line in letters:
+        yield BadSample(key, reason, message, uri, file, line, stage)
+
+
+def public_bad() -> beam.PTransform:
+    """The public form of batches of dead letters."""
+    return beam.FlatMap(bad_samples).with_output_types(BadSample)

@@ -1,31 +1,61 @@
-"""Plans shards: from the counts of listing and join to the plan of what will be written, and each shard's samples."""
+"""From labelled samples to the plan of shards: copies, splits that divide classes, sizes, and each shard's samples."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
 from beam_pipeline.core.dataset.changes import ShardFate
+from beam_pipeline.core.dataset.duplicates import (
+    CopyFinder,
+    Duplicates,
+    LabelHashes,
+    Sizes,
+    range_count,
+)
 from beam_pipeline.core.dataset.plan import Plan
+from beam_pipeline.core.dataset.splits import (
+    Cut,
+    Rank,
+    SplitAssigner,
+    apportion,
+    divide_groups,
+    find_boundaries,
+    find_cuts,
+    rank_of,
+    split_behind,
+    stratum_of,
+)
 from beam_pipeline.core.dataset.tally import Tally, measured_samples, most_measured
-from beam_pipeline.core.packing import SampleBatch, pack
+from beam_pipeline.core.labels.samples import is_unlabelled
+from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
 from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.storage.read_ahead import ReadOptions
-from beam_pipeline.transforms.in_workers import Divide, InWorkers, Sum
+from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
 from beam_pipeline.transforms.output import after
-from beam_pipeline.work.outcome import Call, Outcome
-from beam_pipeline.work.planning import Planning, measure_images
-from beam_pipeline.work.receipts import EarlierDataSet
-from beam_pipeline.work.spill import unspill_all
-from beam_pipeline.work.writing import EncodingOptions, shard_inputs
+from beam_pipeline.work.job import unspill_all
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
+from beam_pipeline.work.planning import (
+    DIGESTED,
+    DuplicateSearch,
+    Planning,
+    RangeDivision,
+    compare_images,
+    digest_outcome,
+    is_readable,
+    measure_images,
+    with_digests,
+)
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest, shard_inputs
 
 _SAMPLES_A_TASK = 8
 
@@ -66,35 +96,31 @@ def _order(hashed: tuple[bytes, SampleRef]) -> tuple[bytes, str]:
     return hashed[0], hashed[1].key
 
 
-def _measuring(
-    samples: SampleBatch, encoding: EncodingOptions, reading: ReadOptions | None
-) -> Iterator[Call]:
-    yield Call(measure_images, (encoding, tuple(samples), reading))
-
-
 @dataclass(kw_only=True)
 class MeasureOutput(beam.PTransform):
     """Encodes the samples with the lowest hashes, for the plan to know how large they become.
 
     Attributes:
-      encoding: the encoding of the examples.
-      reading: how far each worker reads ahead.
+      request: how samples are read and encoded.
 
     Returns: `Tally`s with nothing but `measured`.
     """
 
-    encoding: EncodingOptions
-    reading: ReadOptions | None
+    request: WriteRequest
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Tally]:
-        measuring = partial(_measuring, encoding=self.encoding, reading=self.reading)
+        encoding, reading = self.request.encoding, self.request.reading
         return (
             samples
-            | "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, self.encoding.seed)
+            | "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
             | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
             | "Parts" >> beam.FlatMap(LowestSamples.batches).with_output_types(SampleBatch)
             | beam.Reshuffle()
-            | "Measure" >> beam.ParDo(InWorkers(measuring)).with_output_types(Tally)
+            | "Measure"
+            >> stage(
+                InWorkers(lambda refs: [Call(measure_images, (encoding, tuple(refs), reading))]),
+                Tally,
+            )
         )
 
 
@@ -112,14 +138,8 @@ class PlanShards(beam.PTransform):
 
     def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
         tally = tallies | "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
-        return after(self.prepared, tally, Tally) | "Plan" >> beam.ParDo(
-            InWorkers(self.planning)
-        ).with_output_types(Plan)
-
-
-def _division(plan: Plan, seed: int, by_image: bool) -> ShardDivision | None:
-    """The division into shards; None where the plan refuses to write."""
-    return None if plan.refusal else ShardDivision(plan.shard_plan, seed, by_image)
+        planning = stage(InWorkers(self.planning), Plan)
+        return after(self.prepared, tally, Tally) | "Plan" >> planning
 
 
 def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:
@@ -129,23 +149,10 @@ def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:
         yield from ((number, empty) for number in range(shards))
 
 
-@dataclass
-class GroupByShard(beam.PTransform):
-    """Groups (number of a shard, packed references), with every shard of the plan.
-
-    Attributes:
-      plan: PCollection of the one `Plan`.
-    """
-
-    plan: beam.PCollection[Plan]
-
-    def expand(
-        self, parts: beam.PCollection[tuple[int, bytes]]
-    ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
-        empty = self.plan | "EveryShard" >> beam.FlatMap(every_shard, pack(())).with_output_types(
-            tuple[int, bytes]
-        )
-        return (parts, empty) | beam.Flatten() | beam.GroupByKey()
+def group_by_shard(parts: beam.PCollection, plan: beam.PCollection[Plan]) -> beam.PCollection:
+    """(number of a shard, packed references of it), of each shard of the plan."""
+    every = beam.FlatMap(every_shard, pack(())).with_output_types(PARTS)
+    return (parts, plan | "EveryShard" >> every) | beam.Flatten() | beam.GroupByKey()
 
 
 @dataclass(kw_only=True)
@@ -156,33 +163,23 @@ class AssignShards(beam.PTransform):
 
     Attributes:
       plan: PCollection of the one `Plan`.
-      seed: of the hash that places samples.
-      by_image: rows of an image are neighbours.
+      encoding: has the seed of the hash that places samples.
     """
 
     plan: beam.PCollection[Plan]
-    seed: int
-    by_image: bool = False
+    encoding: EncodingOptions
 
     def expand(
         self, samples: beam.PCollection[SampleBatch]
     ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
-        parts = samples | "Assign" >> beam.ParDo(
-            Divide(partial(_division, seed=self.seed, by_image=self.by_image)),
-            AsSingleton(self.plan),
-        ).with_output_types(tuple[int, bytes])
-        return parts | GroupByShard(self.plan)
+        division = partial(_division, seed=self.encoding.seed, by_image=self.encoding.by_image)
+        parts = samples | "Assign" >> stage(Divide(division), PARTS, side=self.plan)
+        return group_by_shard(parts, self.plan)
 
 
-def _preview(
-    shard: tuple[int, Iterable[bytes]],
-    plan: Plan,
-    encoding: EncodingOptions,
-    earlier: EarlierDataSet,
-) -> Iterator[Outcome]:
-    spec = plan.shard_plan.spec(shard[0])
-    inputs = shard_inputs(spec, unspill_all(shard[1]), plan.class_ids, encoding)
-    yield Outcome([earlier.look_up(inputs).expected_fate()])
+def _division(plan: Plan, seed: int, by_image: bool) -> ShardDivision | None:
+    """The division into shards; None where the plan refuses to write."""
+    return None if plan.refusal else ShardDivision(plan.shard_plan, seed, by_image)
 
 
 @dataclass(kw_only=True)
@@ -191,20 +188,355 @@ class PreviewChanges(beam.PTransform):
 
     Attributes:
       plan: PCollection of the one `Plan`.
-      encoding: what shapes the examples.
-      earlier: the data set that shards of the same samples would be taken from.
+      request: how shards would be written; has the data set that they would be taken from.
 
     Returns: a `ShardFate` for each shard.
     """
 
     plan: beam.PCollection[Plan]
-    encoding: EncodingOptions
-    earlier: EarlierDataSet
+    request: WriteRequest
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.PCollection[ShardFate]:
-        preview = partial(_preview, encoding=self.encoding, earlier=self.earlier)
-        return shards | "PreviewShard" >> beam.ParDo(
-            InWorkers(preview), AsSingleton(self.plan)
-        ).with_output_types(ShardFate)
+        previewing = InWorkers(partial(_preview, request=self.request))
+        return shards | "PreviewShard" >> stage(previewing, ShardFate, side=self.plan)
+
+
+def _preview(
+    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
+) -> Iterator[Outcome]:
+    spec = plan.shard_plan.spec(shard[0])
+    inputs = shard_inputs(spec, unspill_all(shard[1]), plan.class_ids, request.encoding)
+    assert request.earlier
+    yield Outcome([request.earlier.look_up(inputs).expected_fate()])
+
+
+# --- splits that divide each class ----------------------------------------------------------------
+
+_Counts = Mapping[str, int]
+_Cuts = Mapping[str, Sequence[Cut]]
+
+
+@dataclass(kw_only=True)
+class AssignSplits(beam.PTransform):
+    """Divides each class among the splits.
+
+    Counting comes first, so that no worker keeps a class:
+
+        samples ─┬─> count by class and first bits of the hash ─> where each class is cut, roughly
+                 ├─> samples around the cuts ─> the exact boundaries of each class ──┐
+                 └─> compare with the boundaries of the class <──────────────────────┘
+
+    With groups there is one list of all groups and their counts, which one worker keeps.
+
+    Attributes:
+      splits: the shares of the splits, the seed of the hash that orders samples, and groups.
+      column: index of the class among a sample's labels.
+
+    Returns (tagged): main, `SampleBatch`es; "tally", with the samples by split and class.
+    """
+
+    splits: SplitAssigner
+    column: int
+
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.pvalue.DoOutputsTuple:
+        strata = _Strata(self.splits, self.column)
+        classes = AsSingleton(
+            samples
+            | "CountClasses" >> beam.Map(strata.classes).with_output_types(dict[str, int])
+            | "SumClasses" >> beam.CombineGlobally(Sum(Counter, Counter.update))
+        )
+        if self.splits.group_by:
+            groups = self._splits_of_groups(samples, classes, strata)
+            assign = beam.FlatMap(strata.assign_groups, AsSingleton(groups))
+        else:
+            boundaries = self._boundaries(samples, classes, strata)
+            assign = beam.FlatMap(strata.assign, classes, AsDict(boundaries))
+        typed = assign.with_output_types(SampleBatch)
+        return samples | "Assign" >> typed.with_outputs(TALLY, main="samples")
+
+    def _boundaries(
+        self, samples: beam.PCollection[SampleBatch], classes: AsSingleton, strata: _Strata
+    ) -> beam.PCollection[tuple[str, Sequence[Rank]]]:
+        """(class, the rank of the first sample after each of its cuts)."""
+        histograms = beam.FlatMap(strata.histograms, classes)
+        cuts = AsDict(
+            samples
+            | "Histograms" >> histograms.with_output_types(tuple[str, dict[int, int]])
+            | "SumHistograms" >> beam.CombinePerKey(Sum(Counter, Counter.update))
+            | "FindCuts" >> beam.Map(strata.cuts).with_output_types(tuple[str, list[Cut]])
+        )
+        candidates = beam.FlatMap(strata.candidates, classes, cuts)
+        boundaries = beam.Map(strata.boundaries, cuts)
+        return (
+            samples
+            | "AroundCuts" >> candidates.with_output_types(tuple[str, bytes])
+            | "GroupByClass" >> beam.GroupByKey()
+            | "FindBoundaries" >> boundaries.with_output_types(tuple[str, list[Rank]])
+        )
+
+    def _splits_of_groups(
+        self, samples: beam.PCollection[SampleBatch], classes: AsSingleton, strata: _Strata
+    ) -> beam.PCollection[dict[str, str]]:
+        """The one table of groups and their splits."""
+        counts = beam.FlatMap(strata.groups, classes)
+        summed = (
+            samples
+            | "CountGroups" >> counts.with_output_types(tuple[str, dict[str, int]])
+            | "SumGroups" >> beam.CombinePerKey(Sum(Counter, Counter.update))
+        )
+        divided = beam.Map(strata.divide, AsIter(summed))
+        return (
+            samples.pipeline
+            | "Once" >> beam.Create([None], reshuffle=False)
+            | "DivideGroups" >> divided.with_output_types(dict[str, str])
+        )
+
+
+class _Strata:
+    """The steps of dividing each class by the ranks of its samples, or whole groups."""
+
+    def __init__(self, splits: SplitAssigner, column: int) -> None:
+        assert splits.fractions
+        self._fractions, self._group_by = splits.fractions, splits.group_by
+        self._seed, self._column = splits.seed, column
+
+    def classes(self, samples: SampleBatch) -> Counter[str]:
+        """Class -> samples that have it."""
+        lists = (sample.labels[self._column] for sample in samples)
+        classes = (names if isinstance(names, tuple) else (names,) for names in lists)
+        return Counter(map(str, itertools.chain.from_iterable(classes)))
+
+    def histograms(
+        self, samples: SampleBatch, classes: _Counts
+    ) -> Iterable[tuple[str, Mapping[int, int]]]:
+        """(stratum, prefix -> samples)."""
+        histograms: dict[str, Counter[int]] = defaultdict(Counter)
+        for _, stratum, rank in self._ranked(samples, classes):
+            histograms[stratum][rank.prefix] += 1
+        return histograms.items()
+
+    def cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[Cut]]:
+        """(stratum, where it is cut, roughly), of its histogram."""
+        stratum, histogram = item
+        counts = apportion(stratum, sum(histogram.values()), self._fractions, KeyHasher(self._seed))
+        return stratum, find_cuts(histogram, counts)
+
+    def candidates(
+        self, samples: SampleBatch, classes: _Counts, cuts: _Cuts
+    ) -> Iterator[tuple[str, bytes]]:
+        """(stratum, packed ranks) of the samples that may be the first after a cut."""
+        prefixes = {stratum: {cut.prefix for cut in of} for stratum, of in cuts.items()}
+        near: dict[str, list[Rank]] = defaultdict(list)
+        for _, stratum, rank in self._ranked(samples, classes):
+            if rank.prefix in prefixes[stratum]:
+                near[stratum].append(rank)
+        yield from ((stratum, pack(ranks)) for stratum, ranks in near.items())
+
+    def boundaries(
+        self, item: tuple[str, Iterable[bytes]], cuts: _Cuts
+    ) -> tuple[str, Sequence[Rank]]:
+        """(stratum, the rank of the first sample after each cut), of the packed candidates."""
+        stratum, parts = item
+        ranks = itertools.chain.from_iterable(unpack(Rank, part) for part in parts)
+        return stratum, find_boundaries(cuts[stratum], ranks)
+
+    def assign(
+        self, samples: SampleBatch, classes: _Counts, boundaries: Mapping[str, Sequence[Rank]]
+    ) -> Iterator[SampleBatch | TaggedOutput]:
+        """The samples in their splits, and their counts."""
+        return self._counted(
+            sample._replace(split=split_behind(boundaries.get(stratum, ()), rank, self._fractions))
+            for sample, stratum, rank in self._ranked(samples, classes)
+        )
+
+    def groups(self, samples: SampleBatch, classes: _Counts) -> Iterable[tuple[str, _Counts]]:
+        """(group, stratum -> samples)."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for sample, stratum, _ in self._ranked(samples, classes):
+            counts[self._group_of(sample)][stratum] += 1
+        return counts.items()
+
+    def divide(self, _: None, groups: Iterable[tuple[str, _Counts]]) -> dict[str, str]:
+        """Group -> split."""
+        return divide_groups(dict(groups), self._fractions, KeyHasher(self._seed))
+
+    def assign_groups(
+        self, samples: SampleBatch, splits: Mapping[str, str]
+    ) -> Iterator[SampleBatch | TaggedOutput]:
+        """The samples in the splits of their groups, and their counts."""
+        return self._counted(s._replace(split=splits[self._group_of(s)]) for s in samples)
+
+    def _group_of(self, sample: SampleRef) -> str:
+        assert self._group_by
+        return self._group_by.group_of(sample) or ""
+
+    def _counted(self, samples: Iterable[SampleRef]) -> Iterator[SampleBatch | TaggedOutput]:
+        batch, tally = SampleBatch(samples), Tally()
+        tally.add_samples(batch, self._column)
+        yield batch
+        yield TaggedOutput(TALLY, tally)
+
+    def _ranked(
+        self, samples: Iterable[SampleRef], classes: _Counts
+    ) -> Iterator[tuple[SampleRef, str, Rank]]:
+        """(sample, stratum, rank) of each sample."""
+        hasher = KeyHasher(self._seed)
+        for sample in samples:
+            stratum = stratum_of(sample.labels[self._column], classes)
+            yield sample, stratum, rank_of(sample.key, hasher)
+
+
+# --- images of the same bytes ---------------------------------------------------------------------
+
+_LEAST_RANGES = 1024
+_IMAGES_A_TASK = 256
+
+
+@dataclass(kw_only=True)
+class DropDuplicates(beam.PTransform):
+    """Drops all but one of the samples whose images have the same bytes, or only counts them.
+
+    Only images that can have a copy are looked at, and no worker keeps all of them:
+
+        samples -+-> sizes that occur twice or more --.
+                 +-> of another size ------------------------------------------------------.
+                 `-> of such a size -> digest, listed or read -> group by digest -> first -+-> samples
+                                                                                `-> dead letters
+
+    In a bucket the listing has each object's MD5. Elsewhere images are read, a second time for those that
+    are written later.
+
+    Attributes:
+      search: where digests come from, and whether samples are dropped.
+      request: how samples are read and encoded.
+      keeps_unlabelled: samples are marked as labelled or not, as `KeepUnlabelled` does.
+
+    Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally", with the duplicates, and the
+      samples that were dropped as negative counts.
+    """
+
+    search: DuplicateSearch
+    request: WriteRequest
+    keeps_unlabelled: bool = False
+
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
+        sizes = (
+            samples
+            | "Sizes" >> beam.Map(_sizes)
+            | "SumSizes" >> beam.CombineGlobally(Sum(Sizes, Sizes.merge))
+            | "SharedSizes" >> beam.Map(Sizes.only_shared)
+        )
+        digesting = InWorkers(partial(_with_digests, search=self.search, request=self.request))
+        taken = samples | "TakeDigests" >> stage(digesting, SampleBatch, DIGESTED, side=sizes)
+        dropping = _Dropping(self.request.encoding, self.search.drops, self.keeps_unlabelled)
+        compared = (
+            taken[DIGESTED]
+            | "Divide" >> stage(Divide(_ranges), PARTS, side=sizes)
+            | "GroupByDigest" >> beam.GroupByKey()
+            | "Drop" >> stage(InWorkers(dropping), SampleBatch, DEAD_LETTERS, TALLY)
+        )
+        return {
+            "samples": (taken["main"], compared["main"]) | beam.Flatten(),
+            DEAD_LETTERS: compared[DEAD_LETTERS],
+            TALLY: compared[TALLY],
+        }
+
+
+def _sizes(samples: SampleBatch) -> Sizes:
+    sizes = Sizes()
+    sizes.add([ref.size for ref in samples])
+    return sizes
+
+
+def _ranges(sizes: Sizes) -> RangeDivision:
+    """The ranges of digests that are compared: by their number, no worker has too many images."""
+    return RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
+
+
+def _with_digests(
+    samples: SampleBatch, sizes: Sizes, search: DuplicateSearch, request: WriteRequest
+) -> Iterator[Step]:
+    """Samples without copies; tagged, the others with their digests."""
+    unique, digested, unread = SampleBatch(), SampleBatch(), []
+    for ref in samples:
+        if not sizes.is_shared(ref.size):
+            unique.append(_without_digest(ref))
+        elif ref.digest:
+            digested.append(ref)
+        elif search.reads and is_readable(ref, request.encoding):
+            unread.append(ref)
+        else:
+            unique.append(ref)
+    yield digest_outcome(unique, digested)
+    for start in range(0, len(unread), _IMAGES_A_TASK):
+        refs = unread[start : start + _IMAGES_A_TASK]
+        yield Call(with_digests, (refs, request.reading, search.listed))
+
+
+def _without_digest(ref: SampleRef) -> SampleRef:
+    return ref._replace(digest=b"") if ref.digest else ref
+
+
+@dataclass(frozen=True)
+class _Dropping:
+    """Drops copies within a range of digests, or only counts them."""
+
+    encoding: EncodingOptions
+    drops: bool
+    keeps_unlabelled: bool
+
+    def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
+        packed = unspill_all(part[1])
+        examples = self.encoding.examples
+        hashes = LabelHashes(examples.file_columns, rows=examples.rows)
+        copies = CopyFinder(lambda: _refs(packed), hashes)
+        yield Outcome(tally=Tally(duplicates=copies.duplicates))
+        refs = _refs(packed)
+        while batch := SampleBatch(itertools.islice(refs, BATCH_SIZE)):
+            yield self._outcome(batch, copies)
+
+    def _outcome(self, batch: SampleBatch, copies: CopyFinder) -> Outcome:
+        letters = DeadLetterBatch()
+        remaining, dropped = SampleBatch(), []
+        for ref in batch:
+            letter = copies.dead_letter(ref) if self.drops else None
+            if letter is None:
+                remaining.append(_without_digest(ref))
+            else:
+                letters.append(letter)
+                dropped.append(ref)
+        if not letters:
+            return Outcome([remaining])
+        tally, encoding = Tally(), self.encoding
+        class_index = class_column(encoding.columns)
+        tally.remove_samples(dropped, class_index, encoding.examples.file_columns)
+        if self.keeps_unlabelled:
+            tally.unlabelled -= sum(map(is_unlabelled, dropped))
+        tally.add_dead_letters(letters)
+        return Outcome([remaining] if remaining else [], tally, letters)
+
+
+def _refs(packed: Iterable[bytes]) -> Iterator[SampleRef]:
+    return itertools.chain.from_iterable(unpack(SampleRef, part) for part in packed)
+
+
+@dataclass(kw_only=True)
+class FindDuplicates(beam.PTransform):
+    """Compares images, given as (range of digests, packed `WrittenImage`s).
+
+    A range contains some 260,000 images, whatever the size of the data set.
+
+    Returns: a `Duplicates` for each range.
+    """
+
+    def expand(self, images: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Duplicates]:
+        comparing = stage(InWorkers(_compare), Duplicates)
+        return images | "GroupByDigest" >> beam.GroupByKey() | "Compare" >> comparing
+
+
+def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
+    """Finds the duplicates in a range of digests."""
+    parts = list(part[1])
+    yield step(sum(map(len, parts)), compare_images, parts)

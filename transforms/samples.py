@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
 from beam_pipeline.core.labels.further_columns import resize_questions
 from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.packing import (
     BATCH_SIZE,
@@ -34,10 +36,10 @@ from beam_pipeline.core.references import LabelRow as RowRef
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts.layout import FileLabels, ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.transforms.images import Paths, paths_of
+from beam_pipeline.layouts.paths import expanded, image_roots
 from beam_pipeline.transforms.labels import ROWS, JoinLabelBatches, ReadLabelFiles
-from beam_pipeline.transforms.listing import IMAGES
-from beam_pipeline.transforms.output import BadSample, bad_samples
+from beam_pipeline.transforms.listing import IMAGES, ListImages
+from beam_pipeline.transforms.output import BadSample, public_bad
 from beam_pipeline.work.label_columns import LabelColumns, plain
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS
@@ -206,8 +208,7 @@ class ReadLabels(beam.PTransform):
         assert isinstance(labels, FileLabels | ListedLabels)
         read = pipeline | "ReadFiles" >> ReadLabelFiles(labels=labels, spread=True)
         rows = beam.FlatMap(_public_rows, self.columns).with_output_types(LabelRow)
-        bad = beam.FlatMap(bad_samples).with_output_types(BadSample)
-        return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> bad)
+        return LabelRows(read[ROWS] | "Rows" >> rows, read[DEAD_LETTERS] | "Bad" >> public_bad())
 
 
 @contextmanager
@@ -307,13 +308,10 @@ class JoinLabels(beam.PTransform):
             letters.append(batched(inputs[_BAD], "Bad", ImageBatch, dead_letter)[DEAD_LETTERS])
         if keep and self._labels is not None:
             columns = columns.with_unlabelled()
-        one = self._labels is None
+        samples = beam.FlatMap(_samples, columns, self._labels is None)
         return JoinedSamples(
-            joined["samples"]
-            | "Samples" >> beam.FlatMap(_samples, columns, one).with_output_types(ImageSample),
-            letters
-            | "AllBad" >> beam.Flatten()
-            | "BadSamples" >> beam.FlatMap(bad_samples).with_output_types(BadSample),
+            joined["samples"] | "Samples" >> samples.with_output_types(ImageSample),
+            letters | "AllBad" >> beam.Flatten() | "BadSamples" >> public_bad(),
         )
 
 
@@ -376,6 +374,7 @@ def dead_letter(bad: Any) -> DeadLetter:
     return DeadLetter(bad.stage, bad.key, bad.uri, bad.reason, bad.message, bad.file, bad.line)
 
 
+@dataclass(frozen=True)
 class _RowOf:
     """Takes elements of any PCollection for rows.
 
@@ -384,36 +383,36 @@ class _RowOf:
       columns: the labels; None for all other fields as one.
     """
 
-    def __init__(self, key: str, split: str, columns: LabelColumns | None) -> None:
-        self._key, self._split, self._columns = key, split, columns
+    key: str
+    split: str
+    columns: LabelColumns | None
 
     def __call__(self, element: Any) -> RowRef | DeadLetter:
-        if all(
-            hasattr(element, name) for name in LabelRow._fields
-        ):  # perhaps decoded on another machine
-            row = element
-        else:
+        row = element
+        if not all(hasattr(element, name) for name in LabelRow._fields):
             given = element._asdict() if hasattr(element, "_asdict") else element
-            if not isinstance(given, Mapping) or not given.get(self._key):
-                problem = f"{excerpt(element)} does not name its image in a field {self._key!r}"
+            if not isinstance(given, Mapping) or not given.get(self.key):
+                problem = f"{excerpt(element)} does not name its image in a field {self.key!r}"
                 return row_dead_letter(Stage.LABELS, "", Reason.BAD_ROW, problem, "", 0)
-            split = str(given.get(self._split) or "") if self._split else ""
-            left = {name: v for name, v in given.items() if name not in (self._key, self._split)}
-            row = LabelRow(str(given[self._key]), left, split)
-        values: tuple[Any, ...] = ()
+            split = str(given.get(self.split) or "") if self.split else ""
+            left = {name: v for name, v in given.items() if name not in (self.key, self.split)}
+            row = LabelRow(str(given[self.key]), left, split)
+        values: tuple[Any, ...] = (None,) * len(self.columns.columns if self.columns else (0,))
         problem = row.problem
         try:
-            if self._columns is None:
+            if self.columns is None:
                 values = (tuple((n, plain(n, v)) for n, v in sorted(row.labels.items())),)
             else:
-                values = self._columns.values(row.labels)
+                values = self.columns.values(row.labels)
         except SampleError as error:
             problem = problem or str(error)
-            values = (None,) * (1 if self._columns is None else len(self._columns.columns))
-        if not problem and self._columns is not None:
-            problem = self._columns.fault(values)
-        size = None if row.size is None else (int(row.size[0]), int(row.size[1]))
-        return RowRef(row.image, values, row.split, row.file, row.line, problem, size)
+        if not problem and self.columns is not None:
+            problem = self.columns.fault(values)
+        return RowRef(row.image, values, row.split, row.file, row.line, problem, _size_of(row.size))
+
+
+def _size_of(given: Sequence[int] | None) -> tuple[int, int] | None:
+    return None if given is None else (int(given[0]), int(given[1]))
 
 
 def _public_rows(rows: Iterable[RowRef], columns: LabelColumns) -> Iterator[LabelRow]:
@@ -421,18 +420,20 @@ def _public_rows(rows: Iterable[RowRef], columns: LabelColumns) -> Iterator[Labe
         yield LabelRow(row.name, columns.labels(row.values), *row[2:])
 
 
-def _samples(refs: Iterable[SampleRef], columns: LabelColumns, one: bool) -> Iterator[ImageSample]:
+def _samples(
+    refs: Iterable[SampleRef], columns: LabelColumns, any_labels: bool
+) -> Iterator[ImageSample]:
     """Public samples.
 
     Args:
       refs: references.
       columns: of their labels.
-      one: whether the first label has all labels as pairs.
+      any_labels: whether the first label has all labels as pairs.
     """
     for ref in refs:
         values: Any = ref.labels
-        labels = dict(values[0] or ()) if one else columns.labels(values)
-        if one and len(values) > 1:
+        labels = dict(values[0] or ()) if any_labels else columns.labels(values)
+        if any_labels and len(values) > 1:
             labels["labelled"] = values[1]
         yield public_sample(ref, labels)
 
@@ -466,7 +467,6 @@ class SampleReader:
         if get("reason"):
             return unusable(element)
         folder_split = first_folder_split(next(iter(get("aliases") or ()), key))
-        claimed = get("claimed_size")
         try:
             return SampleRef(
                 key=key,
@@ -476,7 +476,7 @@ class SampleReader:
                 labels=self._values(get("labels") or {}),
                 origin=file,
                 version=get("version") or 0,
-                claimed_size=None if claimed is None else (int(claimed[0]), int(claimed[1])),
+                claimed_size=_size_of(get("claimed_size")),
             )
         except SampleError as error:
             reason = Reason.BAD_LABEL_VALUE.value
@@ -487,18 +487,136 @@ class SampleReader:
             return self.columns.checked(labels)
         names = {column.name for column in self.columns.columns}
         known = {name: value for name, value in labels.items() if name in names}
-        rest = tuple((n, _lasting(n, v)) for n, v in sorted(labels.items()) if n not in names)
-        return (*self.columns.checked(known), rest)
+        rest = [(n, plain(n, v)) for n, v in sorted(labels.items()) if n not in names]
+        for name, value in rest:
+            if any(isinstance(v, bytes) for v in (value if isinstance(value, tuple) else (value,))):
+                raise SampleError(
+                    f"label {name!r} contains bytes, which an encoder has to make itself"
+                )
+        return (*self.columns.checked(known), tuple(rest))
 
     def labels(self, values: tuple[Any, ...]) -> dict[str, Any]:
         """The labels of a reference."""
         return {**self.columns.labels(values[:-1]), **dict(values[-1])}
 
 
-def _lasting(name: str, given: Any) -> Any:
-    """A label as receipts have it. Raises SampleError."""
-    value = plain(name, given)
-    for item in value if isinstance(value, tuple) else (value,):
-        if isinstance(item, bytes):
-            raise SampleError(f"label {name!r} contains bytes, which an encoder has to make itself")
-    return value
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class ImageFile(NamedTuple):
+    """A listed file that was not opened.
+
+    Attributes:
+      key: path relative to its folder, with `/`; identifies the image everywhere.
+      uri: of the file.
+      size: bytes, as listed.
+      version: changes with the file; 0 if unknown.
+      aliases: of a member of an archive, further paths by which label rows may name it.
+      reason: why the name cannot be an image, such as `not_a_file`; empty for a usable file.
+      message: explains the reason.
+    """
+
+    key: str
+    uri: str
+    size: int
+    version: int = 0
+    aliases: Sequence[str] = ()
+    reason: str = ""
+    message: str = ""
+
+
+coders.registry.register_coder(ImageFile, coders.RowCoder)
+
+
+class ReadImages(beam.PTransform):
+    """Lists images at the beginning of a pipeline: PBegin -> PCollection of `ImageFile`.
+
+    Lists the files that `beam-tfrecord convert` lists. A name that cannot be an image, such as a pipe's, is an
+    element with a `reason`, for `JoinLabels` and `WriteImageShards` to report.
+
+    Example::
+
+        images = pipeline | ReadImages("gs://bucket/photos", patterns=["**/*_rgb.png"])
+    """
+
+    _yaml_requires_inputs = False
+
+    def __init__(self, images: Paths, patterns: Sequence[str] = ()) -> None:
+        """Takes the images.
+
+        Args:
+          images: folder, glob, file or archive, or several of them.
+          patterns: globs relative to each folder; by default all files that are called as images are.
+
+        Raises:
+          UsageError: in `expand`: a path does not exist, or is inside another.
+          ListingError: when the pipeline runs: a folder cannot be listed.
+        """
+        super().__init__()
+        self._images, self._patterns = paths_of(images), paths_of(patterns)
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[ImageFile]:
+        listed = pipeline | "ListImages" >> ListImages(roots=_roots(self._images, self._patterns))
+        return _files(listed[IMAGES], listed[DEAD_LETTERS])
+
+
+class ReadAllImages(beam.PTransform):
+    """Lists images of a PCollection of paths, each a folder, glob, file or archive: -> `ImageFile`.
+
+    Keys are relative to their folder, so paths must not overlap.
+
+    Example::
+
+        images = folders | ReadAllImages()
+    """
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        """Takes globs relative to each folder; by default all files that are called as images are.
+
+        Raises:
+          UsageError: when the pipeline runs: a path does not exist.
+          ListingError: when the pipeline runs: a folder cannot be listed.
+        """
+        super().__init__()
+        self._patterns = paths_of(patterns)
+
+    def expand(self, paths: beam.PCollection[str]) -> beam.PCollection[ImageFile]:
+        patterns = self._patterns
+        roots = beam.FlatMap(lambda path: _roots(paths_of(path), patterns))
+        listed = paths | "Roots" >> roots.with_output_types(ImageRoot) | "ListRoots" >> ListImages()
+        return _files(listed[IMAGES], listed[DEAD_LETTERS])
+
+
+def paths_of(paths: Paths) -> tuple[str, ...]:
+    """One path, or several, as texts."""
+    several = (paths,) if isinstance(paths, str | os.PathLike) else paths
+    return tuple(os.fspath(path) for path in several)
+
+
+def _roots(paths: Sequence[str], patterns: Sequence[str]) -> tuple[ImageRoot, ...]:
+    try:
+        roots = image_roots(expanded(paths))
+    except UsageError as error:
+        raise UsageError(str(error).replace("--images", "images")) from error
+    return tuple(
+        root if root.archive or root.patterns else replace(root, patterns=tuple(patterns))
+        for root in roots
+    )
+
+
+def _files(
+    images: beam.PCollection[ImageBatch], dead_letters: beam.PCollection[DeadLetterBatch]
+) -> beam.PCollection[ImageFile]:
+    usable = images | "Images" >> beam.FlatMap(_usable).with_output_types(ImageFile)
+    bad = dead_letters | "Unusable" >> beam.FlatMap(_unusable).with_output_types(ImageFile)
+    return (usable, bad) | "AllFiles" >> beam.Flatten()
+
+
+def _usable(images: Iterable[ImageRef]) -> Iterator[ImageFile]:
+    for image in images:
+        yield ImageFile(image.key, image.uri, image.size, image.version, image.aliases)
+
+
+def _unusable(letters: DeadLetterBatch) -> Iterator[ImageFile]:
+    for letter in letters:
+        yield ImageFile(letter.key, letter.uri, 0, reason=letter.reason, message=letter.message)

@@ -35,26 +35,22 @@ from beam_pipeline.core.records.sharding import (
     KeyHasher,
     ShardConfig,
     ShardDivision,
+    ShardPlan,
 )
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
-from beam_pipeline.transforms.data_set import WriteDataset
-from beam_pipeline.transforms.in_workers import Divide
+from beam_pipeline.transforms.in_workers import PARTS, Divide, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
-from beam_pipeline.transforms.planning import GroupByShard, PlanShards
+from beam_pipeline.transforms.planning import PlanShards, group_by_shard
+from beam_pipeline.transforms.writing import WriteDataset
 from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
+from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
-from beam_pipeline.work.records import (
-    RecordPlanning,
-    RecordReader,
-    class_numbering,
-    feature_entries,
-    fractions_of,
-)
-from beam_pipeline.work.spill import unspill_all
+from beam_pipeline.work.planning import Planning
+from beam_pipeline.work.records import RecordReader, class_numbering, feature_entries, fractions_of
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 IF_EXISTS = ("fail", "resume", "overwrite")
@@ -156,121 +152,87 @@ class WriteToShuffledTFRecord(beam.PTransform):
         super().__init__()
         check_choice("if_exists", if_exists, IF_EXISTS)
         check_choice("on_error", on_error, ON_ERROR)
-        self._folder = files.canonical(path)
-        self._name = name or dataset_name(self._folder)
-        self._if_exists = if_exists
-        self._most_bad = 1.0 if on_error == "collect" else 0.0
-        self._format = record_format(compression, format)
-        self._shards = ShardConfig(num_shards, shard_size)
+        folder, fractions = files.canonical(path), fractions_of(splits)
+        self._overwrite = if_exists == "overwrite"
         self._exact = exact_sizes
-        self._numbering = class_numbering(class_names)
         self._reader = RecordReader(
             key=key,
             split=split,
-            fractions=fractions_of(splits),
+            fractions=fractions,
             seed=seed,
             class_names=class_names,
             features=None if features is None else feature_entries(features),
         )
-        examples = PipelineRecords(keyed=key is not None)
-        self._encoding = EncodingOptions(examples, seed=seed)
+        self._request = WriteRequest(
+            folder=folder,
+            encoding=EncodingOptions(PipelineRecords(keyed=key is not None), seed=seed),
+            resume=if_exists == "resume",
+            reading=ReadOptions(REMOTE_READS) if is_remote(folder) else ONE_BY_ONE,
+            failures=_FAILURES,
+        )
+        self._wishes = PlanRequest(
+            name=name or dataset_name(folder),
+            shards=ShardConfig(num_shards, shard_size),
+            splits=[name for name, _ in fractions.fractions] if fractions else (),
+            record_format=record_format(compression, format),
+            max_bad_fraction=1.0 if on_error == "collect" else 0.0,
+            numbering=class_numbering(class_names),
+        )
 
     def expand(self, records: beam.PCollection) -> WriteResult:
         if not records.is_bounded:
             raise ValueError(
                 f"{self.label}: an unbounded PCollection never ends, so it cannot be shuffled"
             )
-        folder = self._folder
+        request, wishes, run = self._request, self._wishes, self._run
         prepared = records.pipeline | "PrepareFolder" >> PrepareFolder(
-            folder=folder,
-            run=self._run,
-            resume=self._if_exists == "resume",
-            overwrite=self._if_exists == "overwrite",
-            failures=_FAILURES,
+            request=request, run=run, overwrite=self._overwrite
         )
+        reading = _ReadRecords(self._reader, request.folder)
         read = (
             records
             | "OneWindow" >> beam.WindowInto(GlobalWindows())
-            | "Read"
-            >> beam.ParDo(_ReadRecords(self._reader, folder), AsSingleton(prepared))
-            .with_output_types(SampleBatch)
-            .with_outputs(TALLY, DEAD_LETTERS, main="samples")
+            | "Read" >> stage(reading, SampleBatch, TALLY, DEAD_LETTERS, side=prepared)
         )
+        empty = beam.Map(lambda _: Tally(features=FeatureSchema())).with_output_types(Tally)
         plan = (
-            (read[TALLY], prepared | "NoRecords" >> beam.Map(_empty).with_output_types(Tally))
+            (read[TALLY], prepared | "NoRecords" >> empty)
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> PlanShards(self._planning)
+            | "PlanShards" >> PlanShards(Planning(request=request, wishes=wishes, run=run))
         )
-        exact = _AssignEqualShards(plan=plan, encoding=self._encoding) if self._exact else None
-        written = read["samples"] | "WriteDataset" >> WriteDataset(
+        exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
+        finisher = DatasetFinisher(
+            request=request, max_bad_fraction=wishes.max_bad_fraction, recorded=run["options"]
+        )
+        written = read["main"] | "WriteDataset" >> WriteDataset(
             plan=plan,
             dead_letters=[read[DEAD_LETTERS]],
-            request=self._request,
-            finisher=DatasetFinisher(
-                output_folder=folder,
-                encoding=self._encoding,
-                max_bad_fraction=self._most_bad,
-                recorded_options=self._run["options"],
-                failures=_FAILURES,
-            ),
+            finisher=finisher,
             assign=exact,
             compares=False,
         )
-        return WriteResult.of(folder, *written)
-
-    @property
-    def _planning(self) -> RecordPlanning:
-        fractions = self._reader.fractions
-        return RecordPlanning(
-            request=PlanRequest(
-                name=self._name,
-                shards=self._shards,
-                splits=[name for name, _ in fractions.fractions] if fractions else (),
-                record_format=self._format,
-                max_bad_fraction=self._most_bad,
-                numbering=self._numbering,
-            ),
-            output_folder=self._folder,
-            run=self._run,
-            resume=self._if_exists == "resume",
-            failures=_FAILURES,
-            raises=False,
-        )
-
-    @property
-    def _request(self) -> WriteRequest:
-        return WriteRequest(
-            folder=self._folder,
-            encoding=self._encoding,
-            resume=self._if_exists == "resume",
-            reading=ReadOptions(REMOTE_READS) if is_remote(self._folder) else ONE_BY_ONE,
-            failures=_FAILURES,
-        )
+        return WriteResult.of(request.folder, *written)
 
     @property
     def _run(self) -> dict[str, Any]:
         """The manifest's values that a run must share with an earlier one to keep its shards."""
-        fractions, num_shards = self._reader.fractions, self._shards.num_shards
+        fractions, shards = self._reader.fractions, self._wishes.shards
+        shares = {name: float(share) for name, share in fractions.fractions} if fractions else None
+        number = shards.num_shards
         return {
-            "name": self._name,
-            "seed": self._encoding.seed,
+            "name": self._wishes.name,
+            "seed": self._reader.seed,
             "options": {
-                "splits": {name: float(share) for name, share in fractions.fractions}
-                if fractions
-                else None,
-                "num_shards": dict(num_shards) if isinstance(num_shards, Mapping) else num_shards,
-                "shard_size": self._shards.shard_bytes,
+                "splits": shares,
+                "num_shards": dict(number) if isinstance(number, Mapping) else number,
+                "shard_size": shards.shard_bytes,
                 "layout": "pipeline",
                 "columns": [{"name": "class", "kind": "class", "feature": "image/class"}],
                 **({"exact_sizes": True} if self._exact else {}),
-                **format_options(self._format),
+                **format_options(self._wishes.record_format),
             },
             "features": self._reader.features,
         }
-
-
-def _empty(_: str) -> Tally:
-    return Tally(features=FeatureSchema())
 
 
 class _ReadRecords(beam.DoFn):
@@ -281,17 +243,12 @@ class _ReadRecords(beam.DoFn):
         self._spool = unpacking_folder(folder)
 
     def start_bundle(self) -> None:
-        self._refs: list[SampleRef] = []
-        self._carried = 0
-        self._chunks: list[bytes] = []
-        self._begin()
-
-    def _begin(self) -> None:
         """Begins a file, which has a separate name, because a bundle may run twice at once."""
         self._uri = files.join(self._spool, f"{os.urandom(16).hex()}.records")
-        self._chunks, self._written = [], 0
-        self._tally = Tally(features=FeatureSchema())
-        self._dead = DeadLetterBatch()
+        self._refs: list[SampleRef] = []
+        self._chunks: list[bytes] = []
+        self._carried = self._written = 0
+        self._schema, self._dead = FeatureSchema(), DeadLetterBatch()
 
     def process(self, element: Any, _: str) -> Iterator[Any]:
         try:
@@ -318,8 +275,7 @@ class _ReadRecords(beam.DoFn):
             self._written += size
         else:
             self._carried += size
-        assert self._tally.features is not None
-        self._tally.features.count(record.features, record.key)
+        self._schema.count(record.features, record.key)
         full = self._carried >= _BATCH_BYTES or self._written >= _FILE_BYTES
         if full or len(self._refs) >= BATCH_SIZE:
             yield from self._batch()
@@ -336,8 +292,7 @@ class _ReadRecords(beam.DoFn):
         if self._chunks:
             files.make_folder(self._spool)
             files.write_bytes(self._uri, b"".join(self._chunks))
-        tally = self._tally
-        tally.listed = len(self._refs) + len(self._dead)
+        tally = Tally(listed=len(self._refs) + len(self._dead), features=self._schema)
         tally.add_samples(self._refs, 0)
         tally.add_dead_letters(self._dead)
         if self._refs:
@@ -346,42 +301,24 @@ class _ReadRecords(beam.DoFn):
             yield TaggedOutput(DEAD_LETTERS, self._dead)
         if tally.listed:
             yield TaggedOutput(TALLY, tally)
-        self._refs, self._carried = [], 0
-        self._begin()
+        self.start_bundle()
 
 
 # --- shards of equal numbers of records -----------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Ranges:
-    """The ranges of hashes of a plan's splits, each small enough for one worker."""
-
-    plan: Plan
-
-    @property
-    def counts(self) -> tuple[tuple[str, int], ...]:
-        """(split, number of ranges)."""
-        samples, size = self.plan.tally.samples, self.plan.tally.sample_bytes
-        return tuple(
-            (split, 1 + samples[split] // _RANGE_SAMPLES + size[split] // _RANGE_BYTES)
-            for split, _ in self.plan.shard_plan.shards
-        )
-
-    def division(self, seed: int) -> ShardDivision:
-        """The division of samples into ranges."""
-        return ShardDivision(replace(self.plan.shard_plan, shards=self.counts), seed)
-
-    def place(self, number: int, sizes: Mapping[int, int]) -> tuple[str, int]:
-        """The split of a range, and how many of its samples come before the range."""
-        for split, (first, count) in self.division(0).shard_plan.first_shard.items():
-            if number < first + count:
-                return split, sum(sizes.get(i, 0) for i in range(first, number))
-        raise IndexError(f"range {number}")
+def _in_ranges(plan: Plan) -> ShardPlan:
+    """The ranges of hashes of a plan's splits in place of shards, each small enough for one worker."""
+    samples, size = plan.tally.samples, plan.tally.sample_bytes
+    counts = (
+        (split, 1 + samples[split] // _RANGE_SAMPLES + size[split] // _RANGE_BYTES)
+        for split, _ in plan.shard_plan.shards
+    )
+    return replace(plan.shard_plan, shards=tuple(counts))
 
 
 def _divided(plan: Plan, seed: int) -> ShardDivision | None:
-    return None if plan.refusal else _Ranges(plan).division(seed)
+    return None if plan.refusal else ShardDivision(_in_ranges(plan), seed)
 
 
 def _size(part: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
@@ -400,7 +337,9 @@ def _ranked(
         KeyHasher(encoding.seed),
     )
     refs = marked(encoding.examples, refs)
-    split, before = _Ranges(plan).place(part[0], sizes)
+    number, ranges = part[0], _in_ranges(plan).first_shard
+    split = next(name for name, (begin, count) in ranges.items() if number < begin + count)
+    before = sum(sizes.get(i, 0) for i in range(ranges[split][0], number))
     first, shards = plan.shard_plan.first_shard[split]
     total = plan.tally.samples[split]
     numbered = enumerate(refs, before)
@@ -418,16 +357,13 @@ class _AssignEqualShards(beam.PTransform):
     def expand(
         self, samples: beam.PCollection[SampleBatch]
     ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+        division = partial(_divided, seed=self.encoding.seed)
         ranges = (
             samples
-            | "Divide"
-            >> beam.ParDo(
-                Divide(partial(_divided, seed=self.encoding.seed)), AsSingleton(self.plan)
-            ).with_output_types(tuple[int, bytes])
+            | "Divide" >> stage(Divide(division), PARTS, side=self.plan)
             | "GroupByRange" >> beam.GroupByKey()
         )
         sizes = ranges | "SizeOfRange" >> beam.Map(_size).with_output_types(tuple[int, int])
-        parts = ranges | "Rank" >> beam.FlatMap(
-            _ranked, AsSingleton(self.plan), AsDict(sizes), self.encoding
-        ).with_output_types(tuple[int, bytes])
-        return parts | GroupByShard(self.plan)
+        rank = beam.FlatMap(_ranked, AsSingleton(self.plan), AsDict(sizes), self.encoding)
+        parts = ranges | "Rank" >> rank.with_output_types(PARTS)
+        return group_by_shard(parts, self.plan)

@@ -8,13 +8,15 @@ records of a shard have to fit in a worker's memory. Shards have the same bytes 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton
+from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline.core.dataset.duplicates import (
     LabelHashes,
@@ -22,24 +24,31 @@ from beam_pipeline.core.dataset.duplicates import (
     packed_images,
     range_count,
 )
+from beam_pipeline.core.dataset.names import MANIFEST_NAME, parts_for
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.tally import Tally, Totals, without_totals
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, unpack
+from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, pack, unpack
 from beam_pipeline.core.records.example_source import marked
 from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import (
-    Rejected,
-    image_figures,
-    sort_by_key_hash,
-)
+from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
-from beam_pipeline.transforms.planning import every_shard
+from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
+from beam_pipeline.transforms.output import CommittedDataset
+from beam_pipeline.transforms.planning import AssignShards, FindDuplicates, every_shard
+from beam_pipeline.work.finishing import (
+    DatasetFinisher,
+    PartDivision,
+    Reports,
+    WrittenPart,
+    write_lines,
+)
 from beam_pipeline.work.incomplete_folder import note_refusal
+from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     CHANGES,
@@ -51,18 +60,19 @@ from beam_pipeline.work.outcome import (
     SHARDS_WRITTEN,
     Outcome,
 )
-from beam_pipeline.work.spill import unspill_all
 from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
+
+SHARDS, IMAGES = "shards", "images"
+_FEW, _IN_PARTS = "few", "in_parts"
 
 
 def _shard_task(
     shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
 ) -> Iterator[Step]:
     number, batches = shard
-    request = replace(request, encoding=request.encoding.with_features(plan.features))
     task = ShardTask(
-        request=request,
+        request=replace(request, encoding=request.encoding.with_features(plan.features)),
         spec=plan.shard_plan.spec(number),
         batches=unspill_all(batches),
         class_ids=plan.class_ids,
@@ -108,7 +118,6 @@ class WriteShards(beam.PTransform):
     Attributes:
       plan: PCollection of the one `Plan`.
       request: how they are written.
-      raises: raise why a shard is not written; False where `FinishDataset` reports the refusals.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
       shards were not written; "changes", a `ShardFate` for each shard if there is an earlier data
@@ -117,22 +126,17 @@ class WriteShards(beam.PTransform):
 
     plan: beam.PCollection[Plan]
     request: WriteRequest
-    raises: bool = True
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
     ) -> beam.pvalue.DoOutputsTuple:
-        writing = InWorkers(
-            partial(_shard_task, request=self.request),
-            raises=self.raises,
-            failed=partial(_not_written, request=self.request),
-        )
-        return shards | "WriteShard" >> beam.ParDo(writing, AsSingleton(self.plan)).with_outputs(
-            DEAD_LETTERS, REFUSALS, CHANGES, COMPARED, main="shards"
+        failed = partial(_not_written, request=self.request)
+        writing = InWorkers(partial(_shard_task, request=self.request), failed=failed)
+        tags = (DEAD_LETTERS, REFUSALS, CHANGES, COMPARED)
+        return shards | "WriteShard" >> stage(
+            writing, ShardInfo, *tags, main=SHARDS, side=self.plan
         )
 
-
-IMAGES = "images"  # an output's tag
 
 _GROUPS_PER_SHARD = 8
 
@@ -140,6 +144,7 @@ _GROUPS_PER_SHARD = 8
 Record = tuple[bytes, str, bytes, bytes, bytes, tuple[int, ...]]
 """An encoded sample on its way to its shard: the hash that sorts it, its key, its three parts and class ids."""
 
+_NUMBERED = tuple[int, Record]
 _NO_RECORD: Record = (b"", "", b"", b"", b"", ())  # in place of a shard
 
 
@@ -236,33 +241,212 @@ class WriteRecords(beam.PTransform):
     request: WriteRequest
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
-        plan, request = AsSingleton(self.plan), self.request
+        plan, request = self.plan, self.request
+        encoding = InWorkers(partial(_encode_group, request=request))
         encoded = (
             samples
-            | "Group"
-            >> beam.ParDo(Divide(partial(_groups, request=request)), plan).with_output_types(
-                tuple[int, bytes]
-            )
+            | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
             | "GroupByHash" >> beam.GroupByKey()
             | "EncodeGroup"
-            >> beam.ParDo(InWorkers(partial(_encode_group, request=request)), plan)
-            .with_output_types(tuple[int, Record])
-            .with_outputs(DEAD_LETTERS, IMAGES, COMPARED, main="records")
+            >> stage(encoding, _NUMBERED, DEAD_LETTERS, IMAGES, COMPARED, main="records", side=plan)
         )
-        every = self.plan | "EveryShard" >> beam.FlatMap(every_shard, _NO_RECORD).with_output_types(
-            tuple[int, Record]
-        )
+        every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
+        writing = InWorkers(partial(_write_records, request=request))
         written = (
-            (encoded["records"], every)
+            (encoded["records"], plan | "EveryShard" >> every)
             | beam.Flatten()
             | "GroupByShard" >> beam.GroupByKey()
-            | "WriteShard"
-            >> beam.ParDo(InWorkers(partial(_write_records, request=request)), plan).with_outputs(
-                REFUSALS, main="shards"
-            )
+            | "WriteShard" >> stage(writing, ShardInfo, REFUSALS, main=SHARDS, side=plan)
         )
         return {
-            "shards": written["shards"],
+            SHARDS: written[SHARDS],
             REFUSALS: written[REFUSALS],
             **{tag: encoded[tag] for tag in (DEAD_LETTERS, IMAGES, COMPARED)},
         }
+
+
+def sum_totals(reports: Mapping[str, beam.PCollection]) -> beam.PCollection[Totals]:
+    """Sums {"shards": ShardInfos, "dead_letters": DeadLetterBatches, "images": ImageFigures}.
+
+    "images" may be missing. Returns a PCollection of the one `Totals`, or of none if nothing was
+    reported.
+    """
+    of_each = {
+        SHARDS: Totals.add_shard,
+        DEAD_LETTERS: Totals.add_dead_letters,
+        IMAGES: Totals.add_images,
+    }
+    totals = (
+        report | f"Totals of {name}" >> beam.Map(_totals, of_each[name]).with_output_types(Totals)
+        for name, report in reports.items()
+    )
+    total = beam.CombineGlobally(Sum(Totals, Totals.add)).without_defaults()
+    return tuple(totals) | "AllTotals" >> beam.Flatten() | "SumTotals" >> total
+
+
+def _totals(report: Any, add: Callable[[Totals, Any], None]) -> Totals:
+    totals = Totals()
+    add(totals, report)
+    return totals
+
+
+def _division(totals: Totals, most: int) -> PartDivision | None:
+    """The division into parts; None where one file lists all dead letters."""
+    parts = parts_for(totals.dead.dead.total(), most)
+    return PartDivision(parts) if parts else None
+
+
+def _with_parts(plan: Plan, finisher: DatasetFinisher, **reports: Any) -> tuple[Plan, list[str]]:
+    return plan, finisher.parts_to_write(plan, Reports(**reports))
+
+
+def _write_part(
+    part: tuple[int, Iterable[bytes]], chosen: tuple[Plan, Sequence[str]], finisher: DatasetFinisher
+) -> Iterator[Outcome]:
+    """Sorts a part of the dead letters and writes it; none where nothing may be written."""
+    names = chosen[1]
+    if not names:
+        return
+    uri = files.join(finisher.folder, names[part[0]])
+    packed = unspill_all(part[1])
+    letters = sorted(itertools.chain.from_iterable(unpack(DeadLetter, p) for p in packed))
+    crc, refusal = 0, None
+    try:
+        crc = write_lines(uri, letters)
+    except OSError as error:
+        if finisher.retries:
+            raise
+        refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"), error)
+    yield Outcome([WrittenPart(len(letters), refusal, crc)])
+
+
+def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
+    reports = Reports(**given)
+    if finisher.finish(plan, reports):
+        yield CommittedDataset(
+            files.join(finisher.folder, MANIFEST_NAME),
+            examples=sum(shard.examples for shard in reports.shards),
+            bytes=sum(shard.bytes for shard in reports.shards),
+            shards=len(reports.shards),
+            bad=reports.sums.dead.dead.total(),
+        )
+
+
+@dataclass(kw_only=True)
+class FinishDataset(beam.PTransform):
+    """Ends a run: checks the accounting, writes dead letters, labels and, last, the manifest.
+
+    On several machines, dead letters that are too many for one worker to sort are written in parts:
+
+        dead letters -+-> too few for parts: as they are -> dead_letters.jsonl
+                      `-> many: by a hash -> group -> sort each part -> dead_letters-00000-of-00010.jsonl
+
+    The names of the parts are noted before they are written, so that a later run may replace the files.
+
+    Attributes:
+      finisher: writes the files.
+      reports: PCollections by the names of the fields of `Reports`: shards, dead_letters and refusals;
+        images where `ShardInfo`s are without; changes with an earlier data set; duplicates where images were
+        compared.
+
+    Returns: the one `CommittedDataset`; none if the data set is not complete.
+    """
+
+    finisher: DatasetFinisher
+    reports: Mapping[str, beam.PCollection]
+
+    def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[CommittedDataset]:
+        sides = {name: AsIter(reports) for name, reports in self.reports.items()}
+        if self.finisher.retries:  # on one machine, each further step costs 20 ms
+            plan, in_parts = self._in_parts(plan)
+            sides = {name: side for name, side in sides.items() if name != IMAGES} | in_parts
+        finish = beam.FlatMap(_finish, self.finisher, **sides)
+        return plan | "Finish" >> finish.with_output_types(CommittedDataset)
+
+    def _in_parts(
+        self, plan: beam.PCollection[Plan]
+    ) -> tuple[beam.PCollection[Plan], dict[str, Any]]:
+        """The plan, and the reports; a worker needs memory for a few parts only."""
+        given = self.reports
+        summed = sum_totals({k: given[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in given})
+        totals = AsSingleton(summed, default_value=Totals())
+        bounded = beam.Map(without_totals).with_output_types(ShardInfo)
+        division = partial(_division, most=self.finisher.most_dead_letters)
+        divided = given[DEAD_LETTERS] | "DivideDeadLetters" >> beam.ParDo(
+            Divide(division, undivided=_FEW), totals
+        ).with_output_types(PARTS).with_outputs(_FEW, main=_IN_PARTS)
+        reports = {
+            SHARDS: AsIter(given[SHARDS] | "WithoutTotals" >> bounded),
+            DEAD_LETTERS: AsIter(divided[_FEW]),
+            "totals": totals,
+        }
+        # The plan continues with the names: FnApiRunner would wait for ever for a second reader of it.
+        chosen = plan | "ChooseParts" >> beam.Map(
+            _with_parts,
+            self.finisher,
+            **{**reports, DEAD_LETTERS: (), REFUSALS: AsIter(given[REFUSALS])},
+        ).with_output_types(tuple[Plan, list[str]])
+        # An empty piece of every part, so that each is written even if nothing falls into it.
+        every = beam.FlatMap(lambda chosen: [(n, pack(())) for n in range(len(chosen[1]))])
+        writing = InWorkers(partial(_write_part, finisher=self.finisher))
+        written = (
+            (divided[_IN_PARTS], chosen | "EveryPart" >> every.with_output_types(PARTS))
+            | "AllParts" >> beam.Flatten()
+            | "GroupByPart" >> beam.GroupByKey()
+            | "WritePart" >> stage(writing, WrittenPart, side=chosen)
+        )
+        return chosen | "Plan" >> beam.Keys(), {**reports, _IN_PARTS: AsIter(written)}
+
+
+class Written(NamedTuple):
+    """What others may follow; `WriteResult.of` makes its public form.
+
+    Attributes:
+      shards: PCollection of `ShardInfo`.
+      dead_letters: PCollection of `DeadLetterBatch`, of all stages.
+      committed: PCollection of the one `CommittedDataset`.
+    """
+
+    shards: beam.PCollection[ShardInfo]
+    dead_letters: beam.PCollection[DeadLetterBatch]
+    committed: beam.PCollection[CommittedDataset]
+
+
+@dataclass(kw_only=True)
+class WriteDataset(beam.PTransform):
+    """Writes planned samples: PCollection of `SampleBatch` -> `Written`.
+
+    Attributes:
+      plan: PCollection of the one `Plan`.
+      dead_letters: PCollections of `DeadLetterBatch`, of the stages before.
+      finisher: writes the files beside the shards; has the request that says how these are written.
+      assign: groups samples by shard; None for `AssignShards`.
+      by_records: shuffle encoded records, not references.
+      compares: look for images of the same bytes.
+    """
+
+    plan: beam.PCollection[Plan]
+    dead_letters: Sequence[beam.PCollection[DeadLetterBatch]]
+    finisher: DatasetFinisher
+    assign: beam.PTransform | None = None
+    by_records: bool = False
+    compares: bool = True
+
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> Written:
+        plan, request = self.plan, self.finisher.request
+        if self.by_records:
+            written = samples | "WriteRecords" >> WriteRecords(plan=plan, request=request)
+        else:
+            assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
+            shards = samples | "AssignShards" >> assign
+            written = shards | "WriteShards" >> WriteShards(plan=plan, request=request)
+        dead = (*self.dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
+        reports = {SHARDS: written[SHARDS], DEAD_LETTERS: dead, REFUSALS: written[REFUSALS]}
+        if self.by_records:
+            reports[IMAGES] = written[IMAGES]
+        if request.earlier:
+            reports[CHANGES] = written[CHANGES]
+        if self.compares:
+            reports["duplicates"] = written[COMPARED] | "FindDuplicates" >> FindDuplicates()
+        finish = FinishDataset(finisher=self.finisher, reports=reports)
+        return Written(written[SHARDS], dead, plan | "FinishDataset" >> finish)

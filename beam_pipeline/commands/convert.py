@@ -103,7 +103,7 @@ def _start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfi
     config = checked_config(options, writes=writes, shows=True)
     local = not call.beam_argv and not any(map(is_remote, config.uris))
     with importing_beam(lean=local):
-        from beam_pipeline.engines.registry import import_engine
+        from beam_pipeline.engines.base import import_engine
         from beam_pipeline.launch import beam_parser
 
         if local:

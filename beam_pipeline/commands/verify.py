@@ -40,12 +40,13 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.dead_letter_files import dead_letter_lines, shown_uri
 from beam_pipeline.work.incomplete_folder import delete_incomplete
-from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import (
     check_no_links,
+    dead_letter_lines,
     read_manifest,
+    shown_uri,
     spoilt_side_files,
     write_side_file,
 )

@@ -1,8 +1,12 @@
-"""The engine protocol: Beam's runner for a job, how it is started and waited for."""
+"""The engines by the name of their runner, and what each does: starts a job and waits for it.
+
+A new engine is a subclass of `Engine` in a file, and a line of `_ENGINES`.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -117,3 +121,50 @@ def job_name(config: ConvertConfig) -> str:
     name = re.sub(r"[^a-z0-9]+", "-", config.name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
     digest = hashlib.sha256(config.output.encode()).hexdigest()[:_NAME_DIGITS]
     return "-".join(filter(None, ("beam-tfrecord", name, digest)))
+
+
+_DEFAULT = "FnApiRunner"  # DirectRunner would first try to download Prism
+_ENGINES = {
+    "FnApiRunner": "local.LocalEngine",
+    "DirectRunner": "local.LocalEngine",
+    "SwitchingDirectRunner": "local.LocalEngine",
+    "PrismRunner": "local.PrismEngine",
+    "DataflowRunner": "dataflow.DataflowEngine",
+    "FlinkRunner": "flink.FlinkEngine",
+}
+"""Runner -> module in this package and class in it, imported when a job needs it."""
+
+
+def engine_for(argv: Sequence[str], *, wait: bool = True) -> Engine:
+    """Returns the engine that Beam's options name; without a name, Beam's own in this process.
+
+    Args:
+      argv: Beam's options.
+      wait: wait for the end of each job.
+
+    Raises:
+      UsageError: this engine does not support an option.
+    """
+    named, level = {token.partition("=")[0] for token in argv}, "--default_sdk_harness_log_level"
+    if "--runner" not in named:
+        quiet = [] if level in named else [f"{level}=ERROR"]
+        argv = [*argv, f"--runner={_DEFAULT}", *quiet]
+    runner = PipelineOptions(list(argv)).view_as(StandardOptions).runner or _DEFAULT
+    return import_engine(runner)(_full_name(runner), argv, wait=wait)
+
+
+def import_engine(runner: str | None) -> type[Engine]:
+    """The engine of a runner, whose module may have options that Beam's own code does not."""
+    module, _, name = _ENGINES.get(_full_name(runner or _DEFAULT), "base.Engine").partition(".")
+    engine: type[Engine] = getattr(importlib.import_module(f"beam_pipeline.engines.{module}"), name)
+    return engine
+
+
+def _full_name(given: str) -> str:
+    """The runner as `DataflowRunner`, even if given as `dataflow` or with its module."""
+    name = given.rpartition(".")[2]
+    known: str
+    for known in (*_ENGINES, *StandardOptions.KNOWN_RUNNER_NAMES):
+        if name.lower() in (known.lower(), known.lower().removesuffix("runner")):
+            return known
+    return name

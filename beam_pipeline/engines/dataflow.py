@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import copy
+import hashlib
+import importlib.metadata
 import logging
 import os
 import re
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import sub
@@ -24,18 +28,19 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner, DataflowRuntimeException
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+from packaging.requirements import Requirement
 
+import beam_pipeline
 from beam_pipeline.beam_patches import applied, silent_submission
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.estimate import workers_for
-from beam_pipeline.core.errors import OUTAGE, JobError, UsageError
+from beam_pipeline.core.errors import OUTAGE, ConversionError, JobError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine, job_name
-from beam_pipeline.engines.packaging import DISTRIBUTION, build_package
 from beam_pipeline.storage.buckets import TRANSIENT_STATUS
 from beam_pipeline.terminal import Display, display, say
 from beam_pipeline.work import outcome
-from beam_pipeline.work.progress import Counts
+from beam_pipeline.work.job import Counts
 
 MACHINE_TYPE, VCPUS = "e2-standard-4", 4
 HARNESS_THREADS = 2
@@ -72,7 +77,16 @@ class DataflowEngine(Engine):
         Raises:
           UsageError: an option or a package is missing, or a path is local.
         """
-        _check_config(config)
+        here = [uri for uri in config.uris if not is_remote(uri)]
+        if here:
+            raise UsageError(
+                f"--runner=DataflowRunner: its workers cannot see paths of this machine: {', '.join(here)}. "
+                "Copy them to a bucket (gcloud storage cp -r) and give gs://... instead"
+            )
+        if config.options.engine.writers:
+            raise UsageError(
+                "--writers is for processes of this machine; on Dataflow, workers write the shards"
+            )
         try:
             from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
         except ImportError as error:
@@ -118,19 +132,6 @@ class DataflowEngine(Engine):
             follow(result, pipeline.runner, job)
 
 
-def _check_config(config: ConvertConfig) -> None:
-    here = [uri for uri in config.uris if not is_remote(uri)]
-    if here:
-        raise UsageError(
-            f"--runner=DataflowRunner: its workers cannot see paths of this machine: {', '.join(here)}. "
-            "Copy them to a bucket (gcloud storage cp -r) and give gs://... instead"
-        )
-    if config.options.engine.writers:
-        raise UsageError(
-            "--writers is for processes of this machine; on Dataflow, workers write the shards"
-        )
-
-
 def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     """Sets options that were not given.
 
@@ -172,7 +173,7 @@ def _set_machine_type(options: PipelineOptions, workers: WorkerOptions) -> None:
     """
     services = options.view_as(GoogleCloudOptions).dataflow_service_options or []
     experiments = options.view_as(DebugOptions).experiments or []
-    if not any(one.partition("=")[0] == "enable_prime" for one in (*services, *experiments)):
+    if not any(e.partition("=")[0] == "enable_prime" for e in (*services, *experiments)):
         workers.machine_type = workers.machine_type or MACHINE_TYPE
     elif workers.machine_type:
         raise UsageError(
@@ -215,59 +216,50 @@ def _project(*, authorized: bool) -> str:
     from beam_pipeline.storage.google import default_project  # imports Google's client
 
     project = default_project() if authorized else None
-    if not project:
-        raise UsageError(
-            "--runner=DataflowRunner runs in a project of Google Cloud, and neither the credentials "
-            "nor GOOGLE_CLOUD_PROJECT name one: give --project=PROJECT_ID"
-        )
-    return project
+    if project:
+        return project
+    raise UsageError(
+        "--runner=DataflowRunner runs in a project of Google Cloud, and neither the credentials "
+        "nor GOOGLE_CLOUD_PROJECT name one: give --project=PROJECT_ID"
+    )
 
 
 def _region() -> str:
-    from apache_beam.runners import DataflowRunner
-
     region: str | None = DataflowRunner().get_default_gcp_region()
-    if not region:
-        raise UsageError(
-            "--runner=DataflowRunner runs in a region, and neither CLOUDSDK_COMPUTE_REGION nor "
-            "gcloud's configuration names one: give --region, best that of the buckets, such as "
-            "--region=us-central1"
-        )
-    return region
+    if region:
+        return region
+    raise UsageError(
+        "--runner=DataflowRunner runs in a region, and neither CLOUDSDK_COMPUTE_REGION nor "
+        "gcloud's configuration names one: give --region, best that of the buckets, such as "
+        "--region=us-central1"
+    )
 
 
 def _staging(config: ConvertConfig) -> str:
     """Returns a folder beside the data set, in the same bucket."""
     bucket, _, folder = config.output.removeprefix("gs://").partition("/")
-    if not config.output.startswith("gs://") or not folder.strip("/"):
-        raise UsageError(
-            f"--runner=DataflowRunner keeps its own files in a bucket, and --output {config.output} "
-            "leaves no place there beside the data set: give --temp_location=gs://BUCKET/FOLDER"
-        )
-    return f"gs://{bucket}/{STAGING_FOLDER}"
+    if config.output.startswith("gs://") and folder.strip("/"):
+        return f"gs://{bucket}/{STAGING_FOLDER}"
+    raise UsageError(
+        f"--runner=DataflowRunner keeps its own files in a bucket, and --output {config.output} "
+        "leaves no place there beside the data set: give --temp_location=gs://BUCKET/FOLDER"
+    )
 
 
 @contextlib.contextmanager
 def staged_package(options: PipelineOptions) -> Iterator[None]:
-    """Adds this package to the staged files while the block runs, unless the options stage it already."""
-    setup = options.view_as(SetupOptions)
+    """Adds this package to the staged files while the block runs, unless the options provide it already."""
+    setup, workers = options.view_as(SetupOptions), options.view_as(WorkerOptions)
     given = setup.extra_packages or []
-    if _is_shipped(setup, options.view_as(WorkerOptions), given):
+    names = [os.path.basename(path).lower().replace("_", "-") for path in given]
+    packed = any(name.startswith(f"{DISTRIBUTION}-") for name in names)
+    in_image = workers.sdk_container_image and setup.sdk_location == "container"
+    if setup.setup_file or packed or in_image:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as folder:
         setup.extra_packages = [*given, build_package(folder)]
         yield
-
-
-def _is_shipped(setup: SetupOptions, workers: WorkerOptions, packages: list[str]) -> bool:
-    """True if the options given provide this package to the workers."""
-    names = {os.path.basename(path).lower().replace("_", "-") for path in packages}
-    return bool(
-        setup.setup_file
-        or any(name.startswith(f"{DISTRIBUTION}-") for name in names)
-        or (workers.sdk_container_image and setup.sdk_location == "container")
-    )
 
 
 def _status(error: Exception) -> int | None:
@@ -344,7 +336,7 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
     show = display()
     counts = _Increments(show)
     state = PipelineState.UNKNOWN
-    with contextlib.closing(show), _told_by_beam(_JobLog(show)):
+    with contextlib.closing(show), _JobLog(show):
         try:
             # All requests come from this thread: the client of older Beam versions is not thread-safe.
             while not PipelineState.is_terminal(state):
@@ -368,27 +360,11 @@ def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> st
     return f"job {job.id} ended as {state}, with the message:\n{message.strip()}\nAll that it logged: {job.url}"
 
 
-@contextlib.contextmanager
-def _told_by_beam(handler: logging.Handler) -> Iterator[None]:
-    """Passes on the job's states and messages, which Beam fetches and logs, while the block runs."""
-    logger = logging.getLogger(_BEAM)
-    before = (logger.level, logger.propagate)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
-
-
 class _JobLog(logging.Handler):
-    """Shows each state, warning and error of a job once, on one line.
+    """Shows each state, warning and error of a job once, on one line, while the block runs.
 
-    Each wait makes Beam fetch all messages again. The last state is not shown, because the result
-    follows.
+    Beam fetches the job's messages, again with each wait, and logs them. The last state is not shown, because
+    the result follows.
     """
 
     def __init__(self, show: Display) -> None:
@@ -396,6 +372,18 @@ class _JobLog(logging.Handler):
         self._show = show
         self._state = ""
         self._shown: set[str] = set()
+
+    def __enter__(self) -> None:
+        self._logger = logging.getLogger(_BEAM)
+        self._before = (self._logger.level, self._logger.propagate)
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._before[0])
+        self._logger.propagate = self._before[1]
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -417,15 +405,14 @@ class _Increments:
 
     def __init__(self, show: Display) -> None:
         self._show = show
-        self._before = Counts()
-        self._started = False
+        self._total, self._before = Counts(), Counts()
 
     def update(self, values: Mapping[str, int]) -> None:
         """Shows new values: counter -> value so far."""
         samples, size = (values.get(name, 0) for name in _PLANNED)
-        if samples and not self._started:
-            self._started = True
-            self._show.report(Counts(samples=samples, image_bytes=size, is_total=True))
+        if samples and not self._total.samples:
+            self._total = Counts(samples=samples, image_bytes=size, is_total=True)
+            self._show.report(self._total)
         now = Counts._make(
             (*map(max, self._before, (values.get(name, 0) for name in _DONE)), False)
         )
@@ -437,11 +424,11 @@ class _Increments:
 def _query(result: PipelineResult) -> Mapping[str, int]:
     """Returns counter -> value so far; empty if the service does not answer."""
     try:
-        found = result.metrics().query(MetricsFilter().with_namespace(outcome.COUNTERS))
+        metrics = result.metrics().query(MetricsFilter().with_namespace(outcome.COUNTERS))
     except Exception:  # counts are only shown, and the next ones include these
         return {}
     totals: dict[str, int] = {}
-    for counter in found["counters"]:
+    for counter in metrics["counters"]:
         name = counter.key.metric.name
         # "Attempted" counts retried work twice, and shards that are being written.
         begun = name in _BEGUN or counter.committed is None
@@ -451,3 +438,86 @@ def _query(result: PipelineResult) -> Mapping[str, int]:
         if name in totals and totals.get(planned):
             totals[name] = min(totals[name], totals[planned])
     return totals
+
+
+DISTRIBUTION = "beam-tfrecord"
+_WORKER_EXTRA = "gcp"  # for workers that read and write buckets
+_BEAM = "apache-beam"
+_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml")
+_WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def build_package(folder: str) -> str:
+    """Writes the wheel, with the same bytes each time, and returns its path.
+
+    It requires what this package and Google's client require, except Beam: a worker has Beam, and
+    must keep the version that its engine was started with.
+
+    Raises:
+      ConversionError: the requirements of this package are unknown.
+    """
+    version = beam_pipeline.__version__
+    name = DISTRIBUTION.replace("-", "_")
+    info = f"{name}-{version}.dist-info"
+    contents = dict(_modules())
+    contents[f"{info}/METADATA"] = _metadata(version).encode()
+    contents[f"{info}/WHEEL"] = _WHEEL.encode()
+    record = "".join(f"{path},{_digest(data)},{len(data)}\n" for path, data in contents.items())
+    contents[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    wheel = os.path.join(folder, f"{name}-{version}-py3-none-any.whl")
+    with zipfile.ZipFile(wheel, "w") as file:
+        for path, data in contents.items():
+            member = zipfile.ZipInfo(
+                path
+            )  # dated 1980, so that the bytes do not depend on the time
+            member.external_attr = 0o100644 << 16
+            file.writestr(member, data, zipfile.ZIP_DEFLATED)
+    return wheel
+
+
+def requirements() -> list[str]:
+    """Returns the requirements of a worker, without Beam, in `pip`'s notation.
+
+    Raises:
+      ConversionError: this package is imported from a folder, but not installed.
+    """
+    try:
+        declared = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ConversionError(
+            f"{DISTRIBUTION} is not installed, so the requirements of its workers are not known: "
+            f"{os.path.dirname(beam_pipeline.__path__[0])} is only on Python's path. Install it "
+            "with pip install '.[gcp]'"
+        ) from error
+    needed = []
+    for requirement in map(Requirement, declared):
+        marker = requirement.marker
+        if requirement.name != _BEAM and (not marker or marker.evaluate({"extra": _WORKER_EXTRA})):
+            requirement.marker = None
+            needed.append(str(requirement))
+    return needed
+
+
+def _modules() -> Iterator[tuple[str, bytes]]:
+    """Yields (path in the wheel, content) of every module and template."""
+    (root,) = beam_pipeline.__path__
+    above = os.path.dirname(root)
+    for folder, folders, names in os.walk(root, followlinks=True):
+        folders.sort()  # includes transforms/, which is a link in a checkout
+        for name in sorted(names):
+            if name.endswith(_SUFFIXES):
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    yield os.path.relpath(path, above).replace(os.sep, "/"), file.read()
+
+
+def _metadata(version: str) -> str:
+    lines = [f"Requires-Dist: {requirement}" for requirement in requirements()]
+    return "\n".join(
+        ["Metadata-Version: 2.1", f"Name: {DISTRIBUTION}", f"Version: {version}", *lines, ""]
+    )
+
+
+def _digest(data: bytes) -> str:
+    encoded = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+    return f"sha256={encoded.rstrip(b'=').decode()}"

@@ -72,7 +72,9 @@ class FlinkEngine(Engine):
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """See `Engine`."""
-        self.outlives_launcher = _runs_elsewhere(PipelineOptions(list(argv)))
+        options = PipelineOptions(list(argv))
+        loopback = options.view_as(PortableOptions).environment_type == "LOOPBACK"
+        self.outlives_launcher = bool(_master(options)) and not loopback
         super().__init__(name, argv, wait=wait)
         if not wait:
             self.failures = DEFAULT_POLICY
@@ -85,8 +87,11 @@ class FlinkEngine(Engine):
         Raises:
           AnotherJobError: a job on the cluster writes to the same folder.
         """
-        if not self.waits:
-            _check_no_wait(config)
+        if not self.waits and config.options.engine.writers:
+            raise UsageError(
+                "--writers is for processes of this machine, which end with this command; leave it out "
+                "with --no_wait"
+            )
         self._output = config.output
         of_job = {"--job_name": job_name(config), "--beam_tfrecord_output": config.output}
         self.options = CachedOptions(with_defaults(self._argv, of_job))
@@ -190,27 +195,12 @@ def _output_of(master: str, job_id: str) -> str:
         return ""
 
 
-def _runs_elsewhere(options: PipelineOptions) -> bool:
-    """True if a cluster runs the job and its own workers do the work."""
-    return (
-        bool(_master(options)) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
-    )
-
-
 def _master(options: PipelineOptions) -> str:
     """The address of the cluster's REST interface; empty without one, or if it is unknown."""
     if options.view_as(PortableOptions).job_endpoint:
         return ""
     master: str = options.view_as(FlinkRunnerOptions).flink_master
     return "" if master in ("[auto]", _INSIDE) else master
-
-
-def _check_no_wait(config: ConvertConfig) -> None:
-    if config.options.engine.writers:
-        raise UsageError(
-            "--writers is for processes of this machine, which end with this command; leave it out "
-            "with --no_wait"
-        )
 
 
 @dataclass(frozen=True)
@@ -243,7 +233,15 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
     options = PipelineOptions(list(argv))
     if options.view_as(PortableOptions).job_endpoint:
         return list(argv)
-    _check_java(options)
+    java = options.view_as(JobServerOptions).job_server_java_launcher
+    if not shutil.which(java):
+        raise UsageError(
+            f"--runner={RUNNER} needs Java on this machine, for Beam's job server; found no {java!r} in "
+            "the path. Install Java 11 or 17"
+        )
+    jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
+    if jar and "://" not in jar and not os.path.isfile(jar):
+        raise UsageError(f"--flink_job_server_jar={jar}: the file does not exist")
     master = options.view_as(FlinkRunnerOptions).flink_master
     named = {token.partition("=")[0] for token in argv}
     if master in ("[auto]", _INSIDE):
@@ -281,18 +279,6 @@ def _cluster_defaults(cluster: Cluster, named: set[str]) -> dict[str, Any]:
         defaults["--environment_config"] = f"localhost:{WORKER_POOL_PORT}"
         defaults["--sdk_worker_parallelism"] = -(-cluster.slots // cluster.task_managers)
     return defaults
-
-
-def _check_java(options: PipelineOptions) -> None:
-    java = options.view_as(JobServerOptions).job_server_java_launcher
-    if not shutil.which(java):
-        raise UsageError(
-            f"--runner={RUNNER} needs Java on this machine, for Beam's job server; found no {java!r} in "
-            "the path. Install Java 11 or 17"
-        )
-    jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
-    if jar and "://" not in jar and not os.path.isfile(jar):
-        raise UsageError(f"--flink_job_server_jar={jar}: the file does not exist")
 
 
 def ask_cluster(master: str) -> Cluster:
@@ -343,8 +329,8 @@ def _rest_url(master: str) -> str:
 def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
     """Returns the last cause in Beam's error, whose text contains stack traces of Java and Python."""
     text = str(error).strip() or repr(error)
-    told = re.match(r"Pipeline \S+ failed in state \w+: ", text)
-    if told is None:
+    prefix = re.match(r"Pipeline \S+ failed in state \w+: ", text)
+    if prefix is None:
         jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
         hint = (
             f"`java -jar {jar}` shows why"
@@ -355,7 +341,7 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
         if port and "failed to start up" in text:
             hint = f"--job_port={port} may be taken; leave the option out, and a free port is found"
         return ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
-    reason = text[told.end() :].splitlines()[-1]
+    reason = text[prefix.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)
     if "ConnectException" in text and portable.environment_type == "EXTERNAL":
         return ConversionError(
@@ -363,16 +349,13 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
             f"({reason}). Start one beside each TaskManager, "
             "`python -m beam_pipeline.engines.worker_pool`, in an environment that beam-tfrecord is installed in"
         )
-    master = _master(options)
-    ids = () if not master or _answers(master) else (OUTAGE,)
+    ids: tuple[str, ...] = ()
+    if master := _master(options):
+        try:
+            _rest(master, "overview")
+        except (OSError, ValueError):
+            ids = (OUTAGE,)
     return ConversionError(
         f"the job failed on Flink: {reason}. The logs of its TaskManagers and workers have the rest",
         ids,
     )
-
-
-def _answers(master: str) -> bool:
-    """True if a cluster is there."""
-    with contextlib.suppress(OSError, ValueError):
-        return bool(_rest(master, "overview"))
-    return False

@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Sequence
 
+import apache_beam
 from apache_beam.options.pipeline_options import DirectOptions, JobServerOptions, PrismRunnerOptions
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner
@@ -17,7 +18,7 @@ from beam_pipeline.beam_patches import EVERY_ENGINE, unsampled_states, whole_ele
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
 from beam_pipeline.engines.base import Build, Engine
-from beam_pipeline.work.spill import spill_file
+from beam_pipeline.work.job import spill_file
 
 IN_PROCESS = "FnApiRunner"
 
@@ -60,7 +61,6 @@ class LocalEngine(Engine):
             super().run(build)
 
 
-_BUILD = "`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{}` builds it"
 _STARTS = ("prism_runner.py", "subprocess_server.py")
 """Beam's modules that find, download and start Prism."""
 
@@ -101,6 +101,5 @@ class PrismEngine(LocalEngine):
 
 
 def _how_to_build() -> str:
-    import apache_beam
-
-    return _BUILD.format(apache_beam.__version__)
+    binary = "github.com/apache/beam/sdks/v2/go/cmd/prism"
+    return f"`go install {binary}@v{apache_beam.__version__}` builds it"

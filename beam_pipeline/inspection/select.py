@@ -37,7 +37,7 @@ from beam_pipeline.inspection.sources import RecordFile, Source, parsed, text_of
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.summary import location
 from beam_pipeline.terminal import complain
-from beam_pipeline.work.dead_letter_files import read_dead_letters
+from beam_pipeline.work.output_folder import read_dead_letters
 from beam_pipeline.work.receipts import read_receipt
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from beam_pipeline.core.listing.cuts import (
@@ -84,24 +83,6 @@ class ScanTask:
         )
 
 
-def scan_tasks(uri: str, size: int, delimiter: str, part_bytes: int) -> list[ScanTask]:
-    """The tasks that look at a file; none if it is small, or its first line may not be the header.
-
-    Raises:
-      OSError: it cannot be read.
-    """
-    make = partial(ScanTask, uri, of=size, delimiter=delimiter, size=part_bytes)
-    if size < 2 * part_bytes or not _begins_with_text(uri):
-        return []
-    return [make(start=start) for start in range(0, size, part_bytes)]
-
-
-def _begins_with_text(uri: str) -> bool:
-    """True if the first line is a record; in a file with empty lines before the header it is not."""
-    first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
-    return any(byte.isalnum() and byte.isascii() for byte in map(chr, first))
-
-
 def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
     """Yields the ranges of a file; from the first block that is not regular on, all is one range.
 
@@ -146,14 +127,14 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
 
 
 def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[LineRange]:
-    tasks = scan_tasks(uri, size, delimiter, part_bytes)
-    if tasks:
-        return list(line_ranges(_scanned(tasks)))
-    return [LineRange(0, size)] if 0 < size < 2 * part_bytes else []
-
-
-def _scanned(tasks: Sequence[ScanTask]) -> Iterator[LineBlock]:
+    """Ranges of lines; none of a file that is large and has empty lines before its header."""
+    if size < 2 * part_bytes:
+        return [LineRange(0, size)] if size > 0 else []
+    first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
+    if not any(byte.isalnum() and byte.isascii() for byte in map(chr, first)):
+        return []
+    starts = range(0, size, part_bytes)
+    tasks = [ScanTask(uri, start, part_bytes, size, delimiter) for start in starts]
     running: Tasks[LineBlock] = Tasks(repeat=True)
     started = (result for task in tasks for result in running.submit(task))
-    for result in itertools.chain(started, running.rest()):
-        yield result()
+    return list(line_ranges(result() for result in itertools.chain(started, running.rest())))

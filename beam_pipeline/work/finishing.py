@@ -7,9 +7,10 @@ import itertools
 import logging
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
@@ -29,6 +30,7 @@ from beam_pipeline.core.dataset.manifest import (
     build_manifest,
     crc32c_text,
     dump_json,
+    line_crc,
     manifest_file,
     parse_manifest,
 )
@@ -38,6 +40,7 @@ from beam_pipeline.core.dataset.names import (
     REPORT_NAME,
     WRITING_NAME,
     dead_letter_names,
+    part_of,
     parts_for,
 )
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
@@ -48,7 +51,6 @@ from beam_pipeline.core.errors import (
     ChangedInputsError,
     CodecError,
     ConversionError,
-    FailurePolicy,
     LostSamplesError,
     OutputError,
     OutputNotEmptyError,
@@ -57,18 +59,12 @@ from beam_pipeline.core.errors import (
     refusal_order,
 )
 from beam_pipeline.core.labels.roles import RoleRow
-from beam_pipeline.core.labels.schema import (
-    MASK_KINDS,
-    Column,
-    ColumnKind,
-    class_column,
-)
-from beam_pipeline.core.packing import DeadLetterBatch
+from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind, class_column
+from beam_pipeline.core.packing import Columns, DeadLetterBatch, items_of
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
-from beam_pipeline.work.dead_letter_files import WrittenPart, write_lines, write_parts
 from beam_pipeline.work.incomplete_folder import (
     delete_incomplete,
     note_names,
@@ -81,16 +77,51 @@ from beam_pipeline.work.output_folder import (
     earlier_manifest,
     is_somebody_elses,
 )
-from beam_pipeline.work.receipts import EarlierDataSet
-from beam_pipeline.work.writing import EncodingOptions
+from beam_pipeline.work.writing import WriteRequest
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
+class PartDivision:
+    """The parts that list dead letters."""
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The part of each dead letter."""
+        return [part_of(letter, self.parts) for letter in items_of(DeadLetter, columns)]
+
+
+class WrittenPart(NamedTuple):
+    """A part that was written.
+
+    Attributes:
+      letters: the number of its dead letters.
+      refusal: why it could not be written, or None.
+      crc: the sum of `line_crc` over their lines.
+    """
+
+    letters: int
+    refusal: Refusal | None = None
+    crc: int = 0
+
+
+def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> int:
+    """Writes a file with a line for each dead letter; returns the sum of `line_crc`. Raises OSError."""
+    crc = 0
+    with files.open_output(uri) as sink:
+        for letter in dead_letters:
+            line = letter.to_json().encode()
+            crc += line_crc(line)
+            sink.write(line + b"\n")
+    return crc
+
+
+@dataclass(kw_only=True)
 class Reports:
-    """The reports of all stages of a run, from the engine.
+    """The reports of all stages of a run, from the engine, in memory.
 
     Attributes:
       shards: the figures of those that were written.
@@ -98,21 +129,29 @@ class Reports:
       refusals: the reasons why shards were not written.
       images: what happened to images, where `shards` do not know.
       changes: each shard's fate since the data set whose shards were reused.
-      totals: the sums over shards, images and dead letters; None to sum up the others.
-      in_parts: the parts of dead letters that were written; without `totals`, they are now.
+      totals: the sums over shards, images and dead letters; by default of these.
+      in_parts: the parts of dead letters that were written; None if `finish` writes them.
       duplicates: the images of the same bytes, in parts; None if images were not compared.
     """
 
-    shards: Iterable[ShardInfo]
-    dead_letters: Iterable[DeadLetterBatch]
-    refusals: Iterable[Refusal]
+    shards: Sequence[ShardInfo]
+    dead_letters: Sequence[DeadLetterBatch]
+    refusals: Sequence[Refusal]
     images: Iterable[ImageFigures] = ()
     changes: Iterable[ShardFate] = ()
     totals: Totals | None = None
-    in_parts: Iterable[WrittenPart] = ()
+    in_parts: Sequence[WrittenPart] | None = None
     duplicates: Iterable[Duplicates] | None = None
 
-    def summed(self) -> Totals:
+    def __post_init__(self) -> None:
+        """Reads once what an engine may read from a disk each time."""
+        self.shards, self.refusals = list(self.shards), list(self.refusals)
+        self.dead_letters = list(self.dead_letters)
+        if self.in_parts is not None:
+            self.in_parts = list(self.in_parts)
+
+    @cached_property
+    def sums(self) -> Totals:
         """The sums over shards, images and dead letters."""
         if self.totals is not None:
             return self.totals
@@ -124,56 +163,14 @@ class Reports:
         return totals
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A run as its reports describe it, in memory."""
-
-    plan: Plan
-    shards: Sequence[ShardInfo]
-    dead_letters: Sequence[DeadLetter]
-    refusals: Sequence[Refusal]
-    totals: Totals
-    in_parts: Sequence[WrittenPart]
-    changes: Iterable[ShardFate]
-    duplicates: Duplicates | None
-
-    @property
-    def tally(self) -> Tally:
-        """The plan's counts, with all dead letters counted again, including the shards'."""
-        total = Tally()
-        total.add(dataclasses.replace(self.plan.tally, dead=Counter(), shown={}, first={}))
-        total.add(self.totals.dead)
-        return total
-
-    def check_parts(self) -> None:
-        """Raises LostSamplesError if parts do not list every dead letter, a fault of the program."""
-        dead, listed = self.totals.dead.dead.total(), sum(part.letters for part in self.in_parts)
-        if self.in_parts and listed != dead:
-            raise LostSamplesError(
-                f"the parts list {listed} dead letters of {dead}; please report it"
-            )
-
-    def check_codecs(self) -> None:
-        """Raises CodecError if workers, or an earlier run, had other versions."""
-        codecs = self.totals.images.codecs
-        if len(codecs) > 1:
-            raise CodecError(
-                f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
-                "all workers the same versions, and convert again with --overwrite"
-            )
-
-
 @dataclass(frozen=True, kw_only=True)
 class DatasetFinisher:
     """Writes the files beside the shards: dead letters in any case, the rest if all is well.
 
     Attributes:
-      output_folder: where the files go.
-      encoding: what shaped the examples.
+      request: how the shards were written, and where.
       max_bad_fraction: bad samples allowed, of all listed images.
-      recorded_options: the options that the manifest records.
-      failures: tells whether the job itself fails when the data set is incomplete.
-      reuse: the data set whose shards were reused, or None.
+      recorded: the options that the manifest records.
       card: whether the data set gets a data card.
       most_dead_letters: the most that one file lists; more are written in parts.
       report_of: the command that `report.html` shows; None to write no report.
@@ -181,17 +178,24 @@ class DatasetFinisher:
       pointer: a file beside the output folder that is to name it when it is complete; empty for none.
     """
 
-    output_folder: str
-    encoding: EncodingOptions
+    request: WriteRequest
     max_bad_fraction: float
-    recorded_options: Mapping[str, Any]
-    failures: FailurePolicy
-    reuse: EarlierDataSet | None = None
+    recorded: Mapping[str, Any]
     card: bool = True
     most_dead_letters: int = MOST_IN_ONE
     report_of: str | None = None
     roles: Sequence[RoleRow] = ()
     pointer: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The output folder."""
+        return self.request.folder
+
+    @property
+    def retries(self) -> bool:
+        """True if the engine may run this again."""
+        return self.request.failures.retries
 
     def finish(self, plan: Plan, reports: Reports) -> bool:
         """Finishes a run, or notes in the output folder why the data set is not complete.
@@ -207,88 +211,83 @@ class DatasetFinisher:
           OSError: a file cannot be written, if `failures.retries`.
         """
         try:
-            refusal = self._write(self._collect(plan, reports))
+            refusal = self._write(plan, reports)
         except ConversionError as error:
             refusal = plan.refusal or Refusal.from_error(error)
         except OSError as error:
-            if self.failures.retries:
+            if self.retries:
                 raise
-            reason = (
-                f"the files beside the shards in {self.output_folder} cannot be written: {error}"
-            )
+            reason = f"the files beside the shards in {self.folder} cannot be written: {error}"
             refusal = plan.refusal or Refusal.from_error(OutputError(reason), error)
         if refusal:
             self._refuse(refusal)
         return not refusal
 
-    def _collect(self, plan: Plan, reports: Reports) -> _Run:
-        """Reads all reports; sums them up, and writes the parts of dead letters, if nobody has."""
-        reports = dataclasses.replace(
-            reports,
-            shards=list(reports.shards),
-            dead_letters=list(reports.dead_letters),
-            refusals=list(reports.refusals),
-        )
-        dead_letters = sorted(itertools.chain.from_iterable(reports.dead_letters))
-        totals, in_parts = reports.summed(), list(reports.in_parts)
-        if reports.totals is None:
-            names = self.parts_to_write(plan, dataclasses.replace(reports, totals=totals))
-            in_parts = list(write_parts(self.output_folder, names, dead_letters))
-        duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
-        return _Run(
-            plan,
-            list(reports.shards),
-            dead_letters,
-            [*reports.refusals, *(part.refusal for part in in_parts if part.refusal)],
-            totals,
-            in_parts,
-            reports.changes,
-            duplicates,
-        )
-
-    def _write(self, run: _Run) -> Refusal | None:
+    def _write(self, plan: Plan, reports: Reports) -> Refusal | None:
         """Writes the files; returns or raises the reason if the data set is not complete.
 
         A complete data set that was there before is not rewritten. Where another job writes to the
         folder, nothing is, as every file may be the other's.
         """
-        plan, tally = run.plan, run.tally
-        self._check_alone(run.refusals, run.shards)
-        earlier = earlier_manifest(self.output_folder)
-        parts = parts_for(run.totals.dead.dead.total(), self.most_dead_letters)
+        dead_letters = sorted(itertools.chain.from_iterable(reports.dead_letters))
+        in_parts = reports.in_parts
+        if in_parts is None:
+            in_parts = self._write_parts(self.parts_to_write(plan, reports), dead_letters)
+        self._check_alone(reports.refusals, reports.shards)
+        earlier = earlier_manifest(self.folder)
+        totals, dead = reports.sums, reports.sums.dead.dead.total()
+        parts = parts_for(dead, self.most_dead_letters)
         names = dead_letter_names(parts)
-        crc = sum(part.crc for part in run.in_parts)
+        crc = sum(part.crc for part in in_parts)
         if self._lists_dead_letters(plan, earlier, names):
             if not parts:
-                crc = self._write_dead_letters(plan, earlier, names[0], run.dead_letters)
-            elif not run.in_parts:
-                raise OutputError(
-                    f"the files of dead letters in {self.output_folder} cannot be written"
-                )
+                crc = self._write_dead_letters(plan, earlier, names[0], dead_letters)
+            elif not in_parts:
+                raise OutputError(f"the files of dead letters in {self.folder} cannot be written")
+        # The plan's counts, with all dead letters counted again, including the shards'.
+        tally = Tally()
+        tally.add(dataclasses.replace(plan.tally, dead=Counter(), shown={}, first={}))
+        tally.add(totals.dead)
+        refusals = [*reports.refusals, *(part.refusal for part in in_parts if part.refusal)]
         refusal = (
             plan.refusal
-            or min(run.refusals, default=None, key=refusal_order)
+            or min(refusals, default=None, key=refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
-            or accounting_error(plan.shard_plan, tally, run.shards)
+            or accounting_error(plan.shard_plan, tally, reports.shards)
         )
-        if not refusal:
-            run.check_parts()
-            refusal = all_filtered(tally, run.shards)
-        if not refusal:
-            run.check_codecs()
-            self._complete(run, earlier, DeadLetterFiles(parts, crc))
-        return refusal
+        if refusal:
+            return refusal
+        listed, codecs = sum(part.letters for part in in_parts), totals.images.codecs
+        if in_parts and listed != dead:
+            raise LostSamplesError(
+                f"the parts list {listed} dead letters of {dead}; please report it"
+            )
+        if refusal := all_filtered(tally, reports.shards):
+            return refusal
+        if len(codecs) > 1:  # workers, or an earlier run, had other versions
+            raise CodecError(
+                f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
+                "all workers the same versions, and convert again with --overwrite"
+            )
+        written = DeadLetterFiles(parts, crc)
+        manifest = manifest_file(self._manifest(plan, tally, reports, written))
+        self._complete(plan, reports, manifest, earlier, dead_letters)
+        return None
 
     def _complete(
-        self, run: _Run, earlier: Manifest | None, dead_letter_files: DeadLetterFiles
+        self,
+        plan: Plan,
+        reports: Reports,
+        manifest_data: bytes,
+        earlier: Manifest | None,
+        dead_letters: Sequence[DeadLetter],
     ) -> None:
         """Writes the files of a successful run.
 
         Raises:
           ConversionError: a file of somebody else or of another job is in their way.
         """
-        folder = self.output_folder
-        manifest_data = manifest_file(self._manifest(run, dead_letter_files))
+        folder = self.folder
         manifest = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
         changed = option_differences(_compared(earlier), _compared(manifest)) if earlier else ()
         if changed:
@@ -297,23 +296,30 @@ class DatasetFinisher:
                 f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
             )
         there = set(files.list_folder(folder))
-        wants_report = self.report_of is not None and (earlier is None or REPORT_NAME not in there)
-        side_files = {
-            **dict(files_from_manifest(manifest, card=self.card)),
-            **(_changes_file(self.reuse, run.plan, run.changes) if self.reuse else {}),
-            **self._duplicates_file(run.duplicates, run.shards),
-            **(self._report(manifest, run) if wants_report else {}),
-            MANIFEST_NAME: manifest_data,
-        }
+        side_files = dict(files_from_manifest(manifest, card=self.card))
+        duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
+        side_files |= self._files_of_run(plan, reports, duplicates)
+        if self.report_of is not None and (earlier is None or REPORT_NAME not in there):
+            from beam_pipeline.work.report import make_report  # Pillow takes long to import
+
+            side_files[REPORT_NAME] = make_report(
+                folder,
+                manifest,
+                statistics=reports.sums.images.statistics,
+                dead_letters=dead_letters,
+                command=self.report_of,
+                duplicates=duplicates or NO_DUPLICATES,
+            )
+        side_files[MANIFEST_NAME] = manifest_data
         if earlier is None:
-            parts = dead_letter_names(dead_letter_files.parts) if dead_letter_files.parts else ()
-            self._make_way(side_files, there, parts)
+            parts = manifest.dead_letter_parts
+            self._make_way(side_files, there, dead_letter_names(parts) if parts else ())
             there = set()
         for name in [name for name in side_files if name not in there]:
             files.write_bytes(files.join(folder, name), side_files[name], new=name == MANIFEST_NAME)
         if MANIFEST_NAME not in there:
             try:
-                self._check_alone((), run.shards)
+                self._check_alone((), reports.shards)
             except AnotherJobError:
                 if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
                     files.delete(folder, [MANIFEST_NAME])
@@ -327,9 +333,23 @@ class DatasetFinisher:
         if MANIFEST_NAME not in there:
             logging.getLogger(__name__).info(COMMITTED, folder)
 
+    def _files_of_run(
+        self, plan: Plan, reports: Reports, duplicates: Duplicates | None
+    ) -> Iterator[tuple[str, bytes]]:
+        """(name, content) of what changed since an earlier data set, and of images of the same bytes."""
+        if reuse := self.request.earlier:
+            gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
+            content = changes_file(reuse.folder, reports.changes, gone=gone, notes=plan.notes)
+            yield CHANGES_NAME, dump_json(content)
+        if duplicates is not None:
+            examples = sum(shard.examples for shard in reports.shards)
+            resumable = self.request.encoding.examples.resumable
+            if duplicates.groups or (resumable and duplicates.images_compared < examples):
+                yield DUPLICATES_NAME, dump_json(duplicates.to_json())
+
     def _point(self) -> None:
         """Names the data set as the newest beside it, unless a newer one is named."""
-        above, _, own = self.output_folder.rpartition("/")
+        above, _, own = self.folder.rpartition("/")
         named = (files.read_if_there(self.pointer) or b"").decode(errors="replace").strip()
         manifests = [
             files.join(above, name, MANIFEST_NAME) for name in (posixpath.basename(named), own)
@@ -349,12 +369,24 @@ class DatasetFinisher:
         dead_letters: Iterable[DeadLetter],
     ) -> int:
         """Writes the one file that lists all dead letters, in place of any other of this run's."""
-        folder = self.output_folder
+        folder = self.folder
         if plan.refusal and earlier is None and read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
             note_names(folder, WRITING_NAME, [name])
         delete_dead_letters(folder, keep=[name])
         return write_lines(files.join(folder, name), dead_letters)
+
+    def _write_parts(
+        self, names: Sequence[str], dead_letters: Iterable[DeadLetter]
+    ) -> list[WrittenPart]:
+        """Writes all parts in this process; none without names."""
+        parts: list[list[DeadLetter]] = [[] for _ in names]
+        for letter in dead_letters if names else ():
+            parts[part_of(letter, len(names))].append(letter)
+        return [
+            WrittenPart(len(part), crc=write_lines(files.join(self.folder, name), part))
+            for name, part in zip(names, parts, strict=True)
+        ]
 
     def _make_way(
         self, side_files: dict[str, bytes], there: Set[str], parts: Sequence[str]
@@ -369,7 +401,7 @@ class DatasetFinisher:
         Raises:
           OutputNotEmptyError: one of them may not be written.
         """
-        folder = self.output_folder
+        folder = self.folder
         for name in sorted(there & side_files.keys()):
             if is_somebody_elses(folder, name):
                 del side_files[name]
@@ -391,21 +423,21 @@ class DatasetFinisher:
         Raises:
           OSError: the note cannot be written, if `failures.retries`.
         """
-        parts = parts_for(reports.summed().dead.dead.total(), self.most_dead_letters)
+        parts = parts_for(reports.sums.dead.dead.total(), self.most_dead_letters)
         if not parts:
             return []
         names = dead_letter_names(parts)
         try:
-            self._check_alone(list(reports.refusals), list(reports.shards))
-            earlier = earlier_manifest(self.output_folder)
+            self._check_alone(reports.refusals, reports.shards)
+            earlier = earlier_manifest(self.folder)
             if not self._lists_dead_letters(plan, earlier, names):
                 return []
-            delete_dead_letters(self.output_folder, keep=names)
-            note_names(self.output_folder, WRITING_NAME, names)
+            delete_dead_letters(self.folder, keep=names)
+            note_names(self.folder, WRITING_NAME, names)
         except ConversionError:
             return []
         except OSError:
-            if self.failures.retries:
+            if self.retries:
                 raise
             return []
         return names
@@ -416,7 +448,7 @@ class DatasetFinisher:
         """Tells whether dead letters are to be written: not for a question, and not again."""
         if plan.refusal is not None and plan.refusal.error == QuestionError.__name__:
             return False
-        folder = self.output_folder
+        folder = self.folder
         return earlier is None or not all(files.exists(files.join(folder, name)) for name in names)
 
     def _check_alone(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> None:
@@ -433,72 +465,39 @@ class DatasetFinisher:
             if refusal.error == AnotherJobError.__name__:
                 raise refusal.to_error()
         expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
-        altered = files.altered(self.output_folder, expected)
+        altered = files.altered(self.folder, expected)
         if altered:
             raise AnotherJobError(
-                f"another job is writing to this folder: {files.join(self.output_folder, altered[0])} is "
+                f"another job is writing to this folder: {files.join(self.folder, altered[0])} is "
                 "not there any more as this job wrote it. No manifest was written; wait for the other job, "
                 "or choose another --output"
             )
 
-    def _duplicates_file(
-        self, duplicates: Duplicates | None, shards: Sequence[ShardInfo]
-    ) -> dict[str, bytes]:
-        """The file that lists duplicates, if there are any or some images could not be compared."""
-        if duplicates is None:
-            return {}
-        examples = sum(shard.examples for shard in shards)
-        incomplete = self.encoding.examples.resumable and duplicates.images_compared < examples
-        if not duplicates.groups and not incomplete:
-            return {}
-        return {DUPLICATES_NAME: dump_json(duplicates.to_json())}
-
-    def _report(self, manifest: Manifest, run: _Run) -> dict[str, bytes]:
-        """The file for people. Pillow takes long to import, and other parts never need it."""
-        from beam_pipeline.work.report import make_report
-
-        content = make_report(
-            self.output_folder,
-            manifest,
-            statistics=run.totals.images.statistics,
-            dead_letters=run.dead_letters,
-            command=self.report_of or "",
-            duplicates=run.duplicates or NO_DUPLICATES,
-        )
-        return {REPORT_NAME: content}
-
-    def _manifest(self, run: _Run, dead_letter_files: DeadLetterFiles) -> dict[str, Any]:
-        options = with_settled({"options": self.recorded_options}, run.plan.settled)["options"]
-        turned = Event.LEFT_TURNED.value in run.totals.events
+    def _manifest(
+        self, plan: Plan, tally: Tally, reports: Reports, dead_letter_files: DeadLetterFiles
+    ) -> dict[str, Any]:
+        encoding = self.request.encoding
+        turned = Event.LEFT_TURNED.value in reports.sums.events
         recorded = Recorded(
-            seed=self.encoding.seed,
-            options=options,
-            features=self.encoding.with_features(run.plan.features).features(turned=turned),
-            counted=_counted(self.encoding.columns),
+            seed=encoding.seed,
+            options=with_settled({"options": self.recorded}, plan.settled)["options"],
+            features=encoding.with_features(plan.features).features(turned=turned),
+            counted=_counted(encoding.columns),
             roles=self.roles,
         )
         return build_manifest(
-            run.plan, run.tally, run.shards, recorded, run.totals, dead_letter_files
+            plan, tally, reports.shards, recorded, reports.sums, dead_letter_files
         )
 
     def _refuse(self, refusal: Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""
         try:
-            note_refusal(self.output_folder, refusal, self.failures.job)
+            note_refusal(self.folder, refusal, self.request.failures.job)
         except OSError:  # a full disk: the launcher in this process, if it is this one, knows
-            if self.failures.retries:
+            if self.retries:
                 raise
-        if self.failures.raises_refusals:
-            raise self.failures.reworded(refusal.to_error())
-
-
-def _changes_file(
-    reuse: EarlierDataSet, plan: Plan, changes: Iterable[ShardFate]
-) -> dict[str, bytes]:
-    """The file that tells what changed since the data set whose shards were reused."""
-    gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
-    content = changes_file(reuse.folder, changes, gone=gone, notes=plan.notes)
-    return {CHANGES_NAME: dump_json(content)}
+        if self.request.failures.raises_refusals:
+            raise self.request.failures.reworded(refusal.to_error())
 
 
 def _compared(manifest: Manifest) -> Mapping[str, Any]:

@@ -6,12 +6,9 @@ import contextlib
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from beam_pipeline.core.dataset.manifest import (
-    MANIFEST_NAME,
-    dump_json,
-)
+from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, dump_json
 from beam_pipeline.core.dataset.names import (
     INCOMPLETE_FOLDER,
     NOTE_NAME,
@@ -22,11 +19,7 @@ from beam_pipeline.core.dataset.names import (
     refusal_name,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.errors import (
-    ConversionError,
-    Refusal,
-    UsageError,
-)
+from beam_pipeline.core.errors import ConversionError, Refusal, UsageError
 from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.formats import (
     DEFAULT_FORMAT,
@@ -40,8 +33,10 @@ from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files
 
-_refusals: dict[str, Refusal] = {}
-"""URI of a refusal's note -> the refusal of a job in this process."""
+_T = TypeVar("_T")
+
+_refusals: dict[tuple[str, str], Refusal] = {}
+"""(output folder, job) -> the refusal of a job in this process."""
 
 _OUR_NAMES = re.compile("|".join(file.pattern for file in SIDE_FILES))
 _OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
@@ -70,8 +65,7 @@ def delete_incomplete(folder: str) -> None:
 def delete_in_incomplete(folder: str, keep: Set[str] = frozenset()) -> None:
     """Deletes a run's own files in `.incomplete` but some, and the folder if it is empty then."""
     inside = files.join(folder, INCOMPLETE_FOLDER)
-    unpacked = files.join(inside, UNPACKED_FOLDER)
-    files.delete_folder(unpacked)
+    files.delete_folder(unpacking_folder(folder))
     ours = {name for name in files.list_folder(inside) if is_ours_in_incomplete(name)}
     files.delete(inside, sorted(ours - keep))
     files.remove_folder(inside)
@@ -121,41 +115,54 @@ class _RefusalNote:
     ids: tuple[str, ...] = ()
 
 
+def _write(folder: str, name: str, content: Mapping[str, Any]) -> None:
+    files.write_bytes(files.join(folder, INCOMPLETE_FOLDER, name), dump_json(content))
+
+
+def _read(kind: type[_T], folder: str, name: str) -> _T | None:
+    """A note of a kind; None if there is none. Raises ConversionError."""
+    uri = files.join(folder, INCOMPLETE_FOLDER, name)
+    data = read_note_file(uri)
+    if data is None:
+        return None
+    note: _T = parse(kind, data, f"{uri} is damaged", "; remove it by hand")
+    return note
+
+
+def read_note_file(uri: str) -> bytes | None:
+    """The content of a file; None if it does not exist. Raises ConversionError."""
+    try:
+        return files.read_if_there(uri)
+    except OSError as error:
+        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+
+
 def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
     """Notes which shards are about to be written, in a file of the same bytes for the same plan."""
-    shard_plan = plan.shard_plan
-    note = {
-        "name": shard_plan.name,
-        "shards": shard_plan.shards,
-        **format_options(shard_plan.record_format),
-        "run": run,
-    }
-    files.write_bytes(_note_uri(folder), dump_json(note))
+    shards, written = plan.shard_plan.shards, format_options(plan.shard_plan.record_format)
+    note = {"name": plan.shard_plan.name, "shards": shards, **written, "run": run}
+    _write(folder, NOTE_NAME, note)
 
 
 def read_note(folder: str) -> ShardPlan | None:
     """The shards that an unfinished run in this folder was about to write; None without such a run."""
-    found = read_noted_run(folder)
-    return found.shard_plan if found else None
+    run = read_noted_run(folder)
+    return run.shard_plan if run else None
 
 
 def read_noted_run(folder: str) -> EarlierRun | None:
-    uri = _note_uri(folder)
-    data = read_note_file(uri)
-    if data is None:
+    """An unfinished run in this folder."""
+    note = _read(_Note, folder, NOTE_NAME)
+    if note is None:
         return None
-    note: _Note = parse(_Note, data, *_damaged(uri))
     try:
         shard_plan = ShardPlan(note.name, note.shards, recorded_format(vars(note)))
         if any(not is_ours(spec.file_name) for spec in shard_plan.specs):
             raise ValueError(f"its name is {excerpt(shard_plan.name)}")
     except (ValueError, UsageError) as error:  # or a format that this version does not know
+        uri = files.join(folder, INCOMPLETE_FOLDER, NOTE_NAME)
         raise ConversionError(f"{uri} is damaged ({error}); remove it by hand") from error
     return EarlierRun(shard_plan, note.run, complete=False)
-
-
-def _damaged(uri: str) -> tuple[str, str]:
-    return f"{uri} is damaged", "; remove it by hand"
 
 
 def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
@@ -171,9 +178,8 @@ def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
     Raises:
       OSError: it cannot be noted.
     """
-    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
-    _refusals[uri] = refusal
-    files.write_bytes(uri, dump_json(refusal._asdict()))
+    _refusals[folder, job] = refusal
+    _write(folder, refusal_name(job), refusal._asdict())
 
 
 def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
@@ -181,15 +187,12 @@ def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
 
     A data set that was complete before the run still is, and its note is removed.
     """
-    uri = files.join(folder, INCOMPLETE_FOLDER, refusal_name(job))
-    noted = _refusals.pop(uri, None)
-    data = read_note_file(uri)
-    if data is None and noted is None:
-        return None
-    if noted is None and data is not None:
-        note = parse(_RefusalNote, data, *_damaged(uri))
+    noted = _refusals.pop((folder, job), None)
+    if noted is None:
+        note = _read(_RefusalNote, folder, refusal_name(job))
+        if note is None:
+            return None
         noted = Refusal(note.error, note.message, note.ids)
-    assert noted is not None
     if files.exists(files.join(folder, MANIFEST_NAME)):
         delete_incomplete(folder)
     return noted.to_error()
@@ -203,8 +206,7 @@ def note_names(folder: str, note: str, names: Iterable[str]) -> None:
       note: `WRITING_NAME` or `DELETING_NAME`.
       names: paths in the folder.
     """
-    uri = files.join(folder, INCOMPLETE_FOLDER, note)
-    files.write_bytes(uri, dump_json({"files": sorted(names)}))
+    _write(folder, note, {"files": sorted(names)})
 
 
 def noted_names(folder: str) -> set[str]:
@@ -218,18 +220,5 @@ def read_names(folder: str, note: str) -> set[str]:
     Raises:
       ConversionError: the note is damaged.
     """
-    uri = files.join(folder, INCOMPLETE_FOLDER, note)
-    data = read_note_file(uri)
-    names = parse(_Names, data, *_damaged(uri)).files if data is not None else ()
-    return set(names)
-
-
-def read_note_file(uri: str) -> bytes | None:
-    try:
-        return files.read_if_there(uri)
-    except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
-
-
-def _note_uri(folder: str) -> str:
-    return files.join(folder, INCOMPLETE_FOLDER, NOTE_NAME)
+    names = _read(_Names, folder, note)
+    return set(names.files) if names else set()

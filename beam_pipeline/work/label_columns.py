@@ -85,7 +85,8 @@ class LabelColumns:
         if unknown:
             expected = ", ".join(map(repr, sorted(names))) or "none"
             raise SampleError(
-                f"label {unknown[0]!r} is none of the encoder's labels, which are {expected}"
+                f"label {unknown[0]!r} of the sample is none of the encoder's labels, which are {expected}; "
+                "give the encoder the same labels as JoinLabels"
             )
         values = self.values(labels)
         for column, value in zip(self.columns, values, strict=True):

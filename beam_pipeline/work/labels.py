@@ -5,20 +5,23 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import io
 import itertools
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import BinaryIO
+from functools import cached_property
+from typing import Any, BinaryIO
 
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import LabelTableError, Refusal
-from beam_pipeline.core.labels.classes import SampleFilters
+from beam_pipeline.core.errors import ChangedInputsError, LabelTableError, Refusal
+from beam_pipeline.core.labels.classes import Exclusion, SampleFilters
 from beam_pipeline.core.labels.join import Joined, join_bucket, label_by_folder, split_duplicates
 from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.labels.name_pattern import NamePattern
@@ -58,7 +61,7 @@ from beam_pipeline.storage.read_ahead import REMOTE_READS
 from beam_pipeline.work.file_parts import FilePart, read_lines
 from beam_pipeline.work.outcome import Division, Outcome, divide
 
-_Found = LabelRow | DeadLetter | LabelBatch
+_Row = LabelRow | DeadLetter | LabelBatch
 
 
 @dataclass(frozen=True)
@@ -92,26 +95,24 @@ class RowsTask:
     def read(self, tally: Tally, dead_letters: DeadLetterBatch) -> Iterator[LabelBatch]:
         """Yields the rows in batches, counts them, and adds those that are broken to dead letters."""
         rows = LabelBatch()
-        for found in self._read(tally):
-            if isinstance(found, LabelBatch):
-                tally.label_rows += len(found)
-                if rows:
-                    yield rows
-                    rows = LabelBatch()
-                yield found
+        for row in self._read(tally):
+            if isinstance(row, LabelBatch):
+                tally.label_rows += len(row)
+                yield from (rows, row) if rows else (row,)
+                rows = LabelBatch()
                 continue
             tally.label_rows += 1
-            if isinstance(found, DeadLetter):
-                dead_letters.append(found)
+            if isinstance(row, DeadLetter):
+                dead_letters.append(row)
             else:
-                rows.append(found)
+                rows.append(row)
             if len(rows) >= BATCH_SIZE:
                 yield rows
                 rows = LabelBatch()
         if rows:
             yield rows
 
-    def _read(self, tally: Tally) -> Iterator[_Found]:
+    def _read(self, tally: Tally) -> Iterator[_Row]:
         several = len(self.parts) > 1 and is_remote(self.parts[0].uri)
         for rows in self._read_at_once() if several else map(self._read_part, self.parts):
             try:
@@ -119,40 +120,33 @@ class RowsTask:
             except LabelTableError as error:
                 tally.refusals.append(Refusal.from_error(error))
 
-    def _read_at_once(self) -> Iterator[Iterator[_Found]]:
+    def _read_at_once(self) -> Iterator[Iterator[_Row]]:
         """Yields the rows of each file in turn; reads small files of a bucket in threads."""
 
-        def read(part: FilePart) -> list[_Found]:
-            return list(self._read_part(part))
-
-        def rows_of(future: Future[list[_Found]]) -> Iterator[_Found]:
+        def rows_of(future: Future[list[_Row]]) -> Iterator[_Row]:
             yield from future.result()
 
         threads = ThreadPoolExecutor(REMOTE_READS, thread_name_prefix="labels")
         try:
-            yield from map(rows_of, [threads.submit(read, part) for part in self.parts])
+            reads = [threads.submit(list, self._read_part(part)) for part in self.parts]
+            yield from map(rows_of, reads)
         finally:
             threads.shutdown(cancel_futures=True)
 
-    def _read_part(self, part: FilePart) -> Iterator[_Found]:
+    def _read_part(self, part: FilePart) -> Iterator[_Row]:
         reader, lines = self.reader, part.range
         try:
             file = _opened(part)
         except OSError as error:
-            yield self._unread(part.uri, f"cannot be read: {error.strerror or error}")
+            uri, fault = part.uri, f"cannot be read: {error.strerror or error}"
+            letter = row_dead_letter(Stage.LABELS, uri, Reason.BAD_ROW, fault, uri, 0)
+            yield self.unnamed.unread(uri, fault) if self.unnamed else letter
             return
         with file:
             if lines is None or not isinstance(reader, PartReader):
                 yield from reader.read(file, part.uri)
             else:
                 yield from reader.read_part(file, part.uri, lines)
-
-    def _unread(self, uri: str, what: str) -> LabelRow | DeadLetter:
-        if self.unnamed:
-            return self.unnamed.unread(uri, what)
-        return row_dead_letter(
-            stage=Stage.LABELS, key=uri, reason=Reason.BAD_ROW, message=what, file=uri, line=0
-        )
 
 
 def _opened(part: FilePart) -> BinaryIO:
@@ -240,7 +234,11 @@ class Labelling:
             labels = columns["labels"] if self.class_column is not None else None
             tally.add_columns(columns["size"], splits, labels, self.class_column or 0)
         columns["split"] = splits
-        return Outcome(list(_batches(list(columns.values()))), tally, dead_letters)
+        batches = [
+            SampleBatch.of_columns([c[start : start + _MOST_SAMPLES] for c in columns.values()])
+            for start in range(0, len(splits), _MOST_SAMPLES)
+        ]
+        return Outcome(batches, tally, dead_letters)
 
 
 def _tally(joined: Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
@@ -254,14 +252,8 @@ def _tally(joined: Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
     return tally
 
 
-def _batches(columns: Columns) -> Iterator[SampleBatch]:
-    for start in range(0, len(columns[0]), _MOST_SAMPLES):
-        yield SampleBatch.of_columns([c[start : start + _MOST_SAMPLES] for c in columns])
-
-
-_MOST_PACKED = (
-    8 << 20
-)  # bytes of references that are unpacked together: some 250,000 images with rows
+_MOST_PACKED = 8 << 20
+"""Bytes of references that are unpacked together: some 250,000 images with rows."""
 _DIVIDED_AT_ONCE = 1 << 20  # bytes
 
 
@@ -281,22 +273,22 @@ class _Portions:
         return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
 
 
-def _in_portions(work: Callable[..., Outcome], *kinds: Sequence[bytes]) -> Outcome:
+def in_portions(work: Callable[..., Outcome], *kinds: Sequence[bytes]) -> Outcome:
     """The outcome of a bucket, however large: portions that share no name are worked on one by one.
 
     Args:
-      work: makes the outcome of the same kinds of references.
+      work: `LabelImages` or `JoinRows`, which makes the outcome of these kinds of references.
       kinds: packed images and rows, each in parts.
     """
     size = sum(len(part) for parts in kinds for part in parts)
     portions = -(-size // _MOST_PACKED)
     if portions < 2:
         return work(*kinds)
-    divided = [_divided(parts, _Portions(portions)) for parts in kinds]
+    in_parts = [_divided(parts, _Portions(portions)) for parts in kinds]
     main: list[SampleBatch] = []
     tally, dead_letters = Tally(), DeadLetterBatch()
     for number in range(portions):
-        outcome = work(*(parts.pop(number, []) for parts in divided))
+        outcome = work(*(parts.pop(number, []) for parts in in_parts))
         main += (batch.kept_packed() for batch in outcome.main)
         dead_letters.extend(outcome.dead_letters)
         if outcome.tally:
@@ -317,41 +309,35 @@ def _divided(parts: Sequence[bytes], division: Division) -> dict[int, list[bytes
     return divided
 
 
-def label_images(
-    parts: Sequence[bytes],
-    names: NamePattern | None,
-    labelling: Labelling,
-    may_repeat: bool = False,
-) -> Outcome:
+@dataclass(frozen=True)
+class LabelImages:
     """Labels images whose own paths contain their labels.
 
-    Args:
-      parts: the images, packed.
+    Attributes:
       names: how names give labels; None if folders give the class.
       labelling: what happens to them then.
       may_repeat: whether two images may have the same key.
     """
-    return _in_portions(partial(_label, names, labelling, may_repeat), parts)
 
+    names: NamePattern | None
+    labelling: Labelling
+    may_repeat: bool = False
 
-def _label(
-    names: NamePattern | None, labelling: Labelling, may_repeat: bool, parts: Sequence[bytes]
-) -> Outcome:
-    images = join_columns(parts)
-    if not images:
-        return labelling.of(Joined())
-    dead_letters: list[DeadLetter] = []
-    if may_repeat:
-        unique, dead_letters = split_duplicates(items_of(ImageRef, images))
-        images = list(zip(*unique, strict=True)) if dead_letters else images
-    if not images:
-        joined = Joined()
-    elif names:
-        joined = names.label(items_of(ImageRef, images), labelling.keep)
-    else:
-        joined = label_by_folder(images, labelling.keep)
-    joined.dead_letters += dead_letters
-    return labelling.of(joined)
+    def __call__(self, parts: Sequence[bytes]) -> Outcome:
+        """The outcome of images, packed."""
+        keep, dead_letters = self.labelling.keep, list[DeadLetter]()
+        images = join_columns(parts)
+        if images and self.may_repeat:
+            unique, dead_letters = split_duplicates(items_of(ImageRef, images))
+            images = list(zip(*unique, strict=True)) if dead_letters else images
+        if not images:
+            joined = Joined()
+        elif self.names:
+            joined = self.names.label(items_of(ImageRef, images), keep)
+        else:
+            joined = label_by_folder(images, keep)
+        joined.dead_letters += dead_letters
+        return self.labelling.of(joined)
 
 
 def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
@@ -374,32 +360,63 @@ def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
     )
 
 
-def join_parts(
-    images: Sequence[bytes],
-    rows: Sequence[bytes],
-    merger: RowMerger,
-    labelling: Labelling,
-    named: Sequence[bytes] = (),
-) -> Outcome:
+@dataclass(frozen=True)
+class JoinRows:
     """Joins the images and rows of a bucket.
 
-    Args:
-      images: packed, in parts.
-      rows: packed, in parts.
+    Attributes:
       merger: makes one row of all that name the same image.
       labelling: what happens to the samples.
-      named: rows of files that are read beside an image, packed, in parts.
     """
-    return _in_portions(partial(_join, merger, labelling), images, rows, named)
+
+    merger: RowMerger
+    labelling: Labelling
+
+    def __call__(
+        self, images: Sequence[bytes], rows: Sequence[bytes], named: Sequence[bytes] = ()
+    ) -> Outcome:
+        """The outcome of images and rows, packed, and of rows of files that are read beside an image."""
+        beside = {name for part in named for name in unpack_columns(part)[0]}
+        keep = self.labelling.keep
+        joined = join_bucket(join_columns(images), join_columns(rows), self.merger, keep, beside)
+        return self.labelling.of(joined)
 
 
-def _join(
-    merger: RowMerger,
-    labelling: Labelling,
-    images: Sequence[bytes],
-    rows: Sequence[bytes],
-    named: Sequence[bytes],
-) -> Outcome:
-    beside = {name for part in named for name in unpack_columns(part)[0]}
-    joined = join_bucket(join_columns(images), join_columns(rows), merger, labelling.keep, beside)
-    return labelling.of(joined)
+@dataclass(frozen=True)
+class TravellingExclusion(Exclusion):
+    """Keys of samples to leave out, as they travel: a million of them must not be in a job's graph.
+
+    Of a file in a bucket, its name and digest travel, and each process reads it once. A file that only the
+    launcher sees travels deflated.
+
+    Attributes:
+      digest: of the file.
+      deflated: the file; empty if workers can read it.
+    """
+
+    digest: bytes = b""
+    deflated: bytes = b""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.uri, self.digest, self.deflated, self.files, self.rows)
+
+
+def read_exclusion(
+    data: bytes, uri: str, label_files: tuple[int, ...] = (), rows: bool = False
+) -> Exclusion:
+    """Reads keys as `Exclusion.parse` does, from the bytes of a file."""
+    lines, digest = Exclusion.parse(data, uri).lines, hashlib.sha256(data).digest()
+    deflated = b"" if is_remote(uri) else zlib.compress(data)
+    return TravellingExclusion(uri, lines, label_files, rows, digest, deflated)
+
+
+@functools.lru_cache(maxsize=1)
+def _arrived(
+    uri: str, digest: bytes, deflated: bytes, label_files: tuple[int, ...], rows: bool
+) -> Exclusion:
+    data = zlib.decompress(deflated) if deflated else files.read_bytes(uri)
+    if hashlib.sha256(data).digest() != digest:
+        raise ChangedInputsError(
+            f"--exclude: {uri} has changed since the job began; start it again"
+        )
+    return read_exclusion(data, uri, label_files, rows)

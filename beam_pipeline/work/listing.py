@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,7 +43,6 @@ from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import (
     Files,
     LinkedFolder,
-    Links,
     LocalListing,
     Subfolder,
 )
@@ -178,94 +177,72 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
     """Lists a local root: its first files here, the others in writer processes if there are any.
 
     Each outcome has one batch of images, or none; the last one states that something cannot be listed.
+    Which parts make a task depends on the tree and on the number of processes, never on time.
 
     Args:
       root: the root.
       here: how many files are listed here, roughly.
       most: how many are listed together elsewhere, roughly.
     """
-    if not backlog():
-        here = float("inf")
+    here = here if backlog() else float("inf")
     batch_size = min(most, BATCH_SIZE)
     listing = LocalListing(root, [Subfolder.root(root)])
-    images, elsewhere = FoundImages(listing), _Elsewhere(root, listing.links, most)
+    images, parts, held = FoundImages(listing), list[Part](), 0
+    running: Tasks[ListedPart] = Tasks(repeat=True)
+
+    def ended(result: Callable[[], ListedPart]) -> Outcome:
+        listed = result()
+        for link in listed.links:
+            listing.links.add(link)
+        parts.extend(listed.rest)
+        return listed.outcome
+
     try:
-        for part in listing.files(batch_size, until=here):
+        for files_there in listing.files(batch_size, until=here):
             if listing.done <= here:
-                images.add(part)
+                images.add(files_there)
                 if images.count >= batch_size:
                     yield images.outcome()
-            else:
-                yield from elsewhere.add(PackedFiles.of(part))
+                continue
+            parts.append(PackedFiles.of(files_there))
+            held += len(files_there.names)
+            if held >= most:
+                task, held = ListingTask(root, tuple(parts), most), 0
+                parts.clear()
+                yield from map(ended, running.submit(task))
         images.add_counts()
         yield images.outcome()
-        yield from elsewhere.rest(listing.waiting)
+        parts += listing.waiting
+        while True:
+            while parts:
+                task = ListingTask(root, _taken(parts, most), most)
+                yield from map(ended, running.submit(task))
+            for result in running.rest():
+                yield ended(result)
+                if parts:
+                    break
+            else:
+                return
     except ListingError as error:
         yield Outcome.refused(error)
 
 
-class _Elsewhere:
-    """Parts of a root that are listed in other processes.
-
-    Which parts make a task depends on the tree and on the number of processes, never on time.
-    """
-
-    def __init__(self, root: ImageRoot, links: Links, most: int) -> None:
-        self._root = root
-        self._links = links
-        self._most = most
-        self._parts: list[Part] = []
-        self._files = 0
-        self._running: Tasks[ListedPart] = Tasks(repeat=True)
-
-    def add(self, files: PackedFiles) -> Iterator[Outcome]:
-        """Takes files of a folder that is still being read; yields outcomes. Raises ListingError."""
-        self._parts.append(files)
-        self._files += files.size
-        if self._files >= self._most:
-            parts, self._parts, self._files = self._parts, [], 0
-            yield from self._submit(parts)
-
-    def rest(self, folders: Sequence[Subfolder]) -> Iterator[Outcome]:
-        """Yields the other outcomes, and some folders'. Raises ListingError."""
-        self._parts += folders
-        while True:
-            while self._parts:
-                yield from self._submit(self._taken())
-            for result in self._running.rest():
-                yield self._outcome(result())
-                if self._parts:
-                    break
-            else:
-                return
-
-    def _taken(self) -> list[Part]:
-        """Takes parts for a task: few, where few are left for the other processes."""
-        share = len(self._parts) // max(1, backlog())
-        taken: list[Part] = []
-        files = 0
-        while self._parts and len(taken) < max(1, min(share, _MOST_FOLDERS)) and files < self._most:
-            part = self._parts.pop()
-            files += part.size if isinstance(part, PackedFiles) else 0
-            taken.append(part)
-        return taken
-
-    def _submit(self, parts: Sequence[Part]) -> Iterator[Outcome]:
-        for result in self._running.submit(ListingTask(self._root, parts, self._most)):
-            yield self._outcome(result())
-
-    def _outcome(self, listed: ListedPart) -> Outcome:
-        for link in listed.links:
-            self._links.add(link)
-        self._parts += listed.rest
-        return listed.outcome
+def _taken(parts: list[Part], most: int) -> list[Part]:
+    """Takes parts for a task: few, where few are left for the other processes."""
+    share = max(1, min(len(parts) // max(1, backlog()), _MOST_FOLDERS))
+    taken: list[Part] = []
+    files = 0
+    while parts and len(taken) < share and files < most:
+        part = parts.pop()
+        files += part.size if isinstance(part, PackedFiles) else 0
+        taken.append(part)
+    return taken
 
 
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
 
 _MOST_HELD = 1 << 18  # entries before their groups are packed
-_MOST_IMAGES = 1 << 14  # of a batch
 
 
 class _Entry(NamedTuple):
@@ -325,18 +302,15 @@ class InventoryTask:
         yield from items_by_part(columns, [crc32(key.encode()) % groups for key in columns[0]])
 
     def _columns(self, tally: Tally) -> Iterator[Columns]:
+        roots = _Roots(self.roots, tally)
         try:
-            yield from self._read(tally)
+            for rows in self._rows():
+                yield from roots.columns_of(rows, self.part.uri)
         except InventoryError as error:
             tally.refusals.append(Refusal.from_error(error))
         except OSError as error:
             message = f"--inventory {self.part.uri} cannot be read: {error.strerror or error}"
             tally.refusals.append(Refusal.from_error(InventoryError(message)))
-
-    def _read(self, tally: Tally) -> Iterator[Columns]:
-        roots = _Roots(self.roots, tally)
-        for rows in self._rows():
-            yield from roots.columns_of(rows, self.part.uri)
 
     def _rows(self) -> Iterator[InventoryRows]:
         uri, lines = self.part.uri, self.part.range
@@ -394,7 +368,9 @@ class _Roots:
             if not live:
                 tally.ignored[REPLACED] += 1
                 continue
-            where = _canonical(uri)
+            # The name of an object may be anything and stays as it is.
+            remote = is_remote(uri) and not uri.startswith("file://")
+            where = uri if remote else files.canonical(uri)
             outside = True
             for index, root in enumerate(self._roots):
                 if not where.startswith(root.prefix):
@@ -409,12 +385,6 @@ class _Roots:
                     yield _Entry(key, size, version, index, file, line)
             if outside:
                 tally.ignored[OUTSIDE] += 1
-
-
-def _canonical(uri: str) -> str:
-    """Returns a local path in the form of the roots; the name of an object may be anything and stays."""
-    remote = is_remote(uri) and not uri.startswith("file://")
-    return uri if remote else files.canonical(uri)
 
 
 def _is_canonical(uris: str, prefix: str) -> bool:
@@ -441,12 +411,11 @@ def list_group(parts: Sequence[bytes], roots: tuple[ImageRoot, ...]) -> Outcome:
     for root in rules:
         tally.ignored.update(root.rules.ignored)
         tally.label_files.add(root.rules.label_files)
-    return Outcome(list(_batches(images)), tally)
-
-
-def _batches(images: Columns) -> Iterator[ImageBatch]:
-    for start in range(0, len(images[0]) if images else 0, _MOST_IMAGES):
-        yield ImageBatch.of_columns([column[start : start + _MOST_IMAGES] for column in images])
+    batches = [
+        ImageBatch.of_columns([column[start : start + MOST_FILES] for column in images])
+        for start in range(0, tally.listed, MOST_FILES)
+    ]
+    return Outcome(batches, tally)
 
 
 def _images(entries: Columns, rules: Sequence[ObjectFilter], tally: Tally) -> Columns:
@@ -479,20 +448,16 @@ def _each_once(entries: Iterable[_Entry], tally: Tally) -> list[_Entry]:
     for entry in entries:
         known = newest.setdefault((entry.root, entry.key), entry)
         if known.size != entry.size:
-            tally.refusals.append(_two_sizes(*sorted((known, entry), key=lambda e: e[-2:])))
+            first, second = sorted((known, entry), key=lambda e: (e.file, e.line))
+            fault = (
+                f"--inventory {second.file}, line {second.line}: {second.key!r} has {second.size} bytes, but "
+                f"{first.size} in {first.file}, line {first.line}; make the inventory again"
+            )
+            tally.refusals.append(Refusal.from_error(InventoryError(fault)))
             break
         if known.version < entry.version:
             newest[entry.root, entry.key] = entry
     return list(newest.values())
-
-
-def _two_sizes(first: _Entry, second: _Entry) -> Refusal:
-    return Refusal.from_error(
-        InventoryError(
-            f"--inventory {second.file}, line {second.line}: {second.key!r} has {second.size} bytes, but "
-            f"{first.size} in {first.file}, line {first.line}; make the inventory again"
-        )
-    )
 
 
 def cut_of(uri: str) -> Cut | None:

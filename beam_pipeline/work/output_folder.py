@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
@@ -28,6 +29,7 @@ from beam_pipeline.core.dataset.names import (
     RECEIPTS_FOLDER,
     REPORT_NAME,
     WRITING_NAME,
+    dead_letter_names,
     lists_dead_letters,
 )
 from beam_pipeline.core.dataset.receipts import receipt_name
@@ -58,7 +60,7 @@ from beam_pipeline.work.incomplete_folder import (
     read_note_file,
     read_noted_run,
 )
-from beam_pipeline.work.receipts import delete_receipts, read_receipt, receipts_there
+from beam_pipeline.work.receipts import read_receipt, receipts_there
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -132,9 +134,9 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     if names and not overwrite and not _is_left_by_refusal(folder, names):
         first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
-        found = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
+        there = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
         raise OutputNotEmptyError(
-            f"--output {folder} is not empty: it contains {found} ({first}). Choose another folder, or "
+            f"--output {folder} is not empty: it contains {there} ({first}). Choose another folder, or "
             f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
@@ -254,13 +256,13 @@ def clean_up_refused(folder: str) -> None:
     shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
     if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
         return
-    kept = set(filter(lists_dead_letters, names & _earlier_files(folder, names)))
-    if kept == {DEAD_LETTERS_NAME} and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
+    letters = set(filter(lists_dead_letters, names & _earlier_files(folder, names)))
+    if letters == {DEAD_LETTERS_NAME} and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
-        kept = set()
-    if kept:
-        note_names(folder, WRITING_NAME, kept)
-    delete_in_incomplete(folder, keep={WRITING_NAME} if kept else set())
+        letters = set()
+    if letters:
+        note_names(folder, WRITING_NAME, letters)
+    delete_in_incomplete(folder, keep={WRITING_NAME} if letters else set())
 
 
 def delete_dead_letters(folder: str, keep: Collection[str]) -> None:
@@ -291,10 +293,10 @@ def shard_versions(folder: str) -> dict[str, int]:
     manifest = earlier_manifest(folder)
     if manifest is None:
         return {}
-    found = files.files_in(folder)
+    there = files.files_in(folder)
     versions = {}
     for shard in manifest.shards:
-        file = found.get(shard.path)
+        file = there.get(shard.path)
         if file is None or file.size != shard.bytes:
             return {}
         versions[file.name] = file.version
@@ -443,12 +445,13 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     data set. The note itself goes last.
     """
     receipts = receipts_there(folder) & earlier
-    found = (earlier & names) | receipts
-    if found:
-        note_names(folder, DELETING_NAME, found)
-    files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in found else [])
-    files.delete(folder, sorted(found - receipts - {MANIFEST_NAME}))
-    delete_receipts(folder, receipts)
+    present = (earlier & names) | receipts
+    if present:
+        note_names(folder, DELETING_NAME, present)
+    files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in present else [])
+    files.delete(folder, sorted(present - receipts - {MANIFEST_NAME}))
+    files.delete(folder, sorted(receipts))
+    files.remove_folder(files.join(folder, RECEIPTS_FOLDER))
     delete_in_incomplete(folder, keep={DELETING_NAME})
     _delete_files_of_another(folder)
     delete_in_incomplete(folder)
@@ -472,3 +475,30 @@ def _delete_files_of_another(folder: str) -> None:
         f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
         "another --output, or run this again to replace it"
     )
+
+
+def dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[bytes]:
+    """Reads the lines of the dead letters of a data set, one at a time; parts follow one another.
+
+    Args:
+      folder: the data set.
+      manifest: its manifest.
+
+    Raises:
+      OSError: a file cannot be read.
+    """
+    for name in dead_letter_names(manifest.dead_letter_parts):
+        with files.open_input(files.join(folder, name)) as file:
+            yield from file
+
+
+def read_dead_letters(folder: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """The same, parsed. Raises also ValueError for a line that is not JSON."""
+    yield from map(json.loads, dead_letter_lines(folder, manifest))
+
+
+def shown_uri(folder: str, manifest: Manifest) -> str:
+    """The file of the dead letters for people; a pattern where there are several."""
+    parts = manifest.dead_letter_parts
+    name = f"dead_letters-*-of-{parts:05d}.jsonl" if parts else DEAD_LETTERS_NAME
+    return files.join(folder, name)

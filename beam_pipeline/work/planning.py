@@ -10,63 +10,65 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import with_settled
 from beam_pipeline.core.dataset.duplicates import find_duplicates, range_of
 from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
 from beam_pipeline.core.dataset.manifest import check_draft
-from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan, other_shards
+from beam_pipeline.core.dataset.plan import (
+    NOTHING_KEPT,
+    Plan,
+    PlanRequest,
+    make_plan,
+    other_shards,
+    too_many_bad,
+)
 from beam_pipeline.core.dataset.tally import Measured, Tally
 from beam_pipeline.core.errors import (
-    DEFAULT_POLICY,
     ChangedInputsError,
     ConversionError,
-    FailurePolicy,
     OutputError,
     Refusal,
+    SampleError,
 )
-from beam_pipeline.core.images.preparation import Limits, digest_of, outside_bytes
+from beam_pipeline.core.images.preparation import digest_of, outside_bytes
 from beam_pipeline.core.packing import Columns, SampleBatch
-from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, ImageReader, Rejected
+from beam_pipeline.core.records.feature_values import FeatureSchema
+from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, Rejected
 from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead, usual_reading
-from beam_pipeline.work import progress
 from beam_pipeline.work.incomplete_folder import write_note
+from beam_pipeline.work.job import Counts, report_progress
 from beam_pipeline.work.outcome import BYTES_PLANNED, DEAD_LETTERS, SAMPLES_PLANNED, Outcome
 from beam_pipeline.work.output_folder import check_unwritten, read_earlier
-from beam_pipeline.work.progress import Counts
-from beam_pipeline.work.receipts import EarlierDataSet
-from beam_pipeline.work.writing import EncodingOptions
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 _DIGEST = SampleRef._fields.index("digest")
 _RECORD_BYTES = 32  # of a TFRecord's framing, and of the digest in its shard's receipt
 
 
-@dataclass(frozen=True, kw_only=True)
-class DigestSource:
-    """Where the digests of images come from.
+class DuplicateSearch(NamedTuple):
+    """The way in which images of the same bytes are looked for before shards are planned.
 
     Attributes:
       listed: the listing may have MD5s, so that all digests are MD5s.
       reads: images are read whose digest is not listed; else they are taken for unique.
-      reading: how far each worker reads ahead.
-      filters: the filters given, because an image filtered by size is not read.
-      largest: bytes of the largest image that is read.
+      drops: all but one of the same bytes are dropped; else they are only counted.
     """
 
     listed: bool
     reads: bool
-    reading: ReadOptions | None
-    filters: Limits
-    largest: int
+    drops: bool
 
-    def is_readable(self, ref: SampleRef) -> bool:
-        """True if an image would be read when its shard is written."""
-        wanted = not (self.filters and outside_bytes(ref.size, self.filters))
-        return bool(self.reads and ref.uri and wanted and ref.size <= self.largest)
+
+def is_readable(ref: SampleRef, encoding: EncodingOptions) -> bool:
+    """True if an image would be read when its shard is written."""
+    filters = encoding.options.filters
+    left_out = filters and outside_bytes(ref.size, filters)
+    return bool(ref.uri and not left_out and ref.size <= encoding.examples.max_bytes)
 
 
 DIGESTED = "digested"
@@ -88,7 +90,16 @@ def with_digests(
     reading = reading or usual_reading(ref.uri for ref in refs)
     with read_ahead(requests, files.read_image, reading) as ahead:
         for ref in refs:
-            digest = _digest(ref, ahead.read, md5)
+            try:
+                image = ahead.read(ref.uri, ref.size, ref.offset)
+            except OSError as error:
+                if error.errno in TRANSIENT_ERRORS:
+                    raise
+                image = b""
+            if image and md5:
+                digest = hashlib.md5(image, usedforsecurity=False).digest()
+            else:
+                digest = digest_of(image) if image else b""
             (digested if digest else unread).append(ref._replace(digest=digest))
     return digest_outcome(unread, digested)
 
@@ -96,18 +107,6 @@ def with_digests(
 def digest_outcome(without: SampleBatch, digested: SampleBatch) -> Outcome:
     """The outcome of samples without a digest, and of some with theirs."""
     return Outcome([without] if without else [], tagged=[(DIGESTED, digested)] if digested else [])
-
-
-def _digest(ref: SampleRef, read: ImageReader, md5: bool) -> bytes:
-    try:
-        image = read(ref.uri, ref.size, ref.offset)
-    except OSError as error:
-        if error.errno in TRANSIENT_ERRORS:
-            raise
-        return b""
-    if not image:
-        return b""
-    return hashlib.md5(image, usedforsecurity=False).digest() if md5 else digest_of(image)
 
 
 @dataclass(frozen=True)
@@ -159,43 +158,36 @@ class Planning:
     If the run is killed, the note lists the files that it may have left.
 
     Attributes:
-      request: what the plan depends on beside the samples.
-      output_folder: where the note goes.
-      run: the name, seed, options and features, for the note.
-      resume: whether the shards must match an earlier run's.
-      writes: whether the shards will be written to this folder, so that its disk needs room.
-      reuse: the data set whose shards may be taken.
-      failures: tells whether the engine may run this again.
-      raises: raise the plan's refusal; False where `FinishDataset` reports it.
+      request: how the shards will be written.
+      wishes: what the plan depends on beside the samples.
+      run: the name, seed, options and features, for the note; features of None are learned from records.
+      writes: whether the shards will be written, so that the disk of the output folder needs room.
     """
 
-    request: PlanRequest
-    output_folder: str
+    request: WriteRequest
+    wishes: PlanRequest
     run: Mapping[str, Any]
-    resume: bool = False
     writes: bool = True
-    reuse: EarlierDataSet | None = None
-    failures: FailurePolicy = DEFAULT_POLICY
-    raises: bool = True
 
     def __call__(self, tally: Tally) -> Iterator[Outcome]:
         """The outcome of the sum of all tallies."""
-        plan = self.plan(tally)
-        if self.raises and plan.refusal:
-            raise plan.refusal.to_error()
-        planned = {
-            SAMPLES_PLANNED: tally.samples.total(),
-            BYTES_PLANNED: tally.sample_bytes.total(),
-            DEAD_LETTERS: tally.dead.total(),
-        }
+        samples, size = tally.samples.total(), tally.sample_bytes.total()
+        report_progress(Counts(samples=samples, image_bytes=size, is_total=True))
+        plan = self._plan(tally)
+        planned = {SAMPLES_PLANNED: samples, BYTES_PLANNED: size, DEAD_LETTERS: tally.dead.total()}
         yield Outcome([plan], counters=planned)
 
-    def plan(self, tally: Tally) -> Plan:
-        """Makes the plan and notes it."""
-        plan = make_plan(tally, self.request, self.reuse.kept if self.reuse else NOTHING_KEPT)
-        samples, size = tally.samples.total(), tally.sample_bytes.total()
-        progress.report(Counts(samples=samples, image_bytes=size, is_total=True))
-        run = with_settled(self.run, plan.settled)
+    def _plan(self, tally: Tally) -> Plan:
+        """Makes the plan and notes it; the plan of a pipeline's records settles their features as well."""
+        folder, earlier, run, features = self.request.folder, self.request.earlier, self.run, None
+        if tally.features is not None:
+            features = tally.features.features if run["features"] is None else run["features"]
+            if refusal := self._record_refusal(tally, tally.features):
+                tally.refusals.append(refusal)
+            run = {**run, "features": features}
+        plan = make_plan(tally, self.wishes, earlier.kept if earlier else NOTHING_KEPT)
+        plan = dataclasses.replace(plan, features=features)
+        run = with_settled(run, plan.settled)
         try:
             self._check_earlier_run(plan, run)
             self._note(plan, run)
@@ -203,26 +195,39 @@ class Planning:
         except ConversionError as error:  # or an earlier run cannot be read
             refusal = Refusal.from_error(error)
         except OSError as error:
-            reason = f"{self.output_folder} cannot be read: {error.strerror or error}"
+            reason = f"{folder} cannot be read: {error.strerror or error}"
             refusal = Refusal.from_error(OutputError(reason), error)
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)
 
+    def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> Refusal | None:
+        """Why records are not written, though perhaps none of them is too bad; or None."""
+        fault = schema.conflict if self.run["features"] is None else ""
+        if not tally.listed:
+            fault = "there is not one record, so there is nothing to write"
+        elif not tally.samples.total():
+            _, message, *_ = min(tally.first.values())
+            fault = f"none of {tally.listed} records can be written: {message}"
+        refusal = too_many_bad(tally, self.wishes.max_bad_fraction)
+        return refusal or (Refusal.from_error(SampleError(fault)) if fault else None)
+
     def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
+        folder = self.request.folder
         try:
-            write_note(self.output_folder, plan, run)
+            write_note(folder, plan, run)
             if self.writes:
                 self._check_space(plan, run)
         except OSError as error:
             reason = error.strerror or error
-            raise OutputError(f"{self.output_folder} cannot be written to: {reason}") from error
+            raise OutputError(f"{folder} cannot be written to: {reason}") from error
 
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Raises ConversionError if this run would not write what the earlier one did, or over another's."""
         check_draft(run, plan.classes)
-        if self.writes and not self.resume:
-            check_unwritten(self.output_folder, plan.shard_plan, retries=self.failures.retries)
-        earlier = read_earlier(self.output_folder) if self.resume else None
+        folder, resume = self.request.folder, self.request.resume
+        if self.writes and not resume:
+            check_unwritten(folder, plan.shard_plan, retries=self.request.failures.retries)
+        earlier = read_earlier(folder) if resume else None
         if not earlier:
             return
         if earlier.shard_plan != plan.shard_plan:
@@ -241,14 +246,15 @@ class Planning:
 
         Only where their size is known before: images are written as they are, or some were measured.
         """
-        tally, folder, options = plan.tally, self.output_folder, run["options"]
+        tally, folder, options = plan.tally, self.request.folder, run["options"]
         free = files.free_bytes(folder)
         if free is None or options.get("compression") != "none" or options.get("image_encoding"):
             return
         if options.get("codec") and not tally.measured:
             return
-        there = [(folder, plan.shard_plan)] if self.resume else []
-        there += [(self.reuse.folder, self.reuse.shard_plan)] if self.reuse else []
+        earlier = self.request.earlier
+        there = [(folder, plan.shard_plan)] if self.request.resume else []
+        there += [(earlier.folder, earlier.shard_plan)] if earlier else []
         for shards_folder, shard_plan in there:  # which may need no further room
             if files.free_bytes(shards_folder) is not None:
                 written = files.files_in(shards_folder)

@@ -54,10 +54,10 @@ def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -
         return None
     same = parse_if_same(data, expected) if expected else None
     receipt = same or parse_receipt(data, uri)
-    found = receipt.inputs.spec.file_name
-    if found != shard:
+    own = receipt.inputs.spec.file_name
+    if own != shard:
         raise ConversionError(
-            f"{uri} is damaged: it is of {found!r}, not of {shard}; remove it by hand"
+            f"{uri} is damaged: it is of {own!r}, not of {shard}; remove it by hand"
         )
     return receipt
 
@@ -100,17 +100,6 @@ def receipts_there(folder: str) -> set[str]:
     return {f"{RECEIPTS_FOLDER}/{name}" for name in names}
 
 
-def delete_receipts(folder: str, receipts: Iterable[str]) -> None:
-    """Deletes receipts, and their folder if it is empty then.
-
-    Args:
-      folder: the output folder.
-      receipts: their paths in it.
-    """
-    files.delete(folder, sorted(receipts))
-    files.remove_folder(files.join(folder, RECEIPTS_FOLDER))
-
-
 @dataclass(frozen=True)
 class EarlierDataSet:
     """A complete data set, which is not changed.
@@ -144,19 +133,15 @@ class EarlierDataSet:
             notes += [note] if note else []
         (only,) = receipts if len(receipts) == 1 else (None,)
         reusable = None
-        if only and self._is_what_would_be_written(only, inputs):
-            if self._is_sound(only):
+        if only and only.inputs.spec.of == inputs.spec.of and has_same_outcome(only, inputs):
+            codec = only.info.codec
+            if codec and codec != codec_here(codec):
+                pass  # images would be encoded in another way
+            elif self._is_sound(only):
                 reusable = only
             else:
                 notes.append(f"{self._uri(only)} is missing or damaged: the shard is written again")
         return EarlierShards(self, inputs, receipts, reusable, notes)
-
-    def _is_what_would_be_written(self, receipt: Receipt, inputs: ShardInputs) -> bool:
-        """Tells whether a shard has the same samples, and its images would be encoded the same way."""
-        codec = receipt.info.codec
-        same_range = receipt.inputs.spec.of == inputs.spec.of
-        same_samples = same_range and has_same_outcome(receipt, inputs)
-        return same_samples and (not codec or codec == codec_here(codec))
 
     def samples_elsewhere(self, splits: Sequence[str]) -> SampleChanges:
         """The samples of splits that are not among these, as removed ones."""

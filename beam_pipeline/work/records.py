@@ -5,25 +5,25 @@ A record is a dict of features (or a row of a schema), a `tf.train.Example`, or 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from types import TracebackType
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.plan import Plan, too_many_bad
-from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import DamagedRecordError, Refusal, SampleError, UsageError
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.core.records.feature_values import FeatureSchema, FeatureValue, feature_values
+from beam_pipeline.core.records.feature_values import FeatureValue, feature_values
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.records.wire import encode_example
-from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME
+from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME, SampleRef
 from beam_pipeline.core.text import excerpt, is_utf8
-from beam_pipeline.work.planning import Planning
 
 CLASS_ID = "image/class/label"
 """The feature that class ids are counted by."""
@@ -241,29 +241,86 @@ def _features_of(data: bytes) -> Features:
         raise SampleError(f"{error}; features={{}} writes any bytes as they are") from error
 
 
-class RecordPlanning(Planning):
-    """Plans the shards of records, whose features are known once all were read."""
-
-    def plan(self, tally: Tally) -> Plan:
-        """Makes the plan and notes it."""
-        schema = tally.features or FeatureSchema()
-        given = self.run["features"]
-        features = schema.features if given is None else given
-        refusal = too_many_bad(tally, self.request.max_bad_fraction)
-        if not refusal and (fault := _fault(tally, schema if given is None else None)):
-            refusal = Refusal.from_error(SampleError(fault))
-        if refusal:
-            tally.refusals.append(refusal)
-        planning = Planning(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
-        planning = dataclasses.replace(planning, run={**self.run, "features": features})
-        return dataclasses.replace(planning.plan(tally), features=features)
+_INDEX_CHUNK = 4096  # samples
 
 
-def _fault(tally: Tally, schema: FeatureSchema | None) -> str:
-    """Why records are not written, though none of them is too bad; or empty."""
-    if not tally.listed:
-        return "there is not one record, so there is nothing to write"
-    if not tally.samples.total():
-        _, message, *_ = min(tally.first.values())
-        return f"none of {tally.listed} records can be written: {message}"
-    return schema.conflict if schema else ""
+@dataclass
+class SampleSpool:
+    """Takes serialized examples one by one; only a chunk of references stays in memory.
+
+    Attributes:
+      folder: for its two files; made if missing.
+    """
+
+    folder: str
+    _refs: list[tuple[object, ...]] = field(default_factory=list)
+    _offset: int = 0
+
+    @property
+    def records_path(self) -> str:
+        """The file of all examples, one after another."""
+        return os.path.join(self.folder, "samples")
+
+    @property
+    def index_path(self) -> str:
+        """The file of references to them: pickled lists, one after another."""
+        return os.path.join(self.folder, "samples.index")
+
+    def __enter__(self) -> SampleSpool:
+        os.makedirs(self.folder, exist_ok=True)
+        self._records = open(self.records_path, "xb")
+        self._index = open(self.index_path, "xb")
+        return self
+
+    def add(self, key: str, split: str, classes: tuple[str, ...], example: bytes) -> None:
+        """Adds one sample.
+
+        Args:
+          key: what identifies it.
+          split: the split it is in.
+          classes: its classes.
+          example: the serialized example.
+        """
+        self._records.write(example)
+        ref = SampleRef(
+            key=key,
+            uri=self.records_path,
+            size=len(example),
+            split=split,
+            labels=(classes,),
+            offset=self._offset,
+        )
+        self._refs.append(tuple(ref))
+        self._offset += len(example)
+        if len(self._refs) >= _INDEX_CHUNK:
+            self._flush()
+
+    def _flush(self) -> None:
+        pickle.dump(self._refs, self._index, pickle.HIGHEST_PROTOCOL)
+        self._refs = []
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._flush()
+        self._records.close()
+        self._index.close()
+
+
+@dataclass(frozen=True)
+class SpoolReader:
+    """Reads the references of a `SampleSpool`."""
+
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+        """Yields a reference to each sample, given the path of the index."""
+        with open(uri, "rb") as index:
+            while True:
+                try:
+                    refs = pickle.load(index)
+                except EOFError:
+                    return
+                yield from map(SampleRef._make, refs)

@@ -29,10 +29,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from beam_pipeline.core.errors import WriterProcessError
-from beam_pipeline.work import progress
-from beam_pipeline.work.job import Resource
-from beam_pipeline.work.output_claim import held_claims
-from beam_pipeline.work.progress import Counts
+from beam_pipeline.work.job import Counts, Resource, held_claims, report_progress, reported_to
 
 _Result = TypeVar("_Result", covariant=True)
 _SHARD_TASK = "beam_pipeline.work.writing"
@@ -93,7 +90,7 @@ class _WriterProcess:
             result: _Result | Exception | Counts = self._answer
             while isinstance(result, Counts):
                 if any(result):
-                    progress.report(result)
+                    report_progress(result)
                 result = self._connection.recv()
         except (EOFError, OSError) as error:
             raise self.death(task) from error
@@ -160,8 +157,9 @@ class _WriterPool:
     def submit(self, task: Task[_Result]) -> Future[_Result] | None:
         """Hands a task to a process; None if none can be started."""
         self._start_if_possible()
-        if not self._threads or not self.count:
+        if not self.is_running:
             return None
+        assert self._threads
         return self._threads.submit(copy_context().run, self._run, task)
 
     def _start_if_possible(self) -> None:
@@ -280,16 +278,9 @@ class Tasks(Generic[_Result]):
         self._repeat = repeat
         self._waiting: deque[Callable[[], _Result]] = deque()
 
-    def submit(
-        self, task: Task[_Result], *, small: bool = False
-    ) -> Iterator[Callable[[], _Result]]:
-        """Hands on a task; yields the results of the oldest ones if too many are on their way.
-
-        Args:
-          task: the task.
-          small: it takes less time than to send it elsewhere, so it runs here.
-        """
-        future = None if small else submit(task)
+    def submit(self, task: Task[_Result]) -> Iterator[Callable[[], _Result]]:
+        """Hands on a task; yields the results of the oldest ones if too many are on their way."""
+        future = submit(task)
         if future is None:
             self._waiting.append(task.run)
         elif self._repeat:
@@ -317,35 +308,30 @@ def serve(file_descriptor: int) -> None:
     threading.Thread(target=_exit_with_launcher, daemon=True).start()
     connection = Connection(file_descriptor)
     importlib.import_module(_SHARD_TASK)  # while the launcher still plans
-    # One thread runs tasks and reports, so messages do not mix.
-    with progress.reported_to(partial(_send, connection)):
-        _serve(connection)
 
+    def send(message: Any) -> None:
+        with contextlib.suppress(OSError):  # the launcher is gone, so this process ends anyway
+            connection.send(message)
 
-def _send(connection: Connection, message: Any) -> None:
-    with contextlib.suppress(OSError):  # the launcher is gone, so this process ends anyway
-        connection.send(message)
-
-
-def _serve(connection: Connection) -> None:
-    while True:
-        result: Any
-        try:
-            task: Task[Any] = connection.recv()
-        except (EOFError, OSError):  # the launcher is gone
-            return
-        except Exception as error:  # of a class that cannot be imported here
-            result = error
-        else:
+    with reported_to(send):  # one thread runs tasks and reports, so messages do not mix
+        while True:
+            result: Any
             try:
-                connection.send(Counts())  # it begins
-                result = task.run()
-            except Exception as error:  # the launcher handles them all
+                task: Task[Any] = connection.recv()
+            except (EOFError, OSError):  # the launcher is gone
+                return
+            except Exception as error:  # of a class that cannot be imported here
                 result = error
-        try:
-            connection.send(result)
-        except OSError:
-            return
+            else:
+                send(Counts())  # it begins
+                try:
+                    result = task.run()
+                except Exception as error:  # the launcher handles them all
+                    result = error
+            try:
+                connection.send(result)
+            except OSError:
+                return
 
 
 def _exit_with_launcher() -> None:

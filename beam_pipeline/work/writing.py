@@ -41,12 +41,7 @@ from beam_pipeline.core.records.example_source import (
     recorded_source,
 )
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.shard_writer import (
-    REPEATED,
-    Maker,
-    sort_by_key_hash,
-    write_shard,
-)
+from beam_pipeline.core.records.shard_writer import REPEATED, Maker, sort_by_key_hash, write_shard
 from beam_pipeline.core.records.sharding import KeyHasher, ShardSpec
 from beam_pipeline.core.references import SampleRef, bytes_of, files_of
 from beam_pipeline.storage import files
@@ -58,7 +53,7 @@ from beam_pipeline.storage.read_ahead import (
     read_ahead,
     usual_reading,
 )
-from beam_pipeline.work import progress
+from beam_pipeline.work.job import Counts, Reporter, report_progress
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     CHANGES,
@@ -72,7 +67,6 @@ from beam_pipeline.work.outcome import (
     SHARDS_WRITTEN,
     Outcome,
 )
-from beam_pipeline.work.progress import Counts, Reporter
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
 _IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
@@ -110,11 +104,6 @@ class EncodingOptions:
         """Orders samples in their shard."""
         return KeyHasher(self.seed, by_image=self.by_image)
 
-    @property
-    def written_features(self) -> Mapping[str, Any]:
-        """Every feature of an example where all images are upright as in the manifest."""
-        return self.features()
-
     def features(self, *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example; `turned` tells whether images were written that are not upright."""
         return self.examples.features(self.options.renames, turned=turned)
@@ -122,13 +111,17 @@ class EncodingOptions:
     def class_names(self, refs: Iterable[SampleRef]) -> list[str]:
         """The classes that samples have, sorted, each once."""
         index = class_column(self.columns)
-        if index is None:
-            return []
-        return sorted({name for ref in refs for name in _texts(ref.labels[index])})
+        labels: Iterable[Any] = () if index is None else (ref.labels[index] for ref in refs)
+        names: set[str] = set()
+        for label in labels:
+            names.update(label if isinstance(label, tuple) else () if label is None else (label,))
+        return sorted(names)
 
     def recorded(self) -> dict[str, Any]:
         """Everything, as JSON has it in receipts; `from_recorded` reads it."""
         options, examples = self.options, self.examples.recorded()
+        # Receipts without "bad_boxes" are of versions that dropped images.
+        drops_boxes = _has_boxes(self.columns) and options.bad_boxes == BAD_BOXES[0]
         return {
             "columns": examples["columns"],
             "image_check": options.image_check,
@@ -139,19 +132,13 @@ class EncodingOptions:
             "pixels": examples["pixels"],
             "image_encoding": options.image_encoding,
             "features": examples["features"],
-            **self._bad_boxes,
+            **({"bad_boxes": BAD_BOXES[0]} if drops_boxes else {}),
             **({"filters": dict(options.filters)} if options.filters else {}),
             **{name: examples[name] for name in ("mask_colours",) if name in examples},
             **({"source": source} if (source := foreign_source(self.examples)) else {}),
             **{name: examples[name] for name in _IF_GIVEN if name in examples},
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }
-
-    @property
-    def _bad_boxes(self) -> dict[str, str]:
-        """Recorded where objects may be dropped: receipts without it are of versions that dropped images."""
-        drops = _has_boxes(self.columns) and self.options.bad_boxes == BAD_BOXES[0]
-        return {"bad_boxes": BAD_BOXES[0]} if drops else {}
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, Any]) -> EncodingOptions:
@@ -183,49 +170,29 @@ class EncodingOptions:
           reading: how far it reads ahead; None for what is usual where the images are.
         """
         reading = reading or usual_reading(ref.uri for ref in refs)
-        columns, largest = self.examples.file_columns, self.examples.max_bytes
-        filters = self.options.filters
-        wanted: Iterable[SampleRef] = refs
-        if self.examples.keyed or filters:
-            wanted = (
-                ref
-                for ref in refs
-                if ref.origin != REPEATED and not (filters and outside_bytes(ref.size, filters))
-            )
-        requests: Iterable[Request] = (
-            (
-                request
-                for ref in wanted
-                if bytes_of(ref, columns) <= largest
-                for request in _requests(ref, columns)
-            )
-            if columns
-            else (
-                Request(ref.uri, ref.size, ref.offset)
-                for ref in wanted
-                if ref.uri and ref.size <= largest
-            )
-        )
+        requests: Iterable[Request] = self._requests(refs)
         shared = SharedReads(requests) if self.examples.rows else None
         with read_ahead(shared.reads if shared else requests, files.read_image, reading) as ahead:
             read = partial(shared.read, ahead.read) if shared else ahead.read
             yield self.examples.maker(self.options, class_ids, read)
 
-
-def _requests(ref: SampleRef, file_columns: Sequence[int]) -> list[Request]:
-    """The reads of a sample, in order: the image, then its files."""
-    image = [Request(ref.uri, ref.size, ref.offset)] if ref.uri else []
-    return [*image, *(Request(uri, size, -1) for _, uri, size in files_of(ref, file_columns))]
+    def _requests(self, refs: Iterable[SampleRef]) -> Iterator[Request]:
+        """The reads of samples, in order: each image, then its files; none of those that are rejected unread."""
+        columns, largest = self.examples.file_columns, self.examples.max_bytes
+        filters = self.options.filters
+        for ref in refs:
+            if ref.origin == REPEATED or (filters and outside_bytes(ref.size, filters)):
+                continue
+            if (bytes_of(ref, columns) if columns else ref.size) > largest:
+                continue
+            if ref.uri:
+                yield Request(ref.uri, ref.size, ref.offset)
+            if columns:
+                yield from (Request(uri, size, -1) for _, uri, size in files_of(ref, columns))
 
 
 def _has_boxes(columns: Sequence[Column]) -> bool:
     return any(column.kind is ColumnKind.BOX for column in columns)
-
-
-def _texts(names: Any) -> Sequence[str]:
-    if names is None:
-        return ()
-    return names if isinstance(names, tuple) else (names,)
 
 
 @dataclass(frozen=True)
@@ -294,23 +261,22 @@ class ShardTask:
         try:
             keeps = request.resume or request.failures.retries
             own = read_receipt(request.folder, name, inputs) if keeps else None
+            if own and (changed := input_differences(own.inputs, inputs)):
+                raise self._changed(changed)
+            earlier = request.earlier.look_up(inputs) if request.earlier else None
+            if own and self._is_kept(own):
+                return self._written(own, earlier)
+            if own:
+                check_codec(own.info.codec)
+        except CodecError as error:
+            return not_written(CodecError(f"--resume: in {self.uri}, {error}"))
         except ConversionError as error:
             return not_written(error)
-        if own and (changed := input_differences(own.inputs, inputs)):
-            return not_written(self._changed(changed))
-        earlier = request.earlier.look_up(inputs) if request.earlier else None
-        if own:
-            if self._is_kept(own):
-                return self._written(own, earlier)
-            try:
-                check_codec(own.info.codec)
-            except CodecError as error:
-                return not_written(CodecError(f"--resume: in {self.uri}, {error}"))
         new = own is None or not files.exists(self.uri)
         receipt = earlier.take(request.folder, new=new) if earlier else None
         if receipt:
             size = sum(ref.size for ref in inputs.refs)
-            progress.report(Counts(samples=len(inputs.refs), image_bytes=size))
+            report_progress(Counts(samples=len(inputs.refs), image_bytes=size))
         else:
             receipt = write_inputs(request, inputs, self.record_format, new=new, refs=refs)
         if examples.resumable:

@@ -31,7 +31,7 @@ from beam_pipeline.options import (
     SplitOptions,
 )
 from beam_pipeline.storage.read_ahead import ReadOptions
-from beam_pipeline.work.sample_spool import SpoolReader
+from beam_pipeline.work.records import SpoolReader
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.harness import convert, digests, reasons_of
 from tests.pictures import picture, write_files, write_pictures

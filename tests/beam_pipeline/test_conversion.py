@@ -126,7 +126,7 @@ def test_the_data_set_knows_what_it_holds(photos: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"shardsize": 1}, "convert() has no argument 'shardsize'; did you mean shard_size?"),
-        ({"compression": "zip"}, "compression is 'zip', expected one of ('none', 'gzip')"),
+        ({"compression": "zip"}, "compression is 'zip', expected none or gzip for tfrecord"),
         ({"overwrite": "yes"}, "overwrite=True is 'yes', expected True or False"),
         ({"splits": {"train": 0.5}}, "splits: 'train=0.5': the shares add up to 0.5, not to 1"),
         ({"resume": True, "overwrite": True}, "resume=True keeps what overwrite=True removes"),

@@ -18,7 +18,7 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.dataset.receipts import receipt_name
-from beam_pipeline.work.output_claim import claimed
+from beam_pipeline.work.job import claimed
 from tests.harness import (
     PATIENCE_S,
     convert,

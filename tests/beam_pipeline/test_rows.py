@@ -261,6 +261,19 @@ def of_table() -> tuple[dict[str, str], list[str]]:
     return {"l.csv": table}, ["--images", "photos", "--labels", "l.csv"]
 
 
+@pytest.mark.parametrize(
+    "option", [("--unlabelled", "keep"), ("--unlabelled", "empty"), ("--bad_boxes", "drop_image")]
+)
+def test_crops_refuse_what_they_would_ignore(
+    photos: Path, option: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options on images without objects, and on images with a bad box."""
+    files, argv = of_table()
+    write_files(".", files)
+    assert convert(*argv, "--crop_boxes", *option, "--output", "out") == 2
+    assert f"leave out {' '.join(option)}" in capsys.readouterr().err
+
+
 def of_coco() -> tuple[dict[str, str], list[str]]:
     images = [
         {"id": i, "file_name": f"{name}.png", "width": SIZE[0], "height": SIZE[1]}

@@ -15,18 +15,21 @@ from apache_beam.testing.util import assert_that
 from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack
+from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardConfig
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.labels import LabelByFolder
 from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.transforms.planning import AssignShards, Planning, PlanShards
-from beam_pipeline.work import spill
+from beam_pipeline.work import job
+from beam_pipeline.work.job import unspill
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import TALLY
-from beam_pipeline.work.spill import unspill
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
@@ -123,9 +126,9 @@ def test_references_in_a_temporary_file_give_the_same_bytes(
         lengths.append(len(data))
         return unspill(data)
 
-    monkeypatch.setattr(spill, "HELD_BYTES", 0)
-    monkeypatch.setattr(spill, "LEAST_FREE_BYTES", 0)
-    monkeypatch.setattr(spill, "unspill", unspilled)
+    monkeypatch.setattr(job, "HELD_BYTES", 0)
+    monkeypatch.setattr(job, "LEAST_FREE_BYTES", 0)
+    monkeypatch.setattr(job, "unspill", unspilled)
     assert convert(*_argv(folder), "--output", f"{tmp_path}/out") == 0
     assert dict(digests(tmp_path / "out")) == wanted
     assert 16 in lengths  # places
@@ -168,6 +171,8 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
         assert keys == sorted(contents)
         assert sum(map(len, packed)) < 20 * 300
 
+    encoding = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS))
+    request = WriteRequest(folder=str(tmp_path / "out"), encoding=encoding)
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
         listed = pipeline | ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))
         labelled = listed["images"] | LabelByFolder(
@@ -178,7 +183,8 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
             | beam.Flatten()
             | PlanShards(
                 Planning(
-                    request=PlanRequest(
+                    request=request,
+                    wishes=PlanRequest(
                         name="d",
                         shards=ShardConfig(2),
                         splits=(),
@@ -186,13 +192,12 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
                         max_bad_fraction=0.0,
                         numbering=ClassNumbering(),
                     ),
-                    output_folder=str(tmp_path / "out"),
                     run={"options": {}},
                     writes=False,
                 )
             )
         )
-        assert_that(labelled["samples"] | AssignShards(plan=plan, seed=0), check)
+        assert_that(labelled["samples"] | AssignShards(plan=plan, encoding=encoding), check)
 
 
 _OPENED: Counter[str] | None = None

@@ -24,8 +24,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.text import human_size
 from beam_pipeline.storage.listing import list_local_root
 from beam_pipeline.terminal import Display, complain, say, show_progress
-from beam_pipeline.work import progress
-from beam_pipeline.work.progress import Counts
+from beam_pipeline.work.job import Counts, Reporter, report_progress
 from tests.harness import ALL_BAD, NONE_BAD, dead_letters_of, digests, manifest_of, reasons_of
 from tests.pictures import write_files, write_pictures
 
@@ -252,8 +251,8 @@ def test_plain_lines_say_how_far_the_job_is(
     """In a log: a line at the beginning and one now and then."""
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
     with show_progress():
-        progress.report(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
-        reporter = progress.Reporter()
+        report_progress(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
+        reporter = Reporter()
         for _ in range(10):
             reporter.add(5000)
         reporter.flush()
@@ -268,23 +267,23 @@ def test_listed_images_are_counted_from_the_beginning(
 ) -> None:
     """At once and then now and then, until the totals are known; a job that only plans shows no more."""
     with show_progress():
-        progress.report(Counts(listed=1))
-        progress.report(Counts(listed=4096))
+        report_progress(Counts(listed=1))
+        report_progress(Counts(listed=4096))
     assert capsys.readouterr().err == "1 image listed\n"
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
     with show_progress(writes=False):
-        progress.report(Counts(listed=1))
-        progress.report(Counts(listed=4096))
-        progress.report(Counts(samples=4097, image_bytes=5_000_000, is_total=True))
+        report_progress(Counts(listed=1))
+        report_progress(Counts(listed=4096))
+        report_progress(Counts(samples=4097, image_bytes=5_000_000, is_total=True))
     assert capsys.readouterr().err == "1 image listed\n4097 images listed\n"
 
 
 def test_workers_without_a_listener_report_nothing() -> None:
     """On another machine nobody listens, and nothing is counted or kept."""
-    progress.report(Counts(listed=1))
-    progress.report(Counts(samples=1, image_bytes=1, is_total=True))
-    progress.report(Counts(samples=1, image_bytes=1))
-    reporter = progress.Reporter()
+    report_progress(Counts(listed=1))
+    report_progress(Counts(samples=1, image_bytes=1, is_total=True))
+    report_progress(Counts(samples=1, image_bytes=1))
+    reporter = Reporter()
     reporter.add(1)
     reporter.flush()
     assert (reporter._samples, reporter._bytes) == (0, 0)

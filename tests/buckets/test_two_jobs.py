@@ -21,8 +21,8 @@ from tests.buckets.proxy import Fault
 from tests.buckets.services import Store
 from tests.harness import PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures
-from tests.transforms.test_dataset_finisher import DEAD, PLAN, finisher_of
-from tests.transforms.test_dataset_finisher import SHARDS as SHARDS_OF_PLAN
+from tests.transforms.test_finishing import DEAD, PLAN, finisher_of
+from tests.transforms.test_finishing import SHARDS as SHARDS_OF_PLAN
 
 pytestmark = pytest.mark.buckets
 
@@ -143,7 +143,7 @@ def _put_shards(cloud: Store) -> None:
 
 
 def _finish(cloud: Store) -> None:
-    finisher = finisher_of(Path(), output_folder=f"{cloud.uri}/out")
+    finisher = finisher_of(f"{cloud.uri}/out")
     finisher.finish(PLAN, Reports(shards=WRITTEN, dead_letters=DEAD, refusals=[]))
 
 

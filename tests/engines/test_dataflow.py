@@ -201,7 +201,7 @@ def test_the_package_is_not_staged_twice(
     cloud: Cloud, service: FakeDataflow, argv: list[str], said: list[str], tmp_path: Path
 ) -> None:
     """Where the person sees to it, nothing is added."""
-    from beam_pipeline.engines.packaging import build_package
+    from beam_pipeline.engines.dataflow import build_package
 
     here = tmp_path / "here"
     here.mkdir()
@@ -710,7 +710,7 @@ def test_what_is_staged_runs_where_only_beam_is(
 def _check_that_an_installation_can_submit(python: str, wheel: bytes, folder: Path) -> None:
     """What was installed from a wheel makes the same wheel of itself."""
     code = (
-        f"from beam_pipeline.engines.packaging import build_package; build_package({str(folder)!r})"
+        f"from beam_pipeline.engines.dataflow import build_package; build_package({str(folder)!r})"
     )
     subprocess.run([python, "-I", "-c", code], cwd="/", check=True)
     assert (folder / WHEEL).read_bytes() == wheel

@@ -18,13 +18,7 @@ from PIL import Image
 from beam_pipeline.engines import flink
 from beam_pipeline.layouts.registry import LAYOUTS
 from tests.buckets.services import GoogleStore as Cloud
-from tests.engines.flink_cluster import (
-    Cluster,
-    cluster_of_two,
-    job_server,
-    job_service,
-    wait_until,
-)
+from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, job_service, wait_until
 from tests.engines.same_bytes import (
     SCRIPTS,
     assert_converted_alike,
@@ -34,12 +28,7 @@ from tests.engines.same_bytes import (
     assert_same_bytes,
     processes_in,
 )
-from tests.harness import (
-    REPOSITORY,
-    convert_in_process_of_its_own,
-    digests,
-    shard_names,
-)
+from tests.harness import REPOSITORY, convert_in_process_of_its_own, digests, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
 pytestmark = pytest.mark.flink

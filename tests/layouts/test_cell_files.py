@@ -161,12 +161,15 @@ FAULTS: Mapping[str, tuple[str, bytes | str | None, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_bad_file_is_a_dead_letter_of_its_sample(tree: Path, name: str) -> None:
-    """`file` names the culprit, `uri` the image; the other samples are written."""
+@pytest.mark.parametrize(
+    ("name", "first"), [*((name, False) for name in FAULTS), ("text", True), ("empty", True)]
+)
+def test_a_bad_file_is_a_dead_letter_of_its_sample(tree: Path, name: str, first: bool) -> None:
+    """`file` names the culprit, `uri` the image; the other samples are written, also if it comes first."""
     cell, bad, reason, file, message = FAULTS[name]
     rows = [("image", RIGHT, LABEL), *((r[0], r[1], r[4]) for r in map(of_row, (1, 2, 3)))]
-    write_files(".", {"pairs.csv": csv(*rows, (KEYS[0], cell, "cat"))})
+    rows.insert(1 if first else len(rows), (KEYS[0], cell, "cat"))
+    write_files(".", {"pairs.csv": csv(*rows)})
     if bad is not None:
         write_files("d", {"right/0.png": bad})
     given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--file_columns", RIGHT)

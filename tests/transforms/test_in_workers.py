@@ -1,4 +1,4 @@
-"""DoFns whose work is done by tasks, here or in writer processes."""
+"""DoFns whose work is done by tasks, here or in writer processes; batches and their parts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ListingError, Refusal
-from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.packing import ImageBatch, unpack
-from beam_pipeline.core.references import ImageRef
+from beam_pipeline.core.labels.meeting import NameDivision, bucket_of
+from beam_pipeline.core.packing import (
+    DeadLetterBatch,
+    ImageBatch,
+    LabelBatch,
+    SampleBatch,
+    pack,
+    unpack,
+)
+from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
-from beam_pipeline.work import progress
+from beam_pipeline.work.job import Counts, report_progress
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     DEAD_LETTERS,
@@ -28,9 +37,9 @@ from beam_pipeline.work.outcome import (
     SMALL,
     TALLY,
     Outcome,
+    divide,
     step,
 )
-from beam_pipeline.work.progress import Counts
 from beam_pipeline.work.writer_process import writer_processes
 from tests.transforms.tasks import LETTER, Doubled, Fatal
 
@@ -177,7 +186,7 @@ def test_a_refusal_that_nothing_collects_is_raised() -> None:
 
 def begin_shard(samples: int) -> Iterator[Step]:
     """A shard of five samples reports some, and ends unless these are an odd number."""
-    progress.report(Counts(samples=samples, image_bytes=10 * samples))
+    report_progress(Counts(samples=samples, image_bytes=10 * samples))
     ended = {SAMPLES_DONE: 5, BYTES_DONE: 50}
     yield Outcome(counters={} if samples % 2 else ended, measured={SHARD_MS: [7, samples]})
 
@@ -191,3 +200,52 @@ def test_samples_count_while_their_shard_is_written() -> None:
     assert (counters[SAMPLES_DONE], counters[BYTES_DONE]) == (5 + 3, 50 + 30)
     (took,) = (d.committed for d in metrics["distributions"] if d.key.metric.name == SHARD_MS)
     assert (took.count, took.sum, took.min, took.max) == (4, 19, 2, 7)
+
+
+BATCHES: list[list[Any]] = [
+    ImageBatch([ImageRef("a.jpg", "/a.jpg", 3, 7), ImageRef("b.jpg", "/b.jpg", 4)]),
+    LabelBatch([LabelRow("a", ("cat", None, 0.5), "", "labels.csv", 2, "bad")]),
+    SampleBatch([SampleRef("a.jpg", "/a.jpg", 3, "train", ("cat", ("x",)), 5, "labels.csv", 9)]),
+    DeadLetterBatch([DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")]),
+]
+
+
+@pytest.mark.parametrize("batch", [*BATCHES, ImageBatch(), SampleBatch()])
+def test_beam_knows_how_to_pack_a_batch(batch: list[Any]) -> None:
+    """What comes out has the type and the items that went in, labels with their types."""
+    coder = coders.registry.get_coder(type(batch))
+    decoded = coder.decode(coder.encode(batch))
+    assert type(decoded) is type(batch)
+    assert decoded == batch
+    assert [type(item) for item in decoded] == [type(item) for item in batch]
+
+
+def test_a_coder_of_one_kind_is_equal_to_another_of_it() -> None:
+    """Engines compare coders; that of another kind is another."""
+    first, again, other = (
+        coders.registry.get_coder(kind) for kind in (ImageBatch, ImageBatch, SampleBatch)
+    )
+    assert first == again
+    assert hash(first) == hash(again)
+    assert first != other
+    assert first.to_type_hint() is ImageBatch
+    assert not first.is_deterministic()
+    assert first.estimate_size(BATCHES[0]) == 32
+
+
+def test_references_of_all_batches_are_divided() -> None:
+    """Each is in its part once."""
+    images = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(20)]
+    batches = [pack(images[:9]), pack(images[9:]), pack(())]
+    outcome = divide(batches, NameDivision(3))
+    found = {number: list(unpack(ImageRef, part)) for number, part in outcome.main}
+    assert found == {
+        number: [image for image in images if bucket_of(image.key, 3) == number] for number in found
+    }
+    assert sum(map(len, found.values())) == 20
+    assert outcome.tally is None
+
+
+def test_nothing_has_no_parts() -> None:
+    """Empty batches come of stages that list nothing."""
+    assert divide([pack(())], NameDivision(3)).main == ()

@@ -15,20 +15,11 @@ from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.listing import (
-    FanOut,
-    list_root,
-)
+from beam_pipeline.storage.listing import FanOut, list_root
 from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
-from tests.transforms.buckets import (
-    SMALL,
-    Serve,
-    image_at,
-    photos,
-    together,
-)
+from tests.transforms.buckets import SMALL, Serve, image_at, photos, together
 
 pytestmark = pytest.mark.buckets
 

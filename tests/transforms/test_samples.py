@@ -305,3 +305,5 @@ def test_rows_of_a_pipeline_name_files(tmp_path: Path) -> None:
     assert examples["1.jpg"]["views/encoded"] == [contents["0.jpg"], contents["r/1.jpg"]]
     with pytest.raises(SampleError, match="expected the uri, size and version of each"):
         LabelColumns.of_kinds(kinds).checked({"right": "r/0.jpg", "species": "cat"})
+    with pytest.raises(SampleError, match=r"'age' .* is none of .* same labels as JoinLabels"):
+        LabelColumns.of_kinds({"species": "class"}).checked({"species": "cat", "age": 3})

@@ -93,8 +93,8 @@ def test_the_features_follow_the_renames() -> None:
     renamed = ExampleOptions(renames={"label": "image/class/label"})
     encoding = EncodingOptions(LabelledImages(ANIMAL), options=renamed)
     assert encoding.columns == ANIMAL
-    assert {"label", "image/class/text", "label/age"} < encoding.written_features.keys()
-    assert "image/class/label" not in encoding.written_features
+    assert {"label", "image/class/text", "label/age"} < encoding.features().keys()
+    assert "image/class/label" not in encoding.features()
 
 
 @pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])

@@ -1,4 +1,4 @@
-"""The output folder between runs: what is there, what may go, and what must stay."""
+"""The output folder between runs: its notes, what is there, what may go, and what must stay."""
 
 from __future__ import annotations
 
@@ -19,25 +19,41 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import (
     ChangedInputsError,
     ConversionError,
+    OutputError,
     OutputNotEmptyError,
+    Refusal,
 )
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
-from beam_pipeline.work.incomplete_folder import EarlierRun, note_names, noted_names, write_note
+from beam_pipeline.work.incomplete_folder import (
+    EarlierRun,
+    delete_incomplete,
+    note_names,
+    note_refusal,
+    noted_names,
+    noted_refusal,
+    read_note,
+    read_noted_run,
+    unpacking_folder,
+    write_note,
+)
 from beam_pipeline.work.output_folder import (
     clean_up_refused,
     delete_dead_letters,
     earlier_manifest,
     prepare_output,
     prepare_resume,
+    read_dead_letters,
     read_earlier,
     read_manifest,
     shard_versions,
+    shown_uri,
     spoilt_side_files,
     write_side_file,
 )
+from tests.core.dataset.manifests import manifest_with
 from tests.pictures import write_files
 
 PLAN = Plan(
@@ -137,7 +153,7 @@ def test_a_folder_with_files_is_not_written_to(
 @pytest.mark.promise("not_empty")
 def test_overwrite_removes_the_data_set_and_nothing_else(complete: Path) -> None:
     """Shards, indexes, side files, receipts and notes go; a person's own files stay."""
-    mine = ["README.md", "cat.jpg", "deep/labels.txt"]
+    mine = [".receipts/mine.txt", "README.md", "cat.jpg", "deep/labels.txt"]
     write_files(str(complete), dict.fromkeys(mine, "x"))
     write_files(str(complete), {RECEIPTS[0]: "x", ".incomplete/refusal.json": "{}"})
     prepare_output(str(complete), overwrite=True)
@@ -354,3 +370,88 @@ def test_a_manifest_that_determines_no_files_is_the_fault(tmp_path: Path) -> Non
     ((name, fault),) = spoilt_side_files(str(tmp_path), broken)
     assert name == "manifest.json"
     assert fault.startswith("does not determine the files beside the shards: ")
+
+
+BEGUN = Plan(ShardPlan("pets", (("train", 2),), TFRecordFormat("gzip")), (), Tally(), None)
+BEGUN_RUN = {"name": "pets", "seed": 5, "options": {"compression": "gzip"}, "features": {}}
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """The folder of a run that was killed, with a file of the user's."""
+    write_note(str(tmp_path), BEGUN, BEGUN_RUN)
+    write_files(str(tmp_path), {"a": "", TEMPORARY: "", ".incomplete/unpacked/1": ""})
+    return tmp_path
+
+
+def test_a_note_says_what_an_unfinished_run_was_about_to_write(begun: Path) -> None:
+    """It is read back as it was written; without a run there is none."""
+    assert read_note(str(begun)) == BEGUN.shard_plan
+    noted = EarlierRun(BEGUN.shard_plan, BEGUN_RUN, complete=False)
+    assert read_noted_run(str(begun)) == read_earlier(str(begun)) == noted
+    assert unpacking_folder(str(begun)) == f"{begun}/.incomplete/unpacked"
+    delete_incomplete(str(begun))
+    assert names_in(begun) == ["a"]
+    assert read_note(str(begun)) is read_earlier(str(begun)) is None
+
+
+@pytest.mark.parametrize("note", ["", "[]", '{"name": "pets"}', '{"name": "a", "shards": [1]}'])
+def test_a_damaged_note_is_an_error_that_names_it(tmp_path: Path, note: str) -> None:
+    """Nobody knows what that run wrote."""
+    write_files(str(tmp_path), {".incomplete/plan.json": note})
+    with pytest.raises(ConversionError, match=r"plan\.json is damaged \(.*\); remove it by hand$"):
+        read_note(str(tmp_path))
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_a_refusal_is_taken_once_by_the_launcher(tmp_path: Path, is_complete: bool) -> None:
+    """It stays in the folder of a run that is not complete, for whoever looks there."""
+    assert noted_refusal(str(tmp_path)) is None
+    note_refusal(str(tmp_path), Refusal("OutputError", "no space"))
+    if is_complete:
+        write_files(str(tmp_path), {"manifest.json": ""})
+    error = noted_refusal(str(tmp_path))
+    assert isinstance(error, OutputError)
+    assert str(error) == "no space"
+    assert (noted_refusal(str(tmp_path)) is None) is is_complete
+
+
+def test_a_refusal_of_another_process_keeps_the_ids_of_its_questions(tmp_path: Path) -> None:
+    """The first launcher hears of it from memory, the second one reads the note."""
+    note_refusal(str(tmp_path), Refusal("QuestionError", "Which?", ("dates",)))
+    errors = [noted_refusal(str(tmp_path)) for _ in range(2)]
+    assert [error and (str(error), tuple(error.given_ids)) for error in errors] == [
+        ("Which?", ("dates",)),
+        ("Which?", ("dates",)),
+    ]
+
+
+def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
+    """Two jobs that write to one folder note their refusals apart."""
+    one, two = "1" * 32, "2" * 32
+    note_refusal(str(tmp_path), Refusal("OutputError", "no space"), one)
+    assert noted_refusal(str(tmp_path), two) is None
+    assert noted_refusal(str(tmp_path)) is None
+    assert str(noted_refusal(str(tmp_path), one)) == "no space"
+    delete_incomplete(str(tmp_path))
+    assert names_in(tmp_path) == []
+
+
+ONE_FILE, PARTS = manifest_with(), manifest_with(dead_letter_parts=2)
+
+
+def test_one_file_or_parts_are_one_list(tmp_path: Path) -> None:
+    """The parts follow one another; a missing one is an error, not a shorter list."""
+    (tmp_path / "dead_letters.jsonl").write_text('{"key": "a"}\n{"key": "b"}\n')
+    assert [letter["key"] for letter in read_dead_letters(str(tmp_path), ONE_FILE)] == ["a", "b"]
+    (tmp_path / "dead_letters-00000-of-00002.jsonl").write_text('{"key": "c"}\n')
+    with pytest.raises(FileNotFoundError):
+        list(read_dead_letters(str(tmp_path), PARTS))
+    (tmp_path / "dead_letters-00001-of-00002.jsonl").write_text('{"key": "a"}\n')
+    assert [letter["key"] for letter in read_dead_letters(str(tmp_path), PARTS)] == ["c", "a"]
+
+
+def test_people_are_shown_one_name() -> None:
+    """A pattern stands for the parts."""
+    assert shown_uri("/out", ONE_FILE) == "/out/dead_letters.jsonl"
+    assert shown_uri("/out", PARTS) == "/out/dead_letters-*-of-00002.jsonl"

@@ -6,7 +6,7 @@ import pytest
 
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.files import read_image
-from beam_pipeline.work.sample_spool import SampleSpool, SpoolReader
+from beam_pipeline.work.records import SampleSpool, SpoolReader
 
 
 @pytest.mark.parametrize("count", [0, 1, 4096, 5000])  # references are written in chunks of 4096

@@ -7,8 +7,8 @@ cells name, and told apart by its first bytes:
 | the first files of a column | kind |
 |---|---|
 | all PNGs of 16 bits and one channel, such as depths | `PICTURE_16` |
-| all images | `PICTURE` |
-| others, or some images only | `FILE` |
+| all images, or some where most names are those of images | `PICTURE` |
+| others | `FILE` |
 """
 
 from __future__ import annotations
@@ -154,7 +154,10 @@ def kind_of_files(cells: Sequence[Any], head_of: FileHead) -> ColumnKind:
     names = [text for text in map(text_of, _items(cells)) if text]
     extensions = (posixpath.splitext(name)[1].lower() for name in names)
     pictures = sum(extension in IMAGE_EXTENSIONS for extension in extensions)
-    are_images = all(map(image_extension, heads)) if heads else pictures > MOST * len(names)
+    are_images = pictures > MOST * len(names)  # then one that is not is a dead letter of its own
+    if heads:
+        images = [bool(image_extension(head)) for head in heads]
+        are_images = all(images) or (any(images) and are_images)
     return ColumnKind.PICTURE if are_images else ColumnKind.FILE
 
 

@@ -192,10 +192,10 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
     chosen = format_class(name)
     if not chosen:
         names = (*FORMATS, *plugins_of(FORMAT_GROUP, FORMATS))
-        raise UsageError(f"--format is {name!r}, expected one of {names}")
+        raise UsageError(f"--format is {name!r}, expected one of {', '.join(names)}")
     if compression not in chosen.compressions:
         raise UsageError(
-            f"--compression is {compression!r}, expected one of {chosen.compressions} for {name}; leave "
+            f"--compression is {compression!r}, expected {' or '.join(chosen.compressions)} for {name}; leave "
             "it out, or choose another --format"
         )
     return chosen(compression)

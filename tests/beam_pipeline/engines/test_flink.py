@@ -22,7 +22,7 @@ from beam_pipeline.beam_patches import applied, silent_connections
 from beam_pipeline.cli import _parser
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError, is_outage
-from beam_pipeline.engines.base import job_name
+from beam_pipeline.engines.base import engine_for, job_name
 from beam_pipeline.engines.flink import (
     Cluster,
     FlinkJob,
@@ -30,7 +30,6 @@ from beam_pipeline.engines.flink import (
     jobs_of,
     with_defaults,
 )
-from beam_pipeline.engines.registry import engine_for
 from beam_pipeline.inputs import convert_config
 from beam_pipeline.launch import beam_parser
 from beam_pipeline.options import ConvertOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.engines.registry import engine_for
+from beam_pipeline.engines.base import engine_for
 from tests.harness import convert
 from tests.pictures import write_pictures
 

@@ -12,8 +12,8 @@ import pytest
 
 import beam_pipeline
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.engines import packaging
-from beam_pipeline.engines.packaging import build_package, requirements
+from beam_pipeline.engines import dataflow
+from beam_pipeline.engines.dataflow import build_package, requirements
 from tests.harness import REPOSITORY
 
 if sys.version_info >= (3, 11):
@@ -99,7 +99,7 @@ def test_it_is_the_same_each_time(
 
 def test_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder on Python's path has no list of requirements."""
-    monkeypatch.setattr(packaging, "DISTRIBUTION", "beam-tfrecord-elsewhere")
+    monkeypatch.setattr(dataflow, "DISTRIBUTION", "beam-tfrecord-elsewhere")
     with pytest.raises(
         ConversionError, match=r"is not installed, so the requirements of its workers"
     ):

@@ -8,8 +8,8 @@ from pathlib import Path
 import apache_beam
 import pytest
 
+from beam_pipeline.engines.base import engine_for
 from beam_pipeline.engines.local import PrismEngine
-from beam_pipeline.engines.registry import engine_for
 from tests.harness import convert
 from tests.pictures import write_pictures
 

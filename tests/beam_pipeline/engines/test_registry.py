@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.engines.base import Engine
+from beam_pipeline.engines.base import Engine, engine_for
 from beam_pipeline.engines.dataflow import DataflowEngine
 from beam_pipeline.engines.flink import FlinkEngine
 from beam_pipeline.engines.local import LocalEngine, PrismEngine
-from beam_pipeline.engines.registry import engine_for
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Shards that are taken from an earlier data set, without the rest of the job."""
+"""Receipts, and the shards of an earlier data set that are taken by them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,107 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import apache_beam as beam
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.changes import ShardFate
+from beam_pipeline.core.dataset.changes import NO_CHANGES, SampleChanges, ShardFate
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
-from beam_pipeline.core.dataset.receipts import ShardInputs, receipt_name
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import FailurePolicy
+from beam_pipeline.core.errors import ConversionError, FailurePolicy
 from beam_pipeline.core.labels.classes import Classes, ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.packing import pack
+from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import KeyHasher, ShardConfig, shard_of
+from beam_pipeline.core.records.sharding import (
+    KeyHasher,
+    ShardConfig,
+    ShardInfo,
+    ShardSpec,
+    shard_of,
+)
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
+from beam_pipeline.transforms.planning import PreviewChanges
 from beam_pipeline.work.outcome import CHANGES, REFUSALS
-from beam_pipeline.work.receipts import EarlierDataSet
+from beam_pipeline.work.receipts import (
+    EarlierDataSet,
+    read_receipt,
+    read_record_sizes,
+    receipts_there,
+    write_receipt,
+)
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest, shard_inputs
 from tests.pictures import picture
+
+NAME = "d-train.tfrecord-00000-of-00002"
+OTHER = "d-train.tfrecord-00001-of-00002"
+RECEIPT = Receipt(
+    ShardInputs(
+        spec=ShardSpec("train", 0, 2, NAME),
+        refs=[SampleRef("a.jpg", "/photos/a.jpg", 3, "train", ("cat", ("x", "y")))],
+        class_ids={"cat": 0},
+        options={"seed": 0},
+    ),
+    ShardInfo("train", 0, NAME, 1, 99, 7, ((0, 1),)),
+    [],
+    (99,),
+)
+
+
+def test_a_receipt_is_read_back(tmp_path: Path) -> None:
+    """It lies in a folder of its own; a shard without one has none."""
+    write_receipt(str(tmp_path), RECEIPT)
+    assert read_receipt(str(tmp_path), NAME) == RECEIPT
+    assert read_receipt(str(tmp_path), OTHER) is None
+    assert read_record_sizes(str(tmp_path), NAME) == (99,)
+    assert read_record_sizes(str(tmp_path), OTHER) == ()
+    assert receipts_there(str(tmp_path)) == {".receipts/d-train-00000-of-00002.json.gz"}
+
+
+def test_a_receipt_replaces_that_of_its_shard_only(tmp_path: Path) -> None:
+    """Those of other shards stay as they are."""
+    spec = RECEIPT.inputs.spec._replace(number=1, file_name=OTHER)
+    info = RECEIPT.info._replace(number=1, file_name=OTHER)
+    other = replace(RECEIPT, inputs=replace(RECEIPT.inputs, spec=spec), info=info)
+    write_receipt(str(tmp_path), RECEIPT)
+    write_receipt(str(tmp_path), other)
+    newer = replace(RECEIPT, inputs=replace(RECEIPT.inputs, options={"seed": 1}))
+    write_receipt(str(tmp_path), newer)
+    assert read_receipt(str(tmp_path), NAME) == newer
+    assert read_receipt(str(tmp_path), OTHER) == other
+
+
+def test_a_receipt_of_another_shard_is_damaged(tmp_path: Path) -> None:
+    """The name inside counts, whatever the name of the file: nothing outside is ever written."""
+    write_receipt(str(tmp_path), RECEIPT)
+    folder = tmp_path / ".receipts"
+    (folder / "d-train-00000-of-00002.json.gz").rename(folder / "d-train-00001-of-00002.json.gz")
+    with pytest.raises(ConversionError, match=f"it is of '{NAME}', not of {OTHER}; remove it"):
+        read_receipt(str(tmp_path), OTHER)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_no_receipt(tmp_path: Path) -> None:
+    """Nobody waits for what may come through it."""
+    (tmp_path / ".receipts").mkdir()
+    os.mkfifo(tmp_path / ".receipts" / "d-train-00000-of-00002.json.gz")
+    with pytest.raises(ConversionError, match="cannot be read: a pipe, socket or device, not a"):
+        read_receipt(str(tmp_path), NAME)
+
+
+def test_a_damaged_receipt_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """It is never taken for none, which would have its shard written again."""
+    write_receipt(str(tmp_path), RECEIPT)
+    path = tmp_path / ".receipts" / "d-train-00000-of-00002.json.gz"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ConversionError, match=f"{path} is damaged"):
+        read_receipt(str(tmp_path), NAME)
+
 
 KEYS = [f"{i}.bmp" for i in range(24)]
 PICTURES = [picture(i, file_format="BMP") for i in range(5)]
@@ -304,3 +384,28 @@ def test_dead_letters_that_may_have_passed_are_found_again(tmp_path: Path) -> No
     (changes,) = (value for tag, value in back.tagged if tag == CHANGES)
     assert not changes.reused
     assert changes.samples.added == ("a",)
+
+
+def test_the_shard_of_a_removed_sample_would_be_written(tmp_path: Path) -> None:
+    """Its bytes are those of its images; the other shards are reused as they are."""
+    first = DataSet(tmp_path / "first", FIRST, shards=ShardConfig(4))
+    images = {key: image for key, image in FIRST.items() if key != "7.bmp"}
+    now = DataSet(tmp_path / "now", images, shards=ShardConfig(4))
+    tasks = now.tasks([now.ref(key, image) for key, image in images.items()])
+    found = []
+    for task in tasks:
+        name = task.spec.file_name
+        (refs,) = (list(unpack(SampleRef, batch)) for batch in task.batches)
+        size = (first.folder / name.replace("now", "first")).stat().st_size
+        if size == (now.folder / name).stat().st_size:
+            found.append(ShardFate(NO_CHANGES, True, size))
+        else:
+            removed = SampleChanges(removed=("7.bmp",))
+            found.append(ShardFate(removed, False, sum(ref.size for ref in refs)))
+    assert sum(shard.reused for shard in found) == 3
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        plan = pipeline | "Plan" >> beam.Create([now.plan])
+        shards = pipeline | beam.Create([(i, list(task.batches)) for i, task in enumerate(tasks)])
+        request = WriteRequest(folder="", encoding=ENCODING, earlier=first.as_earlier)
+        previewed = shards | PreviewChanges(plan=plan, request=request)
+        assert_that(previewed, equal_to(found))

@@ -1,10 +1,11 @@
-"""Writing shards in a job: files, figures, dead letters and refusals."""
+"""Writing shards: as a task, in a job by references, and from records that were encoded before."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,125 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
+from beam_pipeline.core.dataset.duplicates import WrittenImage, unpack_images
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import FailurePolicy, OutputError, Refusal, UsageError
+from beam_pipeline.core.errors import FailurePolicy, Refusal, UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.packing import pack
+from beam_pipeline.core.packing import SampleBatch, pack
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.writing import WriteShards
+from beam_pipeline.transforms.planning import AssignShards
+from beam_pipeline.transforms.writing import WriteRecords, WriteShards
 from beam_pipeline.work import writer_process
 from beam_pipeline.work.incomplete_folder import noted_refusal
-from beam_pipeline.work.outcome import DEAD_LETTERS, REFUSALS
+from beam_pipeline.work.outcome import COMPARED, DEAD_LETTERS, REFUSALS, Outcome
 from beam_pipeline.work.receipts import read_receipt
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
-from tests.pictures import write_pictures
+from tests.harness import read_all
+from tests.pictures import picture, write_files, write_pictures
 from tests.transforms.outputs import assert_items
+
+NAME = "d-train.tfrecord-00000-of-00001"
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> ShardTask:
+    """Two images, to be written to `out`."""
+    write_files(f"{tmp_path}/photos", {"1.jpg": picture(), "2.jpg": picture()})
+    refs = []
+    for name in ("1.jpg", "2.jpg"):
+        path = tmp_path / "photos" / name
+        refs.append(SampleRef(name, str(path), path.stat().st_size, "train", ()))
+    return ShardTask(
+        request=WriteRequest(
+            folder=str(tmp_path / "out"),
+            encoding=EncodingOptions(LabelledImages(())),
+            failures=FailurePolicy(retries=True),
+        ),
+        spec=ShardSpec(split="train", number=0, of=1, file_name=NAME),
+        batches=[pack(refs)],
+        class_ids={},
+        record_format=TFRecordFormat(),
+    )
+
+
+def requested(task: ShardTask, **changes: Any) -> ShardTask:
+    """The task with another request."""
+    return replace(task, request=replace(task.request, **changes))
+
+
+def images_of(written: Outcome) -> list[WrittenImage]:
+    """The images that are compared; packed, the same ones may have other bytes."""
+    parts = [part for tag, (_, part) in written.tagged if tag == COMPARED]
+    return [image for part in parts for image in unpack_images(part)]
+
+
+def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Path) -> None:
+    """The same figures and the same file, not another of the same bytes."""
+    first = task.run()
+    shard = (tmp_path / "out" / NAME).stat()
+    (info,) = first.main
+    assert info.examples == 2
+    again = task.run()
+    assert replace(again, tagged=()) == replace(first, tagged=())
+    assert images_of(again) == images_of(first)
+    assert len(images_of(first)) == 2
+    assert (tmp_path / "out" / NAME).stat().st_ino == shard.st_ino
+
+
+@pytest.mark.parametrize(
+    ("resume", "error", "start"),
+    [
+        (
+            True,
+            "ChangedInputsError",
+            "--resume: since {shard} was written, its samples have changed",
+        ),
+        (
+            False,
+            "AnotherJobError",
+            "another job is writing to this folder: {shard} is there already",
+        ),
+    ],
+)
+def test_a_shard_of_other_samples_is_left_alone(
+    task: ShardTask, tmp_path: Path, resume: bool, error: str, start: str
+) -> None:
+    """The message says what may have happened: to the images, or that two jobs are at work."""
+    task.run()
+    shard = tmp_path / "out" / NAME
+    before = shard.read_bytes()
+    other = SampleRef("1.jpg", f"{tmp_path}/photos/1.jpg", 5, "train", ())
+    outcome = requested(replace(task, batches=[pack([other])]), resume=resume).run()
+    ((tag, refusal),) = outcome.tagged
+    assert (tag, outcome.main) == (REFUSALS, ())
+    assert refusal.error == error
+    assert refusal.message.startswith(start.format(shard=shard))
+    assert "2.jpg" in refusal.message
+    assert shard.read_bytes() == before
+
+
+@pytest.mark.parametrize(("complete", "kept"), [(False, False), (True, True)])
+def test_an_image_that_could_not_be_read_is_tried_again(
+    task: ShardTask, tmp_path: Path, complete: bool, kept: bool
+) -> None:
+    """By `--resume`, on an engine that runs nothing twice, and not under a data set that is complete."""
+    image = tmp_path / "photos" / "1.jpg"
+    os.rename(image, f"{image}.away")
+    assert [letter.reason for letter in task.run().dead_letters] == ["unreadable"]
+    os.rename(f"{image}.away", image)
+    if complete:
+        (tmp_path / "out" / "manifest.json").write_text("{}")
+    task = requested(task, resume=True)
+    assert len(task.run().dead_letters) == 1
+    assert len(requested(task, failures=FailurePolicy(retries=False)).run().dead_letters) == int(
+        kept
+    )
+
 
 ENCODING = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS))
 PLAN = Plan(
@@ -81,8 +183,6 @@ def in_job(
     pipeline: beam.Pipeline,
     folder: Path,
     shards: Mapping[int, Sequence[SampleRef]],
-    *,
-    raises: bool = True,
     **options: Any,
 ) -> Any:
     """The outputs of a job that writes these shards, each in two batches."""
@@ -94,7 +194,6 @@ def in_job(
     writing = WriteShards(
         plan=plan,
         request=WriteRequest(folder=str(folder), encoding=ENCODING, **options),
-        raises=raises,
     )
     return pipeline | "Shards" >> beam.Create(elements) | writing
 
@@ -133,7 +232,7 @@ def test_a_shard_that_cannot_be_written_is_a_refusal(
     blocked = folder / PLAN.shard_plan.spec(1).file_name
     blocked.mkdir(parents=True)
     with beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, folder, shards, failures=HERE, raises=False)
+        found = in_job(job, folder, shards, failures=HERE)
         numbers = found["shards"] | beam.Map(lambda info: (info.split, info.number))
         assert_that(numbers, equal_to([("test", 0), ("train", 1)]), label="shards")
 
@@ -168,7 +267,7 @@ def test_a_resumed_job_keeps_shards_of_the_same_samples(
     files = {path: path.stat().st_ino for path in tmp_path.glob("*.tfrecord-*")}
     changed = {0: shards[0], 1: shards[1][1:]}
     with beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, tmp_path, changed, resume=True, failures=HERE, raises=False)
+        found = in_job(job, tmp_path, changed, resume=True, failures=HERE)
         assert_that(found["shards"], equal_to(infos[:1]), label="shards")
         errors = found[REFUSALS] | beam.Map(lambda refusal: refusal.error)
         assert_that(errors, equal_to(["ChangedInputsError"]), label="refusals")
@@ -197,20 +296,8 @@ def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
         assert_that(found["shards"] | beam.Map(lambda info: info.classes), equal_to([((10, 1),)]))
     receipt = read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)
     assert receipt
-    with pytest.raises(UsageError, match=r"made by tests\.transforms\.test_write_shards\.Shifted"):
+    with pytest.raises(UsageError, match=r"made by tests\.transforms\.test_writing\.Shifted"):
         EncodingOptions.from_recorded(receipt.inputs.options)
-
-
-def test_a_shard_that_is_not_written_fails_a_job_that_does_not_collect_why(
-    tmp_path: Path, shards: dict[int, list[SampleRef]]
-) -> None:
-    """Else it would end well with a shard less."""
-    (tmp_path / PLAN.shard_plan.spec(1).file_name).mkdir(parents=True)
-    with (
-        pytest.raises(OutputError, match="cannot be written"),
-        beam.Pipeline(runner="FnApiRunner") as job,
-    ):
-        in_job(job, tmp_path, shards, failures=HERE)
 
 
 def test_shards_keep_the_window_of_their_samples(
@@ -244,3 +331,77 @@ def test_figures_are_of_the_file(tmp_path: Path, shards: dict[int, list[SampleRe
     assert isinstance(info, ShardInfo)
     assert (info.examples, info.classes) == (3, ((0, 1), (1, 2)))
     assert info.bytes == os.path.getsize(tmp_path / info.file_name)
+
+
+SHARDS = ShardPlan("pets", (("test", 1), ("train", 2)), TFRecordFormat())
+SEEDED = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS), seed=3)
+RECORDS_PLAN = Plan(SHARDS, (("cat", 1), ("dog", 2)), Tally(), None)
+
+
+def samples(folder: Path, count: int) -> SampleBatch:
+    """References to images, every fifth of them in the split `test` and every third a dog."""
+    return SampleBatch(
+        SampleRef(
+            key=f"{number}.jpg",
+            uri=f"{folder}/{number}.jpg",
+            size=len(picture(number)),
+            split="train" if number % 5 else "test",
+            labels=("cat" if number % 3 else "dog",),
+        )
+        for number in range(count)
+    )
+
+
+def test_every_sample_is_written_or_a_dead_letter(tmp_path: Path) -> None:
+    """Shards have the bytes of the other way, and the figures for the manifest."""
+    write_pictures(str(tmp_path), [f"{number}.jpg" for number in range(10)])
+    (tmp_path / "4.jpg").write_bytes(b"")
+    refs = list(samples(tmp_path, 10))
+    refs[4] = refs[4]._replace(size=0)
+    for folder in ("out", "references"):
+        request = WriteRequest(folder=f"{tmp_path}/{folder}", encoding=SEEDED)
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            plan = pipeline | "Plan" >> beam.Create([RECORDS_PLAN])
+            batches = pipeline | "Samples" >> beam.Create(
+                [SampleBatch(refs[:4]), SampleBatch(refs[4:])]
+            )
+            written: Any = (
+                batches | WriteRecords(plan=plan, request=request)
+                if folder == "out"
+                else batches
+                | AssignShards(plan=plan, encoding=SEEDED)
+                | WriteShards(plan=plan, request=request)
+            )
+            dead_letters = written[DEAD_LETTERS] | beam.Map(
+                lambda b: [(x.key, x.reason) for x in b]
+            )
+            assert_items(dead_letters, [("4.jpg", "empty_file")], "dead letters")
+            assert_that(written[REFUSALS], equal_to([]), label="refusals")
+
+            def add_up(infos: list[ShardInfo]) -> None:
+                """The figures are of three shards that hold nine examples."""
+                assert sorted(info.file_name for info in infos) == [
+                    s.file_name for s in SHARDS.specs
+                ]
+                counts = (Counter(dict(info.classes)) for info in infos)
+                assert sum(counts, Counter()) == {1: 5, 2: 4}
+
+            assert_that(written["shards"], add_up, label="shards")
+    for name in (spec.file_name for spec in SHARDS.specs):
+        assert (tmp_path / "out" / name).read_bytes() == (
+            tmp_path / "references" / name
+        ).read_bytes()
+    examples = read_all(tmp_path / "out")
+    assert sorted(examples) == sorted(f"{n}.jpg" for n in range(10) if n != 4)
+
+
+def test_a_plan_that_refuses_writes_nothing(tmp_path: Path) -> None:
+    """So no image is read."""
+    refused = Plan(SHARDS, (), Tally(), Refusal("OutputError", "no"))
+    request = WriteRequest(folder=f"{tmp_path}/out", encoding=SEEDED)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        plan = pipeline | "Plan" >> beam.Create([refused])
+        batches = pipeline | "Samples" >> beam.Create([samples(Path("/photos"), 3)])
+        written: Any = batches | WriteRecords(plan=plan, request=request)
+        assert_that(written["shards"], equal_to([]))
+    assert not (tmp_path / "out").exists()

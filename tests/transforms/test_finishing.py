@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipeline.core.dataset.manifest import Manifest
+from beam_pipeline.core.dataset.names import dead_letter_names, part_of, parts_for
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import (
+    DEFAULT_POLICY,
     ChangedInputsError,
     FailurePolicy,
     Refusal,
     TooManyBadSamplesError,
 )
-from beam_pipeline.core.labels.schema import (
-    CLASS_FOLDER_COLUMNS,
-    Column,
-    object_columns,
-)
-from beam_pipeline.core.packing import DeadLetterBatch
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column, object_columns
+from beam_pipeline.core.packing import DeadLetterBatch, pack
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.work.dead_letter_files import WrittenPart
-from beam_pipeline.work.finishing import DatasetFinisher, Reports
+from beam_pipeline.transforms.writing import FinishDataset, _write_part, sum_totals
+from beam_pipeline.work.finishing import DatasetFinisher, Reports, WrittenPart
 from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
-from beam_pipeline.work.output_folder import clean_up_refused, prepare_output
-from beam_pipeline.work.writing import EncodingOptions
+from beam_pipeline.work.output_folder import clean_up_refused, prepare_output, read_dead_letters
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file is empty")
@@ -74,17 +77,16 @@ def finish(
 
 
 def finisher_of(
-    folder: Path, columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS, **changes: Any
+    folder: Path | str, columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS, **changes: Any
 ) -> DatasetFinisher:
     """A finisher that lets all bad samples pass."""
-    finisher = DatasetFinisher(
-        output_folder=str(folder),
+    request = WriteRequest(
+        folder=str(folder),
         encoding=EncodingOptions(LabelledImages(columns), seed=3),
-        max_bad_fraction=1.0,
-        recorded_options=OPTIONS,
-        failures=HERE,
+        failures=changes.pop("failures", HERE),
     )
-    return replace(finisher, **changes)
+    values = {"max_bad_fraction": 1.0, "recorded": OPTIONS, **changes}
+    return DatasetFinisher(request=request, **values)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -148,7 +150,7 @@ def test_boxes_have_a_label_map_and_objects_to_count(tmp_path: Path) -> None:
     """If ids begin at 1, as TensorFlow's detectors expect; ids with gaps make no list of names."""
     plan, columns = replace(PLAN, classes=(("cat", 1), ("dog", 7))), object_columns(pixels=True)
     recorded = [{"name": c.name, "kind": c.kind.value, "feature": c.feature} for c in columns]
-    finish(tmp_path, plan, columns=columns, recorded_options={**OPTIONS, "columns": recorded})
+    finish(tmp_path, plan, columns=columns, recorded={**OPTIONS, "columns": recorded})
     found = files_of(tmp_path)
     assert "labels.txt" not in found
     assert found["label_map.pbtxt"].decode() == (
@@ -257,3 +259,143 @@ def test_lost_parts_are_a_fault(tmp_path: Path) -> None:
         finisher.finish(PLAN, reports)
         assert type(noted_refusal(str(tmp_path))).__name__ == error
     assert "manifest.json" not in files_of(tmp_path)
+
+
+def reports_in(pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+    """The reports of a run of two shards and three dead letters."""
+    reports = {"shards": SHARDS, "dead_letters": DEAD, "refusals": []}
+    return {name: pipeline | name >> beam.Create(r, reshuffle=False) for name, r in reports.items()}
+
+
+def test_the_transform_waits_for_all_outputs(tmp_path: Path) -> None:
+    """It writes the files that the finisher does."""
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        finishing = FinishDataset(
+            reports=reports_in(pipeline),
+            finisher=finisher_of(tmp_path / "job"),
+        )
+        _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
+    finish(tmp_path / "here")
+    assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
+
+
+@pytest.mark.parametrize("retries", [False, True])
+def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -> None:
+    """One worker or several write the same parts, each sorted; readers see one list."""
+    finisher = finisher_of(
+        tmp_path,
+        most_dead_letters=2,
+        card=False,
+        failures=FailurePolicy(retries, raises_refusals=False),
+    )
+    write_note(str(tmp_path), PLAN, {})
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        finishing = FinishDataset(
+            reports=reports_in(pipeline),
+            finisher=finisher,
+        )
+        _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
+    found = files_of(tmp_path)
+    assert sorted(found) == [
+        "dataset_info.json",
+        *PARTS,
+        "features.json",
+        "labels.txt",
+        "manifest.json",
+        "schema.pbtxt",
+    ]
+    lines = {name: found[name].decode().splitlines() for name in PARTS}
+    of_part = {
+        name: [one.to_json() for one in (UNLABELLED, UNREADABLE, EMPTY) if part_of(one, 2) == part]
+        for part, name in enumerate(PARTS)
+    }
+    assert lines == of_part
+    manifest = json.loads(found["manifest.json"])
+    assert manifest["dead_letter_parts"] == 2
+    assert manifest["counts"]["dead_letters"] == 3
+    assert list(read_dead_letters(str(tmp_path), Manifest.of(manifest))) == [
+        json.loads(line) for name in PARTS for line in of_part[name]
+    ]
+    prepare_output(str(tmp_path), overwrite=True)
+    assert files_of(tmp_path) == {}
+
+
+MOST = 1000
+EMPTY_PLAN = Plan(ShardPlan("d", (("train", 1),), TFRecordFormat()), (), Tally(), None)
+
+
+def dead_letters(count: int) -> Iterator[DeadLetter]:
+    """Images without a label."""
+    return (
+        DeadLetter("join", f"a/{n:07}.jpg", f"/photos/a/{n:07}.jpg", "unlabelled", "no row")
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_the_memory_of_a_worker_does_not_grow(count: int, tmp_path: Path) -> None:
+    """A part has as many dead letters, however many there are in all."""
+    parts = parts_for(count, MOST)
+    pieces = [pack([one for one in dead_letters(count) if part_of(one, parts) == 0])]
+    names = dead_letter_names(parts)
+    tracemalloc.start()
+    try:
+        (outcome,) = _write_part((0, pieces), (EMPTY_PLAN, names), finisher_of(tmp_path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    (written,) = outcome.main
+    assert len(pieces[0]) < 40_000
+    assert written.letters < 1.2 * MOST
+    assert peak < 1_500_000
+    keys = [json.loads(line)["key"] for line in (tmp_path / names[0]).read_text().splitlines()]
+    assert len(keys) == written.letters
+    assert keys == sorted(keys)
+
+
+def test_one_process_writes_the_same_parts(tmp_path: Path) -> None:
+    """Their bytes do not depend on the engine."""
+    letters, names = list(dead_letters(5000)), dead_letter_names(5)
+    here, there = tmp_path / "here", tmp_path / "there"
+    found = finisher_of(here)._write_parts(names, letters)
+    assert sum(part.letters for part in found) == 5000
+    for number in range(5):
+        piece = pack([one for one in reversed(letters) if part_of(one, 5) == number])
+        (outcome,) = _write_part((number, [piece]), (EMPTY_PLAN, names), finisher_of(there))
+        assert outcome.main == [found[number]]
+    for name in names:
+        assert (here / name).read_bytes() == (there / name).read_bytes()
+
+
+def test_a_part_that_cannot_be_written_is_a_refusal_or_an_error(tmp_path: Path) -> None:
+    """An engine that tries again needs the error."""
+    (tmp_path / "file").touch()
+    folder, part = str(tmp_path / "file"), (0, [pack(list(dead_letters(1)))])
+    (outcome,) = _write_part(part, (EMPTY_PLAN, ["a"]), finisher_of(tmp_path / "file"))
+    (found,) = outcome.main
+    assert found == WrittenPart(1, found.refusal)
+    assert found.refusal
+    assert found.refusal.message.startswith(f"{folder}/a cannot be written: ")
+    with pytest.raises(OSError, match="file"):
+        list(
+            _write_part(
+                part, (EMPTY_PLAN, ["a"]), finisher_of(tmp_path / "file", failures=DEFAULT_POLICY)
+            )
+        )
+
+
+def test_all_reports_are_summed_into_one() -> None:
+    """Shards, dead letters and images, whoever reports them."""
+    shards = [ShardInfo("train", n, f"d-{n}", 1, 80, 7, ((n, 1),)) for n in range(3)]
+    dead = DeadLetterBatch([DeadLetter("read", "b", "/b", "unreadable", "gone")])
+    expected = Totals.of_shards(shards)
+    expected.add_dead_letters([*dead, *dead])
+    expected.add_images(ImageFigures((("resized", 3),)))
+    assert expected.classes == {"train": Counter([0, 1, 2])}
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        reports = {
+            "shards": pipeline | "Shards" >> beam.Create(shards),
+            "dead_letters": pipeline | "DeadLetters" >> beam.Create([dead, dead]),
+            "images": pipeline | "Images" >> beam.Create([ImageFigures((("resized", 3),))]),
+        }
+        assert_that(sum_totals(reports), equal_to([expected]))

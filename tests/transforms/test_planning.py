@@ -1,0 +1,419 @@
+"""Measuring, planning, dividing classes and assigning shards."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import random
+from collections import Counter, defaultdict
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+import beam_pipeline
+from beam_pipeline.core.dataset.plan import Plan, PlanRequest
+from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner, divide_groups, rank_of
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.errors import Refusal
+from beam_pipeline.core.images.geometry import ImageChanges
+from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.packing import SampleBatch, unpack
+from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.sharding import (
+    KeyHasher,
+    ShardConfig,
+    ShardDivision,
+    ShardPlan,
+    SplitFractions,
+)
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.references import LabelValue, SampleRef
+from beam_pipeline.storage import files
+from beam_pipeline.storage.read_ahead import ONE_BY_ONE
+from beam_pipeline.transforms import in_workers
+from beam_pipeline.transforms.in_workers import Sum
+from beam_pipeline.transforms.planning import (
+    AssignShards,
+    AssignSplits,
+    LowestSamples,
+    Planning,
+    PlanShards,
+)
+from beam_pipeline.work.incomplete_folder import read_note
+from beam_pipeline.work.job import Counts, reported_to
+from beam_pipeline.work.outcome import TALLY, Call
+from beam_pipeline.work.planning import measure_images
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest
+from tests.harness import convert, manifest_of, shard_names
+from tests.pictures import picture, write_files
+
+RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": {}, "features": {}}
+WISHES: dict[str, Any] = {
+    "name": "pets",
+    "shards": ShardConfig({"train": 3}, shard_bytes=10),
+    "splits": ("test",),
+    "record_format": TFRecordFormat(),
+    "max_bad_fraction": 0.5,
+    "numbering": ClassNumbering(base=1),
+}
+LISTED = Tally(listed=7, ignored=Counter({".txt": 2}))
+JOINED = Tally(
+    samples=Counter({"train": 3, "test": 3}),
+    sample_bytes=Counter({"train": 300, "test": 21}),
+    classes=Counter({"dog": 3, "cat": 3}),
+    dead=Counter({"empty_file": 1}),
+    shown={"empty_file": ["5.jpg"]},
+)
+SHARDS = ShardPlan("pets", (("test", 3), ("train", 3)), TFRecordFormat())
+
+
+def planning(folder: Path, resume: bool = False, **wishes: Any) -> Planning:
+    encoding = EncodingOptions(LabelledImages(()))
+    request = WriteRequest(folder=str(folder), encoding=encoding, resume=resume)
+    return Planning(request=request, wishes=PlanRequest(**WISHES | wishes), run=RUN)
+
+
+def planned(folder: Path, tally: Tally, **options: Any) -> Plan:
+    ((plan,),) = (outcome.main for outcome in planning(folder, **options)(tally))
+    assert isinstance(plan, Plan)
+    return plan
+
+
+def total(*tallies: Tally) -> Tally:
+    whole = Tally()
+    for tally in tallies:
+        whole.add(tally)
+    return whole
+
+
+def test_tallies_add_up_wherever_they_are_added() -> None:
+    """One after the other, or on several workers."""
+    sum_tallies = Sum(Tally, Tally.add)
+    one = sum_tallies.add_input(sum_tallies.create_accumulator(), LISTED)
+    other = sum_tallies.add_input(sum_tallies.create_accumulator(), JOINED)
+    merged = sum_tallies.merge_accumulators([one, other, Tally()])
+    assert sum_tallies.extract_output(merged) == total(LISTED, JOINED)
+    assert (one, other) == (LISTED, JOINED)  # merging changes neither
+
+
+def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -> None:
+    """The entry is named, and there is no note of shards to come."""
+    numbering = ClassNumbering(known=(("cat", 1), ("dog", 99999999999999999999)))
+    wishes = {**WISHES, "numbering": numbering, "max_bad_fraction": 1}
+    plan = planned(tmp_path, JOINED, **wishes)
+    assert plan.refusal == Refusal(
+        "UsageError",
+        "a manifest cannot describe this data set: classes[1].id is 99999999999999999999, expected a whole "
+        "number of 64 bits",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_tallies_make_one_plan(tmp_path: Path) -> None:
+    """Shards by number or size, classes with ids, and a note of them in the output folder."""
+    transform = PlanShards(planning(tmp_path))
+    classes = (("cat", 1), ("dog", 2))
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        plans = pipeline | beam.Create([LISTED, JOINED]) | transform
+        expected = Plan(SHARDS, classes, total(LISTED, JOINED), None)
+        assert_that(plans, equal_to([expected]))
+    assert read_note(str(tmp_path)) == SHARDS
+    note = json.loads((tmp_path / ".incomplete/plan.json").read_bytes())
+    assert note["run"] == RUN
+
+
+def test_a_plan_is_announced(tmp_path: Path) -> None:
+    """Progress needs the totals before the first sample is written."""
+    reports: list[Counts] = []
+    with reported_to(reports.append):
+        planned(tmp_path, JOINED)
+    assert reports == [Counts(samples=6, image_bytes=321, is_total=True)]
+
+
+def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
+    """The note says which files may have been left, also by a run that wrote none."""
+    plan = planned(tmp_path, replace(LISTED, refusals=[Refusal("ListingError", "x")]))
+    assert plan.refusal == Refusal("ListingError", "x")
+    assert read_note(str(tmp_path)) == plan.shard_plan
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path, same: bool) -> None:
+    """Other shards are refused, and the note of the earlier run stays as it is."""
+    whole = total(LISTED, JOINED)
+    plan = planned(tmp_path, whole, resume=True)  # with no earlier run
+    assert plan.refusal is None
+    note = (tmp_path / ".incomplete/plan.json").read_bytes()
+    more = whole if same else replace(whole, sample_bytes=Counter({"train": 300, "test": 31}))
+    again = planned(tmp_path, more, resume=True)
+    assert (tmp_path / ".incomplete/plan.json").read_bytes() == note
+    if same:
+        assert again == plan
+        return
+    assert again.refusal is not None
+    assert again.refusal.error == "ChangedInputsError"
+    assert "test: 3 shards then, 4 now" in again.refusal.message
+
+
+def test_a_reason_found_earlier_is_the_one_that_is_given(tmp_path: Path) -> None:
+    """What is wrong with the input explains why the shards are others."""
+    planned(tmp_path, JOINED)
+    broken = Tally(listed=9, refusals=[Refusal("ListingError", "/photos cannot be listed")])
+    assert planned(tmp_path, broken, resume=True).refusal == broken.refusals[0]
+
+
+SHARD = "pets-train.tfrecord-00000-of-00007"
+
+
+@pytest.mark.parametrize("there", ["manifest.json", SHARD])
+def test_a_folder_of_another_run_is_refused_before_the_first_shard(
+    tmp_path: Path, there: str
+) -> None:
+    """Where no launcher has looked; nothing is written there."""
+    if there == "manifest.json":
+        beam_pipeline.convert_samples([{"x": 1}], output=str(tmp_path), name="pets")
+    else:
+        (tmp_path / there).touch()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    refusal = planned(tmp_path, total(LISTED, JOINED)).refusal
+    assert refusal
+    assert refusal.error == "OutputNotEmptyError"
+    assert refusal.message.startswith(f"{tmp_path} contains {there} of another run, and")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be_listed_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an exception, it would come with the tracebacks of the engine."""
+
+    def fail(folder: str) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files", folder)
+
+    monkeypatch.setattr(files, "list_folder", fail)
+    plan = planned(tmp_path, total(LISTED, JOINED))
+    assert plan.refusal == Refusal("OutputError", f"{tmp_path} cannot be read: Too many open files")
+
+
+def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
+    """By an engine that tries again when some shards are there, and after a run that wrote none."""
+    whole = total(LISTED, JOINED)
+    shards = ShardConfig({"train": 7}, shard_bytes=10)
+    assert planned(tmp_path, whole, shards=shards).refusal is None
+    for _ in range(2):
+        assert planned(tmp_path, whole).refusal is None
+        (tmp_path / "pets-train.tfrecord-00000-of-00003").touch()
+    more = replace(whole, sample_bytes=Counter({"train": 300, "test": 31}))
+    refusal = planned(tmp_path, more).refusal
+    assert refusal
+    assert "contains pets-train" in refusal.message
+
+
+ENCODING = EncodingOptions(LabelledImages(()), seed=4)
+LAYOUT = ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
+SAMPLES = [
+    SampleRef(f"{i}.jpg", f"/photos/{i}.jpg", 5, "train" if i % 3 else "test", ("x",))
+    for i in range(60)
+]
+
+
+def _assigned(plan: Plan, expected: dict[int, list[SampleRef]]) -> None:
+    batches = [SampleBatch(SAMPLES[first : first + 7]) for first in range(0, len(SAMPLES), 7)]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        plans = pipeline | "Plan" >> beam.Create([plan])
+        shards = (
+            pipeline
+            | "Samples" >> beam.Create(batches)
+            | AssignShards(plan=plans, encoding=ENCODING)
+        )
+        found = shards | beam.MapTuple(
+            lambda number, parts: (number, sorted(s for p in parts for s in unpack(SampleRef, p)))
+        )
+        assert_that(found, equal_to([(number, sorted(s)) for number, s in expected.items()]))
+
+
+@pytest.mark.parametrize("held", [1, 10, 1 << 16])
+def test_every_sample_goes_to_the_shard_of_its_hash(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, however many wait for others; a shard that has none is there, too."""
+    monkeypatch.setattr(in_workers, "MOST_HELD", held)
+    expected: dict[int, list[SampleRef]] = {number: [] for number in range(7)}
+    numbers = ShardDivision(LAYOUT, 4).numbers(SampleBatch(SAMPLES).columns())
+    for sample, number in zip(SAMPLES, numbers, strict=True):
+        expected[number].append(sample)
+        assert (number < 2) == (sample.split == "test")
+    _assigned(Plan(LAYOUT, (), Tally(), None), expected)
+
+
+def test_a_plan_that_refuses_leaves_nothing() -> None:
+    """Nothing is written, so nothing is shuffled."""
+    _assigned(Plan(LAYOUT, (), Tally(), Refusal("OutputError", "no")), {})
+
+
+SHARES = SplitFractions(
+    (("train", Fraction(3, 4)), ("validation", Fraction(1, 8)), ("test", Fraction(1, 8)))
+)
+NAMES = [name for name, _ in SHARES.fractions]
+
+
+def samples(classes: dict[LabelValue, int]) -> list[SampleRef]:
+    """So many of each class, of some thirteen patients."""
+    return [
+        SampleRef(f"{number}/{i}.jpg", "u", 3, "", (label, f"P{i % 13}"))
+        for number, (label, count) in enumerate(classes.items())
+        for i in range(count)
+    ]
+
+
+def expected_splits(refs: list[SampleRef], counts: dict[LabelValue, list[int]]) -> list[SampleRef]:
+    """Each class in the order of its hashes, cut at these numbers."""
+    by_class: dict[LabelValue, list[SampleRef]] = defaultdict(list)
+    for ref in sorted(refs, key=lambda ref: rank_of(ref.key, KeyHasher(3))):
+        by_class[ref.labels[0]].append(ref)
+    found = []
+    for label, same in by_class.items():
+        splits = [n for n, count in zip(NAMES, counts[label], strict=True) for _ in range(count)]
+        found += [ref._replace(split=s) for ref, s in zip(same, splits, strict=True)]
+    return found
+
+
+def assert_assigned(
+    refs: list[SampleRef], expected: list[SampleRef], size: int, group_by: GroupBy | None = None
+) -> None:
+    tally = Tally()
+    tally.add_samples(expected, 0)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        batches = [SampleBatch(refs[first : first + size]) for first in range(0, len(refs), size)]
+        assigned = (
+            pipeline
+            | beam.Create(batches)
+            | AssignSplits(splits=SplitAssigner(SHARES, 3, group_by, True), column=0)
+        )
+        each = assigned["samples"] | "Each" >> beam.FlatMap(list)
+        total = assigned[TALLY] | beam.CombineGlobally(Sum(Tally, Tally.add))
+        assert_that(each, equal_to(expected), label="samples")
+        assert_that(total, equal_to([tally]), label="tally")
+
+
+@pytest.mark.parametrize(
+    "size", [10, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 5000))]
+)
+def test_each_class_is_divided_exactly(size: int) -> None:
+    """Whatever the batches: 3/4, 1/8 and 1/8 of 16, of 80, of those without a class, and of one."""
+    refs = samples({"cat": 16, "dog": 80, None: 8, "bird": 1})
+    counts: dict[LabelValue, list[int]] = {
+        "cat": [12, 2, 2],
+        "dog": [60, 10, 10],
+        None: [6, 1, 1],
+        "bird": [1, 0, 0],
+    }
+    assert_assigned(refs, expected_splits(refs, counts), size)
+    assert_assigned(refs[::-1], expected_splits(refs, counts), size)
+
+
+@pytest.mark.slow
+def test_a_large_class_is_divided_exactly() -> None:
+    """Many samples of every prefix of the hash."""
+    refs = samples({"cat": 20_000})
+    assert_assigned(refs, expected_splits(refs, {"cat": [15_000, 2500, 2500]}), 4096)
+
+
+def test_several_classes_count_as_the_rarest() -> None:
+    """`cat, dog` is divided among the dogs, which are fewer."""
+    refs = samples({("cat",): 24, ("cat", "dog"): 8, (): 8})
+    counts: dict[LabelValue, list[int]] = {
+        ("cat",): [18, 3, 3],
+        ("cat", "dog"): [6, 1, 1],
+        (): [6, 1, 1],
+    }
+    assert_assigned(refs, expected_splits(refs, counts), 7)
+
+
+def test_groups_are_divided_whole() -> None:
+    """As `divide_groups` shares them out, of all batches together."""
+    refs = samples({"cat": 60, "dog": 40})
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    for ref in refs:
+        groups[str(ref.labels[1])][str(ref.labels[0])] += 1
+    splits = divide_groups(groups, SHARES, KeyHasher(3))
+    assert set(splits.values()) == set(NAMES)
+    expected = [ref._replace(split=splits[str(ref.labels[1])]) for ref in refs]
+    assert_assigned(refs, expected, 9, GroupBy("patient", 1))
+
+
+def test_no_samples_are_no_fault_here() -> None:
+    """The plan says what is wrong then."""
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        nothing = pipeline | beam.Create([]).with_output_types(SampleBatch)
+        assigned = nothing | AssignSplits(splits=SplitAssigner(SHARES, 0), column=0)
+        assert_that(assigned["samples"], equal_to([]))
+
+
+MEASURED = EncodingOptions(
+    LabelledImages(CLASS_FOLDER_COLUMNS),
+    seed=3,
+    options=ExampleOptions(changes=ImageChanges(resize=(20, 20))),
+)
+
+
+def test_the_size_of_a_record_is_measured_and_a_bad_image_is_not(tmp_path: Path) -> None:
+    """Bytes of the file, and of what is written of it; the task can be sent to another process."""
+    files = {"a.jpg": picture(size=(300, 200)), "b.jpg": b"no image", "c.jpg": picture()}
+    write_files(str(tmp_path), dict(files))
+    refs = [
+        SampleRef(key, f"{tmp_path}/{key}", os.path.getsize(tmp_path / key), "train", ("x",))
+        for key in files
+    ]
+    call = pickle.loads(pickle.dumps(Call(measure_images, (MEASURED, refs, ONE_BY_ONE))))
+    (tally,) = call.run().main
+    large, small = tally.measured
+    assert large.order == KeyHasher(3).order("a.jpg")
+    assert (large.size, small.size) == (len(files["a.jpg"]), len(files["c.jpg"]))
+    assert small.written > small.size  # its own bytes, with features around them
+    assert 0 < large.written < large.size
+    assert large.seconds > 0
+
+
+REFS = [SampleRef(f"{i}.jpg", f"/{i}.jpg", i, "train", ("x",)) for i in range(1000)]
+
+
+@pytest.mark.parametrize("parts", [1, 7, 1000])
+def test_the_lowest_hashes_are_found_in_any_parts(parts: int) -> None:
+    """One sample in twenty, whatever the order of batches and how they are combined."""
+    shuffled = REFS.copy()
+    random.Random(parts).shuffle(shuffled)
+    lowest = [LowestSamples.of_batch(SampleBatch(shuffled[i::parts]), 5) for i in range(parts)]
+    batches = LowestSamples.of_all([LowestSamples.of_all(lowest[:3]), *lowest[3:]]).batches()
+    found = [ref for batch in batches for ref in batch]
+    hasher = KeyHasher(5)
+    assert found == sorted(REFS, key=lambda ref: hasher.order(ref.key))[:50]
+
+
+def test_the_shard_size_is_that_of_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files of 60 times 120 kB become shards of about 20 kB, since images are scaled."""
+    from beam_pipeline.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    large = picture(size=(300, 300), file_format="BMP")
+    write_files(".", {f"photos/{'ab'[i % 2]}/{i}.bmp": large for i in range(60)})
+    arguments = ["--images", "photos", "--resize", "32", "--image_format", "jpeg"]
+    arguments += ["--shard_size", "20KB", "--output", "out", "--name", "set"]
+    assert main(["plan", *arguments]) == 0
+    planned = capsys.readouterr().out
+    assert convert(*arguments) == 0
+    shards = shard_names("out")
+    total = manifest_of("out")["splits"]["train"]["bytes"]
+    assert len(shards) == -(-total // 20_000)
+    assert f"train: 60 samples in {len(shards)} shards" in planned
+    assert "images are re-encoded: 16.2 MB of files, by 16 samples" in planned

@@ -1,0 +1,325 @@
+"""Labelling, joining and reading rows as tasks, and keys of samples to leave out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.errors import ChangedInputsError, LabelTableError
+from beam_pipeline.core.labels import table_rows
+from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
+from beam_pipeline.core.labels.schema import ColumnChoices, ColumnKind, label_column
+from beam_pipeline.core.labels.table_files import TableHead
+from beam_pipeline.core.labels.tables import inspect_tables
+from beam_pipeline.core.packing import pack
+from beam_pipeline.core.records.sharding import SplitFractions
+from beam_pipeline.core.references import ImageRef, LabelRow
+from beam_pipeline.layouts.local_copy import LocalCopy
+from beam_pipeline.layouts.table import TableReader
+from beam_pipeline.work import labels
+from beam_pipeline.work import labels as label_work
+from beam_pipeline.work.file_parts import FilePart, cut_file
+from beam_pipeline.work.labels import (
+    JoinRows,
+    LabelImages,
+    Labelling,
+    RowsTask,
+    in_portions,
+    read_exclusion,
+)
+from beam_pipeline.work.outcome import Outcome
+
+IMAGES = [
+    ImageRef(f"{folder}/{n}.jpg", f"/photos/{folder}/{n}.jpg", n)
+    for folder in ("cat", "train/dog")
+    for n in range(9)
+]
+ROWS = [
+    LabelRow(image.key, (f"class {n % 3}",), "test" if n % 4 == 0 else "", "/labels.csv", n + 2)
+    for n, image in enumerate(IMAGES[:-2])
+]
+SHARES = SplitFractions((("a", Fraction(1, 2)), ("b", Fraction(1, 2))))
+FOLDER = GroupBy("folder")
+
+
+class UnnamedCats:
+    """Images that no row names are cats."""
+
+    def row(self, image: ImageRef) -> LabelRow:
+        return LabelRow(image.key, ("cat",), "", "", 0)
+
+    def unread(self, uri: str, problem: str) -> LabelRow:
+        return LabelRow(uri, ("cat",), "", uri, 0, problem)
+
+
+def shown(label: Callable[[], Outcome]) -> Any:
+    """Samples, dead letters and counts of an outcome."""
+    outcome = label()
+    samples = sorted(ref for batch in outcome.main for ref in batch)
+    return samples, sorted(outcome.dead_letters), outcome.tally
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        SplitAssigner(None, 0),
+        SplitAssigner(SHARES, 3),
+        SplitAssigner(SHARES, 3, stratified=True),
+        SplitAssigner(SHARES, 3, FOLDER),
+    ],
+)
+@pytest.mark.parametrize("merger", [AGREE, RowMerger(unnamed=UnnamedCats())])
+def test_by_columns_or_one_by_one_the_outcome_is_the_same(
+    splits: SplitAssigner, merger: RowMerger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples, their splits, dead letters and counts."""
+    labelling = Labelling(splits)
+    label = partial(in_portions, LabelImages(None, labelling), [pack(IMAGES[:5]), pack(IMAGES[5:])])
+    rows = [pack(ROWS[3:]), pack(ROWS[:3])]
+    join = partial(in_portions, JoinRows(merger, labelling), [pack(IMAGES)], rows)
+    assert labelling.takes_columns is (splits.group_by is None)
+    by_columns = shown(label), shown(join)
+    assert len(by_columns[0][0]) == 18
+    assert len(by_columns[1][0]) == (18 if merger.unnamed else 16)
+    monkeypatch.setattr(Labelling, "takes_columns", False)
+    assert by_columns == (shown(label), shown(join))
+
+
+def test_unlabelled_images_may_be_kept() -> None:
+    """Then samples are marked, and looked at one by one."""
+    keep = KeepUnlabelled.of((label_column("label", ColumnKind.BYTES),))
+    labelling = Labelling(SplitAssigner(None, 0), keep=keep)
+    assert not labelling.takes_columns
+    samples, dead_letters, tally = shown(
+        partial(JoinRows(AGREE, labelling), [pack(IMAGES)], [pack(ROWS)])
+    )
+    assert (len(samples), dead_letters, tally.unlabelled) == (18, [], 2)
+
+
+def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
+    """The others are labelled."""
+    labelling = Labelling(SplitAssigner(None, 0))
+    twice = ImageRef("cat/0.jpg", "/more/cat/0.jpg", 0)
+    label = partial(LabelImages(None, labelling, may_repeat=True), [pack(IMAGES), pack([twice])])
+    samples, dead_letters, _ = shown(label)
+    assert (len(samples), [letter.key for letter in dead_letters]) == (17, ["cat/0.jpg"] * 2)
+
+
+def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a bounded size."""
+    monkeypatch.setattr(label_work, "_MOST_SAMPLES", 7)
+    labelling = Labelling(SplitAssigner(None, 0))
+    outcome = LabelImages(None, labelling)([pack(IMAGES)])
+    assert [len(batch) for batch in outcome.main] == [7, 7, 4]
+
+
+def test_nothing_is_labelled_where_there_is_nothing() -> None:
+    """Empty parts, and a bucket without images or rows."""
+    labelling = Labelling(SplitAssigner(None, 0))
+    assert shown(partial(LabelImages(None, labelling), [pack(())])) == ([], [], Tally())
+    assert shown(partial(JoinRows(AGREE, labelling), [], [])) == ([], [], Tally())
+    _, dead_letters, tally = shown(partial(JoinRows(AGREE, labelling), [], [pack(ROWS)]))
+    assert len(dead_letters) == tally.orphan_rows == 16
+
+
+@pytest.mark.parametrize("packed", [1 << 24, 400, 40])
+def test_large_buckets_are_worked_on_in_portions(
+    packed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same outcome: samples, dead letters of images and rows without the other, repeated keys, counts."""
+    images = [
+        ImageRef(f"{n % 50:03d}/{n}.jpg", f"/photos/{n % 50:03d}/{n}.jpg", n) for n in range(999)
+    ]
+    rows = [LabelRow(image.key, ("cat",), "", "/labels.csv", n) for n, image in enumerate(images)]
+    labelling = Labelling(SplitAssigner(SHARES, 3))
+    twice = [pack(images), pack(images[:9])]
+    label = partial(in_portions, LabelImages(None, labelling, may_repeat=True), twice)
+    parts = [pack(images[9:])], [pack(rows[5:]), pack(rows[:3])]
+    join = partial(in_portions, JoinRows(AGREE, labelling), *parts)
+    usual = shown(label), shown(join)
+    assert [(len(samples), len(letters)) for samples, letters, _ in usual] == [(990, 18), (990, 7)]
+    monkeypatch.setattr(label_work, "_MOST_PACKED", packed)
+    monkeypatch.setattr(label_work, "_DIVIDED_AT_ONCE", packed)
+    assert (shown(label), shown(join)) == usual
+
+
+CELLS = st.sampled_from(
+    ["a.jpg", "c/b", "cat", "7", "", " x ", "é", '"q, r"', '"two\nlines"', 'b"', '"']
+)
+LINES = st.lists(st.lists(CELLS, min_size=1, max_size=3).map(",".join), max_size=8)
+
+
+def reader_of(path: Path, encoding: str = "") -> TableReader:
+    text = "filename,label\na.jpg,cat\n"
+    head = TableHead(str(path), text.encode(encoding or "utf-8"), False)
+    if path.suffix == ".jsonl":
+        head = TableHead(str(path), b'{"filename": "a.jpg", "label": "cat"}\n{}', False)
+    if path.suffix == ".parquet":
+        head = TableHead(str(path), b"", False, ({"filename": "a.jpg", "label": "cat"},))
+    schema, tables = inspect_tables([head], ColumnChoices(encoding=encoding))
+    return TableReader(tables, schema, LocalCopy())
+
+
+def read(path: Path, parts: list[FilePart], encoding: str = "") -> tuple[Any, Any, Tally]:
+    """Rows, dead letters and counts of some parts."""
+    rows, letters, total = [], [], Tally()
+    for part in parts:
+        outcome = RowsTask([part], reader_of(path, encoding)).run()
+        rows += [row for batch in outcome.main for row in batch]
+        letters += list(outcome.dead_letters)
+        total.add(outcome.tally or Tally())
+    return rows, letters, total
+
+
+def read_whole(path: Path, encoding: str = "") -> tuple[Any, Any, Any]:
+    """Rows, dead letters and the error of the whole file."""
+    rows, letters, refused = [], [], ""
+    with open(path, "rb") as file:
+        try:
+            for part in reader_of(path, encoding).read(file, str(path)):
+                if isinstance(part, DeadLetter):
+                    letters.append(part)
+                else:
+                    rows += part
+        except LabelTableError as error:
+            refused = str(error)
+    return rows, letters, refused
+
+
+@given(
+    lines=LINES,
+    size=st.integers(5, 60),
+    block=st.integers(5, 60),
+    form=st.sampled_from(
+        [("\n", "", ".csv"), ("\r\n", "cp1252", ".csv"), ("\n", "utf-16", ".csv")]
+    ),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_table_cut_anywhere_has_the_same_rows(
+    tmp_path: Path, lines: list[str], size: int, block: int, form: tuple[str, str, str]
+) -> None:
+    """Dead letters, errors and lines included, whatever its quotes do."""
+    line_break, encoding, ending = form
+    path = tmp_path / f"labels{ending}"
+    text = "".join(line + line_break for line in ["filename,label", *lines])
+    path.write_bytes(text.encode(encoding or "utf-8"))
+    rows, letters, refused = read_whole(path, encoding)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table_rows, "BLOCK_BYTES", block)
+        parts = cut_file(str(path), reader_of(path, encoding).cut_of, size)
+        found = read(path, parts, encoding)
+    assert (repr(found[0]), found[1]) == (repr(rows), letters)
+    assert [refusal.message for refusal in found[2].refusals] == [refused] * bool(refused)
+    assert found[2].label_rows == len(rows) + len(letters)
+    assert found[2].orphan_rows == len(letters)
+
+
+@given(names=st.lists(st.text(max_size=5), max_size=9), size=st.integers(5, 60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_json_lines_cut_anywhere_have_the_same_rows(
+    tmp_path: Path, names: list[str], size: int
+) -> None:
+    """Quotes and escapes mean nothing to their lines."""
+    path = tmp_path / "labels.jsonl"
+    rows = [f'{{"filename": "{name}", "label": "cat"}}\n' for name in names]
+    path.write_bytes("".join(rows).encode("utf-8", "replace"))
+    expected = read_whole(path)
+    found = read(path, cut_file(str(path), reader_of(path).cut_of, size))
+    assert found[:2] == expected[:2]
+
+
+@given(
+    names=st.lists(st.sampled_from([b"a.jpg", b"c/b", b"", None, b"\xff"]), max_size=9),
+    group=st.integers(1, 4),
+    size=st.integers(1, 900),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_parquet_table_cut_anywhere_has_the_same_rows(
+    tmp_path: Path, names: list[bytes | None], group: int, size: int
+) -> None:
+    """Dead letters and the numbers of rows included."""
+    path = tmp_path / "labels.parquet"
+    columns = {
+        "filename": pyarrow.array(names, pyarrow.binary()),
+        "label": pyarrow.array([f"{n}" for n in range(len(names))], pyarrow.string()),
+    }
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=group)
+    rows, letters, _ = read_whole(path)
+    parts = cut_file(str(path), reader_of(path).cut_of, size)
+    assert size > 1 or len(parts) == max(1, -(-len(names) // group))
+    found = read(path, parts)
+    assert (repr(found[0]), found[1], found[2].refusals) == (repr(rows), letters, [])
+    assert found[2].label_rows == len(names)
+
+
+def test_a_parquet_table_that_changes_after_it_was_cut_is_refused(tmp_path: Path) -> None:
+    """No row is lost."""
+    path = tmp_path / "labels.parquet"
+    table = pyarrow.table({"filename": ["a.jpg"] * 9, "label": ["cat"] * 9})
+    parquet.write_table(table, path, row_group_size=3)
+    parts = cut_file(str(path), reader_of(path).cut_of, 1)
+    parquet.write_table(table, path, row_group_size=4)
+    _, _, tally = read(path, parts)
+    assert tally.refusals[0].message == (
+        f"{path} is not a Parquet file, or is damaged or cut short (it has changed since its footer "
+        "was read); write it again"
+    )
+
+
+def test_a_file_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
+    """One row, that of the file."""
+    path = tmp_path / "gone.csv"
+    rows, (letter,), tally = read(path, [FilePart(str(path))])
+    assert rows == []
+    assert (letter.key, letter.message) == (str(path), "cannot be read: No such file or directory")
+    assert (tally.label_rows, tally.orphan_rows) == (1, 1)
+
+
+KEYS = "".join(f"class_{i % 100:03d}/img_{i:07d}.jpg\n" for i in range(100_000)).encode()
+
+
+@pytest.mark.parametrize("workers_read_it", [False, True])
+def test_many_keys_travel_in_few_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers_read_it: bool
+) -> None:
+    """By the name of a file that workers see, else deflated to a tenth; the keys arrive."""
+    monkeypatch.setattr(labels, "is_remote", lambda _: workers_read_it)
+    labels._arrived.cache_clear()
+    path = tmp_path / "keys.txt"
+    path.write_bytes(KEYS)
+    pickled = pickle.dumps(replace(read_exclusion(KEYS, str(path)), files=(1, 3)))
+    assert len(pickled) < (300 + len(str(path)) if workers_read_it else len(KEYS) / 8)
+    arrived = pickle.loads(pickled)
+    assert arrived == read_exclusion(KEYS, str(path), (1, 3))
+    assert len(arrived.lines) == 100_000
+    assert pickle.dumps(arrived) == pickled
+    assert pickle.loads(pickled) is arrived
+
+
+def test_a_file_that_changes_while_the_job_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is an error: workers would leave out different images."""
+    monkeypatch.setattr(labels, "is_remote", lambda _: True)
+    path = tmp_path / "keys.txt"
+    path.write_bytes(b"a.jpg\n")
+    pickled = pickle.dumps(read_exclusion(b"a.jpg\n", str(path)))
+    path.write_bytes(b"b.jpg\n")
+    with pytest.raises(
+        ChangedInputsError, match=r"--exclude: .*keys.txt has changed since the job"
+    ):
+        pickle.loads(pickled)

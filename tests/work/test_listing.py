@@ -1,0 +1,373 @@
+"""Listing local folders, and parts of files, as tasks and in a job."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import apache_beam as beam
+import pyarrow
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from pyarrow import parquet
+
+from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.listing.cuts import (
+    ByLines,
+    ByRowGroups,
+    Cut,
+    LineBlock,
+    LineRange,
+    RowGroupRange,
+)
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage.listing import Files, Subfolder, list_local_root
+from beam_pipeline.transforms import listing
+from beam_pipeline.transforms.listing import CutFiles
+from beam_pipeline.work.file_parts import (
+    PART_BYTES,
+    FilePart,
+    ScanTask,
+    cut_file,
+    line_ranges,
+    read_lines,
+)
+from beam_pipeline.work.listing import ListingTask, PackedFiles, Part, list_folders
+from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.writer_process import writer_processes
+from tests.pictures import write_files
+
+
+class Found(NamedTuple):
+    """Attributes: images and dead letters, sorted; tally, the sum of all."""
+
+    images: list[ImageRef]
+    dead_letters: list[DeadLetter]
+    tally: Tally
+
+
+def make_tree(folder: Path) -> None:
+    """Makes folders of all kinds: deep, large, empty, hidden, linked; and files of all kinds."""
+    names = [
+        *(f"class_{c}/{i}.jpg" for c in range(6) for i in range(c)),
+        *(f"large/image_{i:03d}.png" for i in range(40)),
+        *(f"many/{i}/rgb.png" for i in range(15)),
+        *("deep/a/b/c/d.jpg", "deep/a/e.GIF", "deep/a/labels.csv", "no_extension", "x.txt"),
+        *(".git/y.jpg", "large/.hidden.jpg", "__MACOSX/z.jpg", "é/ü.jpg"),
+        *("caf\udce9/b.jpg", "two\nlines.jpg"),
+    ]
+    write_files(str(folder), {name: name.encode(errors="replace") for name in names})
+    os.mkdir(folder / "empty")
+    os.mkfifo(folder / "large" / "pipe.jpg")
+    os.symlink(folder / "gone.jpg", folder / "large" / "dangling.jpg")
+    os.symlink(folder, folder / "deep" / "up")
+    os.symlink(folder / "many", folder / "deep" / "many")
+    os.symlink("itself.jpg", folder / "itself.jpg")
+
+
+def found_in(outcomes: Iterable[Outcome]) -> Found:
+    """What some outcomes hold."""
+    images: list[ImageRef] = []
+    dead_letters: list[DeadLetter] = []
+    tally = Tally()
+    for outcome in outcomes:
+        images += [image for batch in outcome.main for image in batch]
+        dead_letters += outcome.dead_letters
+        tally.add(outcome.tally or Tally())
+    return Found(sorted(images), sorted(dead_letters), tally)
+
+
+def whole(root: ImageRoot) -> Found:
+    """What is listed of a root at once."""
+    images: list[ImageRef] = []
+    dead_letters: list[DeadLetter] = []
+    tally = Tally()
+    for listed in list_local_root(root, 1000):
+        images += listed.images
+        dead_letters += listed.dead_letters
+        tally.ignored.update(listed.ignored)
+        tally.label_files.add(listed.label_files)
+    tally.listed = len(images) + len(dead_letters)
+    tally.add_dead_letters(dead_letters)
+    return Found(sorted(images), sorted(dead_letters), tally)
+
+
+def by_tasks(root: ImageRoot, most: int, together: int) -> Found:
+    """Lists a root by tasks of some parts each."""
+    waiting: list[Part] = [Subfolder.root(root)]
+    outcomes = []
+    while waiting:
+        parts, waiting = waiting[-together:], waiting[:-together]
+        task = pickle.loads(pickle.dumps(ListingTask(root, parts, most)))
+        listed = pickle.loads(pickle.dumps(task.run()))
+        outcomes.append(listed.outcome)
+        waiting += listed.rest
+    return found_in(outcomes)
+
+
+@pytest.mark.parametrize("patterns", [(), ("**/*.jpg",), ("*/*",)])
+@pytest.mark.parametrize(("most", "together"), [(1, 1), (4, 3), (1000, 2)])
+def test_any_division_lists_the_same(
+    tmp_path: Path, patterns: tuple[str, ...], most: int, together: int
+) -> None:
+    """Images, dead letters, ignored files and label files."""
+    make_tree(tmp_path)
+    root = ImageRoot(str(tmp_path), patterns)
+    assert by_tasks(root, most, together) == whole(root)
+
+
+def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
+    """Files of a folder that it has begun, and other folders."""
+    names = [*(f"{i}.jpg" for i in range(5)), "a/6.jpg", "b/7.jpg"]
+    write_files(str(tmp_path), dict.fromkeys(names, b"x"))
+    root = ImageRoot(str(tmp_path))
+    listed = ListingTask(root, [Subfolder.root(root)], most=2).run()
+    assert len(found_in([listed.outcome]).images) == 2
+    assert [part.size for part in listed.rest if isinstance(part, PackedFiles)] == [2, 1]
+    folders = sorted(part.path for part in listed.rest if isinstance(part, Subfolder))
+    assert folders == [f"{tmp_path}/a", f"{tmp_path}/b"]
+
+
+def test_packed_files_are_the_files() -> None:
+    """Names may be any that a file system has."""
+    files = Files("/photos/a", ("b.jpg", "two\nlines.jpg", "caf\udce9.jpg"))
+    packed = PackedFiles.of(files)
+    assert (packed.folder, packed.size) == ("/photos/a", 3)
+    assert Files(packed.folder, tuple(packed.unpacked().names)) == files
+
+
+def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
+    """Of links within links only, by which folders may multiply."""
+    write_files(str(tmp_path), {"pool/a.jpg": b"x", "more/b.jpg": b"x"})
+    os.symlink(tmp_path / "more", tmp_path / "pool" / "more")
+    os.symlink(tmp_path / "pool", tmp_path / "fold")
+    root = ImageRoot(str(tmp_path))
+    listed = ListingTask(root, [Subfolder.root(root)]).run()
+    assert [link.path for link in listed.links] == [f"{tmp_path}/fold/more"]
+    assert (listed.outcome.tally or Tally()).listed == 5
+
+
+@pytest.fixture(params=[0, 2])
+def writers(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Some writer processes."""
+    count: int = request.param
+    with writer_processes(count):
+        yield count
+
+
+@pytest.mark.usefixtures("writers")
+def test_a_folder_is_listed_wherever_its_parts_are(tmp_path: Path) -> None:
+    """Images, dead letters and counts are those of listing it at once."""
+    make_tree(tmp_path)
+    for patterns in ((), ("**/*.png",)):
+        root = ImageRoot(str(tmp_path), patterns)
+        for here, most in ((0, 1), (0, 5), (30, 7), (1000, 1000)):
+            assert found_in(list_folders(root, here, most)) == whole(root)
+
+
+@pytest.mark.usefixtures("writers")
+def test_a_flat_folder_is_listed_in_parts(tmp_path: Path) -> None:
+    """Its files are handed on while it is read."""
+    write_files(str(tmp_path), {f"{i}.jpg": b"x" for i in range(50)})
+    root = ImageRoot(str(tmp_path))
+    outcomes = list(list_folders(root, 10, 4))
+    assert found_in(outcomes) == whole(root)
+    assert max(len(batch) for outcome in outcomes for batch in outcome.main) <= 4 * 4
+
+
+@pytest.mark.usefixtures("writers")
+def test_an_empty_folder_has_no_batch(tmp_path: Path) -> None:
+    """Only counts, of nothing."""
+    assert [(list(o.main), o.tally) for o in list_folders(ImageRoot(str(tmp_path)))] == [
+        ([], Tally())
+    ]
+
+
+@pytest.mark.usefixtures("writers")
+@pytest.mark.promise("unlisted_folder")
+def test_a_folder_that_cannot_be_listed_is_the_last_outcomes_refusal(tmp_path: Path) -> None:
+    """The message is the same whichever process finds it."""
+    write_files(str(tmp_path), {f"{i}/{j}.jpg": b"x" for i in range(9) for j in range(3)})
+    outcomes = list_folders(ImageRoot(str(tmp_path)), 12, 3)
+    next(outcomes)
+    if os.geteuid():
+        for folder in range(9):
+            os.chmod(tmp_path / str(folder), 0o000)
+    else:  # whom no mode keeps out
+        shutil.rmtree(tmp_path)
+    refused = found_in(outcomes).tally.refusals
+    assert [refusal.error for refusal in refused] == ["ListingError"]
+    reason = "Permission denied" if os.geteuid() else "No such file or directory"
+    expected = rf"{re.escape(str(tmp_path))}/\d cannot be listed \({reason}\), so its images would"
+    assert re.match(expected, refused[0].message)
+
+
+@pytest.mark.usefixtures("writers")
+def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> None:
+    """Whichever process follows the links, they count together."""
+    folders = 9
+    for number in range(folders):
+        write_files(str(tmp_path), {f"f{number}/a.jpg": b"x"})
+        for other in range(folders):
+            if other != number:
+                os.symlink(f"../f{other}", tmp_path / f"f{number}" / f"to{other}")
+    (refused,) = found_in(list_folders(ImageRoot(str(tmp_path)), 10, 100)).tally.refusals
+    assert re.match(
+        r"links .* lead to the same folders more than 2000 times, .*/f\d/.*/to\d+; remove",
+        refused.message,
+    )
+
+
+LINES = b"uri,size\n" + b"".join(b"a%03d.jpg,1\n" % n for n in range(100))
+
+
+def comma(_: str) -> Cut | None:
+    return ByLines(",")
+
+
+def row_groups(_: str) -> Cut | None:
+    return ByRowGroups()
+
+
+def uncut(_: str) -> Cut | None:
+    return None
+
+
+def by_ending(path: str) -> Cut | None:
+    return {"csv": comma, "parquet": row_groups}.get(path.rpartition(".")[2], uncut)(path)
+
+
+def lines_of(part: FilePart) -> LineRange:
+    assert isinstance(part.range, LineRange)
+    return part.range
+
+
+def write_parquet(path: Path, rows: int) -> None:
+    """A row a row group, of some 200 bytes before compression."""
+    columns = {"uri": [f"{n:03d}" for n in range(rows)], "size": range(rows)}
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=1)
+
+
+def test_parts_are_the_file(tmp_path: Path) -> None:
+    """Put together in order, and each knows its first line."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(LINES)
+    parts = [lines_of(part) for part in cut_file(str(path), comma, 100)]
+    assert len(parts) == 11
+    assert b"".join(read_lines(str(path), part) for part in parts) == LINES
+    assert parts[3].first == 1 + LINES[: parts[3].begin].count(b"\n")
+    path.write_bytes(
+        b"uri,size\na.jpg,1\nb.jpg,2\n"
+    )  # two lines begin in the first part, one in the next
+    assert [lines_of(part) for part in cut_file(str(path), comma, 12)] == [
+        LineRange(0, 17, 1, regular=True),
+        LineRange(17, 25, 3, regular=True),
+    ]
+
+
+def test_small_files_and_those_that_cannot_be_cut_are_one_part(tmp_path: Path) -> None:
+    """So is one that is not there, which reading reports."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(LINES)
+    assert cut_file(str(path), comma, PART_BYTES) == [FilePart(str(path), LineRange(0, len(LINES)))]
+    assert cut_file(str(path), uncut, 100) == [FilePart(str(path))]
+    assert cut_file(str(tmp_path / "gone"), comma, 100) == [FilePart(f"{tmp_path}/gone")]
+    for beginning in (b"\n\n", b" \r\n", b",,\n"):  # the header is somewhere below
+        path.write_bytes(beginning + b"uri,size\na.jpg,1\n")
+        assert cut_file(str(path), comma, 4) == [FilePart(str(path))]
+
+
+def test_a_quoted_line_break_ends_the_cutting(tmp_path: Path) -> None:
+    """The rest of the file is one part."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(LINES + b'"a\nb",1\n' + LINES)
+    *cut, rest = (lines_of(part) for part in cut_file(str(path), comma, 100))
+    assert all(part.regular for part in cut)
+    assert (rest.end, rest.regular) == (-1, False)
+    found = b"".join(read_lines(str(path), part) for part in cut)
+    assert found == path.read_bytes()[: rest.begin]
+
+
+def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its lines is read twice."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(LINES)
+
+    scan = ScanTask.run
+
+    def breaks(task: ScanTask) -> LineBlock:
+        return scan(task if task.start < 100 else replace(task, uri=f"{tmp_path}/gone"))
+
+    monkeypatch.setattr(ScanTask, "run", breaks)
+    assert cut_file(str(path), comma, 100) == [FilePart(str(path))]
+
+
+def test_a_parquet_file_is_cut_between_row_groups(tmp_path: Path) -> None:
+    """One that is small on disk is not opened, and a broken one is read as a whole, which says so."""
+    path = tmp_path / "a.parquet"
+    write_parquet(path, 7)
+    parts = cut_file(str(path), row_groups, 300)
+    ranges = [part.range for part in parts if isinstance(part.range, RowGroupRange)]
+    assert [(part.begin, part.end, part.first) for part in ranges] == [
+        (0, 2, 1),
+        (2, 4, 3),
+        (4, 6, 5),
+        (6, 7, 7),
+    ]
+    assert [part.uri for part in parts] == [str(path)] * 4
+    assert cut_file(str(path), row_groups, PART_BYTES) == [FilePart(str(path))]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert cut_file(str(path), row_groups, 300) == [FilePart(str(path))]
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_files_are_cut_in_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: bool
+) -> None:
+    """Each file has its own parts."""
+    (tmp_path / "a.csv").write_bytes(LINES)
+    (tmp_path / "b").write_bytes(b"")
+    write_parquet(tmp_path / "c.parquet", 7)
+    paths = [str(tmp_path / name) for name in ("a.csv", "b", "c.parquet")]
+    monkeypatch.setattr(listing, "PART_BYTES", 300)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        parts = pipeline | beam.Create(paths) | CutFiles(cut_by=by_ending, spread=spread)
+        expected = [part for path in paths for part in cut_file(path, by_ending, 300)]
+        assert len(expected) == 4 + 1 + 4
+        assert_that(parts | beam.Map(repr), equal_to(list(map(repr, expected))))
+
+
+def test_the_rest_behind_an_irregular_block_is_one_part() -> None:
+    """It begins where the last regular one ends, and nothing says where it ends."""
+    blocks = [
+        LineBlock(0, 10, 3, regular=True),
+        LineBlock(10, 10, 0, regular=True),
+        LineBlock(10, 20, 2, regular=False),
+        LineBlock(20, 30, 2, regular=True),
+    ]
+    assert list(line_ranges(blocks)) == [LineRange(0, 10, 1, regular=True), LineRange(10, -1, 4)]
+
+
+def test_a_part_has_the_size_of_its_range() -> None:
+    """That of a whole file is not known."""
+    unknown, part = FilePart("a"), FilePart("a", RowGroupRange(0, 1, 1, 10, 20))
+    assert (unknown.size, unknown.read_at_once) == (0, False)
+    assert (part.size, part.read_at_once) == (20, True)
+
+
+def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
+    """Rows would be lost."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"abc")
+    with pytest.raises(OSError, match=r"a\.csv has become shorter while it was read"):
+        read_lines(str(path), LineRange(0, 9))
