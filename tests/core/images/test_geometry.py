@@ -129,6 +129,12 @@ def test_an_upright_image_without_a_size_to_have_stays() -> None:
     assert not Geometry.of((4, 3), 6).is_resized
 
 
+def test_a_crop_keeps_the_middle() -> None:
+    """Whole pixels of an image that is not scaled, else fractions of them."""
+    assert plan_geometry((10, 6), 1, Resize(4, 6, "crop")).crop == (3, 0, 7, 6)
+    assert plan_geometry((20, 12), 1, Resize(4, 6, "crop")).crop == (6, 0, 14, 12)
+
+
 # --- claimed size ----------------------------------------------------------------------------
 
 
