@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html as escapes
+import re
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records.image_statistics import EDGES, NOTHING, histogram_of
+from beam_pipeline.core.records.image_statistics import EDGES, NOTHING, PLACES, histogram_of
 from beam_pipeline.core.report.markup import (
     MOST_BARS,
     Bar,
@@ -18,6 +19,7 @@ from beam_pipeline.core.report.markup import (
     bar_chart,
     heat_map,
     html,
+    length_bar,
     length_chart,
     number,
     number_chart,
@@ -44,6 +46,25 @@ def test_a_long_text_at_the_end_of_the_axis_stays_inside() -> None:
     chart = bar_chart("Size", bars)
     texts = parsed(chart).findall(".//text")[1:]
     assert [float(text.get("x", "")) for text in texts] == [0.0, 90.0, 180.0, 267.0]
+
+
+def test_small_values_are_seen() -> None:
+    """A bar has no text, and even a small one is drawn; the most frequent value comes first."""
+    (small, large) = parsed(bar_chart("A", [Bar("1", "1", 1), Bar("2", "2", 9999)])).findall(
+        ".//rect"
+    )
+    assert (small.get("height"), large.get("height")) == ("1.0", "114.0")
+    chart = share_bars("Format", {"jpeg": 1, "png": 3})
+    assert cells(chart) == [["png", "3", "75 %", ""], ["jpeg", "1", "25 %", ""]]
+    assert [re.findall('width="(.*?)"', length_bar(count, 1000)) for count in (0, 1, 1000)] == [
+        *(["0.0"], ["0.5"], ["100.0"]),
+    ]
+
+
+def test_a_heat_map_says_where_boxes_are() -> None:
+    """By thirds of the image."""
+    thirds = {row[0]: row[1] for row in cells(heat_map({0: 1, PLACES * PLACES - 1: 3}))}
+    assert (thirds["top left"], thirds["bottom right"]) == ("1", "3")
 
 
 def test_no_chart_of_nothing() -> None:

@@ -113,7 +113,8 @@ def section(page: bytes, name: str) -> str:
 
 def whole() -> Report:
     """A report with something in every section."""
-    options = {"layout": "table", "splits": None, "shards": {"train": 2}}
+    options: dict[str, Any] = {"layout": "table", "splits": None, "shards": {"train": 2}}
+    options["columns"] = [{"name": "y", "kind": "int64", "feature": "label/y"}]
     manifest = manifest_of(
         {"train": 5, "test": 1},
         {"cat": 3, "dog": 1, "<b>": 2},
@@ -169,6 +170,8 @@ def test_sections_without_content_are_left_out() -> None:
     assert not section(page, "classes") + section(page, "duplicates") + section(page, "objects")
     assert "Figures of images are missing" in section(page, "images")
     assert section(page, "left-out") == "Left outNothing was left out."
+    report = Report(manifest=manifest_of({"train": 2}), statistics=statistics_of(2))
+    assert b"Figures" not in report_page(report)  # are of all samples
 
 
 @given(st.text(min_size=1))
