@@ -377,6 +377,7 @@ def test_bare_pixels_are_known_by_their_number() -> None:
     assert bare_pixels_of(features) == (bytes(18), 3, 2)
     for key, other in (
         ("image/encoded", FeatureList("bytes", [bytes(17)])),
+        ("image/encoded", FeatureList("bytes", [bytes(19)])),
         ("image/height", FeatureList("int64", [-2])),
         ("image/width", FeatureList("bytes", [b"3"])),
         ("image/width", FeatureList("int64", [3, 3])),
