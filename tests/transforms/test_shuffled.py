@@ -215,6 +215,9 @@ def test_no_record_at_all(tmp_path: Path) -> None:
     """It is an error, not a data set without examples or no data set without a word."""
     with pytest.raises(Exception, match="there is not one record, so there is nothing to write"):
         write(tmp_path / "out", [])
+    message = "none of 2 records can be written: feature 'x': a object is not a feature"
+    with pytest.raises(Exception, match=message):
+        write(tmp_path / "bad", [{"x": object()}] * 2, on_error="collect")
 
 
 def test_features_that_are_given(tmp_path: Path) -> None:
