@@ -122,6 +122,14 @@ def test_a_sample_without_a_group_is_a_dead_letter() -> None:
         assert dead_letters == expected
 
 
+def test_images_outside_of_folders_are_a_group() -> None:
+    """Its name is empty, and none of its samples is left out."""
+    samples = [sample("a.jpg"), sample("b.jpg")]
+    assigned, dead_letters = SplitAssigner(HALVES, 0, GroupBy("folder")).assign(samples)
+    assert [ref.key for ref in assigned] == ["a.jpg", "b.jpg"]
+    assert (len({ref.split for ref in assigned}), dead_letters) == (1, [])
+
+
 def test_without_fractions_samples_keep_their_splits() -> None:
     """Folder or row named them."""
     samples = [sample("1.jpg", split="test"), sample("2.jpg", split="x")]
