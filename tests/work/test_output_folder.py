@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import re
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
+from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
     delete_incomplete,
@@ -455,3 +457,18 @@ def test_people_are_shown_one_name() -> None:
     """A pattern stands for the parts."""
     assert shown_uri("/out", ONE_FILE) == "/out/dead_letters.jsonl"
     assert shown_uri("/out", PARTS) == "/out/dead_letters-*-of-00002.jsonl"
+
+
+def test_a_launcher_hears_of_a_refusal_that_found_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, in its own process; another job's is not taken for it."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        note_refusal(str(tmp_path), Refusal("OutputError", "the disk is full"), "a" * 32)
+    assert noted_refusal(str(tmp_path), "b" * 32) is None
+    assert str(noted_refusal(str(tmp_path), "a" * 32)) == "the disk is full"
