@@ -85,7 +85,16 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
     Raises:
       UsageError: their examples differ in more; names what.
     """
-    differences = option_differences(*(_described(part) for part in (first, second)))
+    described = (  # all but features, by names of options
+        {
+            "record_format": repr(part.record_format),
+            "classes": {name: i for i, name in part.classes.items()},
+            "image_encoding": part.manifest.options.image_encoding,
+            "renamed": dict(part.manifest.renames),
+        }
+        for part in (first, second)
+    )
+    differences = option_differences(*described)
     columns = {column.feature: column.name for column in second.manifest.options.columns}
     joined = {}
     hints = {}
@@ -110,16 +119,6 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
     raise UsageError(
         f"{first.path} and {second.path} cannot be read as one: {'; '.join(differences)}. {remedy}"
     )
-
-
-def _described(part: Dataset) -> dict[str, Any]:
-    """All but the features that differ between examples of data sets, by names of options."""
-    return {
-        "record_format": repr(part.record_format),
-        "classes": {name: i for i, name in part.classes.items()},
-        "image_encoding": part.manifest.options.image_encoding,
-        "renamed": dict(part.manifest.renames),
-    }
 
 
 class Shard(NamedTuple):

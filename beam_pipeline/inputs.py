@@ -51,7 +51,6 @@ from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
-from beam_pipeline.work.incomplete_folder import EarlierRun
 from beam_pipeline.work.labels import read_exclusion
 from beam_pipeline.work.output_folder import read_earlier, without_options
 from beam_pipeline.work.receipts import EarlierDataSet, receipts_there
@@ -470,6 +469,7 @@ def _latest_in(folder: str, config: ConvertConfig) -> str:
 
 
 def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
+    """The data set whose shards are reused. Raises UsageError or ConversionError if it cannot be."""
     try:
         run = read_earlier(folder)
     except ConversionError as error:
@@ -478,14 +478,6 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
         raise UsageError(
             f"--reuse {folder}: there is no {MANIFEST_NAME}, so the folder does not contain a complete data set"
         )
-    _check_options(folder, run, config)
-    _check_receipts(folder, run)
-    classes = () if config.known else run.classes
-    encoding = config.encoding
-    return EarlierDataSet(folder, run.shard_plan, classes, encoding.seed, encoding.by_image)
-
-
-def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
     then, now = (
         {**without_options(recorded, SETTLED_BY_REUSE), "name": ""}
         for recorded in (run.run, config.run)
@@ -498,19 +490,20 @@ def _check_options(folder: str, run: EarlierRun, config: ConvertConfig) -> None:
             f"--reuse {folder}: that data set was written with other options, so none of its shards "
             f"would be the same: {'; '.join(changed)}. Give the same options, or leave --reuse out"
         )
-
-
-def _check_receipts(folder: str, run: EarlierRun) -> None:
     try:
-        there = receipts_there(folder)
+        receipts = receipts_there(folder)
     except OSError as error:
+        reason = error.strerror or error
         raise ConversionError(
-            f"--reuse {folder}: its receipts cannot be listed: {error.strerror or error}"
+            f"--reuse {folder}: its receipts cannot be listed: {reason}"
         ) from error
     names = [receipt_name(spec.file_name) for spec in run.shard_plan.specs]
-    missing = [name for name in names if name not in there]
+    missing = [name for name in names if name not in receipts]
     if missing:
         raise UsageError(
             f"--reuse {folder}: {len(missing)} of {len(names)} shards lack a receipt (the first is "
             f"{missing[0]}), so it cannot be told what they were made of; leave --reuse out"
         )
+    classes = () if config.known else run.classes
+    encoding = config.encoding
+    return EarlierDataSet(folder, run.shard_plan, classes, encoding.seed, encoding.by_image)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # else an import that other users of these lines do without
 
 _SHOWN = 3
 _SHOWN_CLASSES = 10
-_USUAL_SIZE = (224, 224)  # pixels, of most pretrained models
+_USUAL_SIZE = (224, 224)  # height and width in pixels, of most pretrained models
 _MASKS = ("image/segmentation/class", "image/panoptic")
 _LABELS = ("image/class", "image/label", "image/object/class", *_MASKS)
 
@@ -121,16 +121,12 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
     # The code that reads the first split; without a label, all features as a dict.
     first = DEFAULT_SPLIT if DEFAULT_SPLIT in manifest.splits else next(iter(manifest.splits))
     as_dict = not any(column.feature in _LABELS for column in manifest.options.columns)
-    arguments = f"batch_size=32, image_size={_reading_size(manifest.images)}"
-    arguments += ", as_dict=True" * as_dict
+    images, size = manifest.images, _USUAL_SIZE
+    if images and max(images.height[1], images.width[1]) < max(size):
+        size = (images.height[1], images.width[1])  # the largest, of smaller images
+    arguments = f"batch_size=32, image_size={size}" + ", as_dict=True" * as_dict
     yield from ("", "Read it:", "", "  import beam_pipeline")
     yield f"  dataset = beam_pipeline.load({folder!r}, split={first!r}, {arguments})"
-
-
-def _reading_size(images: ImageEntries | None) -> tuple[int, int]:
-    """Returns (height, width) for training: the largest of the images where they are smaller than usual."""
-    size = (images.height[1], images.width[1]) if images else _USUAL_SIZE
-    return size if max(size) < max(_USUAL_SIZE) else _USUAL_SIZE
 
 
 def split_line(name: str, samples: str, shards: int, size: int) -> str:

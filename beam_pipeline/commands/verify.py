@@ -75,7 +75,6 @@ class _CheckedShard(NamedTuple):
     """A shard and its faults.
 
     Attributes:
-      split: its split.
       entry: its entry in the manifest.
       faults: one sentence each; empty if the shard is sound.
       info: its figures, or None if it could not be read.
@@ -83,7 +82,6 @@ class _CheckedShard(NamedTuple):
       sharing: tells which data sets share the damaged file; empty if the shard is sound or none do.
     """
 
-    split: str
     entry: ShardEntry
     faults: Sequence[str]
     info: ShardInfo | None
@@ -106,7 +104,6 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
             faults = [item for item in results if isinstance(item, str)]
             infos = [item for item in results if isinstance(item, ShardInfo)]
             yield _CheckedShard(
-                split,
                 entry,
                 faults,
                 infos[0] if infos else None,

@@ -50,8 +50,7 @@ def main(name: str, seconds: str, corpus: str) -> None:
     import atheris  # type: ignore[import-not-found]
 
     with atheris.instrument_imports(include=["beam_pipeline"]):
-        from tests.fuzz.campaign import fault_of
-        from tests.fuzz.mutation import NUMBERS, mutated
+        from tests.fuzz.campaign import NUMBERS, fault_of, mutated
         from tests.fuzz.targets import KEPT, TARGETS
     target = TARGETS[name]
 
