@@ -61,7 +61,7 @@ from beam_pipeline.core.listing.inventory import read_inventory
 from beam_pipeline.core.records.example_view import Example, read_shard
 from beam_pipeline.core.records.sharding import ShardSpec
 from beam_pipeline.core.records.tfrecord import (
-    TFRecordLayout,
+    TFRecordFormat,
     frame_footer,
     frame_header,
     index_file,
@@ -187,7 +187,7 @@ def _examples() -> list[bytes]:
 
 def _shard(data: bytes) -> None:
     spec = ShardSpec(split="train", number=0, of=1, file_name="d-train.tfrecord-00000-of-00001")
-    for _ in read_shard(io.BytesIO(data), "f", spec, TFRecordLayout(), "image/class/label"):
+    for _ in read_shard(io.BytesIO(data), "f", spec, TFRecordFormat(), "image/class/label"):
         pass
 
 
