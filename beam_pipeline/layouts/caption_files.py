@@ -40,11 +40,19 @@ from beam_pipeline.layouts.nearby import (
     TEXTS,
     ignored_label_files,
     is_of_numbers,
+    tables_in,
 )
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import column_choices, table_numbering
-from beam_pipeline.layouts.table_looks import tables_in, tree
-from beam_pipeline.layouts.tree import LABEL_FOLDERS, Folder, beginning, has_folder, names_in, walk
+from beam_pipeline.layouts.tree import (
+    LABEL_FOLDERS,
+    Folder,
+    beginning,
+    has_folder,
+    names_in,
+    tree,
+    walk,
+)
 from beam_pipeline.storage import files
 
 KEY_COLUMN, CLASS_COLUMN, CAPTION_COLUMN = "__key__", "cls", "caption"

@@ -12,11 +12,17 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from beam_pipeline.core.dataset.plausibility import ADVICE
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels.schema import ColumnChoices
+from beam_pipeline.core.labels.table_files import is_image_name
+from beam_pipeline.core.labels.table_rows import head_rows
+from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
@@ -24,20 +30,17 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import first_line
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
-from beam_pipeline.layouts.paired_folders import (
-    images_and_masks,
-    masks_among,
-    same_names,
-)
+from beam_pipeline.layouts.pairs import images_and_masks, masks_among, same_names
 from beam_pipeline.layouts.registry import all_layouts, layout_named
-from beam_pipeline.layouts.table_looks import (
+from beam_pipeline.layouts.tree import (
+    IMAGE_FOLDERS,
+    LABEL_FOLDERS,
     MOST_FOLDERS,
+    Folder,
     folders_with_images,
-    look_at_tables,
-    tables_in,
+    names_in,
     tree,
 )
-from beam_pipeline.layouts.tree import IMAGE_FOLDERS, LABEL_FOLDERS, Folder, names_in
 from beam_pipeline.storage import files
 
 TEXTS = (".txt", ".caption")
@@ -49,18 +52,29 @@ _LAST_RESORTS = frozenset(["caption_files", "table", "automl", "class_folders"])
 _COCO = re.compile(
     rb'[\xef\xbb\xbf\s]*\{(?s:.*)"(?:images|annotations|categories)"\s*:\s*\[', re.ASCII
 )
-_VOC = re.compile(rb"<annotation[\s>]")
+_DOCUMENTS = (
+    (".json", "coco", "COCO's annotations", _COCO),
+    (".xml", "voc", "Pascal VOC's annotations", re.compile(rb"(?s:.*)<annotation[\s>]")),
+)
+"""(extension, layout, title, beginning of a file) of annotations."""
+
 _YOLO = re.compile(rb"\d+(?:\s+[01]?\.?\d+(?:[eE]-?\d+)?){4,}")
 _OBJECTS = re.compile(rb"^\s*(?:-?\d[\d.]*[\s,]+){4}", re.MULTILINE)  # such as corners in DOTA
 _KITTI_FIELDS = (15, 16)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
+"""Names of tables that are not labels: answers to fill in, as on Kaggle, and reports of a conversion."""
+
+_ROWS = 20  # of a table whose images are looked up
+_ENOUGH_NAMES = (
+    3  # without extension, such as numbers, that are also names of images, but not by chance
+)
+_USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 _LOOKED_AT = 10  # text files, for one that is not empty
 _EXAMPLES = 3
 _MOST_COLUMNS = 6
-
-
-# --- names ----------------------------------------------------------------------------------------
 
 
 def only_folder(options: SourceOptions) -> str:
@@ -205,6 +219,93 @@ def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
     return Alternative(there, layout_named("class_folders"), why)
 
 
+# --- tables ---------------------------------------------------------------------------------------
+
+
+class TableLook(NamedTuple):
+    """The beginning of a table.
+
+    Attributes:
+      path: the file.
+      columns: its header; empty if it cannot be read as a table.
+      images: the names of images in its first rows.
+      values: of each column, in its first rows.
+    """
+
+    path: str
+    columns: Sequence[str] = ()
+    images: Sequence[str] = ()
+    values: Sequence[Sequence[str]] = ()
+
+    @property
+    def is_of_colours(self) -> bool:
+        """True for classes and their colours in masks, such as `class_dict.csv` of CamVid."""
+        names = {name.lower() for name in self.columns}
+        return {"r", "g", "b"} <= names or {"red", "green", "blue"} <= names
+
+    def is_of_classes(self, folders: Collection[str]) -> bool:
+        """True for a table of the classes of folders, or of the values of pixels: a row for each, not for an image."""
+        if any(name.strip().lower() == "pixel value" for name in self.columns):
+            return True
+        names = {name.replace("_", " ") for name in folders}
+        return not any(map(is_image_name, self.images)) and any(
+            len({*values}) == len(values) > 1 and {v.replace("_", " ") for v in values} <= names
+            for values in self.values
+        )
+
+    def names_images_in(self, folder: str, *, by_file_name: bool = False) -> bool:
+        """True if most of the first rows name files in a folder.
+
+        Names without extension count only if there are several: a single row that begins with 1 may
+        match `1.jpg` by chance.
+
+        Args:
+          folder: the folder; names may be relative to it or to the table's.
+          by_file_name: True if names may be file names in any folder below, such as paths from another machine.
+        """
+        anywhere = [below.path for below in tree(names_in(folder))] if by_file_name else []
+        exact = without_extension = 0
+        for name in self.images:
+            base = posixpath.basename(name.replace("\\", "/"))
+            paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
+            places = [f"{place}/{base}" for place in anywhere if base]
+            if sum(map(os.path.isfile, places)) < 2:  # several are ambiguous
+                paths += places
+            paths = [path for path in paths if path.startswith(f"{folder}/")]
+            if any(map(os.path.isfile, paths)):
+                exact += 1
+            else:
+                endings = (path + ending for path in paths for ending in _USUAL_ENDINGS)
+                without_extension += any(map(os.path.isfile, endings))
+        if without_extension < _ENOUGH_NAMES:
+            without_extension = 0
+        return 2 * (exact + without_extension) > len(self.images)
+
+
+def tables_in(folder: Folder) -> list[str]:
+    """The paths of tables that may contain labels: no submission, no dead letters."""
+    paths = folder.of_kind(*_TABLES)
+    return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
+
+
+def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
+    """Reads the headers and first rows of some tables; mere lists of images come only if all are."""
+    looks = []
+    for path in paths[:MOST_FOLDERS]:
+        look, head = TableLook(path), first_line(path)
+        try:
+            if head:
+                _, (table,) = inspect_tables([head], ColumnChoices(label_needed=False))
+                rows = head_rows(head, table)
+                values = {name: [*map(text_of, rows.cells(name)[:_ROWS])] for name in rows.columns}
+                images = values[table.key_column]
+                look = TableLook(path, table.header, images, [*values.values()])
+        except ConversionError:
+            pass
+        looks.append(look)
+    return [table for table in looks if len(table.columns) != 1] or looks
+
+
 # --- questions ------------------------------------------------------------------------------------
 
 
@@ -214,39 +315,24 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     if not root:
         return []
     here, typed = names_in(root), options.images[0]
+    where = typed_path(root, typed)
+    for whole in _above(root, options)[:1]:
+        reason = f"{where} is part of a data set of the layout {whole.layout.name} in a folder above: {whole.why}."
+        answer: dict[str, Any] = {"images": whole.options.images, "layout": whole.layout.name}
+        return [question("part_of_data_set", reason, **answer)]
+    below = _recognised(here.folders, options)
+    if below:
+        layout = below[0].layout.name
+        paths = [path for s in below if s.layout.name == layout for path in s.options.images]
+        reason = (
+            f"{where} contains {counted(len(paths), 'data set')} of the layout {layout}, which would become "
+            f"classes: {below[0].why}."
+        )
+        return [question("data_sets_below", reason, images=tuple(paths), layout=layout)]
     return (
-        [*_parts(here, typed, _above(root, options))]
-        or [*_sets_below(here, typed, _recognised(here.folders, options))]
-        or [*ignored_label_files(here, typed), *masks_among(tree(here), typed)]
+        [*ignored_label_files(here, typed), *masks_among(tree(here), typed)]
         or [*images_and_masks(here, typed)]
         or [*same_names(here, typed)]
-    )
-
-
-def _parts(here: Folder, typed: str, above: Sequence[Alternative]) -> Iterator[Question]:
-    """Finds data sets above that the folder is only a part of."""
-    for alternative in above[:1]:
-        yield question(
-            "part_of_data_set",
-            f"{typed_path(here.path, typed)} is part of a data set of the layout {alternative.layout.name} "
-            f"in a folder above: {alternative.why}.",
-            images=alternative.options.images,
-            layout=alternative.layout.name,
-        )
-
-
-def _sets_below(here: Folder, typed: str, below: Sequence[Alternative]) -> Iterator[Question]:
-    """Finds folders that look like separate data sets."""
-    if not below:
-        return
-    layout, why = below[0].layout.name, below[0].why
-    images = [path for set_ in below if set_.layout.name == layout for path in set_.options.images]
-    yield question(
-        "data_sets_below",
-        f"{typed_path(here.path, typed)} contains {counted(len(images), 'data set')} of the layout {layout}, which "
-        f"would become classes: {why}.",
-        images=tuple(images),
-        layout=layout,
     )
 
 
@@ -261,8 +347,7 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
     beside = [folder for place in _label_folders(here.path) for folder in tree(names_in(place))]
     among = [
         *_tables(here, [path for folder in inside for path in tables_in(folder)], typed),
-        *_json_files(here, inside, beside, typed),
-        *_xml_files(inside, beside, typed),
+        *_documents(here, inside, beside, typed),
     ]
     if not among:
         above = look_at_tables(tables_in(names_in(posixpath.dirname(here.path))))
@@ -322,46 +407,30 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
     yield Question("tables_ignored", reason, answer=answer if naming else None)
 
 
-def _json_files(
+def _documents(
     here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
 ) -> Iterator[Question]:
-    """A question about COCO's files among the images or beside them, or about other JSON among them."""
-    paths = [path for folder in inside for path in folder.of_kind(".json")]
-    around = [path for folder in beside for path in folder.of_kind(".json")]
-    coco = [path for path in (*paths, *around) if _COCO.match(_beginning(path))]
-    for part in ("instances_", posixpath.basename(here.path)):  # of many, those probably meant
-        coco = [path for path in coco if part in posixpath.basename(path)] or coco
-    if coco:
-        yield question(
-            "coco_ignored",
-            _ignored(coco, typed, "COCO's annotations"),
-            images=(typed,),
-            labels=_as_typed(coco, typed),
-            layout="coco",
-        )
-    elif paths:
-        yield question(
-            "json_ignored",
-            _ignored(paths, typed),
-            'If labels are in it, write them as JSON Lines, such as {"file_name": "a.jpg", "label": '
-            '"cat"}, and name the file with --labels.',
-        )
-
-
-def _xml_files(
-    inside: Sequence[Folder], beside: Sequence[Folder], typed: str
-) -> Iterator[Question]:
-    """A question about XML files among the images, or about annotations beside them."""
-    paths = [path for folder in inside for path in folder.of_kind(".xml")]
-    around = [path for folder in beside for path in folder.of_kind(".xml")]
-    annotations = paths or around
-    if annotations and _VOC.search(_beginning(annotations[0])):
-        folder = typed if paths else typed_path(posixpath.dirname(around[0]), typed)
-        reason = _ignored(annotations, typed, "Pascal VOC's annotations")
-        yield question("voc_ignored", reason, images=(typed,), labels=(folder,), layout="voc")
-    elif paths:
-        reason = _ignored(paths, typed)
-        yield question("xml_ignored", reason, "The only XML that is read is Pascal VOC's.")
+    """Questions about JSON and XML among the images, and COCO's or Pascal VOC's annotations there or beside them."""
+    for extension, layout, title, pattern in _DOCUMENTS:
+        paths = [path for folder in inside for path in folder.of_kind(extension)]
+        around = [path for folder in beside for path in folder.of_kind(extension)]
+        meant = [*paths, *around] if layout == "coco" else paths or around
+        looked_at = meant if layout == "coco" else meant[:1]
+        fitting = [path for path in looked_at if pattern.match(_beginning(path))]
+        if not fitting:
+            if paths:
+                name, advice = f"{extension[1:]}_ignored", ADVICE[extension][0]
+                yield Question(name, _ignored(paths, typed), advice)
+            continue
+        if layout == "coco":
+            meant = fitting
+            for part in ("instances_", posixpath.basename(here.path)):  # of many, the likeliest
+                meant = [path for path in meant if part in posixpath.basename(path)] or meant
+            labels = _as_typed(meant, typed)
+        else:
+            labels = (typed if paths else typed_path(posixpath.dirname(around[0]), typed),)
+        reason = _ignored(meant, typed, title)
+        yield question(f"{layout}_ignored", reason, images=(typed,), labels=labels, layout=layout)
 
 
 def _text_files(

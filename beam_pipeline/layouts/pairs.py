@@ -14,14 +14,16 @@ import itertools
 import os
 import posixpath
 import re
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
+from beam_pipeline.core.labels.file_cells import HEAD_BYTES, kind_of_files
+from beam_pipeline.core.labels.path_roles import differ_in_numbers, last_folder_pattern
 from beam_pipeline.core.labels.schema import (
     FILE_TYPES,
     SKIP_KIND,
@@ -32,22 +34,43 @@ from beam_pipeline.core.labels.schema import (
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.listing.globs import glob_regex
+from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.core.text import enumerated
+from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import beginning, walk
+from beam_pipeline.layouts.tree import (
+    IMAGE_FOLDERS,
+    LABEL_FOLDERS,
+    MOST_FOLDERS,
+    Folder,
+    beginning,
+    folders_with_images,
+    names_in,
+    tree,
+    walk,
+)
 
 _FIRST = re.compile(r"(images?|imgs?|im|left|rgb|colou?r|a|before|inputs?|source|lr|low|noisy)\d*")
 """Words in names of the part that is the image; of several such parts, the first by name is."""
-MASK_NAMES = re.compile(
+_MASK_NAMES = re.compile(
     r"mask|ground.?truth|(?<![a-z])gt(?![a-z])|label|annot|segment", re.IGNORECASE
 )
 """Words in names of masks."""
 
-_PAIRED = re.compile(r"im\d|view\d|left|right|im_?left|im_?right")
+_OF_SCENE = re.compile(r"im\d|view\d|left|right|im_?left|im_?right")
+_ROLES = re.compile(
+    "A|B|rgb|colou?r|gray|depth|thermal|infrared|ir|left|right|input|target|output|photo|sketch|edges|images?"
+    "|hr|lr|high|low|before|after|day|night|clean|noisy|blur|sharp|real|synthetic|source|originals?|thumbnails?"
+)
+"""Words in names of folders with the parts of pairs; but for single letters, in lower case."""
+
+_OF_IMAGE = re.compile(r"(.+)([_\- ](?:mask|seg|segmentation|gt))", re.IGNORECASE)
+_ENOUGH_NAMES = 3  # that are the same in several folders, but not by chance
 _MOST_FOLDERS = 300
+_EXAMPLES = 3
 _LOOKED_AT = 3  # files of a part
 _RESERVED = ("image", "label")  # the beginnings of the keys of other features
 _SHOWN = 8
@@ -78,63 +101,54 @@ def find_parts(folder: str, image: str = "") -> Parts | None:
       folder: its URI.
       image: the name of the part that is the image; empty for the likeliest.
     """
-    names: dict[str, set[str]] = {}  # without extensions, of each folder
-    pictures: dict[str, set[str]] = {}  # those of images
-    for place in walk(folder, _MOST_FOLDERS):
-        pictures[place.path] = {os.path.splitext(name)[0] for name in place.images}
-        further = {os.path.splitext(name)[0] for name in place.files}
-        names[place.path] = pictures[place.path] | further
+    places = [*walk(folder, _MOST_FOLDERS)]
+    pictures = {place.path: _stems(place.images) for place in places}
+    names = {place.path: _stems(place.files) | pictures[place.path] for place in places}
     scenes = [path for path, images in pictures.items() if images]
-    if scenes and 2 * sum(is_scene(pictures[path], image) for path in scenes) >= len(scenes):
+    if scenes and 2 * sum(_is_scene(pictures[path], image) for path in scenes) >= len(scenes):
         counts = Counter(name for path in scenes for name in names[path])
-        usual = {name for name, count in counts.items() if 2 * count >= len(scenes)}
-        image = image or min(usual & {*itertools.chain(*pictures.values())}, key=_rank, default="")
-        return _parts(image, usual, are_folders=False)
-    return _of_folders(names, pictures, image)
+        partners = {name for name, count in counts.items() if 2 * count >= len(scenes)}
+        of_images = partners & {*itertools.chain(*pictures.values())}
+        image = image or min(of_images, key=_rank, default="")
+    else:
+        scenes = []
+        beside: dict[str, dict[str, Set[str]]] = {}
+        for path, stems in names.items():
+            parent, name = posixpath.split(path)
+            if stems and name.lower() not in SPLIT_NAMES and parent in names:
+                beside.setdefault(parent, {})[name] = stems
+        candidates = {
+            name
+            for parent, folders in beside.items()
+            for name, stems in folders.items()
+            if pictures[f"{parent}/{name}"]
+            and any(stems & folders[further] for further in folders.keys() - {name})
+        }
+        image = image or min(candidates, key=_rank, default="")
+        partners = {
+            name
+            for folders in beside.values()
+            for name, stems in folders.items()
+            if image in candidates and stems & folders.get(image, set())
+        }
+    ranked = sorted(partners - {image}, key=_rank)
+    return Parts(image, tuple(ranked), not scenes) if ranked else None
 
 
-def is_scene(images: Set[str], image: str = "") -> bool:
+def _is_scene(images: Set[str], image: str = "") -> bool:
     """True if a folder has the parts of one sample, by the names of its images."""
-    if image:
-        return image in images
-    return sum(bool(_PAIRED.fullmatch(name.lower())) for name in images) > 1
+    paired = sum(bool(_OF_SCENE.fullmatch(name.lower())) for name in images) > 1
+    return image in images if image else paired
 
 
-def _of_folders(
-    names: Mapping[str, set[str]], pictures: Mapping[str, set[str]], image: str
-) -> Parts | None:
-    """The parts that are folders beside each other with files of the same names."""
-    beside: dict[str, dict[str, set[str]]] = {}
-    for path, stems in names.items():
-        parent, name = posixpath.split(path)
-        if stems and name.lower() not in SPLIT_NAMES and parent in names:
-            beside.setdefault(parent, {})[name] = stems
-    candidates = {
-        name
-        for parent, folders in beside.items()
-        for name, stems in folders.items()
-        if pictures[f"{parent}/{name}"]
-        and any(stems & further for also, further in folders.items() if also != name)
-    }
-    image = image or min(candidates, key=_rank, default="")
-    partners = {
-        name
-        for folders in beside.values()
-        for name, stems in folders.items()
-        if image in candidates and stems & folders.get(image, set())
-    }
-    return _parts(image, partners, are_folders=True)
-
-
-def _parts(image: str, names: set[str], *, are_folders: bool) -> Parts | None:
-    partners = tuple(sorted(names - {image}, key=_rank))
-    return Parts(image, partners, are_folders) if partners else None
+def _stems(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(os.path.splitext(name)[0] for name in names)
 
 
 def _rank(name: str) -> tuple[bool, bool, str]:
     """Where a part comes: images by their names first, what looks like masks last."""
     words = re.split(r"[\W_]+", name.lower())
-    return bool(MASK_NAMES.search(name)), not any(map(_FIRST.fullmatch, words)), name
+    return bool(_MASK_NAMES.search(name)), not any(map(_FIRST.fullmatch, words)), name
 
 
 @dataclass(frozen=True)
@@ -193,19 +207,16 @@ class Pairs:
                 + (f" (--key_column {options.key_column})" if options.key_column else "")
             )
         chosen = _chosen(parts, options.columns)
-        partners = [replace(root, patterns=(parts.pattern(name),)) for name in chosen]
+        partners = tuple(replace(root, patterns=(parts.pattern(name),)) for name in chosen)
         columns = [_column(*both, options.columns) for both in zip(chosen, partners, strict=True)]
-        notes = [
-            f"{parts.image} is the image, with {enumerated(chosen, _SHOWN)} beside it; an image without {chosen[0]} "
-            "is left out"
-        ]
+        note = f"{parts.image} is the image, with {enumerated(chosen, _SHOWN)} beside it"
         return Source(
             self.name,
             (replace(root, but=tuple(map(parts.pattern, parts.partners))),),
-            ListedLabels(PartReader(parts._replace(partners=chosen)), tuple(partners), "partner"),
+            ListedLabels(PartReader(parts._replace(partners=chosen)), partners, "partner"),
             LabelledImages(tuple(columns)),
             ClassNumbering(),
-            tuple(notes),
+            (f"{note}; an image without {chosen[0]} is left out",),
         )
 
 
@@ -240,7 +251,133 @@ def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> Column:
     first = [*itertools.islice((uri for uri in uris if matches(uri[start:])), _LOOKED_AT)]
     kind = kind_of_files(first, lambda uri: beginning(uri, HEAD_BYTES) or None)
     if kinds.get(name) == ColumnKind.COPY or (
-        kind is ColumnKind.PICTURE and MASK_NAMES.search(name)
+        kind is ColumnKind.PICTURE and _MASK_NAMES.search(name)
     ):
         kind = ColumnKind.COPY
     return further_column(f"{name}s" if name in _RESERVED else name, kind)
+
+
+# --- questions where they would become classes ----------------------------------------------------
+
+
+def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
+    """A question about files named like a mask of an image beside them, of at least half of the images."""
+    masks = []
+    for folder in inside:
+        stems = _stems(folder.images)
+        for stem, extension in map(os.path.splitext, folder.images):
+            match = _OF_IMAGE.fullmatch(stem)
+            if match and match[1] in stems:
+                masks.append((f"{folder.path}/{stem}{extension}", match[2], extension))
+    images = sum(len(folder.images) for folder in inside) - len(masks)
+    if not masks or 2 * len(masks) < images:
+        return
+    mark, extension = Counter(mask[1:] for mask in masks).most_common(1)[0][0]
+    pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
+    yield question(
+        "masks_among_images",
+        f"{counted(len(masks), 'file')} with names of masks, such as {typed_path(masks[0][0], typed)}, would be "
+        "images like those beside them.",
+        f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
+        "are the labels:",
+        images=(typed,),
+        masks=(f"{typed.rstrip('/')}/**/*{mark}{extension}",),
+    )
+
+
+def images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
+    """A question about a folder of images beside one of masks, and no other folders of labels."""
+    folders = folders_with_images(here)
+    images = [folder for folder in folders if posixpath.basename(folder).lower() in IMAGE_FOLDERS]
+    labels = [folder for folder in folders if posixpath.basename(folder).lower() in LABEL_FOLDERS]
+    if len(images) == len(labels) == 1 and not any(f.files for f in tree(names_in(labels[0]))):
+        both = enumerated([f"{posixpath.basename(folder)}/" for folder in (*images, *labels)], 2)
+        yield question(
+            "images_and_masks",
+            f"{both} in {typed_path(here.path, typed)} would become classes, but such names are usual for "
+            "images and a mask for each.",
+            images=(typed_path(images[0], typed),),
+            masks=(typed_path(labels[0], typed),),
+        )
+
+
+def same_names(here: Folder, typed: str) -> Iterator[Question]:
+    """A question about the first folders beside each other whose images have the same names, at any level."""
+    below = [names_in(path) for path in here.folders[:_EXAMPLES]]
+    lowest = [names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
+    scenes = len(below) > 1 and all(_is_scene(_stems(folder.images)) for folder in below)
+    parent = next(filter(_contains_pairs, (here, *below, *lowest)), None)
+    parts = find_parts(here.path) if parent or scenes else None
+    parent = here if parts and scenes else parent
+    if parent is None:
+        return
+    names = [posixpath.basename(path) for path in parent.folders]
+    splits = [name for name in map(posixpath.basename, here.folders) if name.lower() in SPLIT_NAMES]
+    at_top = parent is here or (splits and posixpath.dirname(parent.path) == here.path)
+    answer: dict[str, Any] = {"label_from": last_folder_pattern(splits)}
+    if at_top:
+        answer = {"layout": "class_folders"}
+    further: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    masks = [name for name in names if _MASK_NAMES.search(name)]
+    images = [name for name in names if name not in masks]
+    if len(images) == len(masks) == 1:  # anywhere below, if there are further levels
+        path = typed.rstrip("/") + ("/{}" if parent is here else "/**/{}/*")
+        advice, answer = "", {"images": (path.format(*images),), "masks": (path.format(*masks),)}
+    elif parts and (scenes or _have_roles((parts.image, *parts.partners))):
+        both = [parts.image, *parts.partners]
+        described = enumerated(both, _EXAMPLES)
+        pairs = f"If {described} are parts of one sample, the first the image:", {"layout": "pairs"}
+        answers = [pairs, ("If the folders are classes:", answer)]
+        if max(map(len, both)) == 1:  # letters, as of an alphabet
+            answers.reverse()
+        (advice, answer), *rest = answers
+        further = tuple(rest)
+    else:
+        advice = (
+            "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
+            "of labels with --labels. If they are classes:"
+        )
+    reason = (
+        f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(parent.path, typed)} would become "
+        "classes, but contain images of the same names, as pairs, masks and several views do."
+    )
+    yield Question("same_names_in_folders", reason, advice, answer, further)
+
+
+def _contains_pairs(parent: Folder) -> bool:
+    """True if the folders in a folder contain images of the same names, and probably are parts of samples.
+
+    Images of any class are numbered, so that the same numbers are evidence only in folders that are called like
+    parts. Other names are evidence, as are names with the same addition, such as `7.png` and `7_mask.png`.
+    """
+    if parent.images or not 2 <= len(parent.folders) <= MOST_FOLDERS:
+        return False
+    first, *others = (_stems(names_in(path).images) for path in parent.folders)
+    may_be_added = len(others) == 1 and len(first) >= _ENOUGH_NAMES
+    added = _added(first, others[0]) if may_be_added else ""
+    same = all(stems == first for stems in others)
+    if not added and (not same or len(others) * (len(first) - 1) < _ENOUGH_NAMES - 1):
+        return False
+    names = [posixpath.basename(path) for path in parent.folders]
+    return _have_roles(names) or bool(_MASK_NAMES.search(added)) or not differ_in_numbers(first)
+
+
+def _added(first: Collection[str], second: Collection[str]) -> str:
+    """What all names in one of two folders have, besides the names in the other; empty if they do not."""
+    names, longer = sorted((first, second), key=lambda stems: sum(map(len, stems)))
+    shapes = {min(longer, default="").partition(name) for name in names}
+    for before, mark, after in sorted(shapes):
+        added = before + after
+        fits = mark and {f"{before}{stem}{after}" for stem in names} == longer
+        if fits and any(map(str.isalpha, added)):
+            return added
+    return ""
+
+
+def _have_roles(names: Iterable[str]) -> bool:
+    """True if all folders are called like parts of a sample."""
+    return all(
+        _MASK_NAMES.search(name)
+        or any(map(_ROLES.fullmatch, (name, *re.split(r"[\W_]+", name.lower()))))
+        for name in names
+    )

@@ -40,6 +40,10 @@ LABEL_FOLDERS = frozenset(
 """Usual names of folders of label files or masks, in lower case."""
 
 MOST_IMAGES = 2000
+MOST_FOLDERS = 50
+"""Subfolders that are searched in one folder."""
+
+_FEW_FOLDERS = 10  # in a folder in a folder
 _PAGE = 1000  # names of a request to a bucket
 _MOST_PAGES = 100  # requests while names are remembered
 _WHOLE, _ASKED = object(), object()  # keys of what is remembered
@@ -109,6 +113,26 @@ def walk(root: str, most: int) -> Iterator[Folder]:
         folder = names_in(waiting.pop())
         waiting += reversed(folder.folders)
         yield folder
+
+
+def tree(here: Folder) -> list[Folder]:
+    """Reads a folder and its subfolders, two levels down, without folders of TFRecords."""
+    below = [names_in(folder) for folder in here.folders[:MOST_FOLDERS]]
+    lowest = [names_in(path) for folder in below for path in folder.folders[:_FEW_FOLDERS]]
+    return [
+        folder
+        for folder in (here, *below, *lowest[:MOST_FOLDERS])
+        if not any(".tfrecord" in name for name in folder.files)
+    ]
+
+
+def folders_with_images(here: Folder, levels: int = 3) -> list[str]:
+    """Returns the paths of the folders that contain images, up to some levels below a folder."""
+    return [
+        folder.path
+        for folder in map(names_in, here.folders[:MOST_FOLDERS])
+        if folder.images or (levels > 1 and folders_with_images(folder, levels - 1))
+    ]
 
 
 def has_folder(uri: str) -> bool:

@@ -167,6 +167,12 @@ ROWS = {
     "pairs": row("set", images("set/{A,B}/{1..4}.jpg")),
     "pairs_of_any_name": row("set", images("set/{day,night}/{17,23,58}.jpg")),
     "same_numbers_of_classes": row("set", images("set/{cat,dog}/{1..4}.jpg")),
+    "same_numbers_with_gaps": row("set", images("set/{cat,dog,rose}/{1,3,7}.jpg")),
+    "same_numbers_after_words": row("set", images("set/{train,val}/{cat,dog}/photo_{2,5,9}.jpg")),
+    "same_numbers_of_roles": row("set", images("set/{left,right}/{1,3,7}.jpg")),
+    "same_names_of_any_folders": row("set", images("set/{t1,flair}/{ann,bob,cid}.jpg")),
+    "numbers_with_the_class": row("set", images("set/cat/{1..3}.jpg", "set/dog/dog{1..3}.jpg")),
+    "numbers_with_masks": row("set", images("set/a/{1..3}.jpg", "set/b/{1..3}_mask.jpg")),
     "two_wrappers": row("a", images("a/b/{cat,dog}/{1..3}.jpg")),
     "two_data_sets": row(
         "sets",

@@ -9,13 +9,13 @@ import pytest
 
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.nearby import (
+    TableLook,
     certain_alternative,
-    folders_with_images,
+    look_at_tables,
     only_folder,
 )
 from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.layouts.table_looks import TableLook, look_at_tables, tree
-from beam_pipeline.layouts.tree import names_in
+from beam_pipeline.layouts.tree import folders_with_images, names_in, tree
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import write_files, write_pictures
 
