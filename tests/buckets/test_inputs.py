@@ -144,7 +144,7 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     requests = [request for request in cloud.proxy.take_log() if "labels.csv" in request.path]
     assert len(requests) == 1, requests
     *_, question, command, _ = capsys.readouterr().err.strip().splitlines()
-    reason = "1 .csv file (labels.csv) would be ignored, and looks like a table of labels."
+    reason = "1 .csv file (labels.csv) would be ignored."
     assert question.startswith(f"- {reason}")
     answer = shlex.split(command)[2:]
     assert answer[2:4] == ["--labels", f"{cloud.uri}/in/labels.csv"]

@@ -17,7 +17,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from beam_pipeline.core.labels.schema import CELL_FILES, KINDS, Column, ColumnKind
@@ -439,17 +440,10 @@ def _unquoted(quoted: str) -> Any:
             _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
         )
     except SyntaxError as error:  # as in 'C:\Users', an escape of a character that there is not
-        raise ValueError(_NO_LIST) from error
+        raise ValueError("not a list in brackets") from error
 
 
-def are_bracketed(names: Collection[str]) -> bool:
-    """True if more than half of some classes are lists in brackets, or their parts cut at commas.
-
-    >>> are_bracketed(["['cat', 'dog']", "['cat']"])
-    True
-    >>> are_bracketed(["['cat'", "'dog']", "['dog']"])
-    True
-    >>> are_bracketed(["cat [small]", "[unknown]", "dog", "cat"])
-    False
-    """
-    return 2 * sum(name.startswith("[") or name.endswith("]") for name in names) > len(names)
+def _value_of(word: str) -> str | None:
+    if not word:
+        raise ValueError("not a list in brackets")
+    return None if word in _MISSING else word

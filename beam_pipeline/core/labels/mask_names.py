@@ -19,7 +19,7 @@ import itertools
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -91,7 +91,7 @@ class FoundNames(NamedTuple):
     Attributes:
       names: which image a mask is for.
       met: the share of the masks that match an image.
-      others: additions of other kinds of masks of the same images, where there are several.
+      further_kinds: additions of other kinds of masks of the same images, where there are several.
     """
 
     names: MaskNames
@@ -114,11 +114,11 @@ def find_names(
       masks: some of the masks, as paths below theirs.
       folders: as `MaskNames` has them, where they are known.
     """
-    image_paths = [posixpath.splitext(key)[0] for key in images]
+    image_paths = {posixpath.splitext(key)[0] for key in images}
     image_stems = {posixpath.basename(path) for path in image_paths}
     mask_stems = [posixpath.basename(posixpath.splitext(key)[0]) for key in masks]
     counts = {
-        addition: _met(addition, mask_stems, image_stems)
+        addition: sum(addition.image_stem(stem) in image_stems for stem in mask_stems)
         for addition in _additions(mask_stems, image_stems)
     }
     best = max(
@@ -136,61 +136,47 @@ def find_names(
         masks, mask_stems = (list(itertools.compress(of, meets)) for of in (masks, mask_stems))
     if 2 * counts[best] <= len(mask_stems):
         best = Addition()
-    names = MaskNames(best, folders) if folders else _with_folders(best, set(image_paths), masks)
-    paths = set(image_paths)
-    if names.bare:
-        paths = image_stems
+    names = MaskNames(best, folders) if folders else _with_folders(best, image_paths, masks)
+    paths = image_stems if names.bare else image_paths
     met = sum(names.image_name(key) in paths for key in masks)
     return FoundNames(names, met / max(1, len(masks)), tuple(further_kinds))
-
-
-def _met(addition: Addition, masks: Sequence[str], images: Collection[str]) -> int:
-    return sum(addition.image_stem(stem) in images for stem in masks)
 
 
 def _further_kinds(
     best: Addition,
     masks: Sequence[str],
     images: Collection[str],
-    counts: Counter[Addition] | dict[Addition, int],
+    counts: Mapping[Addition, int],
 ) -> list[Addition]:
     """Additions of masks that the best one leaves, and which are not just a few."""
     left = [stem for stem in masks if best.image_stem(stem) not in images]
     least = max(2, _OTHER_KIND * counts[best])
     further_kinds = []
     for addition in sorted(counts, key=lambda kind: (-counts[kind], kind)):
-        met = [stem for stem in left if addition.image_stem(stem) in images]
-        if len(met) >= least:
+        unmet = [stem for stem in left if addition.image_stem(stem) not in images]
+        if len(left) - len(unmet) >= least:
             further_kinds.append(addition)
-            left = [stem for stem in left if stem not in set(met)]
+            left = unmet
     return further_kinds
 
 
 def _additions(masks: Sequence[str], images: Collection[str]) -> list[Addition]:
-    """Additions that some masks have, the commonest first; none at all is always one."""
+    """Additions that would match some masks with an image, the commonest first; none at all is always one."""
     ordered = sorted(images)
     backwards = sorted(stem[::-1] for stem in images)
     votes: Counter[Addition] = Counter()
     for stem in masks:
-        votes.update(_of_mask(stem, images, ordered, backwards))
+        if stem in images:
+            continue
+        for at in range(1, len(stem)):
+            if stem[:at] in images and _has_letter(stem[at:]):
+                votes[Addition(mask_suffix=stem[at:])] += 1
+            if stem[at:] in images and _has_letter(stem[:at]):
+                votes[Addition(mask_prefix=stem[:at])] += 1
+        votes.update(Addition("", image, "", mask) for image, mask in _rests(stem, ordered))
+        for image, mask in _rests(stem[::-1], backwards):
+            votes[Addition(image[::-1], "", mask[::-1], "")] += 1
     return [Addition(), *(addition for addition, _ in votes.most_common(_TRIED))]
-
-
-def _of_mask(
-    stem: str, images: Collection[str], ordered: Sequence[str], backwards: Sequence[str]
-) -> Iterator[Addition]:
-    """The additions that would match a mask with an image."""
-    if stem in images:
-        return
-    for at in range(1, len(stem)):
-        if stem[:at] in images and _has_letter(stem[at:]):
-            yield Addition(mask_suffix=stem[at:])
-        if stem[at:] in images and _has_letter(stem[:at]):
-            yield Addition(mask_prefix=stem[:at])
-    for image_rest, mask_rest in _rests(stem, ordered):
-        yield Addition(image_suffix=image_rest, mask_suffix=mask_rest)
-    for image_rest, mask_rest in _rests(stem[::-1], backwards):
-        yield Addition(image_prefix=image_rest[::-1], mask_prefix=mask_rest[::-1])
 
 
 def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -204,16 +190,11 @@ def _rests(stem: str, ordered: Sequence[str]) -> Iterator[tuple[str, str]]:
     """
     at = bisect.bisect(ordered, stem)
     for image in ordered[max(0, at - 1) : at + 1]:
-        shared = _LETTERS_AT_END.sub("", _common_beginning(image, stem))
+        shared = _LETTERS_AT_END.sub("", posixpath.commonprefix([image, stem]))
         common = shared.rstrip(_SEPARATORS)
         rests = image[len(common) :], stem[len(common) :]
         if common and all(map(_has_letter, rests)):
             yield rests
-
-
-def _common_beginning(first: str, second: str) -> str:
-    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    return "".join(letter for letter, _ in pairs)
 
 
 def _has_letter(text: str) -> bool:

@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
@@ -41,9 +42,6 @@ _DATE = re.compile(
     r"(?![^\W_])"
 )
 """A day, as 2021-05-03, 2021/5/3 or 20210503, or a month, as 2021-05."""
-
-_DIGITS_OF_HASH = re.compile(r"[^\W_]|[0-9a-f]{2,3}")
-_USUAL_SPLITS = ("train", "val", "test")
 
 
 class Role(enum.Enum):
@@ -79,7 +77,8 @@ def segments_of(classes: Collection[str]) -> list[Segment]:
     >>> [(s.role.value, s.names) for s in segments_of(["a/train/cat", "a/train/dog", "a/val/cat"])]
     [('wrapper', ['a']), ('split', ['train', 'val']), ('class', ['cat', 'dog'])]
     """
-    paths = [_split(name) for name in sorted(classes)]
+    joined = [_DATE.sub(lambda date: date[0].replace("/", "\0"), name) for name in sorted(classes)]
+    paths = [[part.replace("\0", "/") for part in name.split("/")] for name in joined]
     segments = _segments(paths, from_below=True)
     names = next((segment.names for segment in segments if segment.role is Role.CLASS), ())
     if len(names) < 2 and all(segment.role is not Role.DATE for segment in segments):
@@ -108,6 +107,9 @@ def _segments(paths: Sequence[Sequence[str]], *, from_below: bool) -> list[Segme
     return [*above, Segment(Role.CLASS, names, pattern), *below]
 
 
+_GROUPS = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group", Role.PART: "group"}
+
+
 def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> str:
     """The --label_from that takes each part by its role from an image's path; empty if no single one does.
 
@@ -122,31 +124,30 @@ def label_pattern(segments: Sequence[Segment], splits: Sequence[str] = ()) -> st
     if not all(segment.pattern for segment in segments) or roles == [Role.SPLIT]:
         return ""
     parts, named = [], set()
-    for segment in segments:
-        name = _GROUPS.get(segment.role, "")
-        pattern = segment.pattern
-        if segment.role is Role.SPLIT:
-            pattern = pattern.replace("(?P<split>", "(?:") if "split" in named else pattern
-        parts.append(f"(?P<{name}>{pattern})" if name and name not in named else pattern)
-        named.add("split" if segment.role is Role.SPLIT else name)
-    above = "" if Role.SPLIT in roles else f"(?:(?P<split>{'|'.join(splits or _USUAL_SPLITS)})/)?"
+    for role, _, pattern in segments:
+        name = "split" if role is Role.SPLIT else _GROUPS.get(role, "")
+        if role is Role.SPLIT:
+            pattern = pattern.replace("(?P<split>", "(?:") if name in named else pattern
+        elif name and name not in named:
+            pattern = f"(?P<{name}>{pattern})"
+        parts.append(pattern)
+        named.add(name)
+    above = "" if "split" in named else _maybe_split(splits or ("train", "val", "test"))
     return above + "/".join([*parts, "[^/]+"])
-
-
-_GROUPS = {Role.CLASS: "label", Role.DATE: "date", Role.GROUP: "group", Role.PART: "group"}
 
 
 def crossed_pattern(segments: Sequence[Segment], classes: int) -> str:
     """The --label_from with group and class exchanged, if each group has all classes; else empty."""
-    groups = [segment for segment in segments if segment.role in (Role.GROUP, Role.CLASS)]
-    sizes = [len(segment.names) for segment in groups]
-    if [g.role for g in groups] != [Role.GROUP, Role.CLASS] or sizes[0] * sizes[1] != classes:
-        return ""
     exchanged = {Role.GROUP: Role.CLASS, Role.CLASS: Role.GROUP}
+    crossed = [segment for segment in segments if segment.role in exchanged]
+    if [segment.role for segment in crossed] != [*exchanged]:
+        return ""
+    if math.prod(len(segment.names) for segment in crossed) != classes:
+        return ""
     return label_pattern([s._replace(role=exchanged.get(s.role, s.role)) for s in segments])
 
 
-def last_folder_pattern(names: Sequence[str]) -> str:
+def last_folder_pattern(names: Iterable[str]) -> str:
     """The --label_from whose label is the last folder, and whose split is the one above it.
 
     >>> last_folder_pattern(["set", "train"])
@@ -155,15 +156,17 @@ def last_folder_pattern(names: Sequence[str]) -> str:
     Args:
       names: of folders, of which those that are called as splits count.
     """
-    splits = "|".join(dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES))
-    above = f"(?:(?P<split>{splits})/)?" if splits else ""
-    return f"(?:.*?/)??{above}(?P<label>[^/]+)/[^/]+"
+    splits = dict.fromkeys(name for name in names if name.lower() in SPLIT_NAMES)
+    return f"(?:.*?/)??{_maybe_split(splits)}(?P<label>[^/]+)/[^/]+"
 
 
 def first_folder_pattern(splits: Sequence[str]) -> str:
     """The --label_from whose label is the first folder, or the one below a split; others below have no meaning."""
-    above = f"(?:(?P<split>{'|'.join(splits)})/)?" if splits else ""
-    return f"{above}(?P<label>[^/]+)/.+"
+    return f"{_maybe_split(splits)}(?P<label>[^/]+)/.+"
+
+
+def _maybe_split(names: Iterable[str]) -> str:
+    return f"(?:(?P<split>{'|'.join(names)})/)?" if names else ""
 
 
 def differ_in_numbers(names: Collection[str]) -> bool:
@@ -173,17 +176,6 @@ def differ_in_numbers(names: Collection[str]) -> bool:
     (True, False)
     """
     return len({*names}) > 1 and len({re.sub(r"\d+", "0", name) for name in names}) == 1
-
-
-def parts_of_set(names: Collection[str]) -> bool:
-    """True for names that differ in numbers alone, and for letters or digits of a hash."""
-    return differ_in_numbers(names) or all(map(_DIGITS_OF_HASH.fullmatch, names))
-
-
-def _split(path: str) -> list[str]:
-    """The folders of a path; a date is one, though it has slashes."""
-    joined = _DATE.sub(lambda date: date[0].replace("/", "\0"), path)
-    return [part.replace("\0", "/") for part in joined.split("/")]
 
 
 def _last(names: Sequence[str]) -> Segment | None:
@@ -255,31 +247,16 @@ def _repeated(paths: Sequence[Sequence[str]]) -> Segment | None:
 def _splits_in_names(names: Sequence[str]) -> Segment | None:
     """Folders with words of two splits at least: half of all, or several that differ in nothing else."""
     words = {name: [w for w in _WORDS.findall(name) if w.lower() in SPLIT_NAMES] for name in names}
-    word_of = {
-        name: splits_in_name[0]
-        for name, splits_in_name in words.items()
-        if len(splits_in_name) == 1
-    }
-    if 2 * len(word_of) < len(names):
-        word_of = _same_but_for_the_word(word_of)
-    splits = {SPLIT_NAMES[word.lower()] for word in word_of.values()}
-    if len(splits) < 2 or all(name == word for name, word in word_of.items()):
-        return None
-    frames = {name.partition(word)[::2] for name, word in word_of.items()}
-    pattern = ""
-    if len(frames) == 1 and len(word_of) == len(names):
-        ((before, after),) = frames
-        alternatives = "|".join(sorted(set(word_of.values())))
-        pattern = f"{re.escape(before)}(?P<split>{alternatives}){re.escape(after)}"
-    return Segment(Role.SPLIT, sorted(word_of), pattern)
-
-
-def _same_but_for_the_word(word_of: Mapping[str, str]) -> dict[str, str]:
-    """Those folders of which another differs in nothing but the word for the split."""
+    word_of = {name: in_name[0] for name, in_name in words.items() if len(in_name) == 1}
     frames = {name: name.partition(word)[::2] for name, word in word_of.items()}
-    shared = Counter(frames.values())
-    return {
-        name: word
-        for name, word in word_of.items()
-        if shared[frames[name]] > 1 and any(frames[name])
-    }
+    if 2 * len(word_of) < len(names):
+        shared = Counter(frames.values())
+        frames = {n: frame for n, frame in frames.items() if shared[frame] > 1 and any(frame)}
+    splits = {SPLIT_NAMES[word_of[name].lower()] for name in frames}
+    if len(splits) < 2 or not any(map(any, frames.values())):
+        return None
+    pattern = ""
+    if len({*frames.values()}) == 1 and len(frames) == len(names):
+        before, after = map(re.escape, next(iter(frames.values())))
+        pattern = f"{before}(?P<split>{'|'.join(sorted({*word_of.values()}))}){after}"
+    return Segment(Role.SPLIT, sorted(frames), pattern)

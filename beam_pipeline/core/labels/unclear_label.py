@@ -66,6 +66,7 @@ def choice_problems(
     if choices.group and choices.group != FOLDER:
         wanted[choices.group] = "--split_by"
     there = f"found {', '.join(names)}"
+    roles = {choices.label: "is the label", **dict.fromkeys(keys, "names the image")}
     for name, option in wanted.items():
         if choices.kinds.get(name) == POINT_KIND and name not in points:
             yield f"no columns {name}_x and {name}_y (--columns {name}:point); {there}"
@@ -76,27 +77,25 @@ def choice_problems(
             f"the column {objects!r} contains the classes, so {choices.label!r} cannot be the label; leave out "
             f"--label_column, or give --columns {objects}:skip"
         )
-    in_rows = [name for name, separator in choices.separators.items() if not separator]
     in_cells = [name for name, separator in choices.separators.items() if separator]
+    in_rows = [name for name in choices.separators if name not in in_cells]
     if in_rows and in_cells:
         yield (
             f"--list_column {in_rows[0]} means that an image has several rows, each with a value, so the cells "
             f"of {in_cells[0]!r} cannot contain several"
         )
-    for name in [name for name, kind in choices.kinds.items() if kind == JSON_KIND]:
-        if name in choices.separators:
-            yield f"the column {name!r} is text of JSON (--columns), so it is not split (--list_column)"
-        if name in (choices.label, *keys):
-            role = "names the image" if name in keys else "is the label"
-            yield f"the column {name!r} {role}, so it cannot be JSON (--columns)"
     for name, kind in choices.kinds.items():
-        if kind in FILE_TYPES and name in (choices.label, *keys):
-            role = "names the image" if name in keys else "is the label"
-            yield f"the column {name!r} {role}, so its cells are no further files (--columns {name}:{kind})"
-        if kind in FILE_TYPES and name.partition("/")[0] in ("image", "label"):
+        column, is_file = f"the column {name!r}", kind in FILE_TYPES
+        if kind == JSON_KIND and name in choices.separators:
+            yield f"{column} is text of JSON (--columns), so it is not split (--list_column)"
+        if kind == JSON_KIND and name in roles:
+            yield f"{column} {roles[name]}, so it cannot be JSON (--columns)"
+        if is_file and name in roles:
+            yield f"{column} {roles[name]}, so its cells are no further files (--columns {name}:{kind})"
+        if is_file and name.partition("/")[0] in ("image", "label"):
             yield (
-                f"the files of the column {name!r} would be written as {name}/encoded, among the features of the "
-                "image and its labels; give the column another name"
+                f"the files of {column} would be written as {name}/encoded, among the features of the image and "
+                "its labels; give the column another name"
             )
     for name in choices.separators.keys() & keys:
         yield f"the column {name!r} names the image, so it contains no list (--list_column)"
@@ -114,43 +113,40 @@ def unclear_label(
     """
     cells = {name: [c for c in values.get(name, ()) if not is_empty(c)] for name in names}
     texts = {name: set(map(text_of, column)) for name, column in cells.items() if column}
+    lower = {name.lower() for name in names}
     objects = [name for name, column in cells.items() if any(map(_is_object, column))]
     boxes = [name for name, column in texts.items() if all(map(_BOX.fullmatch, column))]
     flags = [name for name, column in texts.items() if any(column <= flags for flags in _FLAGS)]
     points = paired_columns(names)
-    say = (
-        "--label_column NAME, or --label_column none to keep all of them as features label/<column>"
-    )
-    if sum(map(bool, map(_PIXEL.fullmatch, names))) >= _MANY or not _PIXEL_LISTS.isdisjoint(
-        map(str.lower, names)
-    ):
+    keep = "--label_column none to keep all of them as features label/<column>"
+    hint = ""
+    if lower & _PIXEL_LISTS or len([*filter(_PIXEL.fullmatch, names)]) >= _MANY:
         hint = (
             "It seems to contain the pixels of images, not names of image files. Such a table is not read; "
             "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
         )
     elif objects:
         skipped = ",".join(f"{name}:skip" for name in objects)
-        remaining = f". To take the label from another: --label_column NAME --columns {skipped}"
-        hint = _no_objects(objects) + (remaining if len(objects) < len(names) else "")
+        hint = _no_objects(objects)
+        if len(objects) < len(names):
+            hint += f". To take the label from another: --label_column NAME --columns {skipped}"
     elif boxes:
         hint = (
             f"The cells of {excerpt(boxes[0])} seem to be boxes, which are read from four columns or from texts "
             "in brackets in one column named for it (docs/datasets/tables.md). To keep all columns "
             "as features label/<column>: --label_column none"
         )
-    elif 1 < len(flags) <= _MOST_FLAGS:
-        one_hot = f"--one_hot {','.join(flags)}"
-        hint = f"If 1 means that an image has a column's class: {one_hot}. Otherwise, give {say}"
-    elif not _RUN_LENGTHS.isdisjoint(map(str.lower, names)):
-        hint = f"{_NO_RUN_LENGTHS}. For the other columns, give {say}"
-    elif {*itertools.chain(*points.values())} == {*names}:
-        columns = ",".join(f"{name}:{POINT_KIND}" for name in points)
-        hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give {say}"
     else:
-        hint = f"Give {say}"
-    return LabelTableError(
-        f"{where}: which of the columns {enumerated(names, _SHOWN_NAMES)} is the label? {hint}"
-    )
+        if 1 < len(flags) <= _MOST_FLAGS:
+            hint = f"If 1 means that an image has a column's class: --one_hot {','.join(flags)}. Otherwise, give "
+        elif lower & _RUN_LENGTHS:
+            hint = f"{_NO_RUN_LENGTHS}. For the other columns, give "
+        elif {*itertools.chain(*points.values())} == {*names}:
+            columns = ",".join(f"{name}:{POINT_KIND}" for name in points)
+            hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give "
+        hint = f"{hint or 'Give '}--label_column NAME, or {keep}"
+    columns = enumerated(names, _SHOWN_NAMES)
+    return LabelTableError(f"{where}: which of the columns {columns} is the label? {hint}")
 
 
 def single_column(where: str, keys: Sequence[str]) -> LabelTableError:
@@ -232,17 +228,15 @@ def partition_questions(
       cells: its values in the first rows.
       uris: the files.
     """
-    called = [label, *map(posixpath.basename, uris)]
-    if {*map(text_of, cells)} <= {"", "0", "1", "2"} and any(
-        "partition" in name.lower() for name in called
-    ):
+    called = " ".join([label, *map(posixpath.basename, uris)]).lower()
+    if "partition" in called and {*map(text_of, cells)} <= {"", "0", "1", "2"}:
         yield Question(
             "partition",
             f"The column {label!r} of {', '.join(uris)} would be the label, but numbers up to 2 in a partition "
             "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
-            "docs/datasets/official_lists.md has a command that writes them as a column split; "
+            "docs/datasets/official_lists.md has a command that writes them as a column split.",
             "This keeps them as classes:",
-            answer={"label_column": label},
+            {"label_column": label},
         )
 
 
@@ -252,11 +246,8 @@ def whole_number_questions(
     """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
     texts = [text_of(cell) for cell in cells if not is_empty(cell)]
     numbers = sorted(set(texts))
-    if (
-        len(texts) >= _ENOUGH_CELLS
-        and 1 < len(numbers) <= _FEW_NUMBERS
-        and all(map(_WHOLE.fullmatch, numbers))
-    ):
+    few = len(texts) >= _ENOUGH_CELLS and 1 < len(numbers) <= _FEW_NUMBERS
+    if few and all(map(_WHOLE.fullmatch, numbers)):
         yield Question(
             "whole_numbers",
             f"The column {label!r} of {', '.join(uris)} would be a number to predict, but all of its first "
@@ -285,6 +276,5 @@ def width_questions(count: int, where: str) -> Iterator[Question]:
         yield Question(
             "many_columns",
             f"{where}: each of {count:,} columns would be a feature of its own, which takes memory and time in "
-            "every reader. Write the numbers of a row into one column, as 1;2;3, and give --list_column "
-            "NAME=';'.",
+            "every reader. Write the numbers of a row into one column, as 1;2;3, and give --list_column NAME=';'.",
         )

@@ -1,4 +1,4 @@
-"""What the names of classes are that hardly are classes: numbers, lists, flags, boxes, names of images.
+"""What the names of classes are that hardly are classes: numbers, lists, flags, boxes, names of images or splits.
 
 `KINDS` is the table of them: how they are recognised, what to report, and the option that reads them as what they are.
 """
@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from beam_pipeline.core.labels.cells import BRACKETS, MOST, NEARLY_ALL, are_bracketed
+from beam_pipeline.core.labels.cells import BRACKETS, MOST, NEARLY_ALL
 from beam_pipeline.core.labels.classes import all_integers
+from beam_pipeline.core.labels.path_roles import IMAGES
+from beam_pipeline.core.listing.folders import SPLIT_NAMES
+from beam_pipeline.core.references import DEFAULT_SPLIT
+
+FEW_IMAGES = 5
+"""Fewer are a try-out."""
 
 _FEW_CLASSES = 10
 _FEW_NUMBERS = 3
@@ -22,6 +28,7 @@ _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
+_MISSING = frozenset(["nan", "NaN", "<NA>", "#N/A", "N/A", "null", "NULL", "?"])
 _MARKS = str.maketrans(dict.fromkeys("[],;", " "))
 _GAPS = re.compile(r"[\s_-]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -30,66 +37,66 @@ _QUANTITY = re.compile(
     "|percentage|price|pressure|ratings?|salary|scores?|speed|steering|temperature|volume|weight|width|year"
 )
 _OF_CLASSES = re.compile("bins?|bucket|category|class|code|group|grade|label|level|range|type")
+_COLUMN, _FOLDERS = "column", "folders"
 
 Counts = Mapping[str, int]
 """Class -> number of images that have it."""
 
 
 class Kind(NamedTuple):
-    """A kind of values.
+    """A kind of names.
 
     Attributes:
       id: of its question.
       examples: (classes, their column or empty) -> those of the kind; none if they are not enough to ask.
-      text: what they look like, after "3 of 4 classes by the column 'label'"; {} represents examples.
-      option: which reads such a column; empty if none does.
-      value: of the option, for the column.
+      text: the reason; {n} is the number of examples, {some} the first, {first} one, {of} all classes and their origin.
       advice: what to do without the option.
-      numbers: True if an option that states that the column contains classes settles it.
-      only_columns: True if names of folders are never of this kind.
+      option: which reads a column of them; empty if none does.
+      value: of the option, for the column.
+      place: "column" or "folders" if only classes from there are asked about.
+      sure: False if an option that states that these are classes settles it.
     """
 
     id: str
     examples: Callable[[Counts, str], Sequence[str]]
     text: str
+    advice: str = ""
     option: str = ""
     value: str = ""
-    advice: str = ""
-    numbers: bool = False
-    only_columns: bool = False
+    place: str = ""
+    sure: bool = False
 
 
-def kind_of(classes: Counts, column: str, *, confirmed: bool) -> tuple[Kind, Sequence[str]] | None:
-    """The kind that most classes are of, with those that are; None for usual classes.
+def kinds_of(
+    kinds: Sequence[Kind], classes: Counts, column: str, *, confirmed: bool
+) -> Iterator[tuple[Kind, Sequence[str]]]:
+    """The kinds that classes are of, in the order of a table, with those that are.
 
     Args:
+      kinds: the table.
       classes: class -> number of images that have it.
       column: the label column of a table, or empty.
-      confirmed: whether an option states that the column contains classes.
+      confirmed: whether an option states that these are classes.
     """
-    for kind in KINDS:
-        if (kind.only_columns and not column) or (kind.numbers and column and confirmed):
-            continue
-        examples = kind.examples(classes, column)
-        if examples:
-            return kind, examples
-    return None
+    place = _COLUMN if column else _FOLDERS
+    for kind in kinds:
+        if kind.place in ("", place) and (kind.sure or not confirmed):
+            examples = kind.examples(classes, column)
+            if examples:
+                yield kind, examples
 
 
-def spellings(classes: Collection[str]) -> list[Sequence[str]]:
-    """The classes that differ only in case, or in spaces, hyphens and underscores, sorted.
+def _spellings(classes: Counts, _: str) -> Sequence[str]:
+    """The first classes that differ only in case, or in spaces, hyphens and underscores.
 
     A single letter may well be another class than its capital, and numbers have signs.
-
-    >>> spellings(["Cat", "cat", "a", "A", "sea_lion", "sea lion", "1", "-1"])
-    [['Cat', 'cat'], ['sea lion', 'sea_lion']]
     """
     by_name: dict[str, list[str]] = defaultdict(list)
     for name in sorted(classes):
         plain = _GAPS.sub(" ", name.casefold()).strip()
         if len(plain) > 1 and any(map(str.isalpha, plain)):
             by_name[plain].append(name)
-    return [names for names in by_name.values() if len(names) > 1]
+    return next((names for names in by_name.values() if len(names) > 1), ())
 
 
 def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
@@ -100,12 +107,9 @@ def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
     return sorted(classes) if same and all(map(_FLAGS.issuperset, rows)) else ()
 
 
-def _bracketed(classes: Counts, _: str, *, whole: bool) -> Sequence[str]:
-    """Lists in brackets, or if not `whole` their parts, cut at commas."""
-    all_whole = all(
-        name[:1] + name[-1:] in ("[]", name) for name in classes if "[" in name or "]" in name
-    )
-    return sorted(classes) if are_bracketed(classes) and all_whole == whole else ()
+def _bracketed(classes: Counts, _: str) -> Sequence[str]:
+    lists = [name for name in sorted(classes) if name[:1] + name[-1:] == BRACKETS]
+    return lists if len(lists) > MOST * len(classes) else ()
 
 
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
@@ -127,37 +131,28 @@ def _boxes(classes: Counts, _: str) -> Sequence[str]:
     return boxes if len(boxes) > MOST * len(classes) else ()
 
 
-def _lists(classes: Counts, _: str, *, separator: str) -> Sequence[str]:
+def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
     """Lists whose every item is found in another class as well: `cat,dog` beside `cat` and `dog`.
 
-    A comma alone proves nothing: ImageNet has the class `tench, Tinca tinca`.
+    A separator alone proves nothing: ImageNet has the class `tench, Tinca tinca`. Between spaces, items have to be
+    classes themselves, as `golden retriever` beside `golden eagle` is no list, unless they are integers, or the
+    column is called `tags` or alike and lists differ in length.
     """
-    items = {name: _items(name, separator) for name in classes if separator in name}
-    in_classes = Counter(item for name in classes for item in items.get(name, {name}))
-    several = [name for name in sorted(items) if len(items[name]) > 1]
-    proven = [name for name in several if all(in_classes[item] > 1 for item in items[name])]
+    items = {
+        name: {item.strip() for item in name.split(separator)} - {""}
+        for name in sorted(classes)
+        if separator in name
+    }
+    counts = Counter(item for name in classes for item in items.get(name, {name}))
+    known = {item for item, count in counts.items() if count > 1}
+    if separator == " ":
+        if all(map(_INTEGERS.fullmatch, classes)):
+            return [*items]
+        if column.lower() not in _PLURALS or len({*map(len, items.values())}) < 2:
+            known = {*classes}
+    several = [name for name in items if len(items[name]) > 1]
+    proven = [name for name in several if items[name] <= known]
     return several if len(proven) > MOST * len(items) else ()
-
-
-def _items(name: str, separator: str) -> set[str]:
-    return {item.strip() for item in name.split(separator)} - {""}
-
-
-def _spaced_lists(classes: Counts, column: str) -> Sequence[str]:
-    """Several integers, as `16 0`; or lists whose items are classes, as `scab rust` beside `scab` and `rust`.
-
-    In a column such as `tags`, also lists of different lengths whose items are found in other classes.
-    `golden retriever` beside `golden eagle` is none.
-    """
-    items = {name: name.split(" ") for name in sorted(classes) if " " in name}
-    if all(map(_INTEGERS.fullmatch, classes)):
-        return [*items]
-    known: Collection[str] = classes
-    if column.lower() in _PLURALS and len(set(map(len, items.values()))) > 1:
-        in_classes = Counter(item for name in classes for item in set(name.split(" ")))
-        known = {item for item, count in in_classes.items() if count > 1}
-    proven = [name for name in items if all(item in known for item in items[name])]
-    return [*items] if len(proven) > MOST * len(items) else ()
 
 
 def _single_images(classes: Counts, _: str) -> Sequence[str]:
@@ -167,101 +162,140 @@ def _single_images(classes: Counts, _: str) -> Sequence[str]:
     return single if enough else ()
 
 
-_NUMBERS_TO_PREDICT = (
-    "are numbers with decimals ({}), which look like a number to predict, not like classes."
-)
-_LISTS_TEXT = (
-    "look like lists of classes, separated by {!r} ({{}}); each would be a class of its own."
-)
+def _single_class(classes: Counts, _: str) -> Sequence[str]:
+    return [*classes] if len(classes) == 1 and sum(classes.values()) >= FEW_IMAGES else ()
+
+
+def _called(test: Callable[[str], bool], classes: Counts, _: str) -> Sequence[str]:
+    return sorted(filter(test, classes))
+
+
+def _is_split(name: str) -> bool:
+    return SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT  # train: a thing
+
+
+_PREDICT = "{n} of {of} are numbers with decimals ({some}), which look like a number to predict, not like classes."
+_LISTS = "{{n}} of {{of}} look like lists of classes, separated by {!r} ({{some}}); each would be a class."
 _LISTS_ADVICE = "A table with --list_column gives the classes of each image."
+_CLASS_FOLDERS = (
+    "Name the folder that contains class folders with --images, or a file of labels with --labels"
+)
 
 KINDS = (
     Kind(
         "flag_rows",
         _flag_rows,
-        "are rows of 0 and 1 ({}), as a value for each class in one cell.",
-        advice="Write a column for each class, and name these columns with --one_hot; or write the name or "
-        "number of the class.",
-        numbers=True,
-        only_columns=True,
+        "{n} of {of} are rows of 0 and 1 ({some}), as a value for each class in one cell.",
+        "Write a column for each class, and name these columns with --one_hot; or write the class.",
+        place=_COLUMN,
     ),
     Kind(
         "bracketed_lists",
-        partial(_bracketed, whole=True),
-        "look like lists in brackets ({}), each of which would be a class of its own.",
-        "list_column",
-        BRACKETS,
-        numbers=True,
-        only_columns=True,
-    ),
-    Kind(
-        "bracketed_lists",
-        partial(_bracketed, whole=False),
-        "look like parts of lists in brackets ({}), each of which would be a class of its own.",
-        advice="Write each list in one cell, in quotes if it has commas, and name the column with --list_column.",
-        numbers=True,
-        only_columns=True,
+        _bracketed,
+        "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
+        option="list_column",
+        value=BRACKETS,
+        place=_COLUMN,
     ),
     Kind(
         "decimal_commas",
         partial(_fractions, commas=True),
-        _NUMBERS_TO_PREDICT,
-        advice="Write them with a decimal point; a comma is read in a table of numbers with ';' between its "
-        "cells.",
-        numbers=True,
+        _PREDICT,
+        "Write them with a decimal point; a comma is read in a table with ';' between its cells.",
     ),
     Kind(
         "fractions",
         partial(_fractions, commas=False),
-        _NUMBERS_TO_PREDICT,
-        "columns",
-        "float",
+        _PREDICT,
         "Write a table with a row for each image, such as filename,label.",
-        numbers=True,
+        option="columns",
+        value="float",
     ),
     Kind(
         "quantities",
         _quantities,
-        "are integers ({}), and its name is that of a number to predict, not of classes.",
-        "columns",
-        "float",
-        numbers=True,
-        only_columns=True,
+        "{n} of {of} are integers ({some}), and its name is that of a number to predict, not of classes.",
+        option="columns",
+        value="float",
+        place=_COLUMN,
     ),
     Kind(
         "boxes_in_cells",
         _boxes,
-        "look like a class and a box in one cell ({}).",
-        advice="Write a row for each object, with columns such as filename,label,xmin,ymin,xmax,ymax; or leave "
-        "the boxes out, for a row per image.",
-        only_columns=True,
+        "{n} of {of} look like a class and a box in one cell ({some}).",
+        "Write a row for each object, with columns such as filename,label,xmin,ymin,xmax,ymax.",
+        place=_COLUMN,
+        sure=True,
     ),
     *(
         Kind(
             "lists",
-            partial(_lists, separator=separator),
-            _LISTS_TEXT.format(separator),
-            "list_column",
-            separator,
+            partial(_lists, separator=mark),
+            _LISTS.format(mark),
             _LISTS_ADVICE,
+            option="list_column",
+            value=mark,
+            place=_COLUMN * (mark == " "),
+            sure=True,
         )
-        for separator in ",;|"
-    ),
-    Kind(
-        "lists",
-        _spaced_lists,
-        _LISTS_TEXT.format(" "),
-        "list_column",
-        " ",
-        only_columns=True,
+        for mark in ",;| "
     ),
     Kind(
         "single_images",
         _single_images,
-        "have a single image ({}), as names or captions of the images would.",
-        "label_column",
-        "none",
-        "Name a folder whose folders are classes with --images, or a file of labels with --labels.",
+        "{n} of {of} have a single image ({some}), as names or captions of the images would.",
+        f"{_CLASS_FOLDERS}.",
+        option="label_column",
+        value="none",
+        sure=True,
+    ),
+    Kind(
+        "single_class",
+        _single_class,
+        "There is a single class, {first}, so all images would have the same label: {of}.",
+        f"{_CLASS_FOLDERS}, or the column of classes with --label_column; classes in the images' names, such "
+        "as cat.1.jpg, are taken with --label_from '(?P<label>[a-z]+)[._]?[0-9]+[.]jpg'.",
+        sure=True,
     ),
 )
 """In the order of asking: the first that fits is the most specific."""
+
+NAMES = (
+    Kind(
+        "null_character",
+        partial(_called, lambda name: "\0" in name),
+        "{first} is one of {of}, but many programs take its null character for the end of a text.",
+        "Remove it from the labels.",
+        sure=True,
+    ),
+    Kind(
+        "missing_values",
+        partial(_called, _MISSING.__contains__),
+        "{first} is one of {of}, but this is how programs write a missing value.",
+        "Leave these cells empty, and their images become dead letters; or leave out their rows.",
+        place=_COLUMN,
+    ),
+    Kind(
+        "images_as_class",
+        partial(_called, IMAGES.__contains__),
+        "{first} is one of {of}, but such a name is usual for a folder of images.",
+        f"{_CLASS_FOLDERS}.",
+        place=_FOLDERS,
+    ),
+    Kind(
+        "split_as_class",
+        partial(_called, _is_split),
+        "{first} is one of {of}, but such a name is usual for a split.",
+        "Move them into class folders below it, name a table of their labels with --labels, or name "
+        "only folders that contain class folders with --images.",
+        place=_FOLDERS,
+    ),
+    Kind(
+        "spellings",
+        _spellings,
+        "{of}: {some} are spellings of one name, each of which would be a class of its own.",
+        "Give each class one name.",
+        sure=True,
+    ),
+)
+"""Names that hardly are classes beside others that are: each kind is asked about."""

@@ -442,36 +442,31 @@ def passed_over(*keys: str, archive: bool = False) -> LabelFiles:
     [
         (
             ["labels.csv"],
-            ["1 .csv file (labels.csv) would be ignored, and looks like a table of labels."],
+            ["1 .csv file (labels.csv) would be ignored."],
             [{"labels": ("gs://b/labels.csv",)}],
         ),
         (
             ["a b.tsv", "c.json"],
             [
                 "1 .json file (c.json) would be ignored.",
-                "1 .tsv file (a b.tsv) would be ignored, and looks like a table of labels.",
+                "1 .tsv file (a b.tsv) would be ignored.",
             ],
             [{"labels": ("gs://b/c.json",), "layout": "coco"}, {"labels": ("gs://b/a b.tsv",)}],
         ),
         (
             ["a.csv", "b.csv", "c.csv"],
-            ["3 .csv files (a.csv, b.csv, and 1 more) would be ignored, and look like tables."],
+            ["3 .csv files (a.csv, b.csv, and 1 more) would be ignored."],
             [None],
         ),
         (["a.xml"], ["1 .xml file (a.xml) would be ignored."], [None]),
         (
             [f"{i}.xml" for i in range(5)],
-            [
-                "5 .xml files (0.xml, 1.xml, and 3 more) would be ignored, and look like annotations."
-            ],
+            ["5 .xml files (0.xml, 1.xml, and 3 more) would be ignored."],
             [None],
         ),
         (
             [f"{i}.txt" for i in range(5)],
-            [
-                "5 .txt files (0.txt, 1.txt, and 3 more) would be ignored, about as many as "
-                "images, and may be labels of each."
-            ],
+            ["5 .txt files (0.txt, 1.txt, and 3 more) would be ignored."],
             [None],
         ),
     ],
@@ -509,7 +504,7 @@ def test_a_table_in_an_archive_has_no_command() -> None:
     (question,) = label_file_questions(passed_over("p.zip/a.csv", archive=True), 10, UNSEEN)
     assert question == Question(
         "label_files_ignored",
-        "1 .csv file (p.zip/a.csv) would be ignored, and looks like a table of labels.",
+        "1 .csv file (p.zip/a.csv) would be ignored.",
         "Name the file whose rows name the images with --labels. Take the labels out of the "
         "archive first.",
     )

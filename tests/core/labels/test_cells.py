@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import (
     BadCellError,
-    are_bracketed,
     bracketed_items,
     infer_kind,
     json_text,
@@ -234,14 +233,6 @@ def test_a_column_of_lists_in_brackets() -> None:
     rows = read(content, separators=separators)
     assert [row.values for row in rows[:2]] == [(("cat", "dog"), (1.0, 2.5)), ((), ())]
     assert rows[2].problem == "column 'label': 'owl' is not a list in brackets, such as ['a', 'b']"
-
-
-def test_most_classes_must_look_like_lists() -> None:
-    """Or like parts of them, where a list was cut at its commas."""
-    assert are_bracketed(["['cat', 'dog']", "['cat']", "owl"])
-    assert are_bracketed(["['cat'", "'dog']", "['owl']"])
-    assert not are_bracketed(["[unknown]", "dog", "cat"])
-    assert not are_bracketed(["[unknown]", "dog"])
 
 
 TURNS = [{"from": "human", "value": "é <image>"}, {"value": 1.50, "from": None}]
