@@ -13,15 +13,16 @@ from __future__ import annotations
 import functools
 import gzip
 import io
-import itertools
 import os
+import pickle
+import pickletools
 import posixpath
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import IO
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import IO, Any
 
 from beam_pipeline.core.archives import TarHeader
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
@@ -34,36 +35,20 @@ from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.layout import ContainerLabels, NoSink, Source, SourceOptions
-from beam_pipeline.layouts.pickles import CifarError, PickledArray, as_text, unpickle
 from beam_pipeline.storage import files
 
 PIXELS = PixelFormat(32, 32)
 _BINARY = ".bin"
 _CHUNK_BYTES = 1 << 20  # 1 MiB; files of names have 2 kB at most
-
-Meanings = tuple[tuple[str, ...], ...]
-"""The meanings of the labels, for each label field."""
+_MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
+_MAX_TUPLES = 64  # CIFAR's files have 7 at most
 
 Batch = tuple[tuple[Sequence[object], ...], Sequence[object] | None]
 """For each label field, the labels of all images; the images' names, or None. Both are unchecked."""
 
 
-@dataclass(frozen=True)
-class LabelField:
-    """One label that every image has.
-
-    Attributes:
-      name: "label"; a pickled batch calls the list of labels `<name>s`, and the pickled meta file
-        calls the list of their meanings `<name>_names`.
-      names_file: the binary version's file with their meanings, one per line.
-      count: the number of different labels, which count from 0.
-      names: their meanings where no file gives them; empty if a file has to.
-    """
-
-    name: str
-    names_file: str
-    count: int
-    names: tuple[str, ...] = ()
+class CifarError(ValueError):
+    """A file does not have the expected content. The message does not name the file of a batch."""
 
 
 @dataclass(frozen=True)
@@ -73,69 +58,53 @@ class CifarFormat:
     Attributes:
       title: its name.
       splits: name of a batch's file, without `.bin` -> split.
-      fields: the labels of an image, in the order of a binary record; the last one is the class.
-      meta_file: the Python version's file with the meanings of labels.
+      fields: label of each image -> the number of its meanings, in the order of a binary record; the last one is
+        the class. A pickled batch calls the list of labels `<name>s`, and the pickled meta file calls the list of
+        their meanings `<name>_names`.
+      columns: the class, the file's name, and number and meaning of each further label.
+      name_files: the files with the meanings: the Python version's, then the binary version's for each field.
       folders: the folders that its archives unpack to.
+      names: the meanings of the class where no file gives them; empty if a file has to.
     """
 
     title: str
     splits: Mapping[str, str]
-    fields: tuple[LabelField, ...]
-    meta_file: str
+    fields: Mapping[str, int]
+    columns: tuple[Column, ...]
+    name_files: tuple[str, ...]
     folders: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def archives(self) -> tuple[str, ...]:
         """The names of its archives."""
         return tuple(f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary"))
 
-    @property
-    def name_files(self) -> tuple[str, ...]:
-        """The files of both versions with the meanings of labels."""
-        return (self.meta_file, *(field.names_file for field in self.fields))
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns: class, file name, and number and meaning of each further label."""
-        *further, label = self.fields
-        columns = [
-            label_column(label.name, ColumnKind.CLASS),
-            Column("filename", ColumnKind.BYTES, "image/filename", required=True),
-        ]
-        for field in further:
-            text = field.name.removesuffix("label") + "text"
-            columns += [
-                Column(field.name, ColumnKind.INT64, f"label/{field.name}", required=True),
-                Column(text, ColumnKind.BYTES, f"label/{text}", required=True),
-            ]
-        return tuple(columns)
-
-
+_FILE_NAME = Column("filename", ColumnKind.BYTES, "image/filename", required=True)
 CIFAR10 = CifarFormat(
     "CIFAR-10",
     {**{f"data_batch_{i}": "train" for i in range(1, 6)}, "test_batch": "test"},
-    (
-        LabelField(
-            "label",
-            "batches.meta.txt",
-            10,
-            (
-                *("airplane", "automobile", "bird", "cat", "deer"),
-                *("dog", "frog", "horse", "ship", "truck"),
-            ),
-        ),
-    ),
-    "batches.meta",
+    {"label": 10},
+    (label_column("label", ColumnKind.CLASS), _FILE_NAME),
+    ("batches.meta", "batches.meta.txt"),
     ("cifar-10-batches-py", "cifar-10-batches-bin"),
+    (
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    ),
 )
 CIFAR100 = CifarFormat(
     "CIFAR-100",
     {"train": "train", "test": "test"},
+    {"coarse_label": 20, "fine_label": 100},
     (
-        LabelField("coarse_label", "coarse_label_names.txt", 20),
-        LabelField("fine_label", "fine_label_names.txt", 100),
+        label_column("fine_label", ColumnKind.CLASS),
+        _FILE_NAME,
+        Column("coarse_label", ColumnKind.INT64, "label/coarse_label", required=True),
+        Column("coarse_text", ColumnKind.BYTES, "label/coarse_text", required=True),
     ),
-    "meta",
+    ("meta", "coarse_label_names.txt", "fine_label_names.txt"),
     ("cifar-100-python", "cifar-100-binary"),
 )
 
@@ -152,6 +121,7 @@ class Cifar:
     """
 
     option_names: frozenset[str] = frozenset()
+    reads_labels = False
 
     def __init__(self, name: str, fmt: CifarFormat) -> None:
         self.name = name
@@ -159,17 +129,15 @@ class Cifar:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a folder with two or more of its files, the folder above, or its archive."""
-        if options.labels or len(options.images) != 1 or not options.images[0].strip():
+        if len(options.images) != 1 or not options.images[0].strip():
             return ""
         fmt = self._format
         uri = files.canonical(options.images[0])
         name = posixpath.basename(uri)
-        if name in fmt.archives and (is_remote(uri) or os.path.isfile(uri)):
-            return f"named {name}"
-        if is_remote(uri):
-            return f"named {name}" if name in fmt.folders else ""
+        if is_remote(uri) or (name in fmt.archives and os.path.isfile(uri)):
+            return f"named {name}" if name in (*fmt.archives, *fmt.folders) else ""
         names = (*fmt.splits, *(batch + _BINARY for batch in fmt.splits), *fmt.name_files)
-        for folder in self._folders(uri):
+        for folder in (uri, *(files.join(uri, name) for name in fmt.folders)):
             first, second, *_ = (*_those_in(folder, names), "", "")
             if second:
                 return f"{first} and {second} in {folder}"
@@ -181,83 +149,27 @@ class Cifar:
         Raises:
           UsageError: all or some batches are missing, or no file gives the meanings of the labels.
         """
-        if options.labels:
-            raise UsageError(
-                f"--layout {self.name} takes labels from where the images are; leave out --labels"
-            )
-        try:
-            return self._open([files.canonical(path) for path in options.images])
-        except (ContainerError, CifarError, OSError) as error:
-            raise UsageError(f"--images: {error}") from error
-
-    def _open(self, uris: Sequence[str]) -> Source:
+        uris = [files.canonical(path) for path in options.images]
+        uri, fmt, archived = uris[0], self._format, False
         batches = {_batch_name(uri) for uri in uris}
-        if self._format.splits.keys() >= batches and all(map(_is_file, uris)):
-            if len(batches) < len(uris):
-                raise UsageError("--images names a batch twice, expected each once")
-            return self._open_batches(uris)
-        uri = uris[0]
-        if len(uris) != 1:
+        named = fmt.splits.keys() >= batches and all(map(_is_file, uris))
+        if named and len(batches) < len(uris):
+            raise UsageError("--images names a batch twice, expected each once")
+        if not named and len(uris) != 1:
             raise UsageError(
                 f"--images: {len(uris)} paths, expected one folder or archive, or single batches"
             )
-        if uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri):
-            return self._open_archive(uri)
-        return self._open_batches(self._batches_in(uri))
-
-    def _folders(self, uri: str) -> list[str]:
-        """Returns the folders that may contain the batches if the user named this folder."""
-        return [uri, *(files.join(uri, name) for name in self._format.folders)]
-
-    def _batches_in(self, uri: str) -> list[str]:
-        """Returns the batches of the first version in a folder; another one has the same images."""
-        for folder, suffix in itertools.product(self._folders(uri), ("", _BINARY)):
-            names = [batch + suffix for batch in self._format.splits]
-            there = _those_in(folder, names)
-            if there == names:
-                return [files.join(folder, name) for name in names]
-            if there:
-                raise UsageError(
-                    f"--images: {folder} lacks {', '.join(n for n in names if n not in there)}; "
-                    "download it again, or name the files that you want, such as "
-                    f"{files.join(folder, there[0])}"
-                )
-        raise UsageError(
-            f"--images {uri}: none of {self._format.title}'s files is there; expected "
-            f"{next(iter(self._format.splits))} and the others, or a folder with them, such as "
-            f"{self._format.folders[0]}"
-        )
-
-    def _open_batches(self, uris: Sequence[str]) -> Source:
-        folder = posixpath.dirname(uris[0])
-        contents = {}
-        for name in _those_in(folder, self._format.name_files):
-            with files.open_input(files.join(folder, name)) as file:
-                contents[name] = file.read(_CHUNK_BYTES)
-        return self._source(CifarReader(self._format), uris, contents, folder)
-
-    def _open_archive(self, uri: str) -> Source:
-        contents: dict[str, bytes] = {}
-        missing = dict.fromkeys(self._format.splits)
-        with files.open_input(uri) as file, archive_errors(uri):
-            for name, content in members(file):
-                missing.pop(_batch_name(name), None)
-                if name in self._format.name_files:
-                    contents[name] = content.read(_CHUNK_BYTES)
-                    if name == self._format.meta_file or len(contents) == len(self._format.fields):
-                        break  # the job reads the rest
-        if missing and not contents:
-            raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
-        return self._source(CifarReader(self._format, archived=True), [uri], contents, uri)
-
-    def _source(
-        self, reader: CifarReader, uris: Sequence[str], contents: Mapping[str, bytes], where: str
-    ) -> Source:
-        fmt = self._format
+        if not named:
+            archived = uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri)
+            uris = uris if archived else self._batches_in(uri)
+        where = uri if archived else posixpath.dirname(uris[0])
         try:
+            contents = (_names_in_archive if archived else _names_in_folder)(where, fmt)
             meanings = label_meanings(fmt, contents)
         except CifarError as error:
-            raise CifarError(f"{where}: {error}") from error
+            raise UsageError(f"--images: {where}: {error}") from error
+        except (ContainerError, OSError) as error:
+            raise UsageError(f"--images: {error}") from error
         expected = " or ".join(fmt.name_files)
         note = (
             f"{where} does not contain {expected}; classes have the names that {fmt.title}'s have"
@@ -265,10 +177,29 @@ class Cifar:
         return Source(
             layout=self.name,
             roots=(),
-            labels=ContainerLabels(replace(reader, meanings=meanings), tuple(uris)),
+            labels=ContainerLabels(CifarReader(fmt, meanings, archived), tuple(uris)),
             examples=LabelledImages(fmt.columns, PIXELS),
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
             notes=() if contents else (note,),
+        )
+
+    def _batches_in(self, uri: str) -> list[str]:
+        """Returns the batches of the first version in a folder; another one has the same images."""
+        fmt = self._format
+        for folder in (uri, *(files.join(uri, name) for name in fmt.folders)):
+            for names in ([*fmt.splits], [batch + _BINARY for batch in fmt.splits]):
+                there = _those_in(folder, names)
+                if there == names:
+                    return [files.join(folder, name) for name in names]
+                if there:
+                    raise UsageError(
+                        f"--images: {folder} lacks {', '.join(n for n in names if n not in there)}; "
+                        "download it again, or name the files that you want, such as "
+                        f"{files.join(folder, there[0])}"
+                    )
+        raise UsageError(
+            f"--images {uri}: none of {fmt.title}'s files is there; expected {next(iter(fmt.splits))} and the "
+            f"others, or a folder with them, such as {fmt.folders[0]}"
         )
 
 
@@ -289,6 +220,67 @@ def _those_in(folder: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if _is_file(files.join(folder, name))]
 
 
+def _names_in_folder(folder: str, fmt: CifarFormat) -> dict[str, bytes]:
+    contents = {}
+    for name in _those_in(folder, fmt.name_files):
+        with files.open_input(files.join(folder, name)) as file:
+            contents[name] = file.read(_CHUNK_BYTES)
+    return contents
+
+
+def _names_in_archive(uri: str, fmt: CifarFormat) -> dict[str, bytes]:
+    contents: dict[str, bytes] = {}
+    missing = dict.fromkeys(fmt.splits)
+    with files.open_input(uri) as file, archive_errors(uri):
+        for name, content in members(file):
+            missing.pop(_batch_name(name), None)
+            if name in fmt.name_files:
+                contents[name] = content.read(_CHUNK_BYTES)
+                if name == fmt.name_files[0] or len(contents) == len(fmt.fields):
+                    return contents  # the job reads the rest
+    if missing and not contents:
+        raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
+    return contents
+
+
+def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
+    """Returns the meanings of the labels of each field, in the order of their numbers.
+
+    Args:
+      fmt: the data set.
+      contents: name -> content of its `name_files` that exist.
+
+    Raises:
+      CifarError: a file is missing or has other content; the message names it.
+    """
+    meta, *name_files = fmt.name_files
+    meanings = []
+    for (field, count), name_file in zip(fmt.fields.items(), name_files, strict=True):
+        file_name = meta if meta in contents else name_file
+        if file_name not in contents:
+            if not fmt.names:
+                expected = f"{meta} or {' and '.join(name_files)}"
+                raise CifarError(
+                    f"the names of the classes, {expected}, are missing; download it again"
+                )
+            meanings.append(fmt.names)
+            continue
+        try:
+            values: Sequence[object] = contents[file_name].splitlines()
+            if file_name == meta:
+                content = unpickle(io.BytesIO(contents[meta]))
+                values = _list_of(count, content, f"{field}_names")
+            names = tuple(name for value in values if (name := (_as_text(value) or "").strip()))
+            if not len(names) == len(set(names)) == count:
+                raise CifarError(
+                    f"{len(set(names))} different names, expected {count}, one for each {field}"
+                )
+        except CifarError as error:
+            raise CifarError(f"{file_name}: {error}") from error
+        meanings.append(names)
+    return tuple(meanings)
+
+
 # --- batches and archives ------------------------------------------------------------------------
 
 
@@ -298,12 +290,12 @@ class CifarReader:
 
     Attributes:
       fmt: their data set.
-      meanings: the meanings of its labels.
+      meanings: the meanings of its labels, for each field.
       archived: True if the files are archives.
     """
 
     fmt: CifarFormat
-    meanings: Meanings = ()
+    meanings: tuple[tuple[str, ...], ...] = ()
     archived: bool = False
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
@@ -357,25 +349,26 @@ class CifarReader:
         split = self.fmt.splits[batch_name]
         for i, labels in enumerate(zip(*all_labels, strict=True)):
             key = f"{batch_name}/{i:05d}"
-            filename = key if filenames is None else filenames[i]
-            values = self._values(labels, filename)
-            if isinstance(values, str):
+            try:
+                values = self._values(labels, key if filenames is None else filenames[i])
+            except CifarError as error:
                 reason = Reason.BAD_LABEL_VALUE
-                yield image_dead_letter(Stage.LABELS, key, uri, reason, values, file=uri)
+                yield image_dead_letter(Stage.LABELS, key, uri, reason, str(error), file=uri)
             else:
                 place = offset + i * (offset + PIXELS.size)
                 yield SampleRef(key, pixels, PIXELS.size, split, values, place, uri, version)
 
-    def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...] | str:
-        """Returns the values of the columns, or the fault."""
+    def _values(self, labels: Sequence[object], filename: object) -> tuple[LabelValue, ...]:
+        """Returns the values of the columns. Raises CifarError."""
         values: list[LabelValue] = []
         for field, meanings, label in zip(self.fmt.fields, self.meanings, labels, strict=True):
-            if type(label) is not int or not 0 <= label < field.count:
-                return f"{field.name} {excerpt(label)}, expected an integer from 0 to {field.count - 1}"
+            most = self.fmt.fields[field] - 1
+            if type(label) is not int or not 0 <= label <= most:
+                raise CifarError(f"{field} {excerpt(label)}, expected an integer from 0 to {most}")
             values += label, meanings[label]
-        name = as_text(filename)
+        name = _as_text(filename)
         if name is None:
-            return f"file name {excerpt(filename)}, expected text in UTF-8"
+            raise CifarError(f"file name {excerpt(filename)}, expected text in UTF-8")
         return values[-1], name, *values[:-2]
 
 
@@ -447,54 +440,21 @@ def read_pickled(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], N
       CifarError: the file is not a pickle, uses a forbidden name, or contains other content.
     """
     content = unpickle(file)
-    pixels = _pixels_of(content.get("data"))
+    array = content.get("data")
+    pixels = array.data if isinstance(array, _Array) and array.type == "u1" else None
+    pixels = bytes(pixels) if isinstance(pixels, bytes | bytearray) else b""
     images = len(pixels) // PIXELS.size
-    labels = tuple(_list_of(images, content, f"{field.name}s") for field in fmt.fields)
+    whole = images and len(pixels) == images * PIXELS.size
+    if not (whole and isinstance(array, _Array) and array.shape == (images, PIXELS.size)):
+        raise CifarError(
+            f"'data' is {excerpt(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
+            "u1, with all of its pixels"
+        )
+    labels = tuple(_list_of(images, content, f"{field}s") for field in fmt.fields)
     named = content.get("filenames") is not None
     filenames = _list_of(images, content, "filenames") if named else None
     copy_to(pixels)
     return labels, filenames
-
-
-def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> Meanings:
-    """Returns the meanings of the labels of each field, in the order of their numbers.
-
-    Args:
-      fmt: the data set.
-      contents: name -> content of its `name_files` that exist.
-
-    Raises:
-      CifarError: a file is missing or has other content; the message names it.
-    """
-    meanings = []
-    for field in fmt.fields:
-        pickled = fmt.meta_file in contents
-        file_name = fmt.meta_file if pickled else field.names_file
-        if file_name not in contents and field.names:
-            meanings.append(field.names)
-            continue
-        if file_name not in contents:
-            expected = f"{fmt.meta_file} or {' and '.join(fmt.name_files[1:])}"
-            raise CifarError(
-                f"the names of the classes, {expected}, are missing; download it again"
-            )
-        data = contents[file_name]
-        try:
-            key = f"{field.name}_names"
-            values = (
-                _list_of(field.count, unpickle(io.BytesIO(data)), key)
-                if pickled
-                else data.splitlines()
-            )
-            names = tuple(name for value in values if (name := (as_text(value) or "").strip()))
-            if not len(names) == len(set(names)) == field.count:
-                raise CifarError(
-                    f"{len(set(names))} different names, expected {field.count}, one for each {field.name}"
-                )
-        except CifarError as error:
-            raise CifarError(f"{file_name}: {error}") from error
-        meanings.append(names)
-    return tuple(meanings)
 
 
 def _list_of(length: int, content: Mapping[str | None, object], key: str) -> list[object]:
@@ -504,13 +464,115 @@ def _list_of(length: int, content: Mapping[str | None, object], key: str) -> lis
     return values
 
 
-def _pixels_of(array: object) -> bytes:
-    """Returns the pixels of all images, one image after another."""
-    if isinstance(array, PickledArray) and isinstance(array.data, bytes | bytearray):
-        images, rest = divmod(len(array.data), PIXELS.size)
-        if images and not rest and (array.shape, array.type) == ((images, PIXELS.size), "u1"):
-            return bytes(array.data)
-    raise CifarError(
-        f"'data' is {excerpt(array)}, expected a NumPy array of shape (images, {PIXELS.size}) and type "
-        "u1, with all of its pixels"
-    )
+# --- pickles --------------------------------------------------------------------------------------
+
+
+class _DType:
+    """Stands for `numpy.dtype`."""
+
+    def __init__(self, name: object = None, *_: object) -> None:
+        self.name = _as_text(name)
+
+    def __setstate__(self, state: object) -> None:
+        """Ignores byte order and alignment, which do not matter for a type of one byte."""
+
+
+class _Array:
+    """Stands for `numpy.ndarray`, and for the function that makes an empty array to fill."""
+
+    shape: object = None
+    type: object = None
+    data: object = None
+
+    def __init__(self, *_: object) -> None:
+        """Ignores the description of the empty array."""
+
+    def __setstate__(self, state: Any) -> None:
+        """Fills it from (version, shape, type, in Fortran order, bytes)."""
+        _, self.shape, dtype, is_fortran, self.data = state
+        name = dtype.name if isinstance(dtype, _DType) else None
+        self.type = f"{name} in Fortran order" if is_fortran else name
+
+    def __repr__(self) -> str:
+        return f"a NumPy array of shape {excerpt(self.shape)} and type {excerpt(self.type)}"
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds stand-ins for what pickled NumPy arrays use, and nothing else: a pickle can call all that it names.
+
+    NumPy's own functions trust a pickle: a forged dtype turns an array of bytes into one of pointers, and reading
+    it crashes the process. Each stand-in has a `__setstate__`, so that the opcode BUILD calls that, and cannot set
+    attributes of the class for the next pickle to find.
+    """
+
+    admitted: Mapping[str, type] = {
+        "numpy.dtype": _DType,
+        "numpy.ndarray": _Array,
+        "numpy.core.multiarray._reconstruct": _Array,
+        "numpy._core.multiarray._reconstruct": _Array,  # since NumPy 2
+    }
+
+    def find_class(self, module_name: str, global_name: str) -> type:
+        name = f"{module_name}.{global_name}"
+        if name not in self.admitted:
+            raise CifarError(
+                f"refuses {name}: a pickle can run anything by such a name, and CIFAR's needs only "
+                "NumPy's arrays; use the file as downloaded"
+            )
+        return self.admitted[name]
+
+
+def unpickle(file: IO[bytes]) -> dict[str | None, object]:
+    """Reads a pickled dict whose keys are texts of Python 2 or 3, without running anything that it names.
+
+    Raises:
+      CifarError: the file is not a pickle of that, uses a forbidden name, or is too large.
+    """
+    data = file.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise CifarError(
+            f"more than {_MAX_FILE_BYTES >> 20} MiB, expected a file of CIFAR's, of 148 MiB at most"
+        )
+    try:
+        _check_opcodes(data)
+        content = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+    except CifarError:
+        raise
+    except Exception as error:  # broken pickles raise nearly any
+        problem = f"{type(error).__name__} {error}"[:200].strip()
+        raise CifarError(
+            f"not a pickle, or one that is cut short ({problem}); download it again"
+        ) from error
+    if not isinstance(content, dict):
+        raise CifarError(f"contains {excerpt(content)}, expected a dict")
+    return {_as_text(key): value for key, value in content.items()}
+
+
+def _check_opcodes(data: bytes) -> None:
+    """Refuses a pickle that would crash the C unpickler, or make it fill the memory.
+
+    - Tuples nested a million deep, used to key a dict, overflow the C stack when they are hashed.
+    - `LONG_BINPUT 2147483647` makes the unpickler's memo, an array, that long: 32 GiB. Real
+      picklers number the objects that they memorise from 0 or 1 on.
+    - Bytes with a stated length beyond the end of the file would be allocated; `genops` detects
+      that.
+    """
+    tuples = 0
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(data), 1):
+        tuples += opcode.name.startswith("TUPLE")
+        if tuples > _MAX_TUPLES:
+            raise CifarError(
+                f"contains more than {_MAX_TUPLES} tuples, expected a dict of lists and one array"
+            )
+        if opcode.name.endswith("PUT") and not 0 <= (argument or 0) <= count:
+            raise CifarError(
+                f"numbers a value {argument} where at most {count} were expected; use the file as "
+                "downloaded"
+            )
+
+
+def _as_text(value: object) -> str | None:
+    """Returns a text pickled by Python 2 or 3; None if it is something else, or not UTF-8."""
+    with suppress(UnicodeDecodeError):
+        value = value.decode() if isinstance(value, bytes) else value
+    return value if isinstance(value, str) else None

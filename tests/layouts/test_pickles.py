@@ -15,10 +15,10 @@ import pytest
 from beam_pipeline.layouts.cifar import (
     CIFAR10,
     CIFAR100,
+    CifarError,
     read_pickled,
     read_records,
 )
-from beam_pipeline.layouts.pickles import CifarError
 from tests.layouts.make_cifar10 import (
     CIFAR10_NAMES,
     TWO_IMAGES,
@@ -158,7 +158,7 @@ def test_a_forged_type_does_not_reach_numpy() -> None:
 
 def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it is unpickled, so that a wrong file does not fill the memory."""
-    monkeypatch.setattr("beam_pipeline.layouts.pickles._MAX_FILE_BYTES", 5 << 20)
+    monkeypatch.setattr("beam_pipeline.layouts.cifar._MAX_FILE_BYTES", 5 << 20)
     images = 2000
     content = {
         "labels": [0] * images,
