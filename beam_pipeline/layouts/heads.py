@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import io
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
-from beam_pipeline.core.labels.table_rows import Format, LabelTable, TableHead, read_chunks
+from beam_pipeline.core.labels.table_files import (
+    Format,
+    LabelTable,
+    TableHead,
+    csv_records,
+    encoding_of,
+)
+from beam_pipeline.core.labels.table_rows import read_chunks
+from beam_pipeline.layouts.label_files import common_categories
 from beam_pipeline.storage import files
 
 _HEAD_BYTES = 4 << 20  # 4 MiB of each label file, to infer column types
@@ -16,6 +27,8 @@ _HEAD_ROWS = 20_000  # or this many rows of a Parquet file
 _FIRST_LINE_BYTES = 64 << 10
 PARQUET_ENDING = ".parquet"
 _MAX_CELL_CHARACTERS = 16 << 20  # csv's limit is 128 Ki; a mask or an embedding may be longer
+_NAMES_CLASSES = re.compile(r".*class[-_]?descriptions?.*\.csv", re.IGNORECASE)
+_DESCRIPTION = ("LabelName", "DisplayName")
 
 
 def head(uri: str) -> TableHead:
@@ -88,3 +101,32 @@ def _first_rows(file: BinaryIO, uri: str) -> tuple[list[Mapping[str, Any]], list
         if len(fields) + len(faults) >= _HEAD_ROWS:
             break
     return fields[: _HEAD_ROWS - len(faults)], faults
+
+
+def without_class_names(
+    heads: Sequence[TableHead],
+) -> tuple[Sequence[TableHead], Mapping[str, str]]:
+    """Returns the tables among the label files, and id -> name of the classes that others describe.
+
+        /m/0cmf2,Airplane
+        /m/02xwb,Apple
+
+    is `class-descriptions-boxable.csv` of Open Images; its other such files have a header. Source:
+    https://storage.googleapis.com/openimages/web/download_v7.html
+
+    Raises:
+      LabelTableError: a description is not a list of ids and names, or descriptions disagree.
+    """
+    described = [h for h in heads if _NAMES_CLASSES.fullmatch(posixpath.basename(h.uri))]
+    if not described or len(described) == len(heads):
+        return heads, {}
+    names: dict[str, dict[str, str]] = {}
+    for head in described:
+        file = io.BytesIO(head.data)
+        for line, cells, problem in csv_records(file, encoding_of(head.data), ","):
+            if len(cells) != 2 or problem or not all(map(str.strip, cells)) or not head.whole:
+                expected = "the id and the name of a class"
+                raise LabelTableError(f"{head.uri}, line {line}: expected {expected} {problem}")
+            if tuple(cells) != _DESCRIPTION:
+                names.setdefault(head.uri, {})[cells[0].strip()] = cells[1].strip()
+    return [h for h in heads if h not in described], common_categories(names)

@@ -41,7 +41,7 @@ LAYOUTS: Mapping[str, str] = {
     "yolo": "beam_pipeline.layouts.yolo:Yolo",
     "pairs": "beam_pipeline.layouts.pairs:Pairs",
     "masks": "beam_pipeline.layouts.masks:Masks",
-    "imagefolder": "beam_pipeline.layouts.imagefolder:ImageFolder",
+    "imagefolder": "beam_pipeline.layouts.table:ImageFolder",
     "caption_files": "beam_pipeline.layouts.caption_files:CaptionFiles",
     "automl": "beam_pipeline.layouts.automl:Automl",
     "table": "beam_pipeline.layouts.table:Table",

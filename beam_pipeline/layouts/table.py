@@ -7,45 +7,51 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from beam_pipeline.core.dataset.splits import group_by
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import by_text, text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples
+from beam_pipeline.core.labels.key_column import path_columns
+from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, differ_in_numbers
+from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
-    Column,
+    NO_LABEL_COLUMN,
     ColumnChoices,
     ColumnKind,
 )
-from beam_pipeline.core.labels.table_rows import (
+from beam_pipeline.core.labels.table_files import (
     LabelTable,
-    TableRows,
-    head_rows,
-    read_chunks,
-    read_lines,
+    TableHead,
+    inspect_file,
+    is_image_name,
 )
-from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
+from beam_pipeline.core.labels.table_rows import TableRows, head_rows, read_chunks, read_lines
+from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
-from beam_pipeline.core.listing.folders import FOLDER, named_split
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES, named_split
 from beam_pipeline.core.packing import LabelBatch
+from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.text import enumerated
+from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.automl import REASON, Automl, is_automl
-from beam_pipeline.layouts.cell_files import file_heads
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
-from beam_pipeline.layouts.class_names import without_class_names
-from beam_pipeline.layouts.heads import allow_long_cells, head
+from beam_pipeline.layouts.heads import allow_long_cells, first_line, head, without_class_names
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
-from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.unused_folders import other_keys, unused_folders
+from beam_pipeline.layouts.named_files import LocalCopy, file_heads, find_copies
+from beam_pipeline.layouts.paths import first_entries, image_roots, label_files
+from beam_pipeline.layouts.tree import has_file, subfolders, walk
+from beam_pipeline.storage import files
 
 TABLE_OPTIONS = frozenset(
     {
@@ -54,6 +60,11 @@ TABLE_OPTIONS = frozenset(
     }
 )
 _FIRST_DETECTION_ID = 1  # 0 is the background's
+_METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+_HASH = re.compile(r"[^\W_]|[0-9a-f]{2,3}")
+_MOST_FOLDERS, _MOST_REMOTE = 64, 8  # that are looked at; more are hardly classes
+_EACH = 2  # images in a folder, on average
+_SHOWN = 3
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -71,7 +82,7 @@ class TableReader:
 
     tables: tuple[LabelTable, ...]
     schema: LabelSchema
-    copies: LocalCopy
+    copies: LocalCopy = LocalCopy()  # noqa: RUF009, it is frozen
     class_names: Mapping[str, str] = field(default_factory=dict)
     imageless: RowSamples | None = None
 
@@ -98,9 +109,9 @@ class TableReader:
         rename = self.copies.name if self.copies != LocalCopy() else None
         chunks = map(self._with_class_names, chunks) if self.class_names else chunks
         imageless = self.imageless
+        rows = label_rows(chunks, table, self.schema, rename, keep_unnamed=bool(imageless))
         if not imageless:
-            return label_rows(chunks, table, self.schema, rename)
-        rows = label_rows(chunks, table, self.schema, rename, keep_unnamed=True)
+            return rows
         return (r if isinstance(r, DeadLetter) else imageless.with_names(r) for r in rows)
 
     def _with_class_names(self, rows: TableRows) -> TableRows:
@@ -137,8 +148,7 @@ class Table:
         if automl:
             return _open_automl(options, f"{automl[0]} has no header: {REASON}")
         choices = replace(column_choices(options), may_be_lists=options.sample == SAMPLES[0])
-        head_of = file_heads(lambda: image_roots(options.images), [head.uri for head in heads])
-        schema, tables = inspect_tables(heads, choices, head_of)
+        schema, tables = _inspected(options, heads, choices)
         if class_names and schema.leading.integer_classes:
             schema = replace(schema, leading=replace(schema.leading, integer_classes=False))
         uris = tuple(table.uri for table in tables)
@@ -147,25 +157,164 @@ class Table:
         keys = zip(beginnings, tables, strict=True)
         names = [text_of(cell) for part, table in keys for cell in part.cells(table.key_column)]
         copies = find_copies(names, roots, uris)
-        by_folder = schema.class_by_folder
         rows = TableRows.together(beginnings)
-        doubts = [*other_keys(options, roots, names, rows)]
-        doubts += unused_folders(options, roots, names, rows, schema)
-        columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
-        whole_classes = by_folder and options.split_by == FOLDER
-        return Source(
-            layout=self.name,
-            roots=roots,
-            labels=replace(
-                table_labels(options, tables, schema, copies, class_names),
-                class_by_folder=by_folder,
-            ),
-            examples=table_examples(options, columns),
-            numbering=table_numbering(options, schema),
-            notes=(*schema.notes, *copies.notes),
-            questions=(*schema.questions, *doubts, *([WHOLE_CLASSES] if whole_classes else [])),
-            tables=tables,
-            roles=schema.roles,
+        folders = _folders_by_name(roots)
+        doubts = [*_other_keys(options, folders, names, rows)]
+        doubts += _unused_folders(options, folders, names, rows, schema)
+        if schema.class_by_folder and options.split_by == FOLDER:
+            doubts.append(WHOLE_CLASSES)
+        reader = TableReader(tables, schema, copies, class_names)
+        source = _source(self.name, options, reader, roots, (*schema.notes, *copies.notes))
+        return replace(source, questions=(*schema.questions, *doubts))
+
+
+class ImageFolder:
+    """Hugging Face's image folders: a table among the images contains their labels.
+
+    It is in the images' folder or in each split's, such as `train/metadata.jsonl`. Its column `file_name` names
+    images relative to it; all other columns are labels. Source:
+    https://huggingface.co/docs/datasets/image_dataset
+    """
+
+    name = "imagefolder"
+    option_names = TABLE_OPTIONS
+    reads_labels = False
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises a metadata file among the images that has a column with their names."""
+        with suppress(ConversionError, OSError):  # reported by the layout that is finally chosen
+            return next(filter(None, (_reason(path, options) for path in options.images)), "")
+        return ""
+
+    def open(self, options: SourceOptions) -> Source:
+        """Reads the beginnings of the metadata files.
+
+        Raises:
+          UsageError: the file does not exist, or it is unusable as a whole.
+        """
+        folder_of = {uri: folder for path in options.images for uri, folder in _metadata_in(path)}
+        if not folder_of:
+            raise UsageError(
+                f"--layout imagefolder: no {', '.join(_METADATA[:-1])} or {_METADATA[-1]} in "
+                f"{', '.join(options.images)} or in folders train, validation or test there"
+            )
+        first: dict[str, str] = {}
+        for uri in folder_of:
+            folder, name = posixpath.split(uri)
+            if first.setdefault(folder, uri) != uri:
+                raise LabelTableError(
+                    f"{first[folder]} and {name} are in one folder; remove the one that does not count"
+                )
+        choices = replace(column_choices(options), label_needed=False)
+        schema, tables = _inspected(options, [head(uri) for uri in folder_of], choices)
+        tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
+        notes = (*schema.notes, *unlabelled_notes(options, schema))
+        roots = image_roots(options.images, frozenset(folder_of))
+        return _source(self.name, options, TableReader(tables, schema), roots, notes)
+
+
+def _metadata_in(path: str) -> list[tuple[str, str]]:
+    """(URI, folder relative to the images') of the metadata files of a folder of images, or of its splits.
+
+    There are none in archives. Raises UsageError if the path does not exist.
+    """
+    roots = image_roots((path,))
+    if any(root.archive for root in roots):
+        return []
+    root, order = roots[0].uri, list(SPLIT_NAMES)
+    below = (posixpath.basename(folder) for folder in subfolders(root))
+    splits = [name for name in below if name.lower() in order]
+    return [
+        (uri, folder)
+        for folder in ("", *sorted(splits, key=lambda name: order.index(name.lower())))
+        for name in _METADATA
+        if has_file(uri := files.join(root, folder, name))
+    ]
+
+
+def _reason(path: str, options: SourceOptions) -> str:
+    """The reason why a path is such a folder; empty if it is not."""
+    for uri, folder in _metadata_in(path):
+        reason = f"{posixpath.join(folder, posixpath.basename(uri))} in {path}"
+        beginning, names = first_line(uri), []
+        with suppress(LabelTableError):  # reported when the file is opened
+            if beginning:
+                names = [*filter(None, head_rows(beginning, inspect_file(beginning)).columns)]
+        if not names:
+            return reason
+        columns = [options.key_column] if options.key_column in names else path_columns(names)
+        if columns:
+            return f"{reason} names images in its column {columns[0]}"
+    return ""
+
+
+# --- what both have in common ---------------------------------------------------------------------
+
+
+def _inspected(
+    options: SourceOptions, heads: Sequence[TableHead], choices: ColumnChoices
+) -> tuple[LabelSchema, tuple[LabelTable, ...]]:
+    head_of = file_heads(lambda: image_roots(options.images), [head.uri for head in heads])
+    return inspect_tables(heads, choices, head_of)
+
+
+def _source(
+    layout: str,
+    options: SourceOptions,
+    reader: TableReader,
+    roots: tuple[ImageRoot, ...],
+    notes: tuple[str, ...],
+) -> Source:
+    """The source of tables, whose rows are samples, or labels of the image that they name.
+
+    Raises:
+      UsageError: no column is called as --row_id says.
+    """
+    schema, uris = reader.schema, tuple(table.uri for table in reader.tables)
+    folder = posixpath.dirname(uris[0])
+    while len(folder) > 1 and not all(uri.startswith(f"{folder}/") for uri in uris):
+        folder = posixpath.dirname(folder)
+    names = [column.name for column in schema.columns if column.feature]
+    if options.row_id and options.row_id not in names:
+        raise UsageError(
+            f"--row_id {options.row_id}: {uris[0]} has no such column to write; expected one of {', '.join(names)}"
+        )
+    by_rows, keeps = options.sample != SAMPLES[0], options.no_image != NO_IMAGE[0]
+    group = group_by(options.split_by, schema.columns, Table.name) if by_rows else None
+    rows = RowSamples(
+        ids=names.index(options.row_id) if options.row_id else None,
+        group=group.column if group else None,
+        folder=f"{folder.rstrip('/')}/",
+    )
+    by_folder = schema.class_by_folder
+    columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
+    return Source(
+        layout=layout,
+        roots=roots,
+        labels=FileLabels(
+            replace(reader, imageless=rows if keeps else None),
+            uris,
+            merge_rows=schema.several_rows,
+            class_by_folder=by_folder,
+            samples=rows if by_rows else None,
+            imageless=rows if keeps else None,
+        ),
+        examples=LabelledImages(columns, rows=by_rows, imageless=keeps),
+        numbering=table_numbering(options, schema),
+        notes=notes,
+        questions=schema.questions,
+        tables=reader.tables,
+        roles=schema.roles,
+    )
+
+
+def unlabelled_notes(options: SourceOptions, schema: LabelSchema) -> Iterator[str]:
+    """A note on columns of which none is called like a label, if none was chosen."""
+    if not schema.has_label and not options.label_column:
+        features = ", ".join(column.feature for column in schema.columns)
+        yield (
+            f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
+            f"{features}; --label_column NAME makes a column the label"
         )
 
 
@@ -234,50 +383,6 @@ def _split_of(uri: str, *, capitals: bool) -> str:
     return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
 
 
-def table_labels(
-    options: SourceOptions,
-    tables: tuple[LabelTable, ...],
-    schema: LabelSchema,
-    copies: LocalCopy,
-    class_names: Mapping[str, str] = MappingProxyType({}),
-) -> FileLabels:
-    """Returns the labels of tables, whose rows are samples, or labels of the image that they name.
-
-    Raises:
-      UsageError: no column is called as --row_id says.
-    """
-    uris = tuple(table.uri for table in tables)
-    folder = posixpath.dirname(uris[0])
-    while len(folder) > 1 and not all(uri.startswith(f"{folder}/") for uri in uris):
-        folder = posixpath.dirname(folder)
-    names = [column.name for column in schema.columns if column.feature]
-    if options.row_id and options.row_id not in names:
-        raise UsageError(
-            f"--row_id {options.row_id}: {uris[0]} has no such column to write; expected one of {', '.join(names)}"
-        )
-    by_rows = options.sample != SAMPLES[0]
-    group = group_by(options.split_by, schema.columns, Table.name) if by_rows else None
-    rows = RowSamples(
-        ids=names.index(options.row_id) if options.row_id else None,
-        group=group.column if group else None,
-        folder=f"{folder.rstrip('/')}/",
-    )
-    imageless = rows if options.no_image != NO_IMAGE[0] else None
-    return FileLabels(
-        TableReader(tables, schema, copies, class_names, imageless),
-        uris,
-        merge_rows=schema.several_rows,
-        samples=rows if by_rows else None,
-        imageless=imageless,
-    )
-
-
-def table_examples(options: SourceOptions, columns: tuple[Column, ...]) -> LabelledImages:
-    """Returns the examples of tables with these label columns."""
-    rows, imageless = options.sample != SAMPLES[0], options.no_image != NO_IMAGE[0]
-    return LabelledImages(columns, rows=rows, imageless=imageless)
-
-
 def column_choices(options: SourceOptions) -> ColumnChoices:
     """Returns the options given for columns."""
     return ColumnChoices(
@@ -313,3 +418,113 @@ def _open_automl(options: SourceOptions, note: str) -> Source:
             raise LabelTableError(f"--{name} means nothing: {note}")
     source = Automl().open(options)
     return replace(source, notes=(note, *source.notes))
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def _unused_folders(
+    options: SourceOptions,
+    folders: Mapping[str, tuple[str, ...]],
+    images: Sequence[str],
+    rows: TableRows,
+    schema: LabelSchema,
+) -> Iterator[Question]:
+    """Asks about the first level of folders of images that no column agrees with: they may be the classes.
+
+    Args:
+      options: those given; --label_column confirms that folders are ignored.
+      folders: name of an image -> the folders that it is in.
+      images: the names of images in the first rows.
+      rows: these rows.
+      schema: their columns.
+    """
+    label = schema.label_name
+    if label is None or options.label_column or any("/" in n or "\\" in n for n in images):
+        return
+    keep = {"label_column": label or NO_LABEL_COLUMN}
+    paths = [folders.get(name, ()) for name in images]
+    for level in range(max(map(len, paths), default=0)):
+        pairs = [(path[level], row) for row, path in enumerate(paths) if len(path) > level]
+        names = sorted({name for name, _ in pairs})
+        lower = {name.lower() for name in names}
+        are_splits = lower <= SPLIT_NAMES.keys()
+        if (
+            not 1 < len(names) <= len(pairs) / _EACH
+            or (are_splits and not level)  # which are used
+            or lower <= IMAGES | MASKS
+            or differ_in_numbers(names)
+            or all(map(_HASH.fullmatch, names))
+            or any(_agrees(pairs, column) for column in map(rows.cells, rows.columns))
+        ):
+            continue
+        advice, answer = "If they are the classes, and the table is of no use:", _BY_FOLDER
+        if len({*map(named_split, names)} - {""}) > 1:
+            above = {"/".join(path[:level]) for path in paths if len(path) > level}
+            advice, answer = "If they are splits, write them in a column called split.", {}
+            if are_splits and len(above) == len(options.images):
+                advice = "Splits are the first folders in --images:"
+                answer = {"images": (posixpath.join(options.images[0], *above),)}
+        yield Question(
+            "unused_folders",
+            f"The images are in the folders {enumerated([*map(repr, names)], _SHOWN)}, which no column "
+            "agrees with, and which would be ignored.",
+            f"{advice}{'' if answer else ' To ignore them:'}",
+            answer or keep,
+            (("To ignore them:", keep),) if answer else (),
+        )
+        return
+
+
+_BY_FOLDER: Mapping[str, Any] = {"labels": (), "layout": "class_folders"}
+
+
+def _other_keys(
+    options: SourceOptions, images: Collection[str], names: Sequence[str], rows: TableRows
+) -> Iterator[Question]:
+    """Asks about a column whose values are names of the images, if those of the key are not."""
+    if options.key_column or not names or any(map(is_image_name, names)):
+        return
+    keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), images, all)]
+    if keys and not _are_names(names, images, any):
+        (advice, answer), *further = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+        reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
+        yield Question("other_key", reason, advice, answer, tuple(further))
+
+
+def _are_names(
+    texts: Iterable[str], images: Collection[str], share: Callable[[Iterable[bool]], bool]
+) -> bool:
+    """True if all texts are names of images, or any is."""
+    paths = (text.strip().replace("\\", "/") for text in texts)
+    return share(posixpath.basename(path) in images for path in paths)
+
+
+def _agrees(pairs: Sequence[tuple[str, int]], cells: Sequence[Any]) -> bool:
+    """True if the values of a column are the names of folders, or repeat and imply the folder of a row."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for folder, row in pairs:
+        folders[text_of(cells[row])].add(folder)
+    if {folder.lower() for folder, _ in pairs} <= {value.lower() for value in folders}:
+        return True
+    return 2 * len(folders) <= len(pairs) and all(len(names) == 1 for names in folders.values())
+
+
+def _folders_by_name(roots: Sequence[ImageRoot]) -> dict[str, tuple[str, ...]]:
+    """Name of an image, with and without extension -> the folders that it is in; none where there are too many."""
+    folders: dict[str, tuple[str, ...]] = {}
+    with suppress(ConversionError):  # which the job reports
+        for root, entry in first_entries([root for root in roots if root.archive]):
+            assert root.archive
+            *path, name = root.archive.aliases(entry.name)[0].split("/")
+            folders |= dict.fromkeys((name, posixpath.splitext(name)[0]), tuple(path))
+    for root in (root for root in roots if not root.archive):
+        most = _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS
+        seen = list(walk(root.uri, most + 1))
+        if len(seen) > most:
+            return {}
+        for folder in seen:
+            above = tuple(filter(None, folder.path[len(root.uri.rstrip("/")) :].split("/")))
+            folders |= {posixpath.splitext(name)[0]: above for name in folder.images}
+            folders |= dict.fromkeys(folder.images, above)
+    return folders

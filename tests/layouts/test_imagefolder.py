@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.layouts.imagefolder import ImageFolder
 from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts.table import ImageFolder
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -311,4 +311,3 @@ def test_recognising_never_fails(folders: Path) -> None:
         ImageFolder().recognise(SourceOptions((path,)))
     for path in ("", "nowhere", "gs://bucket/photos"):
         assert ImageFolder().recognise(SourceOptions((path,))) == ""
-    assert ImageFolder().recognise(SourceOptions(("pets",), ("l.csv",))) == ""

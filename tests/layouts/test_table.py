@@ -24,7 +24,7 @@ from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
-from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.named_files import LocalCopy, find_copies
 from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     ALL_BAD,
@@ -113,7 +113,7 @@ def test_lists_of_other_columns_and_kinds(tmp_path: Path) -> None:
             "different name",
         ),
         (
-            ["--labels", "labels.csv", "--layout", "class_folders", "--list_column", "tags=;"],
+            ["--layout", "class_folders", "--list_column", "tags=;"],
             "--list_column means nothing for the layout class_folders; it is for webdataset, parquet, "
             "labelme, supervisely, cvat, via, label_studio, labelbox, ultralytics, hasty, datumaro, coco, imagefolder, caption_files, table",
         ),
