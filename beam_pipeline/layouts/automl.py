@@ -32,7 +32,7 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head
 from beam_pipeline.layouts.label_files import BadLabelError, number
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.named_files import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
 
 SETS = {

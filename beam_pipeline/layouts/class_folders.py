@@ -17,19 +17,18 @@ class ClassFolders:
 
     name = "class_folders"
     option_names = frozenset({"label_base", "label_order", "class_ids"})
+    reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises any folder without labels; the layout is tried last."""
-        return "" if options.labels else "no --labels and no other layout's files"
+        return "no --labels and no other layout's files"
 
     def open(self, options: SourceOptions) -> Source:
         """Lists every image below the folders.
 
         Raises:
-          UsageError: a path does not exist, or labels are given.
+          UsageError: a path does not exist.
         """
-        if options.labels:
-            raise UsageError("--layout class_folders takes labels from folders; leave out --labels")
         roots, questions = opened_for_folders(image_roots(options.images))
         if options.split_by == FOLDER:
             questions = (*questions, WHOLE_CLASSES)
@@ -57,6 +56,7 @@ class FileNames:
 
     name = "file_names"
     option_names = frozenset({"label_from", "columns", "label_base", "label_order"})
+    reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the option --label_from."""
@@ -66,14 +66,10 @@ class FileNames:
         """Lists every image below the folders.
 
         Raises:
-          UsageError: a path does not exist, labels are given, or an option names no group.
+          UsageError: a path does not exist, or an option names no group.
         """
         if not options.label_from:
             raise UsageError("--layout file_names needs --label_from")
-        if options.labels:
-            raise UsageError(
-                "--label_from takes labels from the names of images; leave it or --labels out"
-            )
         kinds = {name: KIND_NAMES.get(kind) for name, kind in options.columns.items()}
         pattern = name_pattern(options.label_from, kinds)
         groups = name_pattern(options.label_from, {}).columns

@@ -43,7 +43,7 @@ from beam_pipeline.layouts.label_files import (
     typed_path,
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.local_copy import LocalCopy, find_copies
+from beam_pipeline.layouts.named_files import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, names_in, once, subfolders, walk
 from beam_pipeline.storage import files

@@ -324,6 +324,7 @@ class Layout(Protocol):
     Attributes:
       name: its name in --layout.
       option_names: names of the fields of `SourceOptions` that it uses beyond images and labels.
+      reads_labels: False if --labels means nothing to it; it may be missing.
     """
 
     name: str

@@ -42,25 +42,13 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     alternative = certain_alternative(options) if guessed else None
     notes: tuple[str, ...] = ()
     if alternative:
-        notes = (_taken_instead(options, alternative.options),)
-        options, layout, why = alternative
-    for field, value in vars(options).items():
-        used = field in (*_ANY_LAYOUT, *layout.option_names)
-        if not used and value != getattr(_DEFAULTS, field):
-            users = [user.name for user in all_layouts() if field in user.option_names]
-            raise UsageError(
-                f"--{field} means nothing for "
-                f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
-            )
-    of_tables = [
-        f"{name}:{kind}"
-        for name, kind in options.columns.items()
-        if kind in (POINT_KIND, *LIST_FORMS)
-    ]
-    if of_tables and "label_column" not in layout.option_names:
-        raise UsageError(
-            f"--columns {of_tables[0]} is for columns of numbers, which the layout {layout.name} does not have"
+        typed, (options, layout, why) = options, alternative
+        labels = f" --labels {' '.join(options.labels)}" if options.labels else ""
+        notes = (
+            f"--images {' '.join(options.images)}{labels} was taken for --images {' '.join(typed.images)}; "
+            f"--layout {_DEFAULT_LAYOUT} takes the names of its folders as classes",
         )
+    _check_options(options, layout, why)
     source = layout.open(options)
     doubts = class_doubts(options) if guessed and not alternative else []
     doubts = [_with_working_command(question, options) for question in doubts]
@@ -75,6 +63,27 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     ), why
 
 
+def _check_options(options: SourceOptions, layout: Layout, why: str) -> None:
+    """Raises UsageError for an option that means nothing for the layout."""
+    if options.labels and not _reads_labels(layout):
+        raise UsageError(
+            f"--layout {layout.name} takes labels from where the images are; leave out --labels"
+        )
+    for field, value in vars(options).items():
+        used = field in (*_ANY_LAYOUT, *layout.option_names)
+        if not used and value != getattr(_DEFAULTS, field):
+            users = [user.name for user in all_layouts() if field in user.option_names]
+            raise UsageError(
+                f"--{field} means nothing for "
+                f"the layout {layout.name}{f' ({why})' if why else ''}; it is for {', '.join(users)}"
+            )
+    for name, kind in options.columns.items():
+        if kind in (POINT_KIND, *LIST_FORMS) and "label_column" not in layout.option_names:
+            raise UsageError(
+                f"--columns {name}:{kind} is for columns of numbers, which the layout {layout.name} does not have"
+            )
+
+
 def _with_working_command(question: Question, options: SourceOptions) -> Question:
     """A question whose command also answers what would be asked next; without one that would be refused."""
     if not question.answer:
@@ -83,8 +92,14 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
     paths = {name: value for name, value in answer.items() if name != "layout"}
     given = " ".join(f"--{name} {' '.join(value)}" for name, value in paths.items())
     for _ in range(_MOST_ANSWERS):
+        changes: dict[str, Any] = {
+            name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value
+            for name, value in answer.items()
+            if name != "layout"
+        }
         try:
-            questions = _open_with(options, answer).questions
+            there = dataclasses.replace(options, **changes)
+            questions = _open(str(answer.get("layout", AUTO)), there)[0].questions
         except ConversionError as error:
             further = f"With {given}: {error}"
             break
@@ -100,30 +115,17 @@ def _with_working_command(question: Question, options: SourceOptions) -> Questio
     return question._replace(advice=f"{question.advice} {further}".strip(), answer=None)
 
 
-def _open_with(options: SourceOptions, answer: Mapping[str, Any]) -> Source:
-    """Opens the input with the options of an answer; of mappings, with further items."""
-    changes: dict[str, Any] = {
-        name: {**getattr(options, name), **value} if isinstance(value, Mapping) else value
-        for name, value in answer.items()
-        if name != "layout"
-    }
-    return _open(str(answer.get("layout", AUTO)), dataclasses.replace(options, **changes))[0]
-
-
-def _taken_instead(typed: SourceOptions, taken: SourceOptions) -> str:
-    """A note on the paths that were taken instead of those given."""
-    labels = f" --labels {' '.join(taken.labels)}" if taken.labels else ""
-    return (
-        f"--images {' '.join(taken.images)}{labels} was taken for --images {' '.join(typed.images)}; "
-        f"--layout {_DEFAULT_LAYOUT} takes the names of its folders as classes"
-    )
-
-
 def _recognise(options: SourceOptions) -> tuple[Layout, str]:
     for layout in all_layouts():
         if options.masks and "masks" not in layout.option_names:
+            continue
+        if options.labels and not _reads_labels(layout):
             continue
         why = layout.recognise(options)
         if why:
             return layout, why
     raise UsageError("no layout fits what --images and --labels name; give --layout")
+
+
+def _reads_labels(layout: Layout) -> bool:
+    return getattr(layout, "reads_labels", True)

@@ -32,10 +32,9 @@ from beam_pipeline.layouts.parquet_rows import (
     first_parquet,
     name_classes,
     parquet_files,
-    split_notes,
-    split_questions,
 )
-from beam_pipeline.layouts.table import column_choices, table_numbering
+from beam_pipeline.layouts.paths import split_notes, split_questions
+from beam_pipeline.layouts.table import column_choices, table_numbering, unlabelled_notes
 from beam_pipeline.storage import files
 
 _IMAGE_NAMES = ("image", "img")
@@ -49,10 +48,11 @@ class Parquet:
 
     name = "parquet"
     option_names = SIDECAR_OPTIONS
+    reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises Parquet files, without images beside them; the first contains images."""
-        if options.labels or not options.images or not all(p.strip() for p in options.images):
+        if not options.images or not all(p.strip() for p in options.images):
             return ""
         firsts = [first_parquet(path) for path in options.images]
         first = firsts[0]
@@ -73,14 +73,11 @@ class Parquet:
         Raises:
           UsageError: a path names no Parquet file, or no column of images or of labels can be told.
         """
-        if options.labels:
-            raise UsageError(
-                f"--layout {self.name} takes labels from the rows of the images; leave out --labels"
-            )
         parquet = parquet_files(options.images)
         uris = tuple(file.uri for file in parquet)
         skipped = frozenset(name for name, kind in options.columns.items() if kind == SKIP_KIND)
         most = _LOOKED_AT_REMOTE if is_remote(uris[0]) else _LOOKED_AT
+        splits = {file.name: file.split for file in parquet}
         columns, rows = _beginning(uris[0], skipped, most)
         if uris[1:]:
             rows += _beginning(uris[-1], skipped, most)[1]
@@ -107,14 +104,14 @@ class Parquet:
             examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
             numbering=_numbering(options, schema, classes),
             notes=(
-                *split_notes(parquet),
+                *split_notes(splits, "files"),
                 *schema.notes,
                 *_notes(schema, left_out, options),
             ),
             roles=tuple(row for row in schema.roles if row.subject != f"column {ROW}"),
             questions=(
                 *schema.questions,
-                *split_questions(parquet),
+                *split_questions(splits, "files"),
                 *_further_images(columns, image, skipped),
             ),
         )
@@ -246,16 +243,10 @@ def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions)
             "left out, since they are objects, lists of lists or bytes: "
             f"{enumerated(left_out, _SHOWN)}"
         )
-    if schema.has_label or options.label_column:
-        return
-    if not schema.columns:
+    if schema.columns or options.label_column:
+        yield from unlabelled_notes(options, schema)
+    else:
         yield "there is no column besides the images, so there is no label"
-        return
-    features = ", ".join(column.feature for column in schema.columns)
-    yield (
-        f"no column is called {', '.join(LABEL_NAMES)}, so there is no label but the features "
-        f"{features}; --label_column NAME makes a column the label"
-    )
 
 
 def _further_images(

@@ -46,10 +46,9 @@ from beam_pipeline.core.listing.cuts import numbered_batches
 from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.listing.globs import has_glob, split_pattern
 from beam_pipeline.core.packing import pack, unpack
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
-from beam_pipeline.core.text import enumerated, excerpt
+from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import PARQUET_ENDING
 from beam_pipeline.layouts.layout import NoSink
@@ -59,7 +58,6 @@ from beam_pipeline.storage import files
 
 _PART = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
 _LEVELS, _MOST_FOLDERS = 4, 50  # of folders that are searched for the first file
-_SHOWN = 2
 
 
 class ParquetFile(NamedTuple):
@@ -127,14 +125,13 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
     >>> splits_of(["extra-00000-of-00002.parquet"])
     {'extra-00000-of-00002.parquet': ''}
     """
-    stems = {name: name[: -len(PARQUET_ENDING)] for name in names}
-    splits = {
-        name: next(filter(None, map(named_split, reversed(stem.split("/")))), "")
-        for name, stem in stems.items()
-    }
+    splits = {}
+    for name in names:
+        folders = reversed(name[: -len(PARQUET_ENDING)].split("/"))
+        splits[name] = next(filter(None, map(named_split, folders)), "")
     if any(splits.values()):
-        for name, stem in stems.items():
-            part = _PART.fullmatch(posixpath.basename(stem))
+        for name in names:
+            part = _PART.fullmatch(posixpath.basename(name[: -len(PARQUET_ENDING)]))
             splits[name] = splits[name] or (part[1] if part else "")
     return splits
 
@@ -181,30 +178,6 @@ def _first_in(folder: str, levels: int) -> str:
 
 def _is_parquet(name: str) -> bool:
     return name.lower().endswith(PARQUET_ENDING)
-
-
-def split_notes(parquet: Sequence[ParquetFile]) -> Iterator[str]:
-    """A note for the user on the splits in files' names."""
-    by_split: dict[str, list[str]] = {}
-    for file in parquet:
-        by_split.setdefault(file.split, []).append(file.name)
-    by_split.pop("", None)
-    splits = (f"{split} ({enumerated(by_split[split], _SHOWN)})" for split in sorted(by_split))
-    if by_split:
-        yield f"the names of the files contain their splits: {', '.join(splits)}; --splits overrides them"
-
-
-def split_questions(parquet: Sequence[ParquetFile]) -> Iterator[Question]:
-    """A question if only some of the files' names contain a split."""
-    named = [file.name for file in parquet if file.split]
-    unnamed = [file.name for file in parquet if not file.split]
-    if named and unnamed:
-        yield Question(
-            "splits_of_files",
-            f"{enumerated(named, _SHOWN)} name a split, and {enumerated(unnamed, _SHOWN)} none, so "
-            "these would be in train. Rename the files, or name the files of one split and give --splits "
-            "train=1.",
-        )
 
 
 ROW = "(row)"
@@ -341,16 +314,25 @@ class ParquetReader:
         rows = _rows(file, uri, columns, self.image, self.labels)
         for number, (data, path, fields) in enumerate(rows):
             key = f"{listed.name}/{number:05d}"
-            if not data:
-                yield _letter(key, uri, number, *_no_image(data, path, self.image))
-                continue
-            problem = name_classes(fields, self.classes, label)
+            reason, problem = Reason.BAD_LABEL_VALUE, name_classes(fields, self.classes, label)
             fields[ROW] = key
             row = typed_row(key, fields, table, self.schema, line=number + 1)
             problem = problem or row.problem
+            if not data:
+                reason = Reason.MISSING_IMAGE if data is None else Reason.EMPTY_FILE
+                problem = f"column {self.image!r} is empty"
+                if data is not None:
+                    problem = f"the image in column {self.image!r} is without bytes"
+                elif path:
+                    problem = (
+                        f"column {self.image!r} does not contain bytes, only the path {excerpt(path)}; write "
+                        "the file again with the images in it"
+                    )
             if problem:
-                yield _letter(key, uri, number, Reason.BAD_LABEL_VALUE, problem)
+                letter = image_dead_letter(Stage.LABELS, key, uri, reason, problem, file=uri)
+                yield letter._replace(line=number + 1)
                 continue
+            assert data
             sink.write(data)
             values = (*row.values, text_of(path) or key) if self.has_path else row.values
             split = row.split or listed.split or DEFAULT_SPLIT
@@ -368,7 +350,7 @@ def first_fields(
     with parquet_errors(uri):
         opened = opened_parquet(file)
         for _, batch in numbered_batches(opened, None, rows_at_once=most, columns=labels):
-            rows += map(_fields, batch.to_pylist())
+            rows += json_value(batch.to_pylist())
             if len(rows) >= most:
                 break
     return rows[:most]
@@ -392,28 +374,7 @@ def _rows(
                 images, paths = members[BYTES], members.get(PATH, paths)
             rows = batch.select(list(labels)).to_pylist() if labels else ({},) * len(images)
             for data, path, fields in zip(images, paths, rows, strict=True):
-                yield data.as_py(), path.as_py(), _fields(fields)
-
-
-def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: json_value(value) for name, value in row.items()}
-
-
-def _no_image(data: bytes | None, path: str | None, column: str) -> tuple[Reason, str]:
-    """The reason why a row contains no image, and a message."""
-    if data is not None:
-        return Reason.EMPTY_FILE, f"the image in column {column!r} is without bytes"
-    if path:
-        return Reason.MISSING_IMAGE, (
-            f"column {column!r} does not contain bytes, only the path {excerpt(path)}; write the file again "
-            "with the images in it"
-        )
-    return Reason.MISSING_IMAGE, f"column {column!r} is empty"
-
-
-def _letter(key: str, uri: str, number: int, reason: Reason, message: str) -> DeadLetter:
-    letter = image_dead_letter(Stage.LABELS, key, uri, reason, message, file=uri)
-    return letter._replace(line=number + 1)
+                yield data.as_py(), path.as_py(), json_value(fields)
 
 
 def _check_space(columns: ParquetColumns, uri: str, folder: str) -> None:

@@ -6,7 +6,7 @@ import glob
 import itertools
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
@@ -14,6 +14,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, Archive, ImageRoot, top_folder
 from beam_pipeline.core.listing.globs import expand_braces, glob_regex, has_glob, split_pattern
 from beam_pipeline.core.questions import Question
+from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.layouts.tree import names_in, once
@@ -208,14 +209,7 @@ def _folder_above(first: str, second: str) -> str:
 def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
     """Notes for the user on how archives are understood, a sentence each."""
     archives = [root.archive for root in roots if root.archive]
-    splits: dict[str, list[str]] = {}
-    for archive in archives:
-        splits.setdefault(archive.split, []).append(archive.name)
-    if any(splits):
-        each = (
-            f"{split} ({enumerated(names, _EXAMPLES)})" for split, names in sorted(splits.items())
-        )
-        yield f"the names of the archives contain their splits: {', '.join(each)}; --splits overrides them"
+    yield from split_notes({archive.name: archive.split for archive in archives}, "archives")
     top = next((archive.top for archive in archives if archive.top), "")
     if top:
         yield f"everything is in {top}, which is part of no class"
@@ -224,18 +218,30 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
 def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     """Questions about the archives' names, if only some of them contain a split."""
     archives = [root.archive for root in roots if root.archive]
-    splits_of = {archive.name: archive.said_splits for archive in archives}
-    unclear = [name for name, splits in splits_of.items() if len(splits) != 1]
-    named_split = any(splits - {"train"} for splits in splits_of.values())
-    if not unclear or not named_split or len(splits_of) < 2:
-        return
-    clear = [name for name in splits_of if name not in unclear]
-    named = f"{enumerated(clear, _EXAMPLES)} name" if clear else "None names one split; names are"
-    yield Question(
-        "splits_of_archives",
-        f"{named} a split, and {enumerated(unclear, _EXAMPLES)} no single one, so none is taken from the "
-        "archives' names. Rename the archives, or name the archives of one split and give --splits train=1.",
-    )
+    splits = {a.name: "".join(a.said_splits) if len(a.said_splits) == 1 else "" for a in archives}
+    yield from split_questions(splits, "archives")
+
+
+def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
+    """A note for the user on the splits in the names of files: name -> split, or empty."""
+    by_split: dict[str, list[str]] = {}
+    for name, split in sorted(splits.items(), key=lambda item: item[1]):
+        by_split.setdefault(split, []).append(name)
+    each = (f"{s} ({enumerated(names, _EXAMPLES)})" for s, names in by_split.items() if s)
+    if any(by_split):
+        yield f"the names of the {noun} contain their splits: {', '.join(each)}; --splits overrides them"
+
+
+def split_questions(splits: Mapping[str, str], noun: str) -> Iterator[Question]:
+    """A question if only some of the names of files contain a split, and one other than train."""
+    named = [name for name, split in splits.items() if split]
+    unnamed = [name for name, split in splits.items() if not split]
+    if unnamed and {*splits.values()} - {"", DEFAULT_SPLIT}:
+        yield Question(
+            f"splits_of_{noun}",
+            f"{enumerated(named, _EXAMPLES)} name a split, and {enumerated(unnamed, _EXAMPLES)} no single one.",
+            f"Rename them, or name the {noun} of one split and give --splits train=1.",
+        )
 
 
 def first_entries(roots: Sequence[ImageRoot]) -> Sequence[tuple[ImageRoot, Entry]]:
@@ -278,25 +284,20 @@ def opened_for_folders(
     for root, entry in first_entries(archives):
         if not entry.problem and filters[root.uri].lists(entry):
             images[root.uri].append(entry.name)
-    everything = [name for names in images.values() for name in names]
-    top = top_folder(everything)
-    unlike = {uri: own for uri, names in images.items() if (own := top_folder(names)) != top}
-    different = bool(unlike) and all(images.values())
-    questions = (_different_tops(*next(iter(unlike.items()))),) if different else ()
+    top = top_folder([name for names in images.values() for name in names])
+    tops = {uri: top_folder(names) for uri, names in images.items()}
+    unlike = next((uri for uri in tops if tops[uri] != top), "")
+    question = Question(
+        "different_tops",
+        f"Everything in {unlike} is in {tops.get(unlike)}, but not everything in the other archives, so its "
+        f"classes would begin with {tops.get(unlike)} and be others than theirs.",
+        "If the last folder is the class:",
+        {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},
+    )
     return (
         tuple(
             replace(root, archive=root.archive._replace(top=top)) if root.archive else root
             for root in roots
         ),
-        questions,
-    )
-
-
-def _different_tops(uri: str, top: str) -> Question:
-    return Question(
-        "different_tops",
-        f"Everything in {uri} is in {top}, but not everything in the other archives, so its classes "
-        f"would begin with {top} and be others than theirs.",
-        "If the last folder is the class:",
-        {"label_from": "(?:.*/)?(?P<label>[^/]+)/[^/]+"},
+        (question,) if unlike and all(images.values()) else (),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -63,7 +63,7 @@ class _Tree:
       partial: True if there are folders or files that were not looked at.
     """
 
-    paths: list[tuple[str, ...]] = field(default_factory=list)
+    paths: dict[tuple[str, ...], None] = field(default_factory=dict)
     files: list[tuple[str, str, int, bool]] = field(default_factory=list)
     example: str = ""
     partial: bool = False
@@ -73,53 +73,44 @@ class _Tree:
         rules, waiting = ListingFilter(root), [""]
         most = _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS
         for number, folder in enumerate(waiting):  # which grows
-            path = tuple(filter(None, folder.split("/")))
             if number >= most:
                 self.partial = True
-                self.paths.append(path)
+                self.paths[tuple(folder.split("/"))] = None
                 continue
             names = names_in(posixpath.join(root.uri, folder))
             self.partial = self.partial or len(names.images) == MOST_IMAGES
-            by_extension: dict[str, list[str]] = {}
+            by_extension: dict[str, list[str]] = defaultdict(list)
             for name in (*names.images, *names.files):
-                by_extension.setdefault(_extension(name), []).append(posixpath.join(folder, name))
-            keys = [keys[0] for keys in by_extension.values()]
-            listed = [key for key in keys if rules.lists(key, posixpath.join(root.uri, key))]
-            self.files += [
-                (
-                    posixpath.join(root.uri, found[0]),
-                    posixpath.basename(found[0]),
-                    len(found),
-                    found[0] in listed,
-                )
-                for found in by_extension.values()
-            ]
-            self.paths += [path] if listed else []
-            self.example = self.example or next(iter(listed), "")
+                by_extension[_extension(name)].append(posixpath.join(folder, name))
+            for first, *more in by_extension.values():
+                uri = posixpath.join(root.uri, first)
+                self._add(uri, first, 1 + len(more), listed=rules.lists(first, uri))
             below = (posixpath.join(folder, posixpath.basename(uri)) for uri in names.folders)
             waiting += [inner for inner in below if rules.can_hold(inner)]
 
     def look_into(self, archives: Sequence[ImageRoot]) -> None:
         """Adds the folders and files of the beginnings of archives."""
         rules = {root.uri: MemberFilter(root) for root in archives}
-        counts, examples = Counter[tuple[str, bool]](), dict[tuple[str, bool], str]()
         entries: Sequence[tuple[ImageRoot, Entry]] = ()
         with suppress(ConversionError):  # which the job reports
             entries = first_entries(archives)
-        paths = dict.fromkeys(self.paths)
+        members: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
         for root, entry in entries:
             assert root.archive
             path = root.archive.aliases(entry.name)[0]
-            kind = (_extension(path), rules[root.uri].lists(entry))
-            counts[kind] += 1
-            examples.setdefault(kind, path)
-            if kind[1]:
-                paths.setdefault(tuple(path.split("/")[:-1]))
-                self.example = self.example or path
-        self.paths = [*paths]
-        for kind, count in counts.items():
-            self.files.append(("", posixpath.basename(examples[kind]), count, kind[1]))
+            listed = rules[root.uri].lists(entry)
+            folder = posixpath.dirname(path) if listed else ""
+            members[_extension(path), listed, folder].append(path)
+        for (_, listed, _), (first, *more) in members.items():
+            self._add("", first, 1 + len(more), listed=listed)
         self.partial = self.partial or len(entries) >= LOOKED_AT
+
+    def _add(self, uri: str, path: str, count: int, *, listed: bool) -> None:
+        """Adds files of a kind in a folder, by the path of the first."""
+        self.files.append((uri, posixpath.basename(path), count, listed))
+        if listed:
+            self.example = self.example or path
+            self.paths[tuple(path.split("/")[:-1])] = None
 
 
 def roles_of(source: Source) -> tuple[RoleRow, ...]:
@@ -136,11 +127,12 @@ def roles_of(source: Source) -> tuple[RoleRow, ...]:
     folders = getattr(source.labels, "folders", ())
     for root in folders:
         labels.look_at(root)
-    return (
-        *_segment_rows(images, source),
-        *(source.roles or _label_rows(source)),
-        *_file_rows(images, labels, source),
-    )
+    of_labels = source.roles
+    if not of_labels and not isinstance(source.labels, FolderLabels):
+        of_labels = label_rows(source.columns, "label")
+    elif not of_labels and isinstance(source.labels, FolderLabels) and source.labels.names:
+        of_labels = label_rows(source.columns, "group")
+    return (*_segment_rows(images, source), *of_labels, *_file_rows(images, labels, source))
 
 
 def understanding(source: Source, why: str) -> Iterator[str]:
@@ -153,12 +145,6 @@ def understanding(source: Source, why: str) -> Iterator[str]:
     yield f"Layout {source.layout}: {why or 'given by --layout'}"
     yield from table_of_roles(source.roles)
     yield from (f"Note: {note}" for note in source.notes)
-
-
-def _label_rows(source: Source) -> tuple[RoleRow, ...]:
-    if not isinstance(source.labels, FolderLabels):
-        return label_rows(source.columns, "label")
-    return label_rows(source.columns, "group") if source.labels.names else ()
 
 
 # --- folders --------------------------------------------------------------------------------------
@@ -212,22 +198,20 @@ def _file_rows(images: _Tree, labels: _Tree, source: Source) -> Iterator[RoleRow
     role = "images and labels" if isinstance(source.labels, ContainerLabels) else LABELS
     used_as = f"{source.labels.noun}s" if isinstance(source.labels, ListedLabels) else LABELS
     formats = {table.uri: _format_of(table) for table in source.tables}
-    by_kind: dict[tuple[str, str], list[str]] = {}
+    by_kind: dict[tuple[str, str], list[str]] = defaultdict(list)
     for uri in named:
-        kind = formats.get(uri, "files")
-        by_kind.setdefault((_extension(uri), kind), []).append(posixpath.basename(uri))
+        by_kind[_extension(uri), formats.get(uri, "files")].append(posixpath.basename(uri))
     for (subject, kind), names in by_kind.items():
         yield role_row(subject, kind, names, role)
     rows: dict[tuple[str, str], RoleRow] = {}
     for tree in (images, labels):
         for uri, name, count, listed in tree.files:
-            subject = _extension(name)
             if uri in named or (tree is labels and not listed):
                 continue
             role = IGNORED if not listed else "images" if tree is images else used_as
-            row = rows.get((subject, role), RoleRow(subject, "files", 0, "", role))
-            row = replace(row, distinct=row.distinct + count, example=row.example or name)
-            rows[subject, role] = replace(row, partial=tree.partial)
+            key = _extension(name), role
+            row = rows.get(key, RoleRow(key[0], "files", 0, name, role))
+            rows[key] = replace(row, distinct=row.distinct + count, partial=tree.partial)
     used = {subject for subject, role in rows if role != IGNORED}
     yield from (row for row in rows.values() if row.role != IGNORED or row.subject not in used)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -80,32 +81,25 @@ class _Sample:
     problem: str = ""
 
     def add_labels(self, extension: str, entry: Entry, read: Read) -> None:
-        """Adds what a file beside the image states."""
+        """Adds what a file beside the image states; a class and a caption in files of their own come first."""
         try:
-            fields = _fields(extension, entry, read)
+            if entry.member is None:
+                raise ValueError(entry.problem)
+            if entry.size > _MAX_SIDECAR_BYTES:
+                raise ValueError(f"{entry.size} bytes, expected at most {_MAX_SIDECAR_BYTES}")
+            text = read(entry.member, entry.size).decode("utf-8-sig")
+            if extension == FIELDS:
+                ours = {CLASS_COLUMN, CAPTION_COLUMN} & self.fields.keys()
+                fields = json_fields(text)
+                self.fields |= {name: fields[name] for name in fields if name not in ours}
+            elif extension == CAPTION:
+                self.fields[CAPTION_COLUMN] = text.strip()
+            else:
+                name = text.strip()
+                self.fields[CLASS_COLUMN] = int(name) if _INTEGER.fullmatch(name) else name
         except (OSError, ValueError, RecursionError) as error:
             problem = (isinstance(error, OSError) and error.strerror) or error
             self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
-            return
-        ours = (CLASS_COLUMN, CAPTION_COLUMN) if extension == FIELDS else ()
-        for name, value in fields.items():
-            if name not in ours or name not in self.fields:  # files of their own come first
-                self.fields[name] = value
-
-
-def _fields(extension: str, entry: Entry, read: Read) -> dict[str, Any]:
-    """The columns that a file records. Raises OSError, ValueError, RecursionError."""
-    if entry.member is None:
-        raise ValueError(entry.problem)
-    if entry.size > _MAX_SIDECAR_BYTES:
-        raise ValueError(f"{entry.size} bytes, expected at most {_MAX_SIDECAR_BYTES}")
-    text = read(entry.member, entry.size).decode("utf-8-sig")
-    if extension == CLASS:
-        name = text.strip()
-        return {CLASS_COLUMN: int(name) if _INTEGER.fullmatch(name) else name}
-    if extension == CAPTION:
-        return {CAPTION_COLUMN: text.strip()}
-    return json_fields(text)
 
 
 def sample_name(path: str) -> tuple[str, str]:
@@ -119,31 +113,22 @@ def sample_name(path: str) -> tuple[str, str]:
     return f"{folder}{slash}{base}", extension.lower()
 
 
-def _collect(root: ImageRoot, entries: Iterable[tuple[Entry, int]], read: Read) -> _Samples:
-    samples = _Samples()
+def _collect(
+    root: ImageRoot, entries: Iterable[tuple[Entry, int]], read: Read
+) -> tuple[dict[str, _Sample], Iterable[str]]:
+    """The samples by their names, in the order of the archive, and extensions of other files in it."""
+    samples: dict[str, _Sample] = defaultdict(_Sample)
     images = MemberFilter(root)
     for entry, version in entries:
         name, extension = sample_name(entry.name)
         if posixpath.basename(name).startswith(".") or not posixpath.basename(name):
             continue  # hidden, as what macOS adds
         if extension in SIDECARS:
-            if entry.name.startswith("__MACOSX/"):
-                continue
-            sample = samples.by_name.setdefault(name, _Sample())
-            sample.add_labels(extension, entry, read)
+            if not entry.name.startswith("__MACOSX/"):
+                samples[name].add_labels(extension, entry, read)
         elif images.lists(entry):
-            sample = samples.by_name.setdefault(name, _Sample())
-            sample.images.append((extension, images.reference(entry, version)))
-    samples.ignored = sorted(images.ignored)
-    return samples
-
-
-@dataclass
-class _Samples:
-    """Attributes: by_name, in the order of the archive; ignored, extensions of other files in it."""
-
-    by_name: dict[str, _Sample] = field(default_factory=dict)
-    ignored: Sequence[str] = ()
+            samples[name].images.append((extension, images.reference(entry, version)))
+    return samples, images.ignored
 
 
 @dataclass(frozen=True)
@@ -170,74 +155,46 @@ class WebDatasetReader:
         try:
             with OpenedArchive(root) as archive:
                 entries = ((entry, archive.version) for entry in archive.entries())
-                samples = _collect(root, entries, archive.content)
+                samples, _ = _collect(root, entries, archive.content)
         except ListingError as error:
             raise ContainerError(str(error)) from error
         assert root.archive
         table = replace(self.table, uri=uri)
-        for name, sample in samples.by_name.items():
+        for name, sample in samples.items():
             yield from self._outcomes(root.archive.key(name), sample, table)
 
     def _outcomes(
         self, key: str, sample: _Sample, table: LabelTable
     ) -> Iterator[SampleRef | DeadLetter]:
-        image, letters = _one_image(key, sample, table.uri)
-        yield from letters
-        if image is None:
+        """A reference to the image of a sample, of `a.jpg` and `a.seg.png` the first; or why there is none."""
+        if not sample.images:
+            labels = ", ".join(sample.fields) or "broken"
+            message = f"there are labels, {labels}, and no image beside them"
+            yield image_dead_letter(Stage.JOIN, key, table.uri, Reason.MISSING_IMAGE, message)
             return
-        if not sample.fields and not sample.problem:
-            yield _letter(Stage.JOIN, image, Reason.UNLABELLED, _no_sidecar(sample))
-            return
-        row = typed_row(
-            name=key,
-            fields={KEY_COLUMN: key, **sample.fields},
-            table=table,
-            schema=self.schema,
-            line=0,
-        )
-        problem = sample.problem or row.problem
-        if problem:
-            letter = _letter(Stage.LABELS, image, Reason.BAD_LABEL_VALUE, problem)
-            yield letter._replace(file=table.uri)
-            return
-        split = row.split or first_folder_split(image.path) or DEFAULT_SPLIT
-        yield labelled(image, split, row.values, table.uri)
-
-
-def _one_image(key: str, sample: _Sample, uri: str) -> tuple[ImageRef | None, Sequence[DeadLetter]]:
-    """The image of a sample, or why there is none: of `a.jpg` and `a.seg.png`, the first."""
-    if not sample.images:
-        message = (
-            f"there are labels, {', '.join(sample.fields) or 'broken'}, and no image beside them"
-        )
-        letter = image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
-        return None, [letter]
-    candidates = [image for image in sample.images if "." not in image[0]] or sample.images
-    if len(candidates) == 1:
-        image = candidates[0][1]
-        return (image, ()) if isinstance(image, ImageRef) else (None, [image])
-    extensions = sorted({extension for extension, _ in candidates})
-    reason, message = (
-        Reason.DUPLICATE_KEY,
-        f"its archive contains this path {len(candidates)} times",
-    )
-    if len(extensions) > 1:
-        reason = Reason.AMBIGUOUS_KEY
-        message = (
-            f"the sample has {len(candidates)} images, .{', .'.join(extensions)}; expected one"
-        )
-    return None, [
-        _letter(Stage.JOIN, image, reason, message) if isinstance(image, ImageRef) else image
-        for _, image in candidates
-    ]
-
-
-def _no_sidecar(sample: _Sample) -> str:
-    return f"no .{', .'.join(SIDECARS)} beside it"
-
-
-def _letter(stage: Stage, image: ImageRef, reason: Reason, message: str) -> DeadLetter:
-    return image_dead_letter(stage, image.key, image.uri, reason, message)
+        candidates = [image for image in sample.images if "." not in image[0]] or sample.images
+        extensions = sorted({extension for extension, _ in candidates})
+        row = typed_row(key, {KEY_COLUMN: key, **sample.fields}, table, self.schema, line=0)
+        for _, image in candidates:
+            if isinstance(image, DeadLetter):
+                yield image
+                continue
+            stage, reason, file = Stage.JOIN, Reason.DUPLICATE_KEY, ""
+            message = sample.problem or row.problem
+            if len(extensions) > 1:
+                reason = Reason.AMBIGUOUS_KEY
+                message = f"the sample has {len(candidates)} images, .{', .'.join(extensions)}; expected one"
+            elif len(candidates) > 1:
+                message = f"its archive contains this path {len(candidates)} times"
+            elif not sample.fields and not sample.problem:
+                reason, message = Reason.UNLABELLED, f"no .{', .'.join(SIDECARS)} beside it"
+            elif message:
+                stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, table.uri
+            else:
+                split = row.split or first_folder_split(image.path) or DEFAULT_SPLIT
+                yield labelled(image, split, row.values, table.uri)
+                continue
+            yield image_dead_letter(stage, image.key, image.uri, reason, message, file=file)
 
 
 class WebDataset:
@@ -245,10 +202,11 @@ class WebDataset:
 
     name = "webdataset"
     option_names = SIDECAR_OPTIONS
+    reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
         """Archives; the first contains a .cls, .txt or .json beside an image."""
-        if options.labels or not all(path.strip() for path in options.images):
+        if not all(path.strip() for path in options.images):
             return ""
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
@@ -274,10 +232,6 @@ class WebDataset:
           UsageError: a path does not exist or is not an archive, or nothing states labels.
           ListingError: an archive cannot be read.
         """
-        if options.labels:
-            raise UsageError(
-                f"--layout {self.name} takes labels from beside the images; leave out --labels"
-            )
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
             typed = ", ".join(unusable) or "nothing"
@@ -309,19 +263,16 @@ class WebDataset:
 def _beginnings(archives: Sequence[ImageRoot]) -> tuple[list[dict[str, Any]], Sequence[str]]:
     """The fields of the samples at the beginnings of the first and the last archive, and other files."""
     rows: list[dict[str, Any]] = []
-    ignored: set[str] = set()
+    further: set[str] = set()
     for root in {archives[0].uri: archives[0], archives[-1].uri: archives[-1]}.values():
         with OpenedArchive(root) as archive:
             most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
             entries = ((entry, 0) for entry in itertools.islice(archive.entries(), most))
-            samples = _collect(root, entries, archive.content)
-        ignored.update(samples.ignored)
-        rows += [
-            {KEY_COLUMN: name, **sample.fields}
-            for name, sample in samples.by_name.items()
-            if sample.fields and sample.images
-        ]
-    return rows, sorted(ignored)
+            samples, ignored = _collect(root, entries, archive.content)
+        further.update(ignored)
+        usable = ((n, s) for n, s in samples.items() if s.fields and s.images)
+        rows += [{KEY_COLUMN: name, **sample.fields} for name, sample in usable]
+    return rows, sorted(further)
 
 
 def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:

@@ -54,8 +54,8 @@ from beam_pipeline.core.packing import (
 )
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.cell_files import CellFiles
 from beam_pipeline.layouts.layout import FileLabels, LabelReader, ListedLabels, PartReader, Source
+from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
 from beam_pipeline.work.file_parts import FilePart, read_lines

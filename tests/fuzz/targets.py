@@ -77,7 +77,7 @@ from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts import cifar
 from beam_pipeline.layouts.automl import inspect_automl
 from beam_pipeline.layouts.caption_files import caption_of
-from beam_pipeline.layouts.cell_files import CellFiles
+from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.layouts.coco import LVIS_COLUMNS
 from beam_pipeline.layouts.coco_file import CocoReader, describe
 from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic, Task

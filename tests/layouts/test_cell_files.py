@@ -17,7 +17,7 @@ from PIL import Image
 from beam_pipeline.core.labels.schema import ColumnKind, further_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.layouts.cell_files import CellFiles
+from beam_pipeline.layouts.named_files import CellFiles
 from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
 from tests.pictures import picture, write_files
 

@@ -75,8 +75,8 @@ def test_two_folders_may_not_have_an_image_of_the_same_name(named: Path) -> None
             f"--columns: no group 'size' in --label_from {PATTERN}; its groups are label, shot",
         ),
         (
-            ["--label_from", PATTERN, "--labels", "l.csv"],
-            "--label_from takes labels from the names of images; leave it or --labels out",
+            ["--label_from", PATTERN, "--labels", "l.csv", "--layout", "file_names"],
+            "--layout file_names takes labels from where the images are; leave out --labels",
         ),
         (["--layout", "file_names"], "--layout file_names needs --label_from"),
         (

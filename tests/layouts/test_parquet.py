@@ -402,7 +402,7 @@ def test_a_table_among_images_is_none(working_folder: Path) -> None:
 
 def test_some_names_of_files_say_a_split(working_folder: Path) -> None:
     """It is a question."""
-    for name in ("train-0.parquet", "more.parquet"):
+    for name in ("val-0.parquet", "more.parquet"):
         write_parquet(f"hf/{name}", pets(range(2)), FEATURES)
     (question,) = source_of("hf").questions
-    assert question.reason.startswith("train-0.parquet name a split, and more.parquet none")
+    assert question.reason.startswith("val-0.parquet name a split, and more.parquet no single one.")

@@ -162,7 +162,6 @@ def test_captions_alone_are_no_classes(working_folder: Path) -> None:
 
 def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:
     """A text beside no image is none; nor are folders, or archives beside folders."""
-    make_tar(Path("wds.tar"), shard())
     make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE, "README.txt": b"", "dog/2.jpg": IMAGE})
     Path("folder").mkdir()
     layouts = {
@@ -173,25 +172,23 @@ def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("images", "labels", "message"),
+    ("images", "message"),
     [
-        (("wds.tar",), ("l.csv",), "takes labels from beside the images; leave out --labels"),
-        (("folder",), (), "reads archives (.tar, .zip), not folder"),
-        (("plain.tar",), (), "no .cls, .txt, .json beside an image"),
-        (("cut.tar",), (), "unexpected end of data"),
+        (("folder",), "reads archives (.tar, .zip), not folder"),
+        (("plain.tar",), "no .cls, .txt, .json beside an image"),
+        (("cut.tar",), "unexpected end of data"),
     ],
 )
 def test_what_cannot_be_used_is_an_error(
-    images: tuple[str, ...], labels: tuple[str, ...], message: str, working_folder: Path
+    images: tuple[str, ...], message: str, working_folder: Path
 ) -> None:
     """Before the job starts."""
-    make_tar(Path("wds.tar"), shard())
     make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE})
     make_tar(Path("cut.tar"), {"cat/1.jpg": IMAGE})
     Path("cut.tar").write_bytes(Path("cut.tar").read_bytes()[:700])
     Path("folder").mkdir()
     with pytest.raises(ConversionError) as caught:
-        opened(*images, labels=labels)
+        opened(*images)
     assert message in str(caught.value)
 
 

@@ -1,0 +1,378 @@
+r"""The files that rows name: images by outdated paths, and the files of cells.
+
+Rows may name images in a bucket, on another machine, or from a folder above. Those on this machine are found by the
+longest *tail* that a row's name and a file below a root have in common. For the root `photos` with the file
+`photos/cat/1.jpg`:
+
+| a row names | tail | beginning |
+|---|---|---|
+| `gs://bucket/pets/cat/1.jpg` | `cat/1.jpg` | `gs://bucket/pets/` |
+| `/home/bob/photos/cat/1.jpg` | `cat/1.jpg` | `/home/bob/photos/` |
+| `C:\data\cat\1.jpg` | `cat/1.jpg` | `C:/data/` |
+| `photos/cat/1.jpg` | `cat/1.jpg` | `photos/` |
+
+The beginnings that the first rows have before their tails are removed from all rows; no row is
+guessed individually.
+
+A cell's path is relative to the folder or archive of its image, else to the folder of the table, else to another
+path of --images; or it is absolute. For the image `/data/left/1.png`, listed below `/data`, and `/tables/pairs.csv`:
+
+    right/1.png    /data/right/1.png, or else /tables/right/1.png
+
+No other files can be named, so that a table from a stranger cannot ask for `/home/me/.ssh/id_rsa`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from beam_pipeline.core.archives import member_uri, parse_member_uri
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.labels.file_cells import HEAD_BYTES
+from beam_pipeline.core.labels.schema import Column, cell_files
+from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
+from beam_pipeline.core.references import FileValue, LabelRow, SampleRef, image_of
+from beam_pipeline.core.uris import is_remote
+from beam_pipeline.storage import files
+from beam_pipeline.storage.listing import archive_entries
+from beam_pipeline.storage.read_ahead import REMOTE_READS
+
+_ARCHIVES = 4  # whose members are remembered
+_MEMBERS = ("tar://", "zip://")
+_NOT_FOUND = 1000  # missing images after which the search ends
+_LOOKED_UP = 1000  # rows whose paths are looked up on this machine
+_MOST_BEGINNINGS = 8
+_ADDED_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".JPG", ".JPEG", ".PNG")
+_is_absolute = re.compile(r"/|[A-Za-z]:/").match
+
+
+@dataclass(frozen=True)
+class LocalCopy:
+    """Maps outdated names of images in rows to the images on this machine.
+
+    Attributes:
+      beginnings: the beginnings of URIs or paths to remove, with `/`; the rest is a path below a
+        root.
+      by_file_name: True if images of URIs are matched by bare file name only.
+      paths_by_file_name: True if images of paths are matched by bare file name only.
+    """
+
+    beginnings: tuple[str, ...] = ()
+    by_file_name: bool = False
+    paths_by_file_name: bool = False
+
+    def rename(self, rows: Iterator[LabelRow | DeadLetter]) -> Iterator[LabelRow | DeadLetter]:
+        """Yields the rows with the names of the images on this machine."""
+        if self == LocalCopy():
+            return rows
+        return (
+            row._replace(name=self.name(row.name)) if isinstance(row, LabelRow) else row
+            for row in rows
+        )
+
+    def name(self, name: str) -> str:
+        """Returns the name of the image on this machine; a name without such a beginning is unchanged."""
+        path = _with_slashes(name)
+        for beginning in self.beginnings:
+            if path.startswith(beginning):
+                return path[len(beginning) :]
+        cut = self.by_file_name if is_remote(name) else self.paths_by_file_name
+        return path.rpartition("/")[2] if cut else name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the user on the removed beginnings."""
+        if self.by_file_name:
+            return (
+                "rows name images by URIs, and none of the first ones has a copy of the same path in "
+                "--images; rows and images are matched by their bare file names",
+            )
+        if self.paths_by_file_name:
+            return (
+                "rows name images by paths of another place, whose folders are not those in --images; "
+                "rows and images are matched by their bare file names",
+            )
+        return tuple(
+            f"rows name images in {beginning}; taken are their copies of the same path in --images"
+            for beginning in self.beginnings
+        )
+
+
+def find_copies(
+    names: Iterable[str], roots: Sequence[ImageRoot], label_files: Sequence[str] = ()
+) -> LocalCopy:
+    """Searches the roots, if these are on this machine, for the files that rows name elsewhere.
+
+    Args:
+      names: the names of images in the first rows of the label files. The first name decides
+        whether URIs or paths are searched for.
+      roots: the folders that are listed.
+      label_files: URIs; paths relative to their folders are not outdated.
+    """
+    folders = [root.uri for root in roots]
+    if any(map(is_remote, folders)):
+        return LocalCopy()
+    names = [*names]
+    if names and is_remote(names[0]):
+        return _copies_of_uris(names, folders)
+    beside = [posixpath.dirname(uri) for uri in label_files if not is_remote(uri)]
+    return _copies_of_paths(names, folders, beside)
+
+
+def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
+    """Finds copies of objects; a name that is not a URI ends the search."""
+    beginnings: tuple[str, ...] = ()
+    missing = 0
+    for name in itertools.takewhile(is_remote, names):
+        if missing < _NOT_FOUND and not name.startswith(beginnings):
+            beginning = _beginning(name, roots)
+            missing += not beginning
+            beginnings += (beginning,) if beginning else ()
+    copied = tuple(
+        beginning
+        for beginning in beginnings
+        if not any(beginning != outer and beginning.startswith(outer) for outer in beginnings)
+    )  # a folder that was copied as a whole contains the copies of its subfolders
+    return LocalCopy(copied, by_file_name=missing > 0 and not copied)
+
+
+def _copies_of_paths(
+    names: Sequence[str], roots: Sequence[str], beside: Sequence[str]
+) -> LocalCopy:
+    """Finds images of paths from elsewhere; changes no path unless the result is unambiguous.
+
+    A result is ambiguous if two paths would name one image, if a path that already names a file
+    would change, or if one beginning is inside another.
+    """
+    written = {_with_slashes(name): name for name in names}
+    paths = [path for path in written if "/" in path]
+    if not paths or any(map(is_remote, names)):
+        return LocalCopy()
+    standing: list[str] = []
+    beginnings: dict[str, None] = {}
+    tails_are_names = True
+    for path in paths[:_LOOKED_UP]:
+        if _stands(path, roots, beside) or _stands(written[path], roots, ()):
+            standing.append(path)
+        elif beginning := _beginning(path, roots):
+            beginnings[beginning] = None
+            tails_are_names = tails_are_names and "/" not in path[len(beginning) :]
+    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(paths_by_file_name=True)
+    nested = any(a != b and a.startswith(b) for a in beginnings for b in beginnings)
+    changed = any(path.startswith(copies.beginnings) for path in standing)
+    few = 0 < len(beginnings) <= _MOST_BEGINNINGS
+    if few and not (nested or changed) and len({*map(copies.name, paths)}) == len(paths):
+        return copies
+    any_folder = tails_are_names if beginnings else all(map(_is_absolute, paths))
+    different = len({*map(by_file_name.name, paths)}) == len(paths)
+    return by_file_name if any_folder and not standing and different else LocalCopy()
+
+
+def _stands(path: str, roots: Sequence[str], beside: Sequence[str]) -> bool:
+    """True if an unchanged path names a listed file: below a root, or from a label file's folder."""
+    if posixpath.isabs(path):
+        candidates = [posixpath.normpath(path)]
+    else:
+        candidates = [f"{root}/{path}" for root in roots]
+        candidates += [posixpath.normpath(posixpath.join(folder, path)) for folder in beside]
+    below = tuple(f"{root.rstrip('/')}/" for root in roots)
+    return any(name.startswith(below) and _is_file(name) for name in candidates)
+
+
+def _beginning(name: str, roots: Sequence[str]) -> str:
+    """Returns the part of a URI or path before its longest tail that is a file below a root, or ""."""
+    scheme, mark, path = name.rpartition("://")
+    folders = path.split("/")
+    for skipped in range(1, len(folders)):
+        below = "/".join(folders[skipped:])
+        if any(_is_file(f"{root}/{below}", exactly=bool(mark)) for root in roots):
+            return f"{scheme}{mark}{'/'.join(folders[:skipped])}/"
+    return ""
+
+
+def _is_file(path: str, *, exactly: bool = False) -> bool:
+    """True if the file exists; unless `exactly`, a path may lack the file's extension."""
+    if os.path.isfile(path):
+        return True
+    if exactly or posixpath.splitext(path)[1].lower() in IMAGE_EXTENSIONS:
+        return False
+    return any(os.path.isfile(path + extension) for extension in _ADDED_EXTENSIONS)
+
+
+def _with_slashes(name: str) -> str:
+    """Returns a name with `/` for the backslashes of Windows, unless it is a URI."""
+    return name if "\\" not in name or is_remote(name) else name.replace("\\", "/")
+
+
+# --- files of cells -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CellFiles:
+    """Finds the files of samples.
+
+    Attributes:
+      columns: of the samples' labels.
+      roots: the folders and archives of images.
+    """
+
+    columns: Sequence[Column]
+    roots: Sequence[ImageRoot] = ()
+
+    def locate(self, samples: Sequence[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
+        """Puts a `FileValue` for each path among the labels, and makes dead letters where a file is missing."""
+        locate = functools.partial(self._located, roots=_opened(self.roots))
+        if samples and is_remote(samples[0].uri) and not samples[0].uri.startswith(_MEMBERS):
+            with ThreadPoolExecutor(REMOTE_READS) as threads:
+                located = [*threads.map(locate, samples)]
+        else:
+            located = [*map(locate, samples)]
+        return (
+            [sample for sample in located if isinstance(sample, SampleRef)],
+            [letter for letter in located if isinstance(letter, DeadLetter)],
+        )
+
+    def _located(self, sample: SampleRef, roots: _Places) -> SampleRef | DeadLetter:
+        labels: list[Any] = list(sample.labels)
+        places = _places_of(sample, roots)
+        for index in cell_files(self.columns):
+            value: Any = labels[index]
+            try:
+                if isinstance(value, str):
+                    labels[index] = _find(value, places)
+                elif value and all(isinstance(name, str) for name in value):
+                    labels[index] = tuple(_find(name, places) for name in value)
+            except _NotFoundError as error:
+                reason, message, uri = error.args
+                message = f"column {self.columns[index].name!r}: {message}"
+                return image_dead_letter(Stage.JOIN, sample.key, sample.uri, reason, message, uri)
+        return sample._replace(labels=tuple(labels))
+
+
+def file_heads(
+    roots_of: Callable[[], Sequence[ImageRoot]], tables: Sequence[str]
+) -> Callable[[str], bytes | None]:
+    """A function from the path in a cell to the first bytes of its file; None if there is none.
+
+    Args:
+      roots_of: gives the folders and archives of images.
+      tables: the label files.
+    """
+
+    @functools.cache
+    def places() -> _Places:
+        folders = dict.fromkeys(map(posixpath.dirname, tables))
+        return _opened([*roots_of(), *map(ImageRoot, folders)])
+
+    def head_of(name: str) -> bytes | None:
+        try:
+            uri, size, _ = _find(name, places())[:3]
+            if uri.startswith(_MEMBERS):
+                return files.read_image(uri, size)[:HEAD_BYTES]
+            return files.read_part(uri, min(size, HEAD_BYTES), 0)
+        except (_NotFoundError, ConversionError, OSError):  # the layout reports what is wrong
+            return None
+
+    return head_of
+
+
+def named_files(
+    names_of: Iterable[tuple[Sequence[Any], str]], columns: Sequence[int]
+) -> Iterable[str]:
+    """The names under which files of cells may be listed as images, each once.
+
+    Args:
+      names_of: (values, label file) of each row.
+      columns: the indices of the values that are paths.
+    """
+    names: dict[str, None] = {}
+    for values, file in names_of:
+        for value in (values[index] for index in columns):
+            for name in (value,) if isinstance(value, str) else value or ():
+                if isinstance(name, str):
+                    path = name.replace("\\", "/").removeprefix("file://")
+                    names[path] = names[_below(posixpath.dirname(file), path)] = None
+    return names
+
+
+_Members = Mapping[str, FileValue]
+_Places = Sequence[tuple[ImageRoot, _Members]]
+"""Folders, and archives with their members, that files may be in."""
+
+
+class _NotFoundError(Exception):
+    """No file that may be read has a name: reason, message, and the likeliest place or nothing."""
+
+
+def _opened(roots: Iterable[ImageRoot]) -> _Places:
+    return [(r, _members(r, files.version_of(r.uri)) if r.archive else {}) for r in roots]
+
+
+@functools.lru_cache(_ARCHIVES)
+def _members(root: ImageRoot, _version: int) -> _Members:
+    """The members of an archive by their paths in it. Raises ListingError."""
+    return {
+        entry.name: (member_uri(root.uri, entry.member), entry.size, version)
+        for entry, version in archive_entries(root)
+        if entry.member and not entry.problem
+    }
+
+
+def _places_of(sample: SampleRef, roots: _Places) -> _Places:
+    """The folders and archives that a sample's files may be in, the likeliest first."""
+    folder = sample.uri.removesuffix(f"/{sample.key}").removesuffix(f"/{image_of(sample.key)}")
+    if sample.uri.startswith(_MEMBERS):
+        folder, _ = parse_member_uri(sample.uri)
+    own = [place for place in roots if place[0].uri == folder]
+    if folder and not own:  # empty without an image
+        own = [(ImageRoot(folder), {})]
+    table: _Places = [(ImageRoot(posixpath.dirname(sample.origin)), {})] if sample.origin else []
+    return [*own, *table, *(place for place in roots if place not in own)]
+
+
+def _find(name: str, places: _Places) -> FileValue:
+    """The first file of a name. Raises _NotFoundError, and OSError if the machine is at fault."""
+    uris: dict[str, None] = {}
+    folders = tuple(f"{root.uri.rstrip('/')}/" for root, _ in places)
+    for root, members in places:
+        for path in dict.fromkeys((name, name.replace("\\", "/"))):
+            if root.archive:
+                own = path.removeprefix(root.archive.key(""))
+                if member := members.get(own) or members.get(root.archive.top + path):
+                    return member
+            elif (uri := _below(root.uri, path.removeprefix("file://"))).startswith(folders):
+                uris[uri] = None
+    for uri in uris:
+        try:
+            described = files.describe(uri)
+        except OSError as error:
+            if error.errno in TRANSIENT_ERRORS:
+                raise
+            fault = f"{name!r} cannot be read: {error.strerror or error}"
+            raise _NotFoundError(Reason.UNREADABLE, fault, uri) from error
+        if described:
+            return uri, described.size, described.version
+    if uris or all(root.archive for root, _ in places):
+        looked = " or ".join(uris) or f"{name!r} in the archive"
+        raise _NotFoundError(
+            Reason.MISSING_FILE, f"there is no file {looked}", next(iter(uris), "")
+        )
+    fault = f"{name!r} is neither below a path of --images nor beside its table; files elsewhere are not read"
+    raise _NotFoundError(Reason.BAD_LABEL_VALUE, fault, "")
+
+
+def _below(folder: str, name: str) -> str:
+    """A path in a folder, or an absolute one, without `..`."""
+    path = name if is_remote(name) or posixpath.isabs(name) else files.join(folder, name)
+    scheme, mark, rest = path.rpartition("://")
+    return f"{scheme}{mark}{posixpath.normpath(rest)}" if "/." in path or not mark else path
