@@ -284,8 +284,7 @@ def test_lists_that_fit_no_feature_are_said(
         (
             {"metadata.csv": "file_name,label\n1.png,a\n"},
             ["--layout", "imagefolder", "--labels", "new/metadata.csv"],
-            "--layout imagefolder finds its labels among the images; leave out --labels, or give "
-            "--layout table",
+            "--layout imagefolder takes labels from where the images are; leave out --labels",
         ),
     ],
 )

@@ -162,6 +162,7 @@ def test_captions_alone_are_no_classes(working_folder: Path) -> None:
 
 def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:
     """A text beside no image is none; nor are folders, or archives beside folders."""
+    make_tar(Path("wds.tar"), shard())
     make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE, "README.txt": b"", "dog/2.jpg": IMAGE})
     Path("folder").mkdir()
     layouts = {
