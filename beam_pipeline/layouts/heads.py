@@ -7,7 +7,7 @@ import io
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
@@ -38,20 +38,17 @@ def head(uri: str) -> TableHead:
       LabelTableError: it cannot be read, or contains no rows that can be used.
     """
     try:
-        found = _read(uri, _HEAD_BYTES)
-        if found.rows is not None and not found.rows:
-            raise LabelTableError(_no_rows(uri))
+        return _read(uri, _HEAD_BYTES, any_rows=False)
     except OSError as error:
         raise LabelTableError(
             f"--labels {uri} cannot be read: {error.strerror or error}"
         ) from error
-    return found
 
 
 def first_line(uri: str) -> TableHead | None:
     """Reads a label file up to the longest possible first line; None if it cannot be read."""
     try:
-        return _read(uri, _FIRST_LINE_BYTES)
+        return _read(uri, _FIRST_LINE_BYTES, any_rows=True)
     except (OSError, LabelTableError):
         return None
 
@@ -61,46 +58,37 @@ def allow_long_cells() -> None:
     csv.field_size_limit(_MAX_CELL_CHARACTERS)
 
 
-def _read(uri: str, size: int) -> TableHead:
+def _read(uri: str, size: int, *, any_rows: bool) -> TableHead:
+    """Reads the beginning of a file; raises LabelTableError for no rows, unless `any_rows` are enough."""
     allow_long_cells()
     with files.open_input(uri) as file:
-        if uri.lower().endswith(PARQUET_ENDING):
-            if parquet_columns(file, uri).hold_images:
-                return TableHead(uri, b"", False, ())
-            file.seek(0)
-            rows, _ = _first_rows(file, uri)
-            return TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
-        data = file.read(size + 1)
-    return TableHead(uri, data[:size], len(data) <= size)
-
-
-def _no_rows(uri: str) -> str:
-    """Says why no row of a Parquet file can be used as one of a table."""
-    with files.open_input(uri) as file:
+        if not uri.lower().endswith(PARQUET_ENDING):
+            data = file.read(size + 1)
+            return TableHead(uri, data[:size], len(data) <= size)
         columns = parquet_columns(file, uri)
+        rows: list[Mapping[str, Any]] = []
+        faults: list[tuple[int, str]] = []
+        problem = f"{uri}: the file is without rows; expected a row for each image or object"
         if columns.hold_images:
             column = (*columns.images, *columns.image_lists)[0]
-            return (
+            problem = (
                 f"{uri} contains the images themselves, in its column {column!r}, not only labels; "
                 f"convert it with --images {uri}, without --labels"
             )
-        file.seek(0)
-        _, faults = _first_rows(file, uri)
-    for number, problem in faults:
-        return f"{uri}: no row can be used; row {number} has {problem}"
-    return f"{uri}: the file is without rows; expected a row for each image or object"
-
-
-def _first_rows(file: BinaryIO, uri: str) -> tuple[list[Mapping[str, Any]], list[tuple[int, str]]]:
-    """The first rows of a Parquet file, and (number, problem) of those that cannot be used."""
-    fields: list[Mapping[str, Any]] = []
-    faults: list[tuple[int, str]] = []
-    for rows in read_chunks(file, LabelTable(uri, Format.PARQUET)):
-        faults += rows.faults
-        fields += rows.fields()
-        if len(fields) + len(faults) >= _HEAD_ROWS:
-            break
-    return fields[: _HEAD_ROWS - len(faults)], faults
+        else:
+            file.seek(0)
+            for chunk in read_chunks(file, LabelTable(uri, Format.PARQUET)):
+                faults += chunk.faults
+                rows += chunk.fields()
+                if len(rows) + len(faults) >= _HEAD_ROWS:
+                    break
+        if faults:
+            problem = f"{uri}: no row can be used; row {faults[0][0]} has {faults[0][1]}"
+        if not rows and not any_rows:
+            raise LabelTableError(problem)
+    rows = rows[: _HEAD_ROWS - len(faults)]
+    whole = len(rows) < _HEAD_ROWS and not columns.hold_images
+    return TableHead(uri, b"", whole, tuple(rows))
 
 
 def without_class_names(

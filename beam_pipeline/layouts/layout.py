@@ -302,14 +302,12 @@ class Source:
     @property
     def uris(self) -> tuple[str, ...]:
         """Every file and folder that the job reads."""
-        named: tuple[str, ...] = ()
-        if isinstance(self.labels, FileLabels):
-            named = (*self.labels.files, *(folder.uri for folder in self.labels.folders))
-        elif isinstance(self.labels, ListedLabels):
-            named = tuple(folder.uri for folder in self.labels.folders)
-        elif isinstance(self.labels, ContainerLabels):
-            named = self.labels.files
-        return (*(root.uri for root in self.roots), *named)
+        named, folders = getattr(self.labels, "files", ()), getattr(self.labels, "folders", ())
+        return (
+            *(root.uri for root in self.roots),
+            *named,
+            *(folder.uri for folder in folders),
+        )
 
     @property
     def pixels(self) -> PixelFormat | None:

@@ -137,25 +137,27 @@ def _beginning(
 def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) -> str:
     """The column of images. Raises UsageError if it cannot be told."""
     images = [name for name in columns.images if name not in skipped]
-    by_lower = {name.lower(): name for name in reversed(images)}
-    usual = [by_lower[name] for name in _IMAGE_NAMES if name in by_lower]
+    usual = [name for name in images if name.lower() in _IMAGE_NAMES]
     if usual or len(images) == 1:
-        return (usual or images)[0]
+        return min(
+            usual or images, key=lambda name: _IMAGE_NAMES.index(name.lower()) if usual else 0
+        )
+    problem = f"{uri} does not contain images; its columns are "
+    problem += ", ".join((*columns.labels, *columns.unused)) or "none"
+    problem += (
+        ". If it is a table of labels, name it with --labels, and the images' folder with --images"
+    )
     if images:
-        raise UsageError(
+        problem = (
             f"{uri}: which of the columns {', '.join(images)} contains the images? Leave out the "
             f"others, as in --columns {','.join(f'{name}:skip' for name in images[1:])}"
         )
-    if columns.image_lists:
-        raise UsageError(
+    elif columns.image_lists:
+        problem = (
             f"{uri}: the column {columns.image_lists[0]!r} contains a list of images in each row; "
             "expected one image a row. Write a file with a row for each image"
         )
-    raise UsageError(
-        f"{uri} does not contain images; its columns are "
-        f"{', '.join((*columns.labels, *columns.unused)) or 'none'}. If it is a table of "
-        "labels, name it with --labels, and the images' folder with --images"
-    )
+    raise UsageError(problem)
 
 
 def _inspect(
@@ -202,17 +204,14 @@ def _label_column(
     """The column of the label, if its name need not be guessed from the names of all columns."""
     if options.label_column or OBJECTS_COLUMN in labels:
         return options.label_column
-    if not labels:
-        return NO_LABEL_COLUMN
-    if any(name.lower() in LABEL_NAMES for name in labels):
-        return ""
     named = [name for name in labels if name in classes]
-    if len(named) > 1:
+    usual = any(name.lower() in LABEL_NAMES for name in labels)
+    if len(named) > 1 and not usual:
         raise UsageError(
-            f"--images: which of the columns {', '.join(named)} is the label? Say --label_column NAME, "
+            f"--images: which of the columns {', '.join(named)} is the label? Give --label_column NAME, "
             "or --label_column none to keep all of them as features label/<column>"
         )
-    return named[0] if named else ""
+    return "" if usual else next(iter(named), "" if labels else NO_LABEL_COLUMN)
 
 
 def _is_deep(value: Any) -> bool:

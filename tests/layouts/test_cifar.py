@@ -7,7 +7,10 @@ import hashlib
 import io
 import os
 import pickle
+import re
+import struct
 import tarfile
+import tracemalloc
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +23,16 @@ from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.layouts.cifar import CIFAR10, CifarReader, cifar10, cifar100
+from beam_pipeline.layouts.cifar import (
+    CIFAR10,
+    CIFAR100,
+    CifarError,
+    CifarReader,
+    cifar10,
+    cifar100,
+    read_pickled,
+    read_records,
+)
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
@@ -242,16 +254,6 @@ def test_nothing_is_copied_of_records_on_disk(data: Path) -> None:
         with open(ref.uri, "rb") as file:
             file.seek(ref.offset)
             assert file.read(3072) == cifar10_pictures("data_batch_1")[7].pixels
-
-
-def test_reading_again_unpacks_the_same(data: Path) -> None:
-    """So a bundle that is tried twice does no harm."""
-    source = source_of(SourceOptions(images=(f"data/{TAR}",)))
-    first = sample_refs(source, data / "a")
-    before = {path.name: path.read_bytes() for path in (data / "a").iterdir() if path.is_file()}
-    assert sample_refs(source, data / "a") == first
-    assert {p.name: p.read_bytes() for p in (data / "a").iterdir() if p.is_file()} == before
-    assert sorted(before) == sorted(CIFAR10_BATCHES)
 
 
 @pytest.mark.parametrize(
@@ -579,54 +581,43 @@ def read_archive(content: bytes, folder: Path) -> list[SampleRef | DeadLetter]:
     return list(archive_reader().read(f"{folder}/x.tar.gz", f"{folder}/unpacked"))
 
 
-@pytest.mark.parametrize("share", [0.001, 0.3, 0.6, 0.95, 0.9999])
-def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, share: float) -> None:
-    """Wherever it ends: in a header, in a batch, behind the last one."""
-    whole = tar_gz(PY, cifar10_python())
-    assert len(read_archive(whole, tmp_path)) == 72
-    with pytest.raises(ContainerError, match=r"x\.tar\.gz.*cut short .*download it again"):
-        read_archive(whole[: int(len(whole) * share)], tmp_path)
+WHOLE = tar_gz(PY, cifar10_python())
+
+
+def flipped() -> bytes:
+    """An archive with a wrong bit among bytes that are stored as they are."""
+    stored = gzip.compress(gzip.decompress(tar_gz(BIN, cifar10_binary())), compresslevel=0)
+    content = bytearray(stored)
+    content[content.index(pixels_of(1)) + 100] ^= 1
+    return bytes(content)
+
+
+def unknown_block() -> bytes:
+    """An archive whose second half is of a kind of block that there is not."""
+    tar = gzip.decompress(tar_gz(BIN, cifar10_binary()))
+    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    content = compressor.compress(tar[: len(tar) // 2]) + compressor.flush(zlib.Z_FULL_FLUSH)
+    return content + b"\xff" * 1000
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        *((WHOLE[: int(len(WHOLE) * share)], "cut short") for share in (0.001, 0.3, 0.95, 0.9999)),
         (b"", "damaged or cut short"),
         (b"no archive", "is not a .tar.gz, or is damaged or cut short (Not a gzipped file"),
         (gzip.compress(b"some text, and not a tar", mtime=0), "is not a .tar.gz, or is damaged"),
+        (flipped(), "CRC check failed"),
+        (unknown_block(), "invalid block type"),
     ],
-    ids=["nothing", "text", "gzip of text"],
+    ids=[*("header", "half", "batch", "end", "nothing", "text", "gzip", "bit", "block")],
 )
-def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
-    """Nothing at all, something else, a gzip of something else."""
+def test_a_broken_archive_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    """Wherever it ends, and whatever it is."""
     with pytest.raises(ContainerError) as caught:
         read_archive(content, tmp_path)
     assert message in str(caught.value)
-    write_files(str(tmp_path), {TAR: content})
-    with pytest.raises(UsageError) as at_once:
-        source_of(SourceOptions(images=(f"{tmp_path}/{TAR}",)))
-    assert message in str(at_once.value)
-
-
-def test_a_flipped_bit_is_found_by_the_checksum(tmp_path: Path) -> None:
-    """Even in bytes that are stored as they are, where nothing else would show it."""
-    out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=0) as file:
-        file.write(gzip.decompress(tar_gz(BIN, cifar10_binary())))
-    content = bytearray(out.getvalue())
-    offset = content.index(pixels_of(1)) + 100
-    content[offset] ^= 1
-    with pytest.raises(ContainerError, match="CRC check failed"):
-        read_archive(bytes(content), tmp_path)
-
-
-def test_bytes_that_cannot_be_uncompressed_are_refused(tmp_path: Path) -> None:
-    """Here the second half of an archive's content is of a kind of block that there is not."""
-    tar = gzip.decompress(tar_gz(BIN, cifar10_binary()))
-    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
-    content = compressor.compress(tar[: len(tar) // 2]) + compressor.flush(zlib.Z_FULL_FLUSH)
-    with pytest.raises(ContainerError, match="invalid block type"):
-        read_archive(content + b"\xff" * 1000, tmp_path)
+    assert str(caught.value).endswith("; download it again")
 
 
 def test_an_archive_without_one_of_the_batches_is_refused(tmp_path: Path) -> None:
@@ -737,16 +728,10 @@ def test_paths_and_options_that_do_not_fit_are_refused(data: Path) -> None:
     ],
 )
 def test_names_that_are_none_are_refused(data: Path, meta: bytes, message: str) -> None:
-    """The message names the file, in a folder and in an archive."""
+    """The message names the file."""
     write_files(f"data/{PY}", {"batches.meta": meta})
     folder = f"{data}/data/{PY}"
     assert usage_error(SourceOptions(images=(folder,))).startswith(f"--images: {folder}: {message}")
-    contents = {**cifar10_python(), "batches.meta": meta}
-    write_files(".", {"c.tar.gz": tar_gz(PY, contents)})
-    archive = f"{data}/c.tar.gz"
-    assert usage_error(SourceOptions(images=(archive,))).startswith(
-        f"--images: {archive}: {message}"
-    )
 
 
 # The files themselves
@@ -768,3 +753,159 @@ def test_the_made_pickles_are_those_of_python_2() -> None:
     assert {key: value for key, value in content.items() if key != b"data"} == {
         key: value for key, value in values.items() if key != b"data"
     }
+
+
+# Pickles of any Python, and none that could do harm
+
+
+def refused(data: bytes) -> str:
+    """Why a pickle is refused."""
+    with pytest.raises(CifarError) as caught:
+        read_pickled(io.BytesIO(data), CIFAR10, lambda _: None)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", [3, 4])
+@pytest.mark.parametrize("texts", [str, str.encode])
+@pytest.mark.parametrize("package", [b"numpy.core", b"numpy._core"])
+def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any, package: bytes) -> None:
+    """Texts as str or bytes, NumPy's old and new module names, and another array beside the pixels."""
+    pixels = np.frombuffer(pixels_of(3) + pixels_of(4), np.uint8).reshape(2, 3072)
+    content = {
+        texts("data"): pixels,
+        texts("labels"): [3, 4],
+        texts("filenames"): [texts("a"), "b"],
+        "more": pixels[:1],
+    }
+    data = pickle.dumps(content, protocol)
+    if protocol == 3:  # whose names have no length
+        data = data.replace(b"cnumpy._core.", b"c" + package + b".")
+    copied: list[bytes] = []
+    labels, filenames = read_pickled(io.BytesIO(data), CIFAR10, copied.append)
+    assert b"".join(copied) == pixels.tobytes()
+    assert (labels, filenames) == (([3, 4],), [texts("a"), "b"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"numpy\nndarray",
+        b"numpy\ndtype",
+        b"numpy.core.multiarray\n_reconstruct",
+    ],
+)
+def test_a_pickle_cannot_change_what_the_next_one_finds(name: bytes) -> None:
+    """State is taken by what was made, and not by what makes it: here BUILD would set attributes."""
+    attack = b"\x80\x02c" + name + b"\nN(X\x08\x00\x00\x00__init__K\x01d\x86b."
+    assert refused(attack).startswith("not a pickle, or one that is cut short (TypeError ")
+    assert "__setstate__" in refused(attack)
+    copied: list[bytes] = []
+    read_pickled(io.BytesIO(batch_10()), CIFAR10, copied.append)
+    assert b"".join(copied) == TWO_IMAGES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"builtins\neval",
+        b"__builtin__\neval",
+        b"posix\nsystem",
+        b"numpy\nload",
+        b"numpy.core.multiarray\nscalar",
+        b"numpy.core.multiarray\nndarray.tofile",
+        b"copy_reg\n_reconstructor",
+    ],
+)
+@pytest.mark.parametrize("opcodes", [b"\x80\x02c%b\n.", b"\x80\x02(i%b\n."])
+def test_nothing_but_arrays_is_found(name: bytes, opcodes: bytes) -> None:
+    """By GLOBAL or INST, whatever it is; the message names it."""
+    named = name.decode().replace("\n", ".")
+    assert refused(opcodes % name).startswith(f"refuses {named}: ")
+
+
+# Pickles that crash a C unpickler or fill the memory
+
+
+def test_a_key_of_nested_tuples_does_not_end_the_process() -> None:
+    """A million of them; hashing the outermost one would overflow the C stack."""
+    attack = b"\x80\x02}K\x00" + b"\x85" * 1_000_000 + b"K\x01s."
+    assert refused(attack).startswith(
+        "contains more than 64 tuples, expected a dict of lists and one"
+    )
+
+
+@pytest.mark.slow
+def test_nested_lists_and_dicts_are_taken_apart_again() -> None:
+    """A million of them are no batch, and no stack overflows when they are freed."""
+    lists = b"\x80\x02" + b"]" * 1_000_000 + b"a" * 999_999 + b"."
+    assert re.fullmatch(r"contains \[+\.\.\., expected a dict", refused(lists))
+    nested = b"\x80\x02" + b"}K\x00" * 1_000_000 + b"}" + b"s" * 1_000_000 + b"."
+    assert refused(nested).startswith("'data' is None, expected a NumPy array")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        b"\x80\x02]r" + struct.pack("<I", 0x7FFFFFFF) + b".",
+        b"\x80\x02]p2147483647\n.",
+        b"\x80\x02T" + struct.pack("<i", 0x7FFFFFFF) + b"x.",
+        b"\x80\x05\x8e" + struct.pack("<Q", 1 << 62) + b"x.",
+        b"\x80\x05\x96" + struct.pack("<Q", 1 << 40) + b"x.",
+        b"\x80\x05\x95" + struct.pack("<Q", 1 << 62) + b".",
+        b"\x80\x02\x8b" + struct.pack("<i", 0x7FFFFFFF) + b"x.",
+        b"L" + b"9" * 100_000 + b"L\n.",
+    ],
+    ids=["memo", "memo as text", "text", "bytes", "bytearray", "frame", "integer", "digits"],
+)
+def test_lengths_that_are_not_there_allocate_nothing(attack: bytes) -> None:
+    """A few bytes that claim gigabytes: of the memo, of a text, of a frame, of an integer."""
+    tracemalloc.start()
+    try:
+        refused(attack)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 << 20
+
+
+def test_a_forged_type_does_not_reach_numpy() -> None:
+    """NumPy would take the bytes for pointers to objects and crash; here the type is refused."""
+    forged = pickle.dumps(
+        {"data": np.zeros((2, 3072), np.dtype([("a", "u1")])), "labels": [0, 0]}, 4
+    )
+    assert "and type 'V1', expected a NumPy array of shape (images, 3072) and type u1" in refused(
+        forged
+    )
+    objects = pickle.dumps({"data": np.full((2, 3072), None), "labels": [0, 0]}, 4)
+    assert "and type 'O8', expected a NumPy array of shape (images, 3072) and type u1" in refused(
+        objects
+    )
+
+
+def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is unpickled, so that a wrong file does not fill the memory."""
+    monkeypatch.setattr("beam_pipeline.layouts.cifar._MAX_FILE_BYTES", 5 << 20)
+    images = 2000
+    content = {
+        "labels": [0] * images,
+        "filenames": [b"x.png"] * images,
+        "data": UInt8Array(images, 3072, bytes(images * 3072)),
+    }
+    assert refused(batch_10(**content)).startswith("more than 5 MiB, expected a file of CIFAR's")
+
+
+class _Dribble(io.BytesIO):
+    """A file that gives a few bytes at a time, as a network may."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size, 1000) if size is not None and size >= 0 else 1000)
+
+
+def test_records_may_come_in_any_pieces() -> None:
+    """Labels are found wherever a piece ends, and all is handed on."""
+    pictures = [Picture((i % 20, i), "", pixels_of(i)) for i in range(20)]
+    copied: list[bytes] = []
+    labels, filenames = read_records(_Dribble(records(pictures)), CIFAR100, copied.append)
+    assert [list(numbers) for numbers in labels] == [[*range(20)], [*range(20)]]
+    assert filenames is None
+    assert b"".join(copied) == records(pictures)

@@ -135,7 +135,7 @@ def test_ids_of_the_classes_of_objects(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["Train", "VAL", "dev", "testing"])
+@pytest.mark.parametrize("folder", ["VAL", "testing"])
 def test_split_folders_have_their_usual_names(folders: Path, folder: str) -> None:
     """In any case, as where the classes are folders."""
     write_pictures(f"new/{folder}", ["sub/1.png", "2.png"])
@@ -146,7 +146,7 @@ def test_split_folders_have_their_usual_names(folders: Path, folder: str) -> Non
         f"{folder}/sub/1.png": [b"cat"],
         f"{folder}/2.png": [b"dog"],
     }
-    split = {"Train": "train", "VAL": "validation", "dev": "validation", "testing": "test"}[folder]
+    split = {"VAL": "validation", "testing": "test"}[folder]
     assert list(manifest_of("out")["splits"]) == [split]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
+from tests.harness import NONE_BAD, convert, dead_letters_of, manifest_of, read_all
 from tests.layouts.test_cell_files import csv, deep, stored
 from tests.pictures import picture, write_files
 
@@ -158,23 +157,6 @@ def test_further_parts_are_optional_and_the_image_can_be_chosen(working_folder: 
     for key, value in stored("image_2", png(6)).items():
         assert examples["image_3/000002.png"][key] == value
     assert dead_letters_of("out") == []
-
-
-@pytest.mark.parametrize("name", ["change", "left_right"])
-def test_the_question_offers_the_command(
-    working_folder: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Folders of the same names are not taken for classes, and the command works as printed."""
-    tree, samples = SETS[name]
-    if name == "change":  # names that are more than counted up
-        tree = {path.replace(".png", f"_{path[-5]}.png"): data for path, data in tree.items()}
-    write_files(".", tree)
-    assert convert_asking("--images", "d", "--output", "out") == 2
-    error = capsys.readouterr().err
-    command = next(line for line in error.splitlines() if line.startswith("    beam-tfrecord"))
-    assert "--layout pairs" in command, error
-    assert convert_asking(*shlex.split(command)[2:]) == 0
-    assert len(read_all("out")) == len(samples)
 
 
 @pytest.mark.parametrize(

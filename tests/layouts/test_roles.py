@@ -18,15 +18,9 @@ from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.roles import understanding
-from tests.conformance.trees import csv, images, masks, paths, texts
+from tests.conformance.trees import csv, images, paths
 from tests.harness import manifest_of
 from tests.pictures import write_files, write_pictures
-
-COCO = {
-    "images": [{"id": 1, "file_name": "1.jpg", "width": 16, "height": 8}],
-    "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2]}],
-    "categories": [{"id": 1, "name": "cat"}],
-}
 
 
 @pytest.fixture(autouse=True)
@@ -66,15 +60,6 @@ def test_the_layout_comes_first_then_the_table_then_notes() -> None:
             ],
         ),
         (
-            images("p/a/{cat,dog}/{1..3}.jpg"),
-            {},
-            [
-                "path segment 1 | 1 folder, such as 'a' | class, part 1 of 2",
-                "path segment 2 | 2 folders, such as 'cat' | class, part 2 of 2",
-                ".jpg files | 6 files, such as '1.jpg' | images",
-            ],
-        ),
-        (
             images("p/{x,y}/{cat,dog}/{1..3}.jpg"),
             {"label_from": "(?P<camera>[^/]+)/(?P<label>[^/]+)/[^/]+"},
             [
@@ -96,43 +81,8 @@ def test_the_layout_comes_first_then_the_table_then_notes() -> None:
                 ".jpg files | 6 files, such as '1.jpg' | images",
             ],
         ),
-        (
-            images("p/images/{train,val}/{1..3}.jpg")
-            | texts("0 0.5 0.5 0.5 0.5\n", "p/labels/{train,val}/{1..3}.txt"),
-            {},
-            [
-                "path segment 1 | 2 folders, such as 'train' | split",
-                "label bbox | boxes | box",
-                "label class | texts | class",
-                ".jpg files | 6 files, such as '1.jpg' | images",
-                ".txt files | 6 files, such as '1.txt' | labels",
-            ],
-        ),
-        (
-            images("p/1.jpg") | {"c.json": json.dumps(COCO)},
-            {"labels": ("c.json",), "layout": "coco"},
-            [
-                "label bbox | boxes | box",
-                "label class | texts | class",
-                "label area | numbers | feature",
-                "label is_crowd | integers | feature",
-                "label id | integers | feature",
-                "label image_id | texts | feature",
-                ".json files | 1 file, such as 'c.json' | labels",
-                ".jpg files | 1 file, such as '1.jpg' | images",
-            ],
-        ),
-        (
-            images("p/images/{1..3}.png") | masks("p/masks/{1..3}.png"),
-            {},
-            [
-                "label class | masks | mask",
-                ".png files | 3 files, such as '1.png' | images",
-                ".png files | 3 files, such as '1.png' | masks",
-            ],
-        ),
     ],
-    ids=["folders", "parts", "names", "table", "yolo", "coco", "masks"],
+    ids=["folders", "names", "table"],
 )
 def test_each_part_has_a_role(
     files: dict[str, Any], options: dict[str, Any], rows: list[str]
@@ -157,42 +107,8 @@ def test_each_part_has_a_role(
                 ".csv files | 1 table with tab between cells, in UTF-8, such as 'l.csv' | labels",
             ],
         ),
-        (
-            "id;score\n1;0.5\n",
-            {},
-            [
-                "column id | 1 integer, such as '1' | key",
-                "column score | 1 number, such as '0.5' | label",
-                ".csv files | 1 table with ';' between cells, in UTF-8, such as 'l.csv' | labels",
-            ],
-        ),
-        (
-            "file,xmin,ymin,xmax,ymax,width,height,species\n1.jpg,1,1,5,5,16,8,cat\n",
-            {"label_column": "species"},
-            [
-                "column file | 1 text, such as '1.jpg' | key",
-                "column xmin | 1 integer, such as '1' | box side",
-                "column ymin | 1 integer, such as '1' | box side",
-                "column xmax | 1 integer, such as '5' | box side",
-                "column ymax | 1 integer, such as '5' | box side",
-                "column width | 1 integer, such as '16' | size",
-                "column height | 1 integer, such as '8' | size",
-                "column species | 1 text, such as 'cat' | class",
-                ".csv files | 1 table with ',' between cells, in UTF-8, such as 'l.csv' | labels",
-            ],
-        ),
-        (
-            "file,cat,dog\n1.jpg,1,0\n2.jpg,0,1\n",
-            {},
-            [
-                "column file | 2 texts, such as '1.jpg' | key",
-                "column cat | 2 integers, such as '1' | class",
-                "column dog | 2 integers, such as '0' | class",
-                ".csv files | 1 table with ',' between cells, in UTF-8, such as 'l.csv' | labels",
-            ],
-        ),
     ],
-    ids=["kinds", "number", "boxes", "one_hot"],
+    ids=["kinds"],
 )
 def test_each_column_has_a_role(table: str, options: dict[str, Any], rows: list[str]) -> None:
     """Key, class, split, feature, box side, or ignored."""

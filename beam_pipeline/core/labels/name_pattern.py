@@ -57,21 +57,31 @@ class NamePattern:
                 split = first_folder_split(image.path) or DEFAULT_SPLIT
                 joined.add_unlabelled(image, split, message, keep)
                 continue
-            groups = match.groupdict()
             try:
-                values = tuple(_value(groups, column) for column in self.columns)
-                sample = labelled(image, _split(groups, image.path), values)
-                joined.samples.append(keep.marked(sample) if keep else sample)
+                values, split = self._values(match, image.path)
             except BadCellError as error:
-                dead_letter = (
-                    Stage.LABELS,
-                    image.key,
-                    image.uri,
-                    Reason.BAD_LABEL_VALUE,
-                    str(error),
-                )
-                joined.dead_letters.append(image_dead_letter(*dead_letter))
+                reason, message = Reason.BAD_LABEL_VALUE, str(error)
+                letter = image_dead_letter(Stage.LABELS, image.key, image.uri, reason, message)
+                joined.dead_letters.append(letter)
+                continue
+            sample = labelled(image, split, values)
+            joined.samples.append(keep.marked(sample) if keep else sample)
         return joined
+
+    def _values(self, match: re.Match[str], path: str) -> tuple[tuple[LabelValue, ...], str]:
+        """The values of the columns, and the split, of an image. Raises BadCellError."""
+        groups = match.groupdict()
+        values = []
+        for column in self.columns:
+            try:
+                values.append(parse_cell(groups[column.name], column))
+            except BadCellError as error:
+                raise BadCellError(f"group {column.name!r}: {error}") from error
+        text = groups.get(SPLIT_GROUP) or ""
+        split = SPLIT_NAMES.get(text.lower(), text)
+        if text and not re.fullmatch(r"\w+", split):
+            raise BadCellError(f"group {SPLIT_GROUP!r}: {text!r} names no split")
+        return tuple(values), split or first_folder_split(path) or DEFAULT_SPLIT
 
 
 def name_pattern(pattern: str, kinds: Mapping[str, ColumnKind | None]) -> NamePattern:
@@ -90,20 +100,3 @@ def name_pattern(pattern: str, kinds: Mapping[str, ColumnKind | None]) -> NamePa
             make = label_column if name == LABEL_GROUP else further_column
             columns.append(make(name, kind))
     return NamePattern(pattern, tuple(columns))
-
-
-def _value(groups: Mapping[str, str | None], column: Column) -> LabelValue:
-    try:
-        return parse_cell(groups[column.name], column)
-    except BadCellError as error:
-        raise BadCellError(f"group {column.name!r}: {error}") from error
-
-
-def _split(groups: Mapping[str, str | None], path: str) -> str:
-    text = groups.get(SPLIT_GROUP) or ""
-    if not text:
-        return first_folder_split(path) or DEFAULT_SPLIT
-    split = SPLIT_NAMES.get(text.lower(), text)
-    if not re.fullmatch(r"\w+", split):
-        raise BadCellError(f"group {SPLIT_GROUP!r}: {text!r} names no split")
-    return split
