@@ -11,14 +11,14 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
-from beam_pipeline.core.labels.table_files import (
+from beam_pipeline.core.labels.table_files import encoding_of
+from beam_pipeline.core.labels.table_rows import (
     Format,
     LabelTable,
     TableHead,
     csv_records,
-    encoding_of,
+    read_chunks,
 )
-from beam_pipeline.core.labels.table_rows import read_chunks
 from beam_pipeline.layouts.label_files import common_categories
 from beam_pipeline.storage import files
 

@@ -37,7 +37,7 @@ from typing import Any
 from beam_pipeline.core.archives import member_uri, parse_member_uri
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.labels.file_cells import HEAD_BYTES
+from beam_pipeline.core.labels.further_columns import HEAD_BYTES
 from beam_pipeline.core.labels.schema import Column, cell_files
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS

@@ -20,8 +20,7 @@ from beam_pipeline.core.dataset.plausibility import ADVICE
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_files import is_image_name
-from beam_pipeline.core.labels.table_rows import head_rows
+from beam_pipeline.core.labels.table_rows import head_rows, is_image_name
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question

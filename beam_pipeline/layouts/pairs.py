@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.file_cells import HEAD_BYTES, kind_of_files
+from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
 from beam_pipeline.core.labels.path_roles import differ_in_numbers, last_folder_pattern
 from beam_pipeline.core.labels.schema import (
     FILE_TYPES,

@@ -18,22 +18,24 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import by_text, text_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.key_column import path_columns
 from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, differ_in_numbers
-from beam_pipeline.core.labels.row_samples import NO_IMAGE, SAMPLES, RowSamples
+from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     NO_LABEL_COLUMN,
     ColumnChoices,
     ColumnKind,
 )
-from beam_pipeline.core.labels.table_files import (
+from beam_pipeline.core.labels.table_files import inspect_file, path_columns
+from beam_pipeline.core.labels.table_rows import (
     LabelTable,
     TableHead,
-    inspect_file,
+    TableRows,
+    head_rows,
     is_image_name,
+    read_chunks,
+    read_lines,
 )
-from beam_pipeline.core.labels.table_rows import TableRows, head_rows, read_chunks, read_lines
 from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange

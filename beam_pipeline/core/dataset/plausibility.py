@@ -22,6 +22,7 @@ from beam_pipeline.core.labels.path_roles import (
     segments_of,
 )
 from beam_pipeline.core.labels.value_kinds import FEW_IMAGES, KINDS, NAMES, Kind, kinds_of
+from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_splits
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
 from beam_pipeline.core.references import DEFAULT_SPLIT

@@ -18,7 +18,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from beam_pipeline.core.labels.schema import CELL_FILES, KINDS, Column, ColumnKind
@@ -440,10 +439,4 @@ def _unquoted(quoted: str) -> Any:
             _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
         )
     except SyntaxError as error:  # as in 'C:\Users', an escape of a character that there is not
-        raise ValueError("not a list in brackets") from error
-
-
-def _value_of(word: str) -> str | None:
-    if not word:
-        raise ValueError("not a list in brackets")
-    return None if word in _MISSING else word
+        raise ValueError(_NO_LIST) from error
