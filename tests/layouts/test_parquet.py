@@ -156,7 +156,7 @@ def test_resume_reuse_and_repair(working_folder: Path, capsys: pytest.CaptureFix
     assert read_all("new") == read_all("out")
     Path("new/pets-test.tfrecord-00000-of-00001").unlink()
     assert main(["repair", "new"]) == 1
-    assert "unpacked during the conversion from a file of many samples" in capsys.readouterr().err
+    assert "unpacked from a file of many samples" in capsys.readouterr().err
 
 
 @pytest.mark.readers
