@@ -28,8 +28,8 @@ from beam_pipeline.core.packing import (
     SampleBatch,
 )
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
+from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.storage.listing import list_root
 from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Work, stage
 from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages

@@ -77,7 +77,6 @@ from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts import cifar
 from beam_pipeline.layouts.automl import inspect_automl
 from beam_pipeline.layouts.caption_files import caption_of
-from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.layouts.coco import LVIS_COLUMNS
 from beam_pipeline.layouts.coco_file import CocoReader, describe
 from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic, Task
@@ -91,6 +90,7 @@ from beam_pipeline.layouts.image_records import (
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader
 from beam_pipeline.layouts.label_tools import Datumaro, Hasty, Labelbox, LabelStudio, Ultralytics
+from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.layouts.shape_tools import Cvat, LabelMe, Supervisely, Via
 from beam_pipeline.layouts.voc import VocFormat
 from beam_pipeline.layouts.yolo import (

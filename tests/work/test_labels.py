@@ -28,7 +28,7 @@ from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.layouts.local_copy import LocalCopy
+from beam_pipeline.layouts.named_files import LocalCopy
 from beam_pipeline.layouts.table import TableReader
 from beam_pipeline.work import labels
 from beam_pipeline.work import labels as label_work
