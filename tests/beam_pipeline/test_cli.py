@@ -64,7 +64,7 @@ def photos(tmp_path: Path) -> str:
         (["--seed", "x"], "invalid int value: 'x'"),
         (["--image_check", "some"], "--image_check is 'some', expected one of"),
         (["--shuffle", "none"], "--shuffle is 'none', expected one of"),
-        (["--compression", "zip"], "--compression is 'zip', expected one of"),
+        (["--compression", "zip"], "--compression is 'zip', expected none or gzip"),
         (["--max_bad_fraction", "1.5"], "--max_bad_fraction is 1.5, expected 0 to 1"),
         (["--max_bad_fraction", "nan"], "--max_bad_fraction is nan"),
         (["--min_side", "0"], "--min_side is 0, expected 1 or more"),

@@ -153,6 +153,7 @@ ROWS = {
     "one_flag_row": values("[1, 0]"),
     "not_flags": values("10 10", "10 0"),
     "brackets": values("['cat', 'dog']", "['cat']", "owl"),
+    "bracket_parts": values("['cat'", "'dog']", "['owl']"),
     "few_brackets": values("[unknown]", "dog", "cat"),
     "missing": values("cat", "dog", "nan"),
     "null_character": values("a\0b", "c"),

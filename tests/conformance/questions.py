@@ -256,6 +256,7 @@ FURTHER = {
         "--images photos --split_by folder --splits train=0.5,test=0.5",
         folders("photos/{cat,dog,elk,fox}"),
     ),
+    "bracketed_parts": Row(LABELLED, column("label", "[cat", "dog]", "[elk")),
     "tags": Row(LABELLED, column("tags", "red big", "red", "big red dog", "dog")),
     "semicolons": Row(LABELLED, column("label", "cat;dog", "dog;elk", "elk;cat")),
     "lists_of_integers": Row(LABELLED, column("label", "16 0", "0", "16 1")),

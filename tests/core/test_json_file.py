@@ -146,7 +146,7 @@ BROKEN = [
     (b'{"a": ["\n"]}', "invalid control character at byte 8, near"),
     (b'{"a": ' + b"9" * 100_000 + b"}", "a number of thousands of digits at byte 6, near"),
     (
-        b'{"a": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+        b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         "a value that is nested too deep at byte 7, near",
     ),
     (b'{"a": ' + b'{"a": ' * 100_000, "a value that is nested too deep at byte 6, near"),
@@ -182,7 +182,7 @@ def test_the_place_counts_from_the_beginning_of_the_file() -> None:
 def test_a_fault_far_from_the_end_of_the_buffer_is_reported_at_once() -> None:
     """The rest of the file is not read for it."""
     file = Endless(b'{"a": [{"b": 1, }], "c": ["')
-    with pytest.raises(JsonFileError, match=r"at byte 1[5-7]"):
+    with pytest.raises(JsonFileError, match=r"at byte 1[4-7]"):
         consume(JsonFile(file).members("a"))
     assert file.served < 3 << 20
 

@@ -411,8 +411,8 @@ def test_annotations_of_no_image_are_dead_letters(folder: Path) -> None:
     )
     at = f" is not among the images of {folder}/{VAL_JSON}"
     assert problems_with_coco() == [
-        ("image_id 5", "missing_image", VAL_JSON, f"annotation 3: image_id 5{at}"),
-        ("image_id 6", "missing_image", VAL_JSON, f"annotation 4 (and 1 more): image_id 6{at}"),
+        ("image_id 5", "missing_image", VAL_JSON, f"1 annotation: image_id 5{at}"),
+        ("image_id 6", "missing_image", VAL_JSON, f"2 annotations: image_id 6{at}"),
         (
             "image_id x",
             "missing_image",

@@ -328,7 +328,9 @@ def json_text(value: Any) -> str | None:
             raise ValueError("it escapes half a character")
         if _MAYBE_INFINITE.search(text) and _has_infinite(parsed):
             raise ValueError("a number is too large")
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise BadCellError(f"{excerpt(value)} is nested too deep") from error
+    except ValueError as error:
         raise BadCellError(f"{excerpt(value)} is not JSON: {error}") from error
     return text
 

@@ -112,6 +112,12 @@ def _bracketed(classes: Counts, _: str) -> Sequence[str]:
     return lists if len(lists) > MOST * len(classes) else ()
 
 
+def _bracketed_parts(classes: Counts, _: str) -> Sequence[str]:
+    """Lists that a file without quotes cuts at their commas."""
+    parts = [name for name in sorted(classes) if name.count("[") != name.count("]")]
+    return parts if len(parts) > MOST * len(classes) else ()
+
+
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
     numbers = [name for name in sorted(classes) if _FRACTION.fullmatch(name)]
     enough = len(numbers) >= _FEW_NUMBERS and len(numbers) > MOST * len(classes)
@@ -195,6 +201,13 @@ KINDS = (
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
         value=BRACKETS,
+        place=_COLUMN,
+    ),
+    Kind(
+        "bracketed_lists",
+        _bracketed_parts,
+        "{n} of {of} look like parts of lists in brackets ({some}), each of which would be a class.",
+        "Write each list in one cell, in quotes if it has commas, and name the column with --list_column.",
         place=_COLUMN,
     ),
     Kind(
