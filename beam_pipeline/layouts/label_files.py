@@ -29,7 +29,7 @@ from beam_pipeline.storage.listing import list_local_root
 UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""
 
-UNLISTED_NOTE = f"their images go to a split {UNLISTED!r} unless --splits is given"
+UNLISTED_NOTE = f"go to a split {UNLISTED!r} unless --splits is given"
 
 _ALL_OF_TRAINING = "trainval"
 _Id = TypeVar("_Id", int, str)
@@ -291,7 +291,7 @@ class SplitLists(NamedTuple):
         unlisted = sum(name not in self.splits for name in names)
         if self.splits and unlisted:
             of = f"{unlisted} of {len(names)} {kind} are in no list of {folder}/"
-            notes.append(f"{of}, so {UNLISTED_NOTE}")
+            notes.append(f"{of}, so their images {UNLISTED_NOTE}")
         return tuple(notes)
 
 

@@ -279,7 +279,9 @@ def _unlabelled_images(
             "as in Ultralytics; --unlabelled drop leaves them out"
         )
     if unlisted:
-        data.notes.append(f"{unlisted} of {images} images are in no list file, so {UNLISTED_NOTE}")
+        data.notes.append(
+            f"{unlisted} of {images} images are in no list file, so they {UNLISTED_NOTE}"
+        )
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:

@@ -41,7 +41,7 @@ def modules_of(repository: Path) -> dict[str, bytes]:
             if (
                 path.is_file()
                 and not link
-                and path.suffix != ".md"
+                and path.name != "README.md"
                 and "__pycache__" not in path.parts
             ):
                 found[Path(target, inside).as_posix()] = path.read_bytes()
