@@ -174,6 +174,20 @@ def test_the_package_lies_where_the_link_leads() -> None:
     assert link.resolve() == Path(REPOSITORY, "transforms").resolve()
 
 
+def test_no_module_defines_a_constant_twice() -> None:
+    """As it may when files are merged; the first users would then silently read the second."""
+    for name, path in _modules():
+        statements = ast.parse(path.read_text(encoding="utf-8")).body
+        targets = [
+            target.id
+            for statement in statements
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        ]
+        assert len(targets) == len(set(targets)), (name, sorted(targets))
+
+
 def test_one_module_prints() -> None:
     """Whatever reaches a terminal goes by `terminal.py`, which escapes it."""
     printing = [

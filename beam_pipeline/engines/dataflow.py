@@ -442,7 +442,7 @@ def _query(result: PipelineResult) -> Mapping[str, int]:
 
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets
-_BEAM = "apache-beam"
+_BEAM_PACKAGE = "apache-beam"
 _SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
@@ -492,7 +492,9 @@ def requirements() -> list[str]:
     needed = []
     for requirement in map(Requirement, declared):
         marker = requirement.marker
-        if requirement.name != _BEAM and (not marker or marker.evaluate({"extra": _WORKER_EXTRA})):
+        if requirement.name != _BEAM_PACKAGE and (
+            not marker or marker.evaluate({"extra": _WORKER_EXTRA})
+        ):
             requirement.marker = None
             needed.append(str(requirement))
     return needed
