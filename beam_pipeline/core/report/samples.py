@@ -105,7 +105,7 @@ def shown_sample(
                 more = f", and {len(label) - _MOST_VALUES} more"
                 few = ", ".join(map(_as_text, label[:_MOST_VALUES]))
                 labels.append((key.rpartition("/")[2], few + more * (len(label) > _MOST_VALUES)))
-        elif kind is ColumnKind.BOX:
+        elif kind is ColumnKind.BOX and len(sides) == 1:  # the first: KITTI has regions to ignore
             sides = [values(f"{key}/{side}") for side in BOX_SIDES]
         elif kind in CELL_FILES and kind is not ColumnKind.FILE:
             pictures += values(f"{key}/encoded")

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.labels.schema import (
+    BOX_SIDES,
     Column,
     ColumnKind,
     further_column,
@@ -89,17 +90,19 @@ def test_features_under_other_keys_are_found() -> None:
 
 
 def test_boxes_and_masks() -> None:
-    """Each box with its class, the first of very many; a mask as it is."""
+    """Each box with its class, the first of very many; regions to ignore are no boxes; a mask as it is."""
     many = MOST_BOXES + 5
     sides = {f"image__object__bbox__{side}": [0.5] * many for side in ("xmin", "ymin", "xmax")}
     data = record(
         **IMAGE,
         **sides,
         image__object__bbox__ymax=[0.75] * many,
+        **{f"image__object__ignore__bbox__{side}": [0.1] for side in BOX_SIDES},
         image__object__class__text=[b"car"] * many,
         image__segmentation__class__encoded=b"mask",
     )
-    columns = (*object_columns(pixels=True), segmentation_column("class", required=True))
+    ignored = Column("ignore", ColumnKind.BOX, "image/object/ignore/bbox", repeated=True)
+    columns = (*object_columns(pixels=True), ignored, segmentation_column("class", required=True))
     found = shown_sample(data, columns, {})
     assert found is not None
     assert found.mask == b"mask"
