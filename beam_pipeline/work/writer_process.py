@@ -57,17 +57,21 @@ class _WriterProcess:
         self._connection, theirs = Pipe()
         self._answer: Any = None
         code = (
-            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "  # the launcher ends us then
             f"import sys; sys.path[:] = {sys.path!r}; "
             "from beam_pipeline.startup import begin_writer; begin_writer(); "
             f"from beam_pipeline.work.writer_process import serve; serve({theirs.fileno()})"
         )
-        # Its standard input is open as long as we live.
-        self._process = subprocess.Popen(  # noqa: S603 -- our own code
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            pass_fds=[theirs.fileno(), *claims],
-        )
+        # It inherits the mask: Ctrl-C is the launcher's business, from the interpreter's first instruction on.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            # Its standard input is open as long as we live.
+            self._process = subprocess.Popen(  # noqa: S603 -- our own code
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                pass_fds=[theirs.fileno(), *claims],
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
     def takes(self, task: Task[Any]) -> bool:
