@@ -99,7 +99,7 @@ class Entry(NamedTuple):
 
 
 def archive_kind(path: str) -> str:
-    """Returns the kind of archive that a path's extension represents; empty if it is none.
+    """Returns the kind of archive that a path's extension represents; empty for other extensions.
 
     Raises:
       UsageError: it is a tar that is compressed as a whole.

@@ -257,7 +257,7 @@ class FeatureFigures:
       total: the sum of them.
       values: how many they are, without those that are not finite.
       not_finite: numbers that are NaN or infinite.
-      texts: different texts, or None if they are not texts, too long or too many.
+      texts: different texts, or None for other values and if they are too long or too many.
       text: the first of them.
     """
 

@@ -187,7 +187,7 @@ class LocalFiles(FileSystem):
             os.link(source, temporary)
         except FileNotFoundError:
             raise
-        except OSError:  # another disk, or hard links are unsupported, too many or not permitted
+        except OSError:  # another disk, or hard links are unsupported, not permitted or too many
             return False
         try:
             os.replace(temporary, uri)

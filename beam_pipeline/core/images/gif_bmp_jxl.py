@@ -117,7 +117,7 @@ def check_gif(data: bytes) -> ImageHeader:
     """Decompresses every frame as well.
 
     Raises:
-      BadImageError: as `gif_header`, and where a frame's codes are broken, too few, or of colours
+      BadImageError: as `gif_header`, and where a frame's codes are broken or too few, or of colours
         that its palette lacks.
     """
     header = gif_header(data)

@@ -401,7 +401,7 @@ def _is_of_boxes(
     *,
     pixels: bool,
 ) -> bool:
-    """Returns True if width and height are the sides of the boxes, too short for an image."""
+    """Returns True if width and height are the sides of the boxes: they are too short for an image."""
     rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     outside = False
     for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):

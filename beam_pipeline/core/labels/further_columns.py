@@ -154,7 +154,7 @@ def kind_of_files(cells: Sequence[Any], head_of: FileHead) -> ColumnKind:
     names = [text for text in map(text_of, _items(cells)) if text]
     extensions = (posixpath.splitext(name)[1].lower() for name in names)
     pictures = sum(extension in IMAGE_EXTENSIONS for extension in extensions)
-    are_images = pictures > MOST * len(names)  # then one that is not is a dead letter of its own
+    are_images = pictures > MOST * len(names)  # then another is a dead letter
     if heads:
         images = [bool(image_extension(head)) for head in heads]
         are_images = all(images) or (any(images) and are_images)

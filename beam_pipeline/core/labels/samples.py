@@ -1,4 +1,4 @@
-"""What becomes of images and their label rows: merged rows, samples of rows and objects, images without labels, filters.
+"""Samples from images and their label rows: merged rows, samples of rows and objects, images without labels, filters.
 
 With `--sample row` or `--crop_boxes`, an image has several samples. They are made where images meet their labels,
 before the shuffle, so that all that follows deals with samples as ever: each has a key, a split and a place in a
