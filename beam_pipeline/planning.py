@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import apache_beam as beam
@@ -111,7 +112,15 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
 
 def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
     """The plan, the bytes of all references as they are shuffled, and what changed in each reused shard."""
-    with _scratch_folder(run.engine) as scratch:
+    scratch, make_folder = _scratch_folder(run.engine)
+
+    def clean_up() -> None:
+        files.delete_folder(scratch)
+
+    # Ctrl-C is handled before the folder exists, so it is never left behind.
+    with interruptible(lambda: "interrupted", clean_up), contextlib.ExitStack() as stack:
+        stack.callback(clean_up)
+        make_folder()
         path = files.join(scratch, "plan")
         config = run.config = replace(run.config, output=scratch)
 
@@ -130,18 +139,14 @@ def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
                 changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
-        with (
-            show_progress(writes=False),
-            interruptible(lambda: "interrupted", lambda: files.delete_folder(scratch)),
-        ):
+        with show_progress(writes=False):
             run.plan(build)
         plan, packed, changes = pickle.loads(files.read_bytes(path))
         return plan, packed, changes
 
 
-@contextlib.contextmanager
-def _scratch_folder(engine: Engine) -> Iterator[str]:
-    """Yields a folder where workers leave the plan, and deletes it afterwards.
+def _scratch_folder(engine: Engine) -> tuple[str, Callable[[], None]]:
+    """Names a folder where workers leave the plan, and returns what makes it.
 
     Raises:
       UsageError: the engine's workers lack a folder in common with this machine.
@@ -152,16 +157,11 @@ def _scratch_folder(engine: Engine) -> Iterator[str]:
             f"--runner={engine.name}: its workers leave the plan in --temp_location; name a folder in "
             "a bucket, such as --temp_location=gs://my-bucket/tmp"
         )
-    if not location:
-        with tempfile.TemporaryDirectory(prefix="beam-tfrecord-") as folder:
-            yield folder
-        return
-    folder = files.join(files.canonical(location), f"beam-tfrecord-plan-{uuid.uuid4().hex}")
-    files.make_folder(folder)
-    try:
-        yield folder
-    finally:
-        files.delete_folder(folder)
+    parent = files.canonical(location) if location else tempfile.gettempdir()
+    folder = files.join(parent, f"beam-tfrecord-plan-{uuid.uuid4().hex}")
+    if location:
+        return folder, lambda: files.make_folder(folder)
+    return folder, lambda: os.mkdir(folder, 0o700)
 
 
 def _keep(plan: Plan, packed: int, changes: Iterable[ShardFate], path: str) -> None:

@@ -146,6 +146,38 @@ def test_a_plan_leaves_nothing(tmp_path: Path) -> None:
     assert list(temporary.glob("beam-tfrecord-*")) == []
 
 
+INTERRUPTED_BY_ITS_FOLDER = """
+import os, signal
+mkdir = os.mkdir
+
+def mkdir_and_ctrl_c(path, *mode):
+    mkdir(path, *mode)
+    if "beam-tfrecord-" in path:
+        os.kill(os.getpid(), signal.SIGINT)
+
+os.mkdir = mkdir_and_ctrl_c
+from beam_pipeline.__main__ import run
+run()
+"""
+
+
+def test_a_plan_that_is_interrupted_as_its_folder_appears_leaves_nothing(tmp_path: Path) -> None:
+    """Ctrl-C is handled before the temporary folder exists."""
+    write_files(str(tmp_path), {"photos/a/0.jpg": picture(0), "photos/b/1.jpg": picture(1)})
+    (tmp_path / "tmp").mkdir()
+    plan = ["plan", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"]
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_BY_ITS_FOLDER, *plan],
+        env={**os.environ, "TMPDIR": f"{tmp_path}/tmp"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "\nbeam-tfrecord: interrupted\n")
+    assert os.listdir(tmp_path / "tmp") == []
+
+
 # --- kill ------------------------------------------------------------------------------------------
 
 SHARDS = 40
