@@ -50,12 +50,12 @@ _MAGICS = (
     (b"\x00\x00\x00\x0cJXL ", "jxl"),
 )
 """(first bytes, extension) of image files that their first bytes alone tell."""
-_LEAST_IMAGE = 24  # bytes
+LEAST_IMAGE = 24  # bytes
 
 
 def image_extension(data: bytes) -> str:
     """The extension of an image file by its first bytes; empty if unknown."""
-    if len(data) < _LEAST_IMAGE:
+    if len(data) < LEAST_IMAGE:
         return ""
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "webp"

@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.images.header import image_extension
+from beam_pipeline.core.images.header import LEAST_IMAGE, image_extension
 from beam_pipeline.core.images.preparation import RAW_FORMAT
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.record_format import (
@@ -376,7 +376,8 @@ def _image_extension(image: bytes, example: ExampleView) -> str:
 
 
 def _extension(data: bytes) -> str:
-    name = image_extension(data)
+    """The extension of a value by its first bytes, however few there are."""
+    name = image_extension(data[:LEAST_IMAGE].ljust(LEAST_IMAGE, b"\0"))
     return name if name in _IMAGE_EXTENSIONS else _OTHER
 
 

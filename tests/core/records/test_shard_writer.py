@@ -638,6 +638,25 @@ def test_images_are_encoded_with_their_labels_and_options() -> None:
     assert maker.make(ref).classes == [3]
 
 
+def test_what_older_receipts_say_is_understood() -> None:
+    """The JSON that the first version wrote gives the same sources; its other keys are not theirs."""
+    column = {
+        "name": "animal",
+        "kind": "class",
+        "feature": "image/class",
+        "required": True,
+        "repeated": False,
+        "pixels": False,
+    }
+    older = {"columns": [column], "image_check": "header", "seed": 0, "pixels": [32, 32]}
+    images = recorded_source({**older, "features": None})
+    assert images == LabelledImages(ANIMAL, PixelFormat(32, 32))
+    assert recorded_source({**older, "pixels": None}) == LabelledImages(ANIMAL)
+    assert recorded_source({**older, "features": FEATURES}) == SerializedExamples(
+        described=FEATURES
+    )
+
+
 def test_serialized_examples_are_passed_on_unchanged() -> None:
     """Their one label is the list of their classes; they are lost with the job that spooled them."""
     source = SerializedExamples(described=FEATURES)

@@ -247,6 +247,25 @@ def test_bare_pixels_are_no_image_file() -> None:
     assert list(files_of(features)) == ["bin", "json"]
 
 
+@pytest.mark.parametrize(
+    ("beginning", "extension"),
+    [
+        (b"GIF89a\xff", "gif"),
+        (b"\xff\xd8\xff", "jpg"),
+        (b"RIFF\x0c\0\0\0WEBP", "webp"),
+        (b"RIFF\x0c\0\0\0WAVE", "bin"),
+        (b"\0\0\0\x0cJXL", "bin"),
+    ],
+)
+@pytest.mark.parametrize("rest", [b"", bytes(30)])
+def test_the_first_bytes_name_a_file_however_short_it_is(
+    beginning: bytes, extension: str, rest: bytes
+) -> None:
+    """Sounds begin as WebP does, and are no images."""
+    files = files_of({"label/blob": [beginning + rest]})
+    assert [name for name in files if name.startswith("label")] == [f"label_blob.{extension}"]
+
+
 def test_lists_are_lists_as_the_manifest_says() -> None:
     """One box is a list of one; a size is a number."""
     features = {"image/height": [7], "image/object/bbox/xmin": [0.25], "tags": [b"a", b"b"]}
