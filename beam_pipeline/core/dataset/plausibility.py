@@ -21,7 +21,14 @@ from beam_pipeline.core.labels.path_roles import (
     last_folder_pattern,
     segments_of,
 )
-from beam_pipeline.core.labels.value_kinds import FEW_IMAGES, KINDS, NAMES, Kind, kinds_of
+from beam_pipeline.core.labels.value_kinds import (
+    FEW_IMAGES,
+    FOLDERS,
+    KINDS,
+    NAMES,
+    Kind,
+    kinds_of,
+)
 from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_splits
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
@@ -92,7 +99,7 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
     """
     if not checks.where or not classes:
         return
-    segments = [] if checks.confirmed else segments_of(classes)
+    segments = [] if checks.confirmed and not checks.column else segments_of(classes)
     odd = _odd_segments(segments, classes, checks)
     of_all = f"{counted(len(classes), 'class/classes')} by {checks.where}"
     if odd:
@@ -102,8 +109,10 @@ def class_questions(classes: Mapping[str, int], checks: LabelChecks) -> Iterator
         in_folders = checks.where == FOLDER_NAMES and not (checks.confirmed or checks.listed)
         yield from asked or (_paths_as_classes(classes, of_all, checks) if in_folders else ())
     usual = {segment.role for segment in odd} & {Role.SPLIT, Role.IMAGES, Role.MASKS}
-    if len(classes) > 1:
-        yield from _kind_questions(NAMES[-1:] if usual else NAMES, classes, of_all, checks)
+    names: Sequence[Kind] = NAMES[-1:] if usual else NAMES
+    if len(classes) == 1:  # a single folder is asked about as such
+        names = [kind for kind in names if kind.place != FOLDERS]
+    yield from _kind_questions(names, classes, of_all, checks)
 
 
 def _kind_questions(

@@ -37,7 +37,7 @@ _QUANTITY = re.compile(
     "|percentage|price|pressure|ratings?|salary|scores?|speed|steering|temperature|volume|weight|width|year"
 )
 _OF_CLASSES = re.compile("bins?|bucket|category|class|code|group|grade|label|level|range|type")
-_COLUMN, _FOLDERS = "column", "folders"
+_COLUMN, FOLDERS = "column", "folders"
 
 Counts = Mapping[str, int]
 """Class -> number of images that have it."""
@@ -78,7 +78,7 @@ def kinds_of(
       column: the label column of a table, or empty.
       confirmed: whether an option states that these are classes.
     """
-    place = _COLUMN if column else _FOLDERS
+    place = _COLUMN if column else FOLDERS
     for kind in kinds:
         if kind.place in ("", place) and (kind.sure or not confirmed):
             examples = kind.examples(classes, column)
@@ -293,7 +293,7 @@ NAMES = (
         partial(_called, IMAGES.__contains__),
         "{first} is one of {of}, but such a name is usual for a folder of images.",
         f"{_CLASS_FOLDERS}.",
-        place=_FOLDERS,
+        place=FOLDERS,
     ),
     Kind(
         "split_as_class",
@@ -301,7 +301,7 @@ NAMES = (
         "{first} is one of {of}, but such a name is usual for a split.",
         "Move them into class folders below it, name a table of their labels with --labels, or name "
         "only folders that contain class folders with --images.",
-        place=_FOLDERS,
+        place=FOLDERS,
     ),
     Kind(
         "spellings",

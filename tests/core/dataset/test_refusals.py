@@ -18,6 +18,7 @@ from beam_pipeline.core.dataset.plan import (
 )
 from beam_pipeline.core.dataset.plausibility import (
     LabelChecks,
+    class_questions,
     label_file_questions,
     split_questions,
 )
@@ -356,6 +357,16 @@ def test_a_shard_missing_doubled_or_unknown_is_found(names: Sequence[str]) -> No
 
 
 FOLDERS = LabelChecks("folder names")
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_splits_in_the_classes_of_a_column_are_asked_about_whatever_is_said_of_it(
+    confirmed: bool,
+) -> None:
+    checks = LabelChecks("the column 'label'", "label", confirmed=confirmed)
+    classes = {"cat/train": 9, "dog/train": 9, "cat/val": 9}
+
+    assert [q.id for q in class_questions(classes, checks)] == ["split_in_classes"]
 
 
 def test_paths_with_names_of_splits_are_asked_about() -> None:
