@@ -282,9 +282,9 @@ class SplitLists(NamedTuple):
           kind: a description of these files.
           folder: the folder of the lists, for the message.
         """
-        notes = []
+        known, notes = set(names), []
         for uri, listed in self.names.items():
-            without = [name for name in listed if name not in set(names)]
+            without = [name for name in listed if name not in known]
             if without:
                 of = f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r},"
                 notes.append(f"{of} have none of the {kind}")
