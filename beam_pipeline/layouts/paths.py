@@ -6,7 +6,7 @@ import glob
 import itertools
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
@@ -219,7 +219,8 @@ def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     """Questions about the archives' names, if only some of them contain a split."""
     archives = [root.archive for root in roots if root.archive]
     splits = {a.name: "".join(a.said_splits) if len(a.said_splits) == 1 else "" for a in archives}
-    yield from split_questions(splits, "archives")
+    said = {split for archive in archives for split in archive.said_splits}
+    yield from split_questions(splits, "archives", said)
 
 
 def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
@@ -232,14 +233,25 @@ def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
         yield f"the names of the {noun} contain their splits: {', '.join(each)}; --splits overrides them"
 
 
-def split_questions(splits: Mapping[str, str], noun: str) -> Iterator[Question]:
-    """A question if only some of the names of files contain a split, and one other than train."""
+def split_questions(
+    splits: Mapping[str, str], noun: str, said: Iterable[str] = ()
+) -> Iterator[Question]:
+    """A question if only some of the names of files contain one split, and any contains another than train.
+
+    Args:
+      splits: name -> split, or empty.
+      noun: the files.
+      said: all splits in names, also those beside another in the same name.
+    """
     named = [name for name, split in splits.items() if split]
     unnamed = [name for name, split in splits.items() if not split]
-    if unnamed and {*splits.values()} - {"", DEFAULT_SPLIT}:
+    if unnamed and len(splits) > 1 and {*splits.values(), *said} - {"", DEFAULT_SPLIT}:
+        which = enumerated(unnamed, _EXAMPLES)
         yield Question(
             f"splits_of_{noun}",
-            f"{enumerated(named, _EXAMPLES)} name a split, and {enumerated(unnamed, _EXAMPLES)} no single one.",
+            f"{enumerated(named, _EXAMPLES)} name a split, and {which} no single one."
+            if named
+            else f"None names a single split: {which}.",
             f"Rename them, or name the {noun} of one split and give --splits train=1.",
         )
 

@@ -103,6 +103,17 @@ def test_names_of_archives_say_splits(working_folder: Path) -> None:
     )
 
 
+def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:
+    """As its images would be in train, unless it is the only archive."""
+    for name in ("train", "train_val", "test_val"):
+        make_zip(Path(f"{name}.zip"), PETS)
+    (question,) = _source("train.zip", "train_val.zip").questions
+    assert question.reason == "train.zip name a split, and train_val.zip no single one."
+    (question,) = _source("test_val.zip", "train_val.zip").questions
+    assert question.reason == "None names a single split: test_val.zip, train_val.zip."
+    assert _source("train_val.zip").questions == ()
+
+
 ROWS = {
     "path": "{path}",
     "stem": "pets/{path}",
