@@ -5,6 +5,7 @@ They are given in --labels and may be in any folder.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections import defaultdict
@@ -160,7 +161,7 @@ class Table:
         names = [text_of(cell) for part, table in keys for cell in part.cells(table.key_column)]
         copies = find_copies(names, roots, uris)
         rows = TableRows.together(beginnings)
-        folders = _folders_by_name(roots)
+        folders = functools.cache(lambda: _folders_by_name(roots))
         doubts = [*_other_keys(options, folders, names, rows)]
         doubts += _unused_folders(options, folders, names, rows, schema)
         if schema.class_by_folder and options.split_by == FOLDER:
@@ -427,7 +428,7 @@ def _open_automl(options: SourceOptions, note: str) -> Source:
 
 def _unused_folders(
     options: SourceOptions,
-    folders: Mapping[str, tuple[str, ...]],
+    folders: Callable[[], Mapping[str, tuple[str, ...]]],
     images: Sequence[str],
     rows: TableRows,
     schema: LabelSchema,
@@ -436,7 +437,7 @@ def _unused_folders(
 
     Args:
       options: those given; --label_column confirms that folders are ignored.
-      folders: name of an image -> the folders that it is in.
+      folders: gives name of an image -> the folders that it is in; they are listed for it.
       images: the names of images in the first rows.
       rows: these rows.
       schema: their columns.
@@ -445,7 +446,7 @@ def _unused_folders(
     if label is None or options.label_column or any("/" in n or "\\" in n for n in images):
         return
     keep = {"label_column": label or NO_LABEL_COLUMN}
-    paths = [folders.get(name, ()) for name in images]
+    paths = [folders().get(name, ()) for name in images]
     for level in range(max(map(len, paths), default=0)):
         pairs = [(path[level], row) for row, path in enumerate(paths) if len(path) > level]
         names = sorted({name for name, _ in pairs})
@@ -482,11 +483,15 @@ _BY_FOLDER: Mapping[str, Any] = {"labels": (), "layout": "class_folders"}
 
 
 def _other_keys(
-    options: SourceOptions, images: Collection[str], names: Sequence[str], rows: TableRows
+    options: SourceOptions,
+    folders: Callable[[], Collection[str]],
+    names: Sequence[str],
+    rows: TableRows,
 ) -> Iterator[Question]:
     """Asks about a column whose values are names of the images, if those of the key are not."""
     if options.key_column or not names or any(map(is_image_name, names)):
         return
+    images = folders()
     keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), images, all)]
     if keys and not _are_names(names, images, any):
         (advice, answer), *further = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]

@@ -22,6 +22,7 @@ from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts import table
 from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
@@ -690,3 +691,17 @@ def test_several_numbers_are_features_of_their_own(working_folder: Path) -> None
         "a.png": {"label/label": [0.5], "label/age": [31.0], "label/height": [1.75]},
         "b.png": {"label/label": [1.5], "label/height": [1.5]},
     }
+
+
+def test_folders_are_listed_only_for_a_question(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names with folders and extensions ask none; in a bucket, a listing takes a request for each folder."""
+    listed: list[str] = []
+    monkeypatch.setattr(table, "walk", lambda root, _: listed.append(root) or iter(()))
+    write_pictures("photos", ["a/1.jpg", "b/2.jpg"])
+    for keys in (("a/1.jpg", "b/2.jpg"), ("1", "2")):
+        rows = "".join(f"{key},{i}\n" for i, key in enumerate(keys))
+        Path("labels.csv").write_text(f"image,label\n{rows}")
+        table.Table().open(SourceOptions(("photos",), ("labels.csv",)))
+        assert len(listed) == (keys[0] == "1")
