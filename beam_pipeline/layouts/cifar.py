@@ -151,19 +151,19 @@ class Cifar:
         """
         uris = [files.canonical(path) for path in options.images]
         uri, fmt, archived = uris[0], self._format, False
-        batches = {_batch_name(uri) for uri in uris}
-        named = fmt.splits.keys() >= batches and all(map(_is_file, uris))
-        if named and len(batches) < len(uris):
-            raise UsageError("--images names a batch twice, expected each once")
-        if not named and len(uris) != 1:
-            raise UsageError(
-                f"--images: {len(uris)} paths, expected one folder or archive, or single batches"
-            )
-        if not named:
-            archived = uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri)
-            uris = uris if archived else self._batches_in(uri)
-        where = uri if archived else posixpath.dirname(uris[0])
         try:
+            batches = {_batch_name(uri) for uri in uris}
+            named = fmt.splits.keys() >= batches and all(map(_is_file, uris))
+            if named and len(batches) < len(uris):
+                raise UsageError("--images names a batch twice, expected each once")
+            if not named and len(uris) != 1:
+                raise UsageError(
+                    f"--images: {len(uris)} paths, expected one folder or archive, or single batches"
+                )
+            if not named:
+                archived = uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri)
+                uris = uris if archived else self._batches_in(uri)
+            where = uri if archived else posixpath.dirname(uris[0])
             contents = (_names_in_archive if archived else _names_in_folder)(where, fmt)
             meanings = label_meanings(fmt, contents)
         except CifarError as error:

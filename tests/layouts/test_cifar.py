@@ -35,6 +35,7 @@ from beam_pipeline.layouts.cifar import (
 )
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.storage import files
 from tests.harness import (
     ALL_BAD,
     convert,
@@ -663,6 +664,17 @@ def usage_error(given: SourceOptions, layout: str = "cifar10") -> str:
     with pytest.raises(UsageError) as caught:
         open_source(layout, given)
     return str(caught.value)
+
+
+def test_a_folder_that_cannot_be_looked_into_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a bucket whose server does not answer."""
+
+    def fail(uri: str) -> bool:
+        raise OSError(f"no answer about {uri}")
+
+    monkeypatch.setattr(files, "exists", fail)
+    with pytest.raises(UsageError, match=r"^--images: no answer about gs://bucket/cifar/"):
+        cifar10().open(SourceOptions(("gs://bucket/cifar",)))
 
 
 def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -> None:
