@@ -29,7 +29,7 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.entries import Bitmap, Labelled, LabelledObject, json_entries
+from beam_pipeline.layouts.entries import Bitmap, Labelled, json_entries
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
     ImageLabels,
@@ -108,14 +108,19 @@ class RecordColumns:
             ]
         except BadCellError as error:
             raise BadLabelError(str(error)) from error
-        masks = (tuple(_shape(shape, labelled) for shape in objects),) if self.masks else ()
+        shapes = (_shape(labelled, index) for index in range(len(objects)))
+        masks = (tuple(shapes),) if self.masks else ()
         boxes = tuple((*shape.box, line) for shape in objects)
         return boxes, tuple(shape.label for shape in objects), *masks, *attributes, *fields
 
 
-def _shape(shape: LabelledObject, labelled: Labelled) -> str:
+def _shape(labelled: Labelled, index: int) -> str:
+    shape = labelled.objects[index]
     if isinstance(shape.outline, Bitmap):
-        return json.dumps(shape.outline.run_lengths(labelled.size))
+        try:
+            return json.dumps(shape.outline.run_lengths(labelled.size))
+        except BadLabelError as error:
+            raise BadLabelError(f"object {index + 1} ({shape.label!r}): {error}") from error
     xmin, ymin, xmax, ymax = shape.box
     return json.dumps([[*(shape.outline or (xmin, ymin, xmax, ymin, xmax, ymax, xmin, ymax))]])
 

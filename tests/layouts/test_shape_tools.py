@@ -520,7 +520,7 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         "labelme",
         tools.labelme("train/2", [Drawn("car", "mask", (38, 4))]),
         0,
-        "a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30",
+        "object 1 ('car'): a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30",
     ),
     "supervisely kind": (
         "supervisely",
