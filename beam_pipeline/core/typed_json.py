@@ -183,8 +183,7 @@ def _decoder(kind: Any) -> _Decoder:
 
 
 def _scalar(kind: type, value: Any, path: str) -> Any:
-    is_number = type(value) in (int, float) and math.isfinite(value)
-    if not is_number if kind is float else type(value) is not kind:
+    if not is_finite(value) if kind is float else type(value) is not kind:
         raise UnexpectedError(value, path, _SCALARS[kind])
     return value
 

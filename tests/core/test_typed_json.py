@@ -97,7 +97,14 @@ def test_an_unexpected_entry_is_named(content: Any, message: str) -> None:
         decode(Outer, whole)
 
 
-@pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 100_000, json.dumps({"names": 1}).encode()])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"\xff", b"{", b"[" * 100_000, json.dumps({"names": 1}).encode()),
+        json.dumps({"names": [10**400]}).encode(),
+        json.dumps({"names": [], "small": 10**400}).encode(),
+    ],
+)
 def test_a_file_that_is_something_else_is_one_error(data: bytes) -> None:
     """The parser's own errors do not come out."""
     with pytest.raises(ConversionError, match=r"^x is damaged \(.*\); remove it$"):
