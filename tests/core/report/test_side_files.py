@@ -78,6 +78,15 @@ def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
     assert not is_unchanged(b"my own words\n")
 
 
+def test_an_earlier_report_is_unchanged_until_a_byte_changes() -> None:
+    """Its seal is a comment at the end, a digest of all before it."""
+    report = b"<html></html>\n<!-- beam-tfrecord report dc164d48149d08b5e031f1b340be518f -->\n"
+    assert is_unchanged(report)
+    assert has_seal(report)
+    for changed in (report[:-1], report + b"\n", b"x" + report, report.replace(b"></", b">my</")):
+        assert not is_unchanged(changed)
+
+
 LIST = ("labels.txt", b"cat\ndog\n")
 
 MAP = (
