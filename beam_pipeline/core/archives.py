@@ -28,7 +28,7 @@ from array import array
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core.errors import ChangedFileError, UsageError
+from beam_pipeline.core.errors import ChangedFileError, ConversionError, UsageError
 from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:
@@ -288,10 +288,10 @@ class TarHeader(tarfile.TarInfo):
 
 @contextlib.contextmanager
 def _reading(kind: str) -> Iterator[None]:
-    """Turns whatever a library raises for hostile bytes into an ArchiveError."""
+    """Turns whatever a library raises for hostile bytes into an ArchiveError; storage has its own errors."""
     try:
         yield
-    except (OSError, MemoryError, ArchiveError):
+    except (OSError, MemoryError, ConversionError, ArchiveError):
         raise
     except Exception as error:
         raise ArchiveError(

@@ -7,7 +7,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,7 @@ from beam_pipeline.core import archives
 from beam_pipeline.core.archives import (
     ZIP_HEADER,
     ArchiveError,
+    Entry,
     Member,
     archive_kind,
     content,
@@ -26,7 +27,7 @@ from beam_pipeline.core.archives import (
     tar_entries,
     zip_entries,
 )
-from beam_pipeline.core.errors import ChangedFileError, UsageError
+from beam_pipeline.core.errors import BucketError, ChangedFileError, UsageError
 from tests.archives import contents_of, tar_bytes, zip_bytes
 
 _SIZES = st.integers(0, 2**63)
@@ -306,6 +307,18 @@ def test_every_member_of_a_zip_lies_where_it_is_said_to(compression: int) -> Non
     data = zip_bytes({**ZIP_FILES, "cat/": b""}, compression)
     assert read_zip(data) == ZIP_FILES
     assert read_zip(zip_bytes({})) == {}
+
+
+@pytest.mark.parametrize("entries", [tar_entries, zip_entries])
+def test_errors_of_storage_are_no_damage(entries: Callable[[io.BytesIO], Iterator[Entry]]) -> None:
+    """A bucket that cannot be read says so itself."""
+
+    class Gone(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise BucketError("gs://b: no bucket has this name")
+
+    with pytest.raises(BucketError, match=r"^gs://b: no bucket"):
+        list(entries(Gone(b"x" * 1024)))
 
 
 class _Stream(io.RawIOBase):
