@@ -89,7 +89,7 @@ class Duplicates:
       examples: some groups, leaks first, then those with different labels.
     """
 
-    images_compared: int = 0
+    images_compared: int
     images: int = 0
     groups: int = 0
     groups_across_splits: int = 0
@@ -119,7 +119,7 @@ class Duplicates:
     @classmethod
     def sum_of(cls, parts: Iterable[Duplicates]) -> Duplicates:
         """All figures together; no group is in two parts."""
-        *columns, examples = zip(*(vars(part).values() for part in (cls(), *parts)), strict=True)
+        *columns, examples = zip(*(vars(part).values() for part in (cls(0), *parts)), strict=True)
         figures: Any = (*map(sum, columns), tuple(_worst(chain.from_iterable(examples))))
         return cls(*figures)
 
@@ -135,7 +135,7 @@ class Duplicates:
         return {**content, "examples": examples}
 
 
-NO_DUPLICATES = Duplicates()
+NO_DUPLICATES = Duplicates(0)
 
 
 def parse_duplicates(data: bytes, uri: str) -> Duplicates:
