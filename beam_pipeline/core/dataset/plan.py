@@ -328,7 +328,9 @@ def _nothing_joined(tally: Tally, option: str) -> str:
     rows, fields = ("masks", "") if option == "--masks" else ("label rows", " and --key_column")
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(tally.dead.items()))
     first = min(tally.first, key=lambda reason: (reason == Reason.UNLABELLED, reason), default="")
-    message = f"Of the first {first}: {_first(tally, first)}. " if first else ""
+    key = repr(tally.first[first][0]) if first and tally.first[first][0] else ""
+    of_first = f"{first}, {key}" if key else first
+    message = f"Of the first {of_first}: {_first(tally, first)}. " if first else ""
     if not missing and (not unlabelled or (not tally.orphan_rows and rows != "masks")):
         return (
             f"{none} has labels that can be used, in {tally.label_rows} {rows} ({reasons}). "

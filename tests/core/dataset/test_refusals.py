@@ -168,8 +168,8 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
     assert plan_of(tally).refusal == Refusal(
         "NothingJoinedError",
         "none of 2 images met one of 2 label rows (2 missing_image, 2 unlabelled). Images are named "
-        "like '0001.jpg', 'img_1.png'; rows name 'img/1.png', 'img/7.png'. Of the first missing_image: "
-        "/l.csv, line 2: no such image. Nearest to each other are the row 'img/1.png' "
+        "like '0001.jpg', 'img_1.png'; rows name 'img/1.png', 'img/7.png'. Of the first missing_image, "
+        "'img/1.png': /l.csv, line 2: no such image. Nearest to each other are the row 'img/1.png' "
         "and the image 'img_1.png'. Check --images, --labels and --key_column",
     )
 
