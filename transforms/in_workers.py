@@ -11,6 +11,7 @@ none.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -160,6 +161,27 @@ def _count_usage() -> None:
         _measure(RETRIES, [usage.retries])
 
 
+class _Early(threading.local):
+    """Samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+
+_early = _Early()
+
+
+def _count_early(counts: Counts) -> None:
+    """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
+    if counts.is_total:
+        return
+    for name, amount in ((SAMPLES_DONE, counts.samples), (BYTES_DONE, counts.image_bytes)):
+        if amount:
+            _early.counts[name] += amount
+            count(name, amount)
+    _count_usage()
+
+
 class InWorkers(beam.DoFn):
     """Runs the tasks that the work on each element makes, and yields the results.
 
@@ -190,8 +212,8 @@ class InWorkers(beam.DoFn):
         self._spills = spills
 
     def start_bundle(self) -> None:
-        enter(with_listener(self._job, self._count_early))
-        self._early: Counter[str] = Counter()
+        enter(with_listener(self._job, _count_early))
+        _early.counts.clear()
         self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
@@ -259,19 +281,9 @@ class InWorkers(beam.DoFn):
         for tag, value in tagged:
             yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
         for name, amount in outcome.counters.items():
-            count(name, amount - self._early.pop(name, 0))
+            count(name, amount - _early.counts.pop(name, 0))
         for name, values in outcome.measured.items():
             _measure(name, values)
-        _count_usage()
-
-    def _count_early(self, counts: Counts) -> None:
-        """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
-        if counts.is_total:
-            return
-        for name, amount in ((SAMPLES_DONE, counts.samples), (BYTES_DONE, counts.image_bytes)):
-            if amount:
-                self._early[name] += amount
-                count(name, amount)
         _count_usage()
 
 

@@ -202,6 +202,17 @@ def test_samples_count_while_their_shard_is_written() -> None:
     assert (took.count, took.sum, took.min, took.max) == (4, 19, 2, 7)
 
 
+def test_a_stage_before_that_of_the_shards_does_not_count_them_twice() -> None:
+    """An engine may run both in one thread, where either listens."""
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    started = pipeline | beam.Create([2, 4], reshuffle=False)
+    before = started | beam.ParDo(InWorkers(lambda number: [Outcome([number])]))
+    _ = before | "Shards" >> beam.ParDo(InWorkers(begin_shard))
+    counters = pipeline.run().metrics().query()["counters"]
+    counts = {c.key.metric.name: c.committed for c in counters}
+    assert (counts[SAMPLES_DONE], counts[BYTES_DONE]) == (10, 100)
+
+
 BATCHES: list[list[Any]] = [
     ImageBatch([ImageRef("a.jpg", "/a.jpg", 3, 7), ImageRef("b.jpg", "/b.jpg", 4)]),
     LabelBatch([LabelRow("a", ("cat", None, 0.5), "", "labels.csv", 2, "bad")]),
