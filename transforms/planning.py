@@ -354,7 +354,8 @@ class _Strata:
     def groups(self, samples: SampleBatch, classes: _Counts) -> Iterable[tuple[str, _Counts]]:
         """(group, stratum -> samples)."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for sample, stratum, _ in self._ranked(samples, classes):
+        for sample in samples:
+            stratum = stratum_of(sample.labels[self._column], classes)
             counts[self._group_of(sample)][stratum] += 1
         return counts.items()
 
