@@ -101,8 +101,8 @@ def test_calls_and_lines_for_a_sample(tmp_path: Path) -> None:
         counts.append(counted(lambda write=write: write(Nowhere())))  # type: ignore[misc]
     few, many = counts
     calls, lines = ((many[what] - few[what]) / 100 for what in ("calls", "lines"))
-    assert calls < CALLS * ROOM
-    assert lines < LINES * ROOM
+    assert CALLS / 2 < calls < CALLS * ROOM
+    assert LINES / 2 < lines < LINES * ROOM  # none, once, as the code had moved
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="counts system calls in /proc")

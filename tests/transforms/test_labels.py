@@ -166,13 +166,8 @@ def test_folders_are_listed_in_the_job(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "c" / "pipe.txt")
     folders = tuple(ImageRoot(f"{tmp_path}/{name}", ("**/*.txt",)) for name in "abc")
     one, two = f"{tmp_path}/a/1.txt", f"{tmp_path}/a/deep/2.txt"
-    pipe = DeadLetter(
-        stage="list",
-        key="pipe.txt",
-        uri=f"{tmp_path}/c/pipe.txt",
-        reason="not_a_file",
-        message="a socket, pipe or device, not a file",
-    )
+    where, fault = f"{tmp_path}/c/pipe.txt", "a socket, pipe or device, not a file"
+    pipe = DeadLetter("list", "pipe.txt", where, "not_a_file", fault)
     assert_read(
         FileLabels(Reader(), folders=folders),
         [row(one, 1, "1"), row(two, 1, "2")],

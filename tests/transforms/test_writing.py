@@ -212,13 +212,8 @@ def test_every_shard_is_written(
     with writer_process.writer_processes(processes), beam.Pipeline(runner="FnApiRunner") as job:
         found = in_job(job, tmp_path / "job", shards)
         assert_that(found["shards"], equal_to(infos), label="shards")
-        dead_letter = DeadLetter(
-            stage="read",
-            key="2.jpg",
-            uri=f"{tmp_path}/2.jpg",
-            reason="unreadable",
-            message="No such file or directory",
-        )
+        fault = "No such file or directory"
+        dead_letter = DeadLetter("read", "2.jpg", f"{tmp_path}/2.jpg", "unreadable", fault)
         assert_items(found[DEAD_LETTERS], [dead_letter], "dead letters")
         assert_that(found[REFUSALS], equal_to([]), label="refusals")
     assert shards_in(tmp_path / "job") == shards_in(tmp_path / "alone")
