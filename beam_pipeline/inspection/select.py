@@ -323,7 +323,7 @@ class Scan:
     """
 
     examples: Counter[str] = field(default_factory=Counter)
-    features: dict[str, FeatureFigures] = field(default_factory=dict)
+    features: dict[str, FeatureFigures] = field(default_factory=lambda: defaultdict(FeatureFigures))
     classes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     left_out: Counter[str] = field(default_factory=Counter)
     read: int = 0
@@ -339,7 +339,7 @@ class Scan:
             if key not in self.features and len(self.features) >= MOST_FEATURES:
                 self.left_out["features"] += 1
             else:
-                self.features.setdefault(key, FeatureFigures()).add(values)
+                self.features[key].add(values)
         for name in classes:
             if name not in self.classes and len(self.classes) >= MOST_CLASSES:
                 self.left_out["classes"] += 1

@@ -243,7 +243,7 @@ class Screen:
 
     def example(self, source: Source, example: FoundExample) -> None:
         """Prints an example: its place, and its features beside its image."""
-        place = [*source.keys_of(example.features)[:1], example.file.name]
+        place = filter(None, (*source.keys_of(example.features)[:1], example.file.name))
         heading = terminal_line(f"{', '.join(place)}, record {example.number}")
         rows = [(key, value_text(values)) for key, values in example.features.items()]
         width = max(40, self._width - COLUMNS - 2) if self._colour else self._width

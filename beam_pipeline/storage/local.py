@@ -149,8 +149,9 @@ class LocalFiles(FileSystem):
         with contextlib.suppress(
             FileNotFoundError, NotADirectoryError, ValueError
         ):  # a null character
-            if stat.S_ISREG(os.stat(uri).st_mode):
-                return self.find(uri)
+            status = os.stat(uri)
+            if stat.S_ISREG(status.st_mode):
+                return FoundFile(uri, status.st_size, status.st_mtime_ns)
         return None
 
     def list_files(self, folder: str) -> Iterator[FoundFile]:
@@ -169,8 +170,11 @@ class LocalFiles(FileSystem):
     def files_in(self, folder: str) -> dict[str, FoundFile]:
         """Returns name -> file for the files in a folder itself. Raises OSError."""
         with os.scandir(folder) as entries:
-            paths = {entry.name: entry.path for entry in entries if entry.is_file()}
-        return {name: self.find(path)._replace(name=name) for name, path in paths.items()}
+            return {
+                entry.name: self.find(entry.path)._replace(name=entry.name)
+                for entry in entries
+                if entry.is_file()
+            }
 
     def open_output(
         self, uri: str, temporary: str, *, new: bool = False

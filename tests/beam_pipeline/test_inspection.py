@@ -20,9 +20,16 @@ from beam_pipeline.core.records.tfrecord import (
     frame_header,
 )
 from beam_pipeline.inspection import select
-from beam_pipeline.inspection.select import Condition, FeatureFigures, Scan, parse_conditions
+from beam_pipeline.inspection.select import (
+    Condition,
+    FeatureFigures,
+    FoundExample,
+    Scan,
+    parse_conditions,
+)
 from beam_pipeline.inspection.show import (
     COLUMNS,
+    Screen,
     Table,
     bare_pixels_of,
     beside,
@@ -37,7 +44,7 @@ from beam_pipeline.inspection.show import (
     true_colour,
     value_text,
 )
-from beam_pipeline.inspection.sources import Source, parsed, read_examples
+from beam_pipeline.inspection.sources import RecordFile, Source, parsed, read_examples
 from tests.core.records.fixtures import record_of
 from tests.pictures import picture
 
@@ -303,6 +310,22 @@ def test_features_and_classes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert figures.examples == {"train": 3}
 
 
+def test_figures_of_a_feature_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each example, of which there may be millions."""
+    made: list[FeatureFigures] = []
+
+    def new() -> FeatureFigures:
+        made.append(FeatureFigures())
+        return made[-1]
+
+    monkeypatch.setattr(select, "FeatureFigures", new)
+    figures = Scan()
+    for number in range(3):
+        figures.add("train", {"a": FeatureList("int64", [number])}, ())
+    assert len(made) == 1
+    assert made[0].kinds == {"int64": 3}
+
+
 def test_classes_are_named_by_texts_ids_or_a_list_of_names() -> None:
     """As ours, TFDS's and other programs' examples have them."""
     naming = Source("", (), {1: "cat"})
@@ -384,6 +407,20 @@ def test_bare_pixels_are_known_by_their_number() -> None:
     ):
         assert bare_pixels_of({**features, key: other}) is None
     assert bare_pixels_of({}) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "heading"),
+    [(b"cat.jpg", "cat.jpg, a.tfrecord, record 3"), (b"", "a.tfrecord, record 3")],
+)
+def test_an_example_is_headed_by_its_key_if_it_has_one(
+    key: bytes, heading: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other programs write empty keys."""
+    features = {"image/source_id": FeatureList("bytes", [key])}
+    file = RecordFile("/data/a.tfrecord", "", 9)
+    Screen().example(Source("", (file,)), FoundExample(file, 3, 9, features))
+    assert capsys.readouterr().out.splitlines()[0] == heading
 
 
 def test_values_in_a_line() -> None:

@@ -176,6 +176,22 @@ def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
     assert (name, file.name, file.size) == (".a", ".a", 1)
 
 
+def test_a_description_asks_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second answer may be of another file, and each takes its time in a network."""
+    path, asked, ask = str(tmp_path / "a"), [], os.stat
+    Path(path).write_bytes(b"12")
+
+    def stat(uri: str) -> os.stat_result:
+        asked.append(uri)
+        return ask(uri)
+
+    monkeypatch.setattr(os, "stat", stat)
+    described = LocalFiles().describe(path)
+    monkeypatch.undo()
+    assert described == FoundFile(path, 2, ask(path).st_mtime_ns)
+    assert asked == [path]
+
+
 def test_a_copy_on_one_disk_is_a_hard_link(tmp_path: Path) -> None:
     """It replaces an older file, and a link that is there already stays."""
     (tmp_path / "a").write_bytes(b"content")
