@@ -311,8 +311,8 @@ class DatasetFinisher:
                 duplicates=duplicates or NO_DUPLICATES,
             )
         side_files[MANIFEST_NAME] = manifest_data
+        parts = manifest.dead_letter_parts
         if earlier is None:
-            parts = manifest.dead_letter_parts
             self._make_way(side_files, there, dead_letter_names(parts) if parts else ())
             there = set()
         for name in [name for name in side_files if name not in there]:
@@ -322,6 +322,8 @@ class DatasetFinisher:
                 self._check_alone((), reports.shards)
             except AnotherJobError:
                 if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
+                    # The other job may have deleted the notes.
+                    note_names(folder, WRITING_NAME, [*side_files, *dead_letter_names(parts)])
                     files.delete(folder, [MANIFEST_NAME])
                 raise
         delete_incomplete(folder)

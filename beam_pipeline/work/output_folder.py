@@ -32,7 +32,7 @@ from beam_pipeline.core.dataset.names import (
     dead_letter_names,
     lists_dead_letters,
 )
-from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
 from beam_pipeline.core.errors import (
     AnotherJobError,
     ChangedInputsError,
@@ -117,8 +117,8 @@ def check_no_links(folder: str) -> None:
 def prepare_output(folder: str, overwrite: bool) -> None:
     """Checks that a run may write here, and with `overwrite` removes the files of an earlier run.
 
-    Those are the files that its manifest lists or, if it did not finish, its notes. All other files
-    stay; one that this run could overwrite is an error even with `overwrite`.
+    Those are the files that its manifest lists or, if it did not finish, its notes, and shards that their
+    receipts describe. All other files stay; one that this run could overwrite is an error even with `overwrite`.
 
     A process that is killed in here leaves a note of what it was about to delete, and the next run
     with `--overwrite` or `--resume` continues from there.
@@ -130,6 +130,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
       OSError: a file cannot be deleted.
     """
     check_no_links(folder)
+    receipts = receipts_there(folder)  # before their shards, see `_delete_earlier`
     names = set(files.list_folder(folder))
     if names and not overwrite and not _is_left_by_refusal(folder, names):
         first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
@@ -144,14 +145,15 @@ def prepare_output(folder: str, overwrite: bool) -> None:
         earlier = _earlier_files(folder, names)
     except ConversionError as error:
         raise OutputNotEmptyError(f"--overwrite: {error}") from error
-    strangers = sorted(_strangers(names, earlier) | (_receipts_like_ours(folder) - earlier))
+    earlier |= _proved_by_receipts(folder, set(filter(is_ours, receipts)) - earlier)
+    strangers = sorted(_strangers(names, earlier) | (set(filter(is_ours, receipts)) - earlier))
     if strangers:
         raise OutputNotEmptyError(
             f"--output {folder} contains {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
     files.prepare_folder(folder)
-    _delete_earlier(folder, names, earlier)
+    _delete_earlier(folder, receipts | names, earlier)
 
 
 def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection[str] = ()) -> None:
@@ -171,7 +173,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
       OSError: a file cannot be deleted.
     """
     check_no_links(folder)
-    names = set(files.list_folder(folder))
+    names = receipts_there(folder) | set(files.list_folder(folder))
     if read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
         _delete_earlier(folder, names, _earlier_files(folder, names))
         names = set(files.list_folder(folder))
@@ -257,6 +259,8 @@ def clean_up_refused(folder: str) -> None:
     if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
         return
     letters = set(filter(lists_dead_letters, names & _earlier_files(folder, names)))
+    if names & noted_names(folder) - letters:  # a job lost its shards to another at the end
+        return
     if letters == {DEAD_LETTERS_NAME} and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
         letters = set()
@@ -438,14 +442,36 @@ def _receipts_like_ours(folder: str) -> set[str]:
     return set(filter(is_ours, receipts_there(folder)))
 
 
+def _proved_by_receipts(folder: str, receipts: Iterable[str]) -> set[str]:
+    """Receipts that no manifest or note lists, and their shards: what they describe, byte for byte.
+
+    In a bucket, a job that loses leaves them where another one deleted its notes meanwhile.
+    """
+    proved = set()
+    for name in receipts:
+        uri = files.join(folder, name)
+        with contextlib.suppress(ConversionError):
+            receipt = parse_receipt(read_note_file(uri) or b"", uri)
+            shard, info = receipt.inputs.spec.file_name, receipt.info
+            if receipt_name(shard) == name:
+                proved.add(name)
+                if files.holds(files.join(folder, shard), info.bytes, info.crc32c):
+                    proved.add(shard)
+    return proved
+
+
 def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     """Deletes the files of an earlier run, in an order that allows interruption anywhere.
 
     First comes a note of all that goes, then the manifest: from there on, the folder contains no complete
     data set. The note itself goes last.
+
+    In a bucket, the earlier run may be a job that is still writing. So receipts were listed before the
+    other names, and no shard that stays loses its receipt; and notes that the job writes after the look
+    for its manifest stay.
     """
-    receipts = receipts_there(folder) & earlier
-    present = (earlier & names) | receipts
+    present = earlier & names
+    receipts = {name for name in present if name.startswith(f"{RECEIPTS_FOLDER}/")}
     if present:
         note_names(folder, DELETING_NAME, present)
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in present else [])
@@ -454,7 +480,9 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     files.remove_folder(files.join(folder, RECEIPTS_FOLDER))
     delete_in_incomplete(folder, keep={DELETING_NAME})
     _delete_files_of_another(folder)
-    delete_in_incomplete(folder)
+    inside = files.join(folder, INCOMPLETE_FOLDER)
+    files.delete(inside, [DELETING_NAME])
+    files.remove_folder(inside)
 
 
 def _delete_files_of_another(folder: str) -> None:
@@ -468,7 +496,7 @@ def _delete_files_of_another(folder: str) -> None:
         return
     listed = {shard.path: (shard.bytes, shard.crc32c) for shard in manifest.shards}
     if files.altered(folder, listed):
-        names = set(files.list_folder(folder))
+        names = receipts_there(folder) | set(files.list_folder(folder))
         _delete_earlier(folder, names, _earlier_files(folder, names))
         return
     raise AnotherJobError(

@@ -13,10 +13,12 @@ import pytest
 from google_crc32c import value
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.errors import AnotherJobError
 from beam_pipeline.work.finishing import Reports
-from beam_pipeline.work.incomplete_folder import noted_refusal
-from beam_pipeline.work.output_folder import prepare_output
+from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
+from beam_pipeline.work.output_folder import clean_up_refused, prepare_output
+from beam_pipeline.work.receipts import write_receipt
 from tests.buckets.proxy import Fault
 from tests.buckets.services import Store
 from tests.harness import PATIENCE_S, convert, job, wait_until
@@ -194,6 +196,50 @@ def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Stor
     )
     assert "out/manifest.json" in cloud.deleted(cloud.proxy.take_log())
     assert "out/manifest.json" not in cloud.names("out/")
+
+
+@pytest.mark.promise("bucket_two_jobs")
+def test_after_a_withdrawn_manifest_overwrite_starts_afresh(cloud: Store) -> None:
+    """Though the other job deleted the note of the files beside the shards, with all shards."""
+    _put_shards(cloud)
+    cloud.proxy.spoil(_slow(cloud))
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(_finish, cloud)
+        _before_the_manifest(cloud)
+        for prefix in ("out/pets-", "out/.incomplete/"):
+            cloud.delete(prefix)
+        finished.result(PATIENCE_S)
+    cloud.proxy.reset()
+    assert _refusal(cloud).startswith("another job is writing to this folder: ")
+    clean_up_refused(f"{cloud.uri}/out")
+    assert "out/labels.txt" in cloud.names("out/")
+    prepare_output(f"{cloud.uri}/out", overwrite=True)
+    assert cloud.names("out/") == []
+
+
+@pytest.mark.promise("bucket_two_jobs")
+def test_overwrite_starts_afresh_where_it_deleted_the_note_of_a_job_that_then_lost(
+    cloud: Store,
+) -> None:
+    """That job still wrote shards and receipts, which nothing lists any more but the receipts."""
+    write_note(f"{cloud.uri}/out", PLAN, {})
+    cloud.put(GONE, CONTENT)
+    cloud.proxy.spoil(cloud.late_deletion(GONE, 2))
+    with ThreadPoolExecutor(1) as pool:
+        prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
+        wait_until(lambda: "out/.incomplete/deleting.json" in cloud.names("out/"))
+        _put_shards(cloud)
+        for info, spec in zip(sorted(WRITTEN), PLAN.shard_plan.specs, strict=True):
+            receipt = Receipt(ShardInputs(spec, [], {}, {}), info, [])
+            write_receipt(f"{cloud.uri}/out", receipt, new=True)
+        prepared.result(PATIENCE_S)
+    cloud.proxy.reset()
+    assert "out/.incomplete/plan.json" not in cloud.names("out/")
+    _finish(cloud)
+    assert _refusal(cloud).startswith("another job is writing to this folder: ")
+    clean_up_refused(f"{cloud.uri}/out")
+    prepare_output(f"{cloud.uri}/out", overwrite=True)
+    assert cloud.names("out/") == []
 
 
 @pytest.mark.promise("bucket_two_jobs")

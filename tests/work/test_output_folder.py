@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google_crc32c import value
 
 from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.receipts import receipt_name
+from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import (
     ChangedInputsError,
@@ -55,6 +57,7 @@ from beam_pipeline.work.output_folder import (
     spoilt_side_files,
     write_side_file,
 )
+from beam_pipeline.work.receipts import write_receipt
 from tests.core.dataset.manifests import manifest_with
 from tests.pictures import write_files
 
@@ -201,6 +204,50 @@ def test_overwrite_needs_a_manifest_that_can_be_read(tmp_path: Path) -> None:
         OutputNotEmptyError, match=r"^--overwrite: .*manifest\.json is not a manifest"
     ):
         prepare_output(str(tmp_path), overwrite=True)
+
+
+def _write_shard(folder: Path, number: int, content: bytes = b"abc") -> None:
+    """Writes a shard and then its receipt, as a job does."""
+    spec = PLAN.shard_plan.specs[number]
+    write_files(str(folder), {spec.file_name: content})
+    info = ShardInfo(spec.split, spec.number, spec.file_name, 1, 3, value(b"abc"), ())
+    write_receipt(str(folder), Receipt(ShardInputs(spec, [], {}, {}), info, []))
+
+
+def test_overwrite_removes_what_receipts_prove_to_be_ours(tmp_path: Path) -> None:
+    """A job has left it whose notes another one deleted; a shard that is not as its receipt says stays."""
+    _write_shard(tmp_path, 0)
+    _write_shard(tmp_path, 1)
+    (tmp_path / NAMES[1]).unlink()
+    _write_shard(tmp_path, 2, b"abd")
+    with pytest.raises(OutputNotEmptyError, match=f"contains {NAMES[2]}, which no manifest"):
+        prepare_output(str(tmp_path), overwrite=True)
+    assert names_in(tmp_path) == sorted([NAMES[0], NAMES[2], *RECEIPTS])
+    (tmp_path / NAMES[2]).write_bytes(b"abc")
+    prepare_output(str(tmp_path), overwrite=True)
+    assert names_in(tmp_path) == []
+
+
+def test_a_receipt_that_names_another_shard_proves_nothing(tmp_path: Path) -> None:
+    """It may be a person's copy."""
+    _write_shard(tmp_path, 0)
+    os.rename(tmp_path / RECEIPTS[0], tmp_path / RECEIPTS[1])
+    before = names_in(tmp_path)
+    with pytest.raises(OutputNotEmptyError, match=f"contains {RECEIPTS[1]}, which no manifest"):
+        prepare_output(str(tmp_path), overwrite=True)
+    assert names_in(tmp_path) == before
+
+
+def test_overwrite_takes_no_receipt_from_a_shard_that_stays(
+    unfinished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run turns out not to have ended: it writes a shard when its files have been looked through."""
+    with monkeypatch.context() as patches:
+        patches.setattr(files, "prepare_folder", lambda _: _write_shard(unfinished, 1))
+        prepare_output(str(unfinished), overwrite=True)
+    assert names_in(unfinished) == [RECEIPTS[1], NAMES[1]]
+    prepare_output(str(unfinished), overwrite=True)
+    assert names_in(unfinished) == []
 
 
 def test_a_resumed_run_goes_on_with_its_note(unfinished: Path) -> None:
