@@ -219,8 +219,8 @@ def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
     """Questions about the archives' names, if only some of them contain a split."""
     archives = [root.archive for root in roots if root.archive]
     splits = {a.name: "".join(a.said_splits) if len(a.said_splits) == 1 else "" for a in archives}
-    said = {split for archive in archives for split in archive.said_splits}
-    yield from split_questions(splits, "archives", said)
+    in_names = {split for archive in archives for split in archive.said_splits}
+    yield from split_questions(splits, "archives", in_names)
 
 
 def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
@@ -234,18 +234,18 @@ def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
 
 
 def split_questions(
-    splits: Mapping[str, str], noun: str, said: Iterable[str] = ()
+    splits: Mapping[str, str], noun: str, in_names: Iterable[str] = ()
 ) -> Iterator[Question]:
     """A question if only some of the names of files contain one split, and any contains another than train.
 
     Args:
       splits: name -> split, or empty.
       noun: the files.
-      said: all splits in names, also those beside another in the same name.
+      in_names: all splits in names, also those beside another in the same name.
     """
     named = [name for name, split in splits.items() if split]
     unnamed = [name for name, split in splits.items() if not split]
-    if unnamed and len(splits) > 1 and {*splits.values(), *said} - {"", DEFAULT_SPLIT}:
+    if unnamed and len(splits) > 1 and {*splits.values(), *in_names} - {"", DEFAULT_SPLIT}:
         which = enumerated(unnamed, _EXAMPLES)
         yield Question(
             f"splits_of_{noun}",

@@ -491,9 +491,8 @@ def _other_keys(
     """Asks about a column whose values are names of the images, if those of the key are not."""
     if options.key_column or not names or any(map(is_image_name, names)):
         return
-    images = folders()
-    keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), images, all)]
-    if keys and not _are_names(names, images, any):
+    keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), folders(), all)]
+    if keys and not _are_names(names, folders(), any):
         (advice, answer), *further = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
         reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
         yield Question("other_key", reason, advice, answer, tuple(further))
