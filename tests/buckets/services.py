@@ -150,8 +150,8 @@ class Store(ABC):
         """A refusal by the proxy, as errors show it."""
 
     @abstractmethod
-    def late_deletion(self, name: str, seconds: float) -> Fault:
-        """Keeps the deletion of an object waiting, after that of the manifest."""
+    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
+        """Keeps the deletion of an object waiting, after that of the manifest if there is one."""
 
     def reads(self, log: Iterable[Request]) -> list[str]:
         """The objects whose content was asked for, as often as it was."""
@@ -231,7 +231,7 @@ class GoogleStore(Store):
     def shown(self, status: int, message: str) -> str:
         return f"{status} {message}"
 
-    def late_deletion(self, name: str, seconds: float) -> Fault:
+    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
         return Fault("DELETE", name, delay=seconds, times=1)
 
 
@@ -304,8 +304,9 @@ class MinioStore(_ObjectStore):
     def shown(self, status: int, message: str) -> str:
         return f"{status} {S3Handler.codes[status]}: {message}"
 
-    def late_deletion(self, name: str, seconds: float) -> Fault:
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=2)  # the probe, the manifest
+    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
+        skip = 1 + manifest  # the probe
+        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=skip)
 
 
 @functools.cache
@@ -385,8 +386,9 @@ class AzuriteStore(_ObjectStore):
     def shown(self, status: int, message: str) -> str:
         return f"{status} {AzureHandler.codes[status]}: {message}"
 
-    def late_deletion(self, name: str, seconds: float) -> Fault:
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=2)  # the probe, the manifest
+    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
+        skip = 1 + manifest  # the probe
+        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=skip)
 
 
 def _create_container(port: int, name: str) -> None:

@@ -224,7 +224,7 @@ def test_overwrite_starts_afresh_where_it_deleted_the_note_of_a_job_that_then_lo
     """That job still wrote shards and receipts, which nothing lists any more but the receipts."""
     write_note(f"{cloud.uri}/out", PLAN, {})
     cloud.put(GONE, CONTENT)
-    cloud.proxy.spoil(cloud.late_deletion(GONE, 2))
+    cloud.proxy.spoil(cloud.late_deletion(GONE, 2, manifest=False))
     with ThreadPoolExecutor(1) as pool:
         prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
         wait_until(lambda: "out/.incomplete/deleting.json" in cloud.names("out/"))
