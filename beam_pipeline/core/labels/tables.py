@@ -280,7 +280,7 @@ class _Inspection:
             questions=(
                 *self._questions(leading, label),
                 *width_questions(len(further), self._where),
-                *split_number_questions(split, values.get(split, ())),
+                *split_number_questions(split, values[split] if split else ()),
             ),
             split_like=tuple(name for name in split_like if name != label),
             points=self._points,

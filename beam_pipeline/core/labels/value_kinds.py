@@ -25,6 +25,7 @@ _FEW_NUMBERS = 3
 
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
+_INTEGER = re.compile(r"-?\d+")
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
@@ -176,6 +177,12 @@ def _called(test: Callable[[str], bool], classes: Counts, _: str) -> Sequence[st
     return sorted(filter(test, classes))
 
 
+def _missing(classes: Counts, _: str) -> Sequence[str]:
+    """Words for a missing value, and -1 beside classes that are counted from 0."""
+    counted = "0" in classes and all(map(_INTEGER.fullmatch, classes))
+    return sorted(name for name in classes if name in _MISSING or (name == "-1" and counted))
+
+
 def _is_split(name: str) -> bool:
     return SPLIT_NAMES.get(name.lower(), DEFAULT_SPLIT) != DEFAULT_SPLIT  # train: a thing
 
@@ -283,7 +290,7 @@ NAMES = (
     ),
     Kind(
         "missing_values",
-        partial(_called, _MISSING.__contains__),
+        _missing,
         "{first} is one of {of}, but this is how programs write a missing value.",
         "Leave these cells empty, and their images become dead letters; or leave out their rows.",
         place=_COLUMN,
