@@ -156,6 +156,7 @@ ROWS = {
     "bracket_parts": values("['cat'", "'dog']", "['owl']"),
     "few_brackets": values("[unknown]", "dog", "cat"),
     "missing": values("cat", "dog", "nan"),
+    "unicode_forms": values("caf\u00e9", "cafe\u0301"),
     "null_character": values("a\0b", "c"),
     "null_character_alone": values("a\0b", images=4),
     "missing_alone": values("nan", images=4),

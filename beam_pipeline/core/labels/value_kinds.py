@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
+from unicodedata import normalize
 
 from beam_pipeline.core.labels.cells import BRACKETS, MOST, NEARLY_ALL
 from beam_pipeline.core.labels.classes import all_integers
@@ -88,13 +89,13 @@ def kinds_of(
 
 
 def _spellings(classes: Counts, _: str) -> Sequence[str]:
-    """The first classes that differ only in case, or in spaces, hyphens and underscores.
+    """The first classes that differ only in case, in spaces, hyphens and underscores, or in Unicode's form.
 
     A single letter may well be another class than its capital, and numbers have signs.
     """
     by_name: dict[str, list[str]] = defaultdict(list)
     for name in sorted(classes):
-        plain = _GAPS.sub(" ", name.casefold()).strip()
+        plain = _GAPS.sub(" ", normalize("NFKC", name).casefold()).strip()
         if len(plain) > 1 and any(map(str.isalpha, plain)):
             by_name[plain].append(name)
     return next((names for names in by_name.values() if len(names) > 1), ())
