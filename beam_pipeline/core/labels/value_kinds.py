@@ -26,7 +26,6 @@ _FEW_NUMBERS = 3
 
 _FRACTION = re.compile(r"[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?|[+-]?\d+[eE][+-]?\d+")
 _BOX = re.compile(r"\S+(?: -?\d+(?:\.\d+)?){4}(?: .*)?")
-_INTEGER = re.compile(r"-?\d+")
 _INTEGERS = re.compile(r"\d+( \d+)*")
 _PLURALS = frozenset(["labels", "classes", "categories", "targets", "tags", "attributes", "genres"])
 _FLAGS = frozenset(["0", "1", "0.", "1.", "0.0", "1.0"])
@@ -180,7 +179,7 @@ def _called(test: Callable[[str], bool], classes: Counts, _: str) -> Sequence[st
 
 def _missing(classes: Counts, _: str) -> Sequence[str]:
     """Words for a missing value, and -1 beside classes that are counted from 0."""
-    counted = "0" in classes and all(map(_INTEGER.fullmatch, classes))
+    counted = "0" in classes and all(map(str.isdecimal, classes.keys() - {"-1"}))
     return sorted(name for name in classes if name in _MISSING or (name == "-1" and counted))
 
 
