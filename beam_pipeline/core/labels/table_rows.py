@@ -544,7 +544,8 @@ def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> I
         from pyarrow import parquet
 
         opened = parquet.ParquetFile(file)
-        for first, batch in numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE):
+        batches = numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
+        for first, batch in batches:
             broken: dict[int, list[str]] = {}
             columns = {
                 name: _json_cells(cells, name, broken) for name, cells in batch.to_pydict().items()

@@ -19,12 +19,17 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 _MOST_AT_ONCE = (
     256 << 20
 )  # 256 MiB, of a range or a batch in memory, and of what may inflate from nearly nothing
 _MOST_INFLATED = 1032  # times; deflate's own limit, which other methods do not have
+_FEW_ROWS = 1024  # of a batch; fewer take longer to hand on than to read
+_PAGE_BYTES = 1 << 20
+_ENTRIES = frozenset(("PLAIN", "RLE", "RLE_DICTIONARY", "PLAIN_DICTIONARY", "BIT_PACKED"))
+"""Encodings that repeat whole values, and no parts of them."""
 _VALUE_BYTES = 8  # of an item of a list in memory
 _QUOTE = b'"'
 _BREAK = b"\n"
@@ -236,16 +241,19 @@ def numbered_batches(
     *,
     rows_at_once: int,
     columns: Sequence[str] | None = None,
+    file: BinaryIO | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yields (number of the first row, record batch) of a file.
 
     Memory contains a page of each column and a batch, of 256 MiB at most or of a single row.
+    If the file is given, a batch of short texts may also have those of a whole row group that are in no dictionary.
 
     Args:
       opened: a `pyarrow.parquet.ParquetFile`.
       groups: the row groups to read; None for all.
       rows_at_once: the most rows of a batch.
       columns: the columns to read; None for all.
+      file: the file that was opened, to look up how long the entries of its dictionaries are.
 
     Raises:
       OSError: the file has other row groups than when it was cut, or is a decompression bomb.
@@ -257,10 +265,13 @@ def numbered_batches(
             raise OSError("it has changed since its footer was read")
         number, chosen = groups.first, range(groups.begin, groups.end)
     packed, largest = _sizes(opened.metadata, chosen, columns)
-    at_once = max(1, min(rows_at_once, _MOST_AT_ONCE // largest))
     most, size = max(_MOST_AT_ONCE, _MOST_INFLATED * packed), 0
     if largest > most:
         raise _bomb(packed, largest)
+    at_once = max(1, min(rows_at_once, _MOST_AT_ONCE // largest))
+    if file and at_once < _FEW_ROWS:
+        _, longest = _sizes(opened.metadata, chosen, columns, partial(_longest_entry, file))
+        at_once = max(1, min(rows_at_once, _MOST_AT_ONCE // longest))
     for batch in opened.iter_batches(
         at_once, row_groups=chosen, columns=columns, use_threads=False
     ):
@@ -286,13 +297,25 @@ def _decoded(batch: Any) -> Any:
     return pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _sizes(metadata: Any, groups: Iterable[int], columns: Sequence[str] | None) -> tuple[int, int]:
+def _sizes(
+    metadata: Any,
+    groups: Iterable[int],
+    columns: Sequence[str] | None,
+    longest_entry: Callable[[Any, int, int], int] | None = None,
+) -> tuple[int, int]:
     """Returns the compressed bytes of columns, and how many a row's value may have in memory, by the footer.
 
     Each row of texts may repeat the longest entry of a dictionary, and a list contain all items of its row group.
+
+    Args:
+      metadata: of the file.
+      groups: its row groups to read.
+      columns: the columns to read; None for all.
+      longest_entry: returns the bytes of the longest entry of a dictionary; None to take its texts for one.
     """
     packed, largest = 0, 1
-    for group in map(metadata.row_group, groups):
+    for number in groups:
+        group = metadata.row_group(number)
         for index in range(group.num_columns):
             chunk = group.column(index)
             path = f"{chunk.path_in_schema}."
@@ -303,8 +326,25 @@ def _sizes(metadata: Any, groups: Iterable[int], columns: Sequence[str] | None) 
                 largest = max(largest, _VALUE_BYTES * chunk.num_values)
             elif not chunk.physical_type.endswith("BYTE_ARRAY"):
                 continue
+            elif longest_entry and _ENTRIES.issuperset(chunk.encodings):
+                largest = max(largest, longest_entry(metadata, number, index))
+                continue
             largest = max(largest, chunk.total_uncompressed_size)
     return packed, largest
+
+
+def _longest_entry(file: BinaryIO, metadata: Any, group: int, index: int) -> int:
+    """The bytes of the longest entry of a dictionary, which comes with a column's first value."""
+    import pyarrow
+    from pyarrow import parquet
+
+    name = metadata.schema.column(index).path
+    opened = parquet.ParquetFile(
+        file, metadata=metadata, read_dictionary=[name], buffer_size=_PAGE_BYTES, pre_buffer=False
+    )
+    first = next(opened.iter_batches(1, row_groups=[group], columns=[name], use_threads=False))
+    entries = first.column(0).dictionary.view(pyarrow.binary()).to_pylist()
+    return max(map(len, filter(None, entries)), default=1)
 
 
 def _as_cut(metadata: Any, groups: RowGroupRange) -> RowGroupRange | None:

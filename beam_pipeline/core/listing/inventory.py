@@ -352,7 +352,9 @@ def _parquet_rows(
     try:
         opened = parquet.ParquetFile(file)
         columns = _columns(opened.schema_arrow.names, uri)
-        batches = numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, columns=columns)
+        batches = numbered_batches(
+            opened, groups, rows_at_once=_ROWS_AT_ONCE, columns=columns, file=file
+        )
         for first, batch in batches:
             if len(batch):
                 yield _typed(range(first, first + len(batch)), batch.to_pydict(), uri, "row")
