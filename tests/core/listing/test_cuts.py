@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import numpy
 import pyarrow
@@ -249,6 +250,29 @@ def test_nearly_nothing_does_not_become_gigabytes(
     batches = numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096)
     with pytest.raises(OSError, match=r"a decompression bomb: [0-9,]+ bytes inflate to [0-9,]+"):
         assert sum(batch.nbytes for _, batch in batches) < 0
+
+
+@pytest.mark.parametrize(
+    ("longest", "column_encoding", "rows"),
+    [(9, None, 4096), (1 << 16, None, 64), (9, {"name": "DELTA_BYTE_ARRAY"}, 11)],
+)
+def test_a_large_row_group_is_read_some_thousand_rows_at_a_time(
+    longest: int, column_encoding: Any, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless an entry that may repeat is long, or values share their beginnings."""
+    monkeypatch.setattr(cuts, "_MOST_AT_ONCE", 4 << 20)
+    names = ["x" * longest, None, *(f"{n:09d}" for n in range(200_000))]
+    file = io.BytesIO()
+    table = pyarrow.table({"name": names})
+    parquet.write_table(
+        table, file, use_dictionary=not column_encoding, column_encoding=column_encoding
+    )
+    opened = parquet.ParquetFile(file)
+    read = [*numbered_batches(opened, None, rows_at_once=4096, file=file)]
+    assert read[0][1].num_rows == pytest.approx(rows, abs=5)
+    assert [name for _, batch in read[:3] for name in batch["name"].to_pylist()] == names[
+        : 3 * rows
+    ]
 
 
 def test_values_that_repeat_are_no_bomb() -> None:
