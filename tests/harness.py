@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -13,9 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER, REPORT_NAME
@@ -53,10 +54,50 @@ def convert_asking(*argv: str) -> int:
     return main(["convert", *on_runner(argv, IN_PROCESS)])
 
 
+class Printed(NamedTuple):
+    """What a command printed: standard output and standard error."""
+
+    out: str
+    err: str
+
+
+def run(*argv: str, code: int = 0) -> Printed:
+    """Runs `beam-tfrecord` in this process, which must end with this exit code."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        ended = main([*argv])
+    assert ended == code, (argv, ended, err.getvalue())
+    return Printed(out.getvalue(), err.getvalue())
+
+
+def run_convert(*argv: str, code: int = 0) -> Printed:
+    """The same for `convert`, as above."""
+    return run_asking(*argv, "--yes", code=code)
+
+
+def run_asking(*argv: str, code: int = 0) -> Printed:
+    """The same without `--yes`."""
+    return run("convert", *on_runner(argv, IN_PROCESS), code=code)
+
+
+def process(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs a command, whatever its exit code, and captures what it prints as text."""
+    options = {"check": False, "capture_output": True, "text": True, **options}
+    return subprocess.run(list(map(str, command)), **options)
+
+
+def python(*argv: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs this interpreter in a process of its own."""
+    return process(sys.executable, *argv, **options)
+
+
+def program(*argv: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs `beam-tfrecord` as a person would."""
+    return python("-m", "beam_pipeline", *argv, **options)
+
+
 def convert_in_process_of_its_own(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Runs `beam-tfrecord convert` as a person would."""
-    command = [sys.executable, "-m", "beam_pipeline", "convert", *on_runner(argv), "--yes"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return program("convert", *on_runner(argv), "--yes", **options)
 
 
 def made_once(folder: Path, make: Callable[[Path], object]) -> Callable[[], Path]:

@@ -19,6 +19,7 @@ from tests.harness import (
     manifest_of,
     read_all,
     reasons_of,
+    run_convert,
     split_of_each,
 )
 from tests.pictures import write_files, write_pictures
@@ -49,44 +50,38 @@ def written_ids(output: str) -> dict[str, int]:
 # --- the order of integers ------------------------------------------------------------------------
 
 
-def test_integers_are_sorted_as_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_integers_are_sorted_as_numbers() -> None:
     """The manifest records the order, so that the same options find the data set up to date."""
-    assert convert("--images", "months", "--output", "out") == 0
+    printed = run_convert("--images", "months", "--output", "out")
     assert ids_of("out") == {name: int(name) - 1 for name in INTEGERS}
     assert manifest_of("out")["options"]["label_order"] == "numeric"
     assert (
         "  note: class names are integers and get other ids: 1 -> 0, 2 -> 1, 3 -> 2, 4 -> 3, 5 -> 4, "
         "...; they are sorted as numbers, and --label_order code_point sorts them as text; "
         "--class_ids keep writes the integers themselves"
-    ) in capsys.readouterr().out.splitlines()
-    assert convert("--images", "months", "--output", "out", "--resume") == 0
-    assert "is up to date" in capsys.readouterr().out
+    ) in printed.out.splitlines()
+    assert "is up to date" in run_convert("--images", "months", "--output", "out", "--resume").out
 
 
 @pytest.mark.slow
-def test_a_data_set_in_the_order_of_texts_is_not_resumed_in_that_of_numbers(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_data_set_in_the_order_of_texts_is_not_resumed_in_that_of_numbers() -> None:
     """The error says which option differs; with it, the data set is up to date."""
     argv = ["--images", "months", "--output", "out"]
     assert convert(*argv, "--label_order=code_point") == 0
     before = Path("out/manifest.json").read_bytes()
     assert manifest_of("out")["options"]["label_order"] == "code_point"
-    assert convert(*argv, "--resume") == 1
     assert (
         "--resume: the earlier run sorted the classes with --label_order code_point, this one would "
         "sort them with numeric, and give them other ids. Say --label_order code_point, or convert "
         "again with --overwrite"
-    ) in capsys.readouterr().err
+    ) in run_convert(*argv, "--resume", code=1).err
     assert Path("out/manifest.json").read_bytes() == before
     assert convert(*argv, "--resume", "--label_order=code_point") == 0
     assert main(["verify", "out"]) == 0
 
 
 @pytest.mark.slow
-def test_an_unfinished_run_in_the_order_of_texts_is_not_mixed_with_numbers(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_run_in_the_order_of_texts_is_not_mixed_with_numbers(folder: Path) -> None:
     """Its note says the order, although it has no manifest."""
     argv = ["--images", "months", "--output", "out", "--num_shards=3"]
     for operation in range(5, 400, 5):
@@ -96,8 +91,10 @@ def test_an_unfinished_run_in_the_order_of_texts_is_not_mixed_with_numbers(
         if list(Path("out").glob("*.tfrecord-*")) and not Path("out/manifest.json").exists():
             break
     assert not Path("out/manifest.json").exists()
-    assert convert(*argv, "--resume") == 1
-    assert "sorted the classes with --label_order code_point" in capsys.readouterr().err
+    assert (
+        "sorted the classes with --label_order code_point"
+        in run_convert(*argv, "--resume", code=1).err
+    )
     assert convert(*argv, "--resume", "--label_order=code_point") == 0
     assert ids_of("out")["10"] == 1
 
@@ -119,32 +116,30 @@ def test_where_both_orders_are_one_nothing_changes(names: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [True, False])
-def test_integers_are_kept(table: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_integers_are_kept(table: bool) -> None:
     """Those of a table as well as those of folders, with their gaps; then nothing is noted."""
     kept = [0, 2, 3, 7]
     write_pictures("photos", [f"{i}/{i}.jpg" for i in kept])
     write_files(".", {"l.csv": "file,label\n" + "".join(f"{i}.jpg,{i}\n" for i in kept)})
     labels = ["--labels", "l.csv"] if table else []
     argv = ["--images", "photos", *labels, "--output", "out", "--class_ids", "keep"]
-    assert convert(*argv) == 0
+    printed = run_convert(*argv)
     assert written_ids("out") == {f"{i}/{i}.jpg": i for i in kept}
     assert ids_of("out") == {str(i): i for i in kept}
-    assert "class names are integers" not in capsys.readouterr().out
+    assert "class names are integers" not in printed.out
     assert main(["verify", "out"]) == 0
 
 
 @pytest.mark.slow
-def test_a_negative_class_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_negative_class_is_no_id() -> None:
     """The error says why."""
     write_pictures("signs", ["-1/1.jpg", "1/1.jpg"])
-    assert convert("--images", "signs", "--output", "out", "--class_ids=keep") == 2
     assert (
         "error: --class_ids keep: class '-1' is negative, and losses and metrics count ids from 0; "
         "rename it or leave the option out"
-    ) in capsys.readouterr().err
+    ) in run_convert("--images", "signs", "--output", "out", "--class_ids=keep", code=2).err
     argv = ["--images", "signs", "--output", "o", "--class_ids=keep", "--label_base=1"]
-    assert convert(*argv) == 2
-    assert "--label_base means nothing with --class_ids keep" in capsys.readouterr().err
+    assert "--label_base means nothing with --class_ids keep" in run_convert(*argv, code=2).err
 
 
 # --- the classes of an earlier data set -----------------------------------------------------------
@@ -161,11 +156,9 @@ def training() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("training")
 @pytest.mark.parametrize("path", ["set", "set/", "set/manifest.json", "set/labels.txt"])
-def test_a_test_set_has_the_ids_of_its_training_set(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_test_set_has_the_ids_of_its_training_set(path: str) -> None:
     """By its folder, manifest or list, which may begin at 1; another class is left out."""
-    assert convert("--images", "test", "--classes", path, "--output", "out") == 0
+    printed = run_convert("--images", "test", "--classes", path, "--output", "out")
     assert ids_of("out") == {"cat": 1, "dog": 2, "owl": 3}
     assert written_ids("out") == {"dog/9.jpg": 2}
     (dead_letter,) = dead_letters_of("out")
@@ -175,21 +168,20 @@ def test_a_test_set_has_the_ids_of_its_training_set(
     manifest = Path("set/manifest.json").resolve()
     assert (
         f"Note: 3 classes and their ids are those of {manifest}: 1 cat, 2 dog, 3 owl"
-    ) in capsys.readouterr().out.splitlines()
+    ) in printed.out.splitlines()
     assert main(["verify", "out"]) == 0
     assert convert("--images", "test", "--classes", path, "--output", "out", "--resume") == 0
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("training")
-def test_another_class_is_an_error_if_none_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_class_is_an_error_if_none_is_allowed() -> None:
     """There is not a manifest, and the dead letters say which images."""
     argv = ["--images", "test", "--classes", "set", "--output", "out"]
-    assert convert(*argv, "--classes_only") == 1
     assert (
         "error: 1 labelled images have a class that --classes set does not name (such as "
         "'cow/9.jpg'); dead_letters.jsonl tells which"
-    ) in capsys.readouterr().err
+    ) in run_convert(*argv, "--classes_only", code=1).err
     assert reasons_of("out") == {"cow/9.jpg": "unknown_class"}
     assert not Path("out/manifest.json").exists()
     write_pictures("owls", ["owl/1.jpg"])
@@ -198,14 +190,16 @@ def test_another_class_is_an_error_if_none_is_allowed(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.usefixtures("training")
-def test_another_list_is_not_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_list_is_not_resumed() -> None:
     """The error names the class whose id differs."""
     write_files(".", {"names.txt": "dog\ncat\n", "other.txt": "cat\ndog\n"})
     argv = ["--images", "test", "--output", "out"]
     assert convert(*argv, "--classes", "names.txt") == 0
     assert ids_of("out") == {"dog": 0, "cat": 1}
-    assert convert(*argv, "--classes", "other.txt", "--resume") == 1
-    assert "options.classes.cat was 1, is 0" in capsys.readouterr().err
+    assert (
+        "options.classes.cat was 1, is 0"
+        in run_convert(*argv, "--classes", "other.txt", "--resume", code=1).err
+    )
 
 
 def test_an_image_with_an_object_of_another_class_is_left_out() -> None:

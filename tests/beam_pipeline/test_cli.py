@@ -22,6 +22,9 @@ from tests.harness import (
     convert,
     convert_in_process_of_its_own,
     dead_letters_of,
+    python,
+    run,
+    run_convert,
     run_shell,
     shard_names,
 )
@@ -113,35 +116,33 @@ def test_wrong_usage_says_what_and_writes_nothing(
     ],
 )
 def test_a_label_file_that_cannot_be_used_is_found_before_anything_is_written(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str, message: str
+    photos: str, tmp_path: Path, table: str, message: str
 ) -> None:
     """Exit code 2, the file's name, and no output folder."""
     write_files(str(tmp_path), {"l.csv": table})
     argv = ("--images", photos, "--labels", f"{tmp_path}/l.csv", "--output", f"{tmp_path}/out")
-    assert convert(*argv) == 2
-    error = capsys.readouterr().err
+    error = run_convert(*argv, code=2).err
     assert message in error
     assert f"{tmp_path}/l.csv" in error
     assert not os.path.exists(tmp_path / "out")
 
 
-def test_overlapping_roots_are_refused(photos: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_overlapping_roots_are_refused(photos: str) -> None:
     """A folder and one below it would list images twice."""
-    assert convert("--images", photos, f"{photos}/a", "--output", f"{photos}-out") == 2
-    assert "could be listed twice" in capsys.readouterr().err
+    assert (
+        "could be listed twice"
+        in run_convert("--images", photos, f"{photos}/a", "--output", f"{photos}-out", code=2).err
+    )
 
 
-def test_a_manifest_that_lists_files_elsewhere_is_not_believed(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_manifest_that_lists_files_elsewhere_is_not_believed(photos: str, tmp_path: Path) -> None:
     """--overwrite never removes anything outside the output folder."""
     assert convert("--images", photos, "--output", f"{tmp_path}/out") == 0
     write_files(str(tmp_path), {"precious": "x"})
     manifest = tmp_path / "out/manifest.json"
     (shard,) = shard_names(tmp_path / "out")
     manifest.write_text(manifest.read_text().replace(shard, "../precious"))
-    assert main(["verify", f"{tmp_path}/out"]) == 1
-    assert "not a file of its own folder" in capsys.readouterr().err
+    assert "not a file of its own folder" in run("verify", f"{tmp_path}/out", code=1).err
     assert convert("--images", photos, "--output", f"{tmp_path}/out", "--overwrite") == 0
     assert (tmp_path / "precious").read_text() == "x"
     assert main(["verify", f"{tmp_path}/out"]) == 0
@@ -149,12 +150,11 @@ def test_a_manifest_that_lists_files_elsewhere_is_not_believed(
 
 @pytest.mark.slow
 def test_too_many_bad_samples_fail_the_job_and_keep_the_dead_letters(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    photos: str, tmp_path: Path
 ) -> None:
     """Exit code 1, a summary by reason, no manifest; the dead letters say which."""
     write_files(photos, {"a/bad.jpg": "x", "b/empty.jpg": ""})
-    assert convert("--images", photos, "--output", f"{tmp_path}/out") == 1
-    error = capsys.readouterr().err
+    error = run_convert("--images", photos, "--output", f"{tmp_path}/out", code=1).err
     assert "2 bad samples among 12 listed images, 0.01 of them allowed" in error
     assert "1 empty_file (such as 'b/empty.jpg'; of the first: the file is empty), " in error
     assert (
@@ -182,35 +182,31 @@ def test_unlabelled_images_do_not_count_as_bad(photos: str, tmp_path: Path) -> N
     assert convert(*argv, "--output", f"{tmp_path}/other") == 1
 
 
-def test_nothing_joined_shows_names_of_both_sides(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_joined_shows_names_of_both_sides(photos: str, tmp_path: Path) -> None:
     """Exit code 1, before any shard is written, with what images and rows are called."""
     write_files(str(tmp_path), {"l.csv": "filename,label\nx_1,cat\n"})
     argv = ("--images", photos, "--labels", f"{tmp_path}/l.csv", "--output", f"{tmp_path}/out")
-    assert convert(*argv) == 1
-    error = capsys.readouterr().err
+    error = run_convert(*argv, code=1).err
     assert "none of 10 images met one of 1 label rows" in error
     assert "'a/0.jpg'" in error
     assert "'x_1'" in error
     assert shard_names(tmp_path / "out") == []
 
 
-def test_no_images_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_images_at_all(tmp_path: Path) -> None:
     """An empty folder, or one of other files, is an error that says what was passed over."""
     write_files(str(tmp_path / "in"), {"notes.txt": "x", ".hidden.jpg": "x"})
-    assert convert("--images", f"{tmp_path}/in", "--output", f"{tmp_path}/out") == 1
-    assert "no images found (passed over: 1 .txt, 1 hidden files)" in capsys.readouterr().err
+    assert (
+        "no images found (passed over: 1 .txt, 1 hidden files)"
+        in run_convert("--images", f"{tmp_path}/in", "--output", f"{tmp_path}/out", code=1).err
+    )
 
 
-def test_the_summary_says_what_a_person_wants_to_know(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_summary_says_what_a_person_wants_to_know(photos: str, tmp_path: Path) -> None:
     """Splits, shards, classes, dead letters with the first few, the manifest, and code that runs."""
     write_files(photos, {"a/bad.jpg": "x"})
     argv = ("--images", photos, "--output", f"{tmp_path}/out", "--max_bad_fraction", "0.1")
-    assert convert(*argv) == 0
-    out = capsys.readouterr().out
+    out = run_convert(*argv).out
     assert "  train: 10 examples in 1 shard, " in out
     assert "  2 classes: 0 a (5), 1 b (5)\n" in out
     assert "    not_an_image: 1\n      a/bad.jpg: 1 bytes that start with b'x'" in out
@@ -352,12 +348,9 @@ def test_the_examples_of_the_help_run(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_paths_alone_are_answered_with_the_whole_command(
-    argv: list[str], whole: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_paths_alone_are_answered_with_the_whole_command(argv: list[str], whole: str) -> None:
     """`convert photos/` is what most people type first."""
-    assert main(argv) == 2
-    error = capsys.readouterr().err
+    error = run(*argv, code=2).err
     assert error == (f"beam-tfrecord: error: --images names the images: beam-tfrecord {whole}\n")
 
 
@@ -396,13 +389,7 @@ def completions(line: str) -> list[str]:
     )
     point = str(len(line.encode()))
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": point, "_ARGCOMPLETE_IFS": " "}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", code, env={**os.environ, **asked})
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -417,7 +404,6 @@ def test_shells_complete_commands_options_and_values() -> None:
     assert completions("beam-tfrecord convert --compression g") == ["gzip"]
 
 
-def test_options_before_the_command_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_before_the_command_are_refused() -> None:
     """The command is found behind them, and they are named."""
-    assert main(["--verbose", "verify", "nowhere"]) == 2
-    assert "unknown option --verbose" in capsys.readouterr().err
+    assert "unknown option --verbose" in run("--verbose", "verify", "nowhere", code=2).err

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -30,6 +29,9 @@ from tests.harness import (
     digests,
     documented,
     manifest_of,
+    process,
+    run,
+    run_convert,
     run_shell,
 )
 from tests.layouts import make_table_boxes
@@ -130,9 +132,7 @@ def test_a_killed_run_is_resumed(container: str, argv: list[str], tmp_path: Path
 
 
 @pytest.mark.slow
-def test_damage_is_found_and_repaired(
-    container: str, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_found_and_repaired(container: str, argv: list[str], tmp_path: Path) -> None:
     """`verify` names the shards, and `repair` writes them again as they were."""
     out = tmp_path / "out"
     assert convert(*argv, "--format", container, "--output", str(out)) == 0
@@ -143,9 +143,7 @@ def test_damage_is_found_and_repaired(
     (out / first).write_bytes(content)
     os.truncate(out / second, 1000)
     os.unlink(out / third)
-    capsys.readouterr()
-    assert main(["verify", str(out)]) == 1
-    err = capsys.readouterr().err
+    err = run("verify", str(out), code=1).err
     assert all(name in err for name in (first, second, third))
     assert main(["repair", str(out)]) == 0
     assert digests(out) == whole
@@ -153,7 +151,7 @@ def test_damage_is_found_and_repaired(
 
 @pytest.mark.slow
 def test_shards_are_reused_and_samples_compared(
-    container: str, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    container: str, argv: list[str], tmp_path: Path
 ) -> None:
     """Those of the same samples are linked; those of another container are not taken."""
     argv += ["--format", container]
@@ -163,14 +161,10 @@ def test_shards_are_reused_and_samples_compared(
         assert (tmp_path / "1" / name).samefile(tmp_path / "2" / name)
     os.unlink(tmp_path / "photos/a/0.jpg")
     assert convert(*argv, "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2") == 0
-    capsys.readouterr()
-    assert main(["diff", f"{tmp_path}/2", f"{tmp_path}/3"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "removed a/0.jpg"
+    assert run("diff", f"{tmp_path}/2", f"{tmp_path}/3").out.splitlines()[0] == "removed a/0.jpg"
     assert main(["verify", f"{tmp_path}/3"]) == 0
-    capsys.readouterr()
     reuse = ["--reuse", f"{tmp_path}/1", "--output", f"{tmp_path}/4"]
-    assert convert(*argv[:-2], *reuse) == 2
-    assert f'format was "{container}", is "tfrecord"' in capsys.readouterr().err
+    assert f'format was "{container}", is "tfrecord"' in run_convert(*argv[:-2], *reuse, code=2).err
 
 
 @pytest.mark.slow
@@ -185,7 +179,7 @@ for shuffle in (False, True):
     print(json.dumps([one["image/source_id"].numpy().decode() for one in elements]))
 """
     command = [sys.executable, "-c", code, f"{tmp_path}/out"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = process(*command, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     stored, shuffled = map(json.loads, done.stdout.splitlines())
     assert len(set(stored)) == 12
@@ -193,20 +187,21 @@ for shuffle in (False, True):
 
 
 def test_what_makes_no_sense_in_a_container_is_refused(
-    container: str, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    container: str, argv: list[str], tmp_path: Path
 ) -> None:
     """The message has the way out."""
     argv += ["--format", container, "--output", f"{tmp_path}/out"]
-    assert convert(*argv, "--compression", "gzip") == 2
-    assert f"expected none for {container}; leave it out" in capsys.readouterr().err
+    assert (
+        f"expected none for {container}; leave it out"
+        in run_convert(*argv, "--compression", "gzip", code=2).err
+    )
     assert convert(*argv) == 0
     shards = {
         name: digest for name, digest in digests(f"{tmp_path}/out").items() if "train" in name
     }
     assert convert(*argv, "--overwrite", "--shuffle", "records") == 0
     assert shards.items() <= digests(f"{tmp_path}/out").items()
-    assert main(["index", f"{tmp_path}/out"]) == 2
-    assert "only TFRecords have an index beside them" in capsys.readouterr().err
+    assert "only TFRecords have an index beside them" in run("index", f"{tmp_path}/out", code=2).err
     with pytest.raises(UsageError, match=f"in the format {container}, .* --format tfrecord"):
         RandomAccess(f"{tmp_path}/out", "train")
 
@@ -265,20 +260,16 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     ],
 )
 def test_tars_of_several_formats_are_noted(
-    tmp_path: Path,
-    names: Sequence[str],
-    options: Sequence[str],
-    is_noted: bool,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, names: Sequence[str], options: Sequence[str], is_noted: bool
 ) -> None:
     """Hugging Face Datasets makes a column of each extension, and reads no tar that lacks one."""
     write_pictures(f"{tmp_path}/photos", names)
-    assert convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *options) == 0
+    printed = run_convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *options)
     note = (
         "  note: Hugging Face Datasets reads tars only if all images have one format; --image_format jpeg "
         "writes them as JPEG\n"
     )
-    assert (note in capsys.readouterr().out) is is_noted
+    assert (note in printed.out) is is_noted
 
 
 def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:

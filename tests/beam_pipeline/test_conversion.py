@@ -6,8 +6,6 @@ import math
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,15 @@ from beam_pipeline.core.errors import (
     SampleError,
     UsageError,
 )
-from tests.harness import REPOSITORY, digests, manifest_of, read_all_by, read_shard, shard_names
+from tests.harness import (
+    REPOSITORY,
+    digests,
+    manifest_of,
+    python,
+    read_all_by,
+    read_shard,
+    shard_names,
+)
 from tests.harness import convert as command
 from tests.pictures import write_pictures
 
@@ -204,9 +210,7 @@ def test_nothing_is_printed_but_progress(photos: Path, tmp_path: Path) -> None:
         f" output={str(tmp_path / 'out')!r}, writers=0, progress=False)\n"
         "import sys; assert 'tensorflow' not in sys.modules; print(d.classes)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
+    done = python("-c", code, check=True, timeout=120)
     assert done.stdout == "{0: 'cat', 1: 'dog'}\n"
     assert done.stderr == ""
 

@@ -19,6 +19,7 @@ from tests.harness import (
     read_all,
     read_shard,
     reasons_of,
+    run_convert,
     shard_names,
 )
 from tests.pictures import picture, write_files, write_pictures
@@ -143,12 +144,10 @@ def _sized(folder: Path) -> tuple[str, ...]:
     return ("--images", f"{folder}/photos", *filters)
 
 
-def test_filters_leave_images_out_without_holding_them_against_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_filters_leave_images_out_without_holding_them_against_the_run(tmp_path: Path) -> None:
     """Each with its reason, whatever else is allowed to be bad."""
     argv = _sized(tmp_path)
-    assert convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out") == 0
+    printed = run_convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out")
     assert sorted(read_all(tmp_path / "out")) == [
         "cat/a.png",
         "cat/b.png",
@@ -170,39 +169,35 @@ def test_filters_leave_images_out_without_holding_them_against_the_run(
         "filtered_min_side": 1,
     }
     assert (manifest["counts"]["listed_images"], manifest["counts"]["examples"]) == (9, 4)
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed.out.splitlines()
     filtered = "1 by --min_side, 2 by --max_aspect, 1 by --max_pixels, 1 by --max_image_bytes"
     assert f"  filtered out: 5 ({filtered}), listed in {tmp_path}/out/dead_letters.jsonl" in lines
     assert "  other dead letters: none" in lines
 
 
-def test_filters_and_bad_images_are_counted_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_filters_and_bad_images_are_counted_apart(tmp_path: Path) -> None:
     """A bad image is still one too many; with more of them allowed, the summary lists both."""
     argv = _sized(tmp_path)[:-1]  # nothing filters big.png, which is no image
-    assert convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out") == 1
-    assert "1 bad sample among 9 listed images" in capsys.readouterr().err
     assert (
-        convert(*argv, "--max_bad_fraction=0.12", "--overwrite", "--output", f"{tmp_path}/out") == 0
+        "1 bad sample among 9 listed images"
+        in run_convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out", code=1).err
     )
-    lines = capsys.readouterr().out.splitlines()
+    lines = run_convert(
+        *argv, "--max_bad_fraction=0.12", "--overwrite", "--output", f"{tmp_path}/out"
+    ).out.splitlines()
     assert [line.partition(", each")[0] for line in lines if "dead letters" in line] == [
         "  dead letters: 1"
     ]
     assert "    not_an_image: 1" in lines
 
 
-def test_filters_that_leave_nothing_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_filters_that_leave_nothing_are_refused(tmp_path: Path) -> None:
     """An empty data set is never meant."""
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert convert(*argv, "--min_side=512") == 1
     assert (
         "no image is left: of 2 listed images, the filters leave out 2 by --min_side"
-        in capsys.readouterr().err
+        in run_convert(*argv, "--min_side=512", code=1).err
     )
     assert not (tmp_path / "out/manifest.json").exists()
     assert convert(*argv, "--min_side=7", "--overwrite") == 0

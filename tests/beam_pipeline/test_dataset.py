@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
 from tests.core.dataset.manifests import manifest_with
+from tests.harness import python
 
 MANIFEST = {
     "format": "beam-tfrecord",
@@ -108,9 +107,7 @@ def test_class_names_need_no_tensorflow(folder: Path) -> None:
         "import sys; sys.modules['tensorflow'] = sys.modules['apache_beam'] = None;"
         "from beam_pipeline import class_names; print(class_names(sys.argv[1]))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
-    )
+    run = python("-c", script, str(folder), check=True)
     assert run.stdout == "{1: 'cat', 5: 'dog'}\n"
     assert beam_pipeline.class_names(folder) == {1: "cat", 5: "dog"}
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.cli import main
 from tests.harness import (
     NONE_BAD,
     assert_the_same_bytes_everywhere,
@@ -18,6 +17,8 @@ from tests.harness import (
     digests,
     manifest_of,
     read_all,
+    run,
+    run_convert,
     split_of_each,
 )
 from tests.pictures import picture, write_files
@@ -79,13 +80,11 @@ def figures_of(folder: str) -> Any:
 
 
 @pytest.mark.promise("duplicates")
-def test_copies_are_counted_and_named(
-    photos: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_copies_are_counted_and_named(photos: list[str]) -> None:
     """In a file beside the manifest, and in the summary with the option that helps."""
-    assert convert(*photos, "--output", "out") == 0
+    printed = run_convert(*photos, "--output", "out")
     assert figures_of("out") == FIGURES
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed.out.splitlines()
     first = lines.index(
         "  warning: 5 images in 2 groups of the same bytes, such as test/cat/1.jpg (test) and "
         "train/cat/copy.jpg (train)"
@@ -114,9 +113,7 @@ def test_the_figures_are_those_of_a_conversion_from_nothing(photos: list[str]) -
 
 
 @pytest.mark.slow
-def test_shards_of_older_versions_are_taken_and_said_not_to_be_compared(
-    photos: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shards_of_older_versions_are_taken_and_said_not_to_be_compared(photos: list[str]) -> None:
     """Their receipts have no digests; the manifest is that of a conversion from nothing."""
     assert convert(*photos, "--output", "one") == 0
     write_files(".", {"keys": "train/cat/3.jpg"})
@@ -127,12 +124,12 @@ def test_shards_of_older_versions_are_taken_and_said_not_to_be_compared(
     Path("one/duplicates.json").unlink()
     assert convert(*photos, "--output", "one", "--resume") == 0
     assert convert(*photos, "--exclude", "keys", "--output", "two", "--reuse", "one") == 0
-    assert convert(*photos, "--exclude", "keys", "--output", "nothing") == 0
+    printed = run_convert(*photos, "--exclude", "keys", "--output", "nothing")
     assert digests("two")["manifest.json"] == digests("nothing")["manifest.json"]
     compared = figures_of("two")["images_compared"]
     assert 0 < compared < 14
     note = f"duplicates were looked for among {compared} of 14 images"
-    assert note in capsys.readouterr().out
+    assert note in printed.out
 
 
 @pytest.mark.promise("duplicates")
@@ -176,17 +173,13 @@ def test_records_are_compared_too(photos: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_copies_are_an_error_if_asked(
-    photos: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_copies_are_an_error_if_asked(photos: list[str]) -> None:
     """Before a shard is written; `plan` says the same. Without copies, nothing is recorded."""
     photos += ["--duplicates", "error"]
-    assert convert(*photos, "--output", "out") == 1
-    error = capsys.readouterr().err
+    error = run_convert(*photos, "--output", "out", code=1).err
     assert "--duplicates error: 5 images in 2 groups of the same bytes, such as" in error
     assert not list(Path("out").glob("*.tfrecord*"))
-    assert main(["plan", *photos, "--output", "out"]) == 1
-    assert error.splitlines()[-1] in capsys.readouterr().err
+    assert error.splitlines()[-1] in run("plan", *photos, "--output", "out", code=1).err
     for copy in COPIES:
         Path("photos", copy).unlink()
     assert convert(*photos, "--output", "out") == 0

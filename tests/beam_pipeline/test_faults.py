@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.faults import Call, Fault, faults_of, watched
-from tests.harness import NONE_BAD, PATIENCE_S, convert, digests
+from tests.harness import NONE_BAD, PATIENCE_S, convert, digests, process
 from tests.pictures import picture, write_pictures
 
 # --- faults ----------------------------------------------------------------------------------------
@@ -209,11 +209,14 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     """Converts to `out` in a process of its own, with what is left of the machine."""
     shutil.rmtree(folder / "out", ignore_errors=True)
-    return subprocess.run(
-        [*wrap, sys.executable, "-m", "beam_pipeline", "convert", *_argv(folder, "out"), *more],
-        capture_output=True,
-        text=True,
-        check=False,
+    return process(
+        *wrap,
+        sys.executable,
+        "-m",
+        "beam_pipeline",
+        "convert",
+        *_argv(folder, "out"),
+        *more,
         timeout=PATIENCE_S,
         env=dict(env),
         preexec_fn=before,

@@ -22,6 +22,8 @@ from tests.harness import (
     digests,
     manifest_of,
     read_all,
+    run,
+    run_convert,
 )
 from tests.pictures import picture, write_files
 
@@ -107,19 +109,16 @@ def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
     assert "codec" not in manifest["options"]
 
 
-def test_kept_images_keep_their_bytes_and_have_their_boxes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_kept_images_keep_their_bytes_and_have_their_boxes() -> None:
     """What the label file measured on the picture as shown is put where it is in the stored one.
 
     Of orientations 2 to 4 no size tells, so a warning does.
     """
     write_all(as_shown=True)
-    assert convert(*CONVERT, "--orientation", "keep") == 0
     assert (
         "  warning: boxes, points and masks on such images are in the wrong place if they were drawn on the "
         "images as viewers show them, unless the size in the labels tells; --orientation apply takes "
-        "them as drawn there\n" in capsys.readouterr().out
+        "them as drawn there\n" in run_convert(*CONVERT, "--orientation", "keep").out
     )
     for name, example in read_all("out").items():
         orientation = int(name[0])
@@ -174,14 +173,14 @@ def class_folders() -> None:
     write_files(".", files)
 
 
-def test_class_folders_keep_turned_images_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_class_folders_keep_turned_images_and_say_so() -> None:
     """Without places in the labels nothing can be wrong but the view."""
     class_folders()
-    assert convert("--images", "photos", "--output", "out", ALL_BAD) == 0
+    printed = run_convert("--images", "photos", "--output", "out", ALL_BAD)
     turned = read_all("out")["a/turned.jpg"]
     assert turned["image/orientation"] == [6]
     assert manifest_of("out")["counts"]["images"] == {"left_turned": 1}
-    out = capsys.readouterr().out
+    out = printed.out
     assert "note: EXIF turns or mirrors 1 image, which TensorFlow shows as stored" in out
     assert "warning: boxes" not in out
     before = digests("out")
@@ -211,7 +210,7 @@ def test_reencode_auto_changes_what_readers_cannot_read() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_bytes_everywhere_and_on_record(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_bytes_everywhere_and_on_record() -> None:
     """Whatever the number of writers; with the options and the codec in the manifest."""
     class_folders()
     options = ("--resize=40", "--image_format=jpeg", "--num_shards=3", "--name=set")
@@ -238,11 +237,8 @@ def test_shuffled_records_count_the_same() -> None:
     assert manifest_of("refs")["codec"] == manifest_of("records")["codec"]
 
 
-def test_resume_and_repair_refuse_another_codec(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_and_repair_refuse_another_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would write something else; one line names both versions, and nothing is changed."""
-    from beam_pipeline.cli import main
 
     class_folders()
     arguments = ("--images", "photos", "--resize", "40", "--output", "out")
@@ -250,22 +246,17 @@ def test_resume_and_repair_refuse_another_codec(
     before = digests("out")
     here = codec_in_use("pillow")
     monkeypatch.setattr("beam_pipeline.core.images.pillow_codec.codec_version", lambda: "Pillow 99")
-    capsys.readouterr()
-    assert convert(*arguments, "--resume") == 1
-    said = capsys.readouterr().err
+    said = run_convert(*arguments, "--resume", code=1).err
     assert f"encoded by {here}, and here by Pillow 99, which may give other bytes" in said
     assert digests("out") == before
     (shard,) = [name for name in before if ".tfrecord-" in name]
     os.remove(f"out/{shard}")
-    assert main(["repair", "out"]) == 1
-    assert f"{shard}: images are encoded by {here}, and here by" in capsys.readouterr().err
+    assert f"{shard}: images are encoded by {here}, and here by" in run("repair", "out", code=1).err
     monkeypatch.undo()
 
 
 @pytest.mark.readers
-def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it() -> None:
     """The same bytes with any number of writers; another library may not go on with them."""
     pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
     from beam_pipeline.cli import main
@@ -282,9 +273,9 @@ def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it(
     manifest = manifest_of("out")
     assert manifest["codec"] == manifest["options"]["codec"] == codec_in_use("opencv")
     assert manifest["options"]["image_codec"] == "opencv"
-    capsys.readouterr()
-    assert convert(*arguments, "--output", "out", "--resume") == 1
-    assert "and here by Pillow" in (said := capsys.readouterr().err)
+    assert "and here by Pillow" in (
+        said := run_convert(*arguments, "--output", "out", "--resume", code=1).err
+    )
     assert "Give --image_codec opencv, or convert again with --overwrite" in said
     os.remove(f"out/{min(before)}")
     assert main(["repair", "out"]) == 0

@@ -18,7 +18,15 @@ import pytest
 
 from beam_pipeline.cli import EXIT_OUTAGE
 from beam_pipeline.core.records.tfrecord import read_records
-from tests.harness import PATIENCE_S, convert, convert_killed_before, digests, job, wait_until
+from tests.harness import (
+    PATIENCE_S,
+    convert,
+    convert_killed_before,
+    digests,
+    job,
+    program,
+    wait_until,
+)
 from tests.pictures import picture, write_files
 
 # --- interrupts ------------------------------------------------------------------------------------
@@ -322,11 +330,10 @@ def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) ->
     """A limit on file size stands in for the disk; nothing is left, and there is no traceback."""
     output = tmp_path / "out"
     argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
-    done = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "convert", *argv, "--yes"],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = program(
+        "convert",
+        *argv,
+        "--yes",
         timeout=PATIENCE_S,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
     )
@@ -344,11 +351,11 @@ def test_a_disk_that_is_full_for_records_is_one_line(images: Path, tmp_path: Pat
     """With --shuffle=records; nothing is left in the folder."""
     output = tmp_path / "out"
     argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
-    done = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "convert", *argv, "--yes", "--shuffle=records"],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = program(
+        "convert",
+        *argv,
+        "--yes",
+        "--shuffle=records",
         timeout=PATIENCE_S,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
     )

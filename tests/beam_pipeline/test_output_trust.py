@@ -10,7 +10,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -28,6 +27,9 @@ from tests.harness import (
     job,
     made_once,
     manifest_of,
+    program,
+    run,
+    run_convert,
     shard_names,
 )
 from tests.pictures import write_files, write_pictures
@@ -100,7 +102,7 @@ def change_json(path: Path, *keys: object, value: object) -> None:
 @pytest.mark.promise("hostile_manifest")
 @pytest.mark.parametrize("name", ["/tmp/t_output_victim", "../victim.txt", "manifest.json"])
 def test_repair_writes_no_file_but_shards_of_the_manifest(
-    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    out: Path, tmp_path: Path, name: str
 ) -> None:
     """A receipt that names another file is refused, whatever folder that is in."""
     victim = tmp_path / "victim.txt"
@@ -110,8 +112,10 @@ def test_repair_writes_no_file_but_shards_of_the_manifest(
     receipt = out / receipt_name(FIRST)
     change_json(receipt, "spec", 3, value=name)
     change_json(receipt, "info", 2, value=name)
-    assert main(["repair", str(out)]) == 1
-    assert f"{receipt} is damaged: it is of {name!r}, not of {FIRST}" in capsys.readouterr().err
+    assert (
+        f"{receipt} is damaged: it is of {name!r}, not of {FIRST}"
+        in run("repair", str(out), code=1).err
+    )
     assert victim.read_text() == "mine"
     assert (out / "manifest.json").read_bytes() == before
     assert not os.path.exists("/tmp/t_output_victim")
@@ -119,31 +123,25 @@ def test_repair_writes_no_file_but_shards_of_the_manifest(
 
 @pytest.mark.promise("no_file")
 @pytest.mark.timeout(60)
-def test_repair_waits_for_no_pipe(
-    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_repair_waits_for_no_pipe(out: Path, tmp_path: Path) -> None:
     """Neither for one that a receipt names as an image nor for a shard."""
     os.mkfifo(tmp_path / "pipe")
     os.unlink(out / FIRST)
     os.mkfifo(out / FIRST)
     change_json(out / receipt_name(FIRST), "samples", 1, 0, value=f"{tmp_path}/pipe")
-    assert main(["repair", str(out)]) == 1
-    assert "cannot be rewritten" in capsys.readouterr().err
+    assert "cannot be rewritten" in run("repair", str(out), code=1).err
 
 
 @pytest.mark.promise("no_file")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", ["verify", "index", "repair"])
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_a_shard_that_is_no_file_is_said(
-    out: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str
-) -> None:
+def test_a_shard_that_is_no_file_is_said(out: Path, command: str, kind: str) -> None:
     """No command hangs; `repair` puts the shard in the place of a pipe, never of a folder."""
     os.unlink(out / FIRST)
     (os.mkfifo if kind == "pipe" else os.mkdir)(out / FIRST)
     mended = command == "repair" and kind == "pipe"
-    assert main([command, str(out)]) == (0 if mended else 1)
-    error = capsys.readouterr().err
+    error = run(command, str(out), code=0 if mended else 1).err
     assert f"{out}/{FIRST}" in error
     assert "Traceback" not in error
     assert (out / FIRST).is_file() == mended
@@ -169,18 +167,11 @@ def test_a_shard_that_is_no_file_is_said(
     ],
 )
 def test_a_manifest_with_other_types_is_one_line(
-    out: Path,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-    keys: list[object],
-    value: object,
-    found: str,
+    out: Path, command: str, keys: list[object], value: object, found: str
 ) -> None:
     """It names the entry, what it is and what was expected."""
     change_json(out / "manifest.json", *keys, value=value)
-    capsys.readouterr()
-    assert main([command, str(out)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = run(command, str(out), code=1).err.splitlines()
     assert line.startswith(f"beam-tfrecord: error: {out}/manifest.json ")
     assert found in line
 
@@ -419,12 +410,7 @@ def test_resume_refuses_a_file_that_no_run_wrote(
 @pytest.mark.parametrize("option", ["--overwrite", "--resume"])
 @pytest.mark.parametrize("changed", [b"my own words\n", b"license: mit\n"])
 def test_a_card_of_somebodys_own_stays(
-    argv: list[str],
-    out: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-    changed: bytes,
+    argv: list[str], out: Path, tmp_path: Path, option: str, changed: bytes
 ) -> None:
     """One put there, or one of ours with a line more; the run goes on, leaves out its own and says so."""
     readme = out / "README.md"
@@ -434,9 +420,9 @@ def test_a_card_of_somebodys_own_stays(
     if option == "--resume":
         _make_unfinished(out)
         readme.write_bytes(mine)
-    capsys.readouterr()
-    assert convert(*argv, option) == 0
-    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Note: ")]
+    notes = [
+        line for line in run_convert(*argv, option).out.splitlines() if line.startswith("Note: ")
+    ]
     assert [note.split()[1] for note in notes] == ["README.md"]
     assert readme.read_bytes() == mine
     assert (out / "croissant.json").read_bytes() == croissant
@@ -493,7 +479,7 @@ def test_a_note_cannot_have_files_elsewhere_deleted(
 
 
 @pytest.mark.promise("refused")
-def test_a_refused_run_can_be_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_run_can_be_corrected(tmp_path: Path) -> None:
     """It wrote no shard, so the corrected command needs no `--overwrite`; dead letters are kept."""
     tmp_path /= "own"
     write_pictures(f"{tmp_path}/photos", ["1.jpg", "2.jpg"])
@@ -545,11 +531,11 @@ def test_a_disk_that_is_full_at_the_last_files_is_one_line(argv: list[str], tmp_
     limit = sizes.pop("manifest.json") - 1
     assert max(sizes.values()) < limit
     argv[argv.index(f"{tmp_path}/out")] = f"{tmp_path}/full"
-    done = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "convert", *argv, "--writers", "0"],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = program(
+        "convert",
+        *argv,
+        "--writers",
+        "0",
         timeout=PATIENCE_S,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
@@ -572,14 +558,7 @@ def _bound_by_permissions(command: Sequence[str]) -> subprocess.CompletedProcess
     def drop() -> None:  # fails for other users, whom permissions bind anyway
         ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
 
-    return subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        preexec_fn=drop,
-    )
+    return program(*command, timeout=PATIENCE_S, preexec_fn=drop)
 
 
 @pytest.mark.promise("read_only")

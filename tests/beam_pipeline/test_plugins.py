@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core import plugins
-from tests.harness import ALL_BAD, REPOSITORY, convert, dead_letters_of, manifest_of, read_all
+from tests.harness import (
+    ALL_BAD,
+    REPOSITORY,
+    convert,
+    dead_letters_of,
+    manifest_of,
+    python,
+    read_all,
+    run_convert,
+)
 from tests.pictures import write_files, write_pictures
 
 EXAMPLE = Path(REPOSITORY, "examples/plugin")
@@ -46,14 +55,13 @@ def _forget() -> None:
     plugins.load.cache_clear()
 
 
-def python(site: Path, code: str, *argv: str) -> subprocess.CompletedProcess[str]:
+def with_plugins(site: Path, code: str, *argv: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a Python of its own, to which the packages of a folder are installed."""
-    return subprocess.run(
-        [sys.executable, "-c", MAIN + code, *argv],
+    return python(
+        "-c",
+        MAIN + code,
+        *argv,
         env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=120,
     )
 
@@ -61,9 +69,7 @@ def python(site: Path, code: str, *argv: str) -> subprocess.CompletedProcess[str
 # --- the example ----------------------------------------------------------------------------------
 
 
-def test_the_layout_of_the_example_is_recognised(
-    installed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_layout_of_the_example_is_recognised(installed: Path, tmp_path: Path) -> None:
     """Without being named; labels are in the examples; a broken file is a dead letter with its place."""
     cameras, output = tmp_path / "cameras", tmp_path / "out"
     write_pictures(str(cameras), [f"cam{i}/000{j}.jpg" for i in (1, 2) for j in (1, 2)])
@@ -75,7 +81,7 @@ def test_the_layout_of_the_example_is_recognised(
     write_files(str(cameras), labels)
     argv = ("--images", str(cameras), "--output", str(output))
     code = f"sys.exit(main(['convert', *sys.argv[1:], {ALL_BAD!r}, '--yes', '--writers', '2']))"
-    done = python(installed, code, *argv)
+    done = with_plugins(installed, code, *argv)
     assert done.returncode == 0, done.stderr
     assert f"Layout sidecar: 0001.json beside 0001.jpg in {cameras}/cam" in done.stdout
     keys = ("image/class/label", "image/class/text", "label/temperature")
@@ -93,8 +99,12 @@ def test_the_layout_of_the_example_is_recognised(
         ("cam2/0001.jpg", "bad_label_value", f"{cameras}/cam2/0001.json", 1),
     ]
     assert manifest_of(output)["options"]["layout"] == "sidecar"
-    assert convert("--layout", "sidecars", "--images", str(cameras), "--output", "x") == 2
-    assert "sidecars', expected one of auto, file_names, " in capsys.readouterr().err
+    assert (
+        "sidecars', expected one of auto, file_names, "
+        in run_convert(
+            "--layout", "sidecars", "--images", str(cameras), "--output", "x", code=2
+        ).err
+    )
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +131,20 @@ def test_the_format_of_the_example_is_verified_and_replaced(
     assert sorted(name for name in os.listdir(converted) if "lines" in name) == names
     assert manifest_of(converted)["options"]["record_format"] == "base64_lines"
     verify = "sys.exit(main(['verify', sys.argv[1]]))"
-    assert python(installed, verify, str(converted)).returncode == 0
+    assert with_plugins(installed, verify, str(converted)).returncode == 0
     shard = converted / names[1]
     sound = shard.read_bytes()
     shard.write_bytes(sound.replace(sound[:4], b"!!!!", 1))
-    done = python(installed, verify, str(converted))
+    done = with_plugins(installed, verify, str(converted))
     shard.write_bytes(sound)
     assert done.returncode == 1
     assert "record 0 is not base64" in done.stderr
-    done = python(Path("nowhere"), verify, str(converted))
+    done = with_plugins(Path("nowhere"), verify, str(converted))
     assert done.returncode != 0
     assert "expected one of tfrecord, array_record, webdataset, or of a plugin" in done.stderr
     again = shutil.copytree(converted, converted.parent / "again")
     argv = ("--images", f"{converted.parent}/photos", "--output", str(again), "--overwrite")
-    done = python(installed, "sys.exit(main(['convert', *sys.argv[1:]]))", *argv)
+    done = with_plugins(installed, "sys.exit(main(['convert', *sys.argv[1:]]))", *argv)
     assert done.returncode == 0, done.stderr
     assert not [name for name in os.listdir(again) if "lines" in name]
 
@@ -145,10 +155,12 @@ def test_the_format_of_the_example_is_inspected_and_loaded(
 ) -> None:
     """Its statistics, a sample by its key, and each example once, although tf.data has no reader of such files."""
     inspect = "sys.exit(main(['inspect', *sys.argv[1:]]))"
-    done = python(installed, inspect, str(converted), "--where", "image/class/text=b", "--num", "0")
+    done = with_plugins(
+        installed, inspect, str(converted), "--where", "image/class/text=b", "--num", "0"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "6 of 12 examples found" in done.stdout
-    done = python(installed, inspect, str(converted), "--key", "a/3.jpg")
+    done = with_plugins(installed, inspect, str(converted), "--key", "a/3.jpg")
     assert done.stdout.startswith("a/3.jpg, out-train.lines-0000")
     code = """
 import beam_pipeline, json
@@ -158,7 +170,7 @@ for shuffle in (False, True):
     ids.append([element["image/source_id"].numpy().decode() for element in elements])
 print(json.dumps(ids))
 """
-    done = python(installed, code, str(converted))
+    done = with_plugins(installed, code, str(converted))
     assert done.returncode == 0, done.stderr
     stored, shuffled = json.loads(done.stdout)
     assert len(set(stored)) == 12
@@ -171,11 +183,11 @@ def test_records_are_shuffled_into_it(installed: Path, tmp_path: Path) -> None:
     write_pictures(str(tmp_path / "photos"), ["a/1.jpg", "b/1.jpg"])
     code = "sys.exit(main(['convert', '--format', 'base64_lines', '--name', 'd', *sys.argv[1:]]))"
     argv = ("--images", f"{tmp_path}/photos", "--output")
-    done = python(installed, code, *argv, f"{tmp_path}/zip", "--compression=gzip")
+    done = with_plugins(installed, code, *argv, f"{tmp_path}/zip", "--compression=gzip")
     message = "--compression is 'gzip', expected none for base64_lines"
     assert (done.returncode, message in done.stderr) == (2, True)
     for shuffle in ("references", "records"):
-        done = python(installed, code, *argv, f"{tmp_path}/{shuffle}", f"--shuffle={shuffle}")
+        done = with_plugins(installed, code, *argv, f"{tmp_path}/{shuffle}", f"--shuffle={shuffle}")
         assert done.returncode == 0, done.stderr
     (shard,) = (tmp_path / "records").glob("d-train.lines-*")
     assert shard.read_bytes() == (tmp_path / "references" / shard.name).read_bytes()
@@ -242,7 +254,6 @@ def test_a_bad_package_is_an_error(
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With its name and version, where the plugin is named and where all are asked; other layouts can be named."""
     content = {
@@ -259,8 +270,7 @@ def test_a_bad_package_is_an_error(
         [("--format", "bad")] if group == FORMAT else [("--layout", "auto"), ("--layout", "bad")]
     )
     for option in asked:
-        assert convert(*argv, *option) == 2
-        assert message in capsys.readouterr().err
+        assert message in run_convert(*argv, *option, code=2).err
     if group == LAYOUT:
         assert convert(*argv, "--layout", "class_folders") == 0
 
@@ -276,5 +286,5 @@ print("importlib.metadata" in sys.modules)
 """
     if any(importlib.metadata.entry_points(group=LAYOUT)):
         pytest.skip("a plugin is installed here")
-    done = python(Path("nowhere"), code)
+    done = with_plugins(Path("nowhere"), code)
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr

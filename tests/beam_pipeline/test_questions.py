@@ -18,6 +18,9 @@ from tests.harness import (
     convert_asking,
     manifest_of,
     reasons_of,
+    run,
+    run_asking,
+    run_convert,
 )
 from tests.pictures import write_pictures
 
@@ -45,14 +48,13 @@ def asked_of(stderr: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_each_question_is_asked_in_these_words(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_question_is_asked_in_these_words(name: str) -> None:
     """The question, and the command that answers it, as expected/asked.json records them."""
     row = DOCUMENTED[name]
     row.write()
-    assert main(["plan", *shlex.split(row.argv), "--output", "out"]) == 2
-    question, *commands = asked_of(capsys.readouterr().err)
+    question, *commands = asked_of(
+        run("plan", *shlex.split(row.argv), "--output", "out", code=2).err
+    )
     assert [question.replace(f"{os.getcwd()}/", ""), *commands] == ASKED[name]
 
 
@@ -65,29 +67,25 @@ def test_the_page_quotes_questions_as_they_are_asked() -> None:
         assert [c for text, c, *_ in ASKED.values() if text.startswith(question)] == [command]
 
 
-def test_yes_goes_on_and_the_manifest_says_what_was_asked(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
     """The reason alone, not the advice; the summary says it, too. A second run finds nothing new."""
     DOCUMENTED["single_class"].write()
     reason = SINGLE_CLASS
     argv = ["--images", "photos", "--output", "out"]
     assert convert_asking(*argv) == 2
-    assert convert(*argv) == 0
+    printed = run_convert(*argv)
     assert manifest_of("out")["questions"] == [reason]
-    assert f"  accepted with --yes: {reason}" in capsys.readouterr().out.splitlines()
+    assert f"  accepted with --yes: {reason}" in printed.out.splitlines()
     assert main(["verify", "out"]) == 0
     assert convert_asking(*argv, "--resume", "--writers=0") == 2
-    assert convert(*argv, "--resume") == 0
-    assert "out is up to date" in capsys.readouterr().out
+    assert "out is up to date" in run_convert(*argv, "--resume").out
 
 
 @pytest.mark.slow
-def test_masks_among_images_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_masks_among_images_can_be_left_out() -> None:
     """By the option that the question names, if folders are the classes."""
     DOCUMENTED["masks_among"].write()
-    assert convert_asking("--images", "scans", "--output", "out") == 2
-    option = shlex.split(capsys.readouterr().err)
+    option = shlex.split(run_asking("--images", "scans", "--output", "out", code=2).err)
     pattern = option[option.index("--label_from") + 1]
     argv = ("--images", "scans", "--label_from", pattern, "--output", "out")
     assert convert_asking(*argv) == 0
@@ -115,11 +113,10 @@ def test_yes_without_a_question_changes_nothing() -> None:
     assert Path("one/manifest.json").read_bytes() == Path("two/manifest.json").read_bytes()
 
 
-def test_a_plan_asks_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_asks_the_same() -> None:
     """After what would be written, where the counts raise the question."""
     DOCUMENTED["single_class"].write()
-    assert main(["plan", "--images", "photos", "--output", "out"]) == 2
-    printed = capsys.readouterr()
+    printed = run("plan", "--images", "photos", "--output", "out", code=2)
     question, command = asked_of(printed.err)
     assert question.startswith(SINGLE_CLASS)
     assert "  1 class: 0 pets (12)" in printed.out.splitlines()
@@ -138,25 +135,20 @@ def test_a_plan_asks_the_same(capsys: pytest.CaptureFixture[str]) -> None:
         ("taken_voc", "--images boxes/set was taken for --images boxes"),
     ],
 )
-def test_a_note_says_which_folder_was_taken(
-    row: str, note: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_note_says_which_folder_was_taken(row: str, note: str) -> None:
     """And how to keep the one that was given."""
     ROWS[row].write()
-    assert main(["plan", *shlex.split(ROWS[row].argv), "--output", "out"]) == 0
+    printed = run("plan", *shlex.split(ROWS[row].argv), "--output", "out")
     how = "--layout class_folders takes the names of its folders as classes"
-    assert f"Note: {note}; {how}" in capsys.readouterr().out.splitlines()
+    assert f"Note: {note}; {how}" in printed.out.splitlines()
 
 
 @pytest.mark.parametrize("images", [["a", "b"], ["a/*/*.jpg", "b/*/*.jpg"]])
-def test_the_listing_finds_label_files_where_nobody_looked(
-    images: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_listing_finds_label_files_where_nobody_looked(images: list[str]) -> None:
     """In several folders and globs; the command names the file, and --yes is recorded."""
     ROWS["table_beside_globs"].write()
     argv = ["--images", *images, "--output", "out"]
-    assert convert_asking(*argv) == 2
-    question, command = asked_of(capsys.readouterr().err)
+    question, command = asked_of(run_asking(*argv, code=2).err)
     reason = "1 .csv file (labels.csv) would be ignored."
     assert question.startswith(reason)
     assert os.listdir("out") == []

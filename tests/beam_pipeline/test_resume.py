@@ -22,6 +22,7 @@ from tests.harness import (
     job,
     made_once,
     manifest_of,
+    run_convert,
     wait_until,
 )
 from tests.pictures import picture, write_files, write_pictures
@@ -129,19 +130,16 @@ def modified(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in paths}
 
 
-def test_a_complete_data_set_is_up_to_date_and_not_touched(
-    argv: list[str], complete: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_complete_data_set_is_up_to_date_and_not_touched(argv: list[str], complete: Path) -> None:
     """Exit code 0 and one line; no file is written again, and no image is opened."""
     before = modified(complete / "out")
-    capsys.readouterr()
     write_files(f"{complete}/photos", {"notes.txt": "passed over, so nothing has changed"})
     images = sorted((complete / "photos").rglob("*.jpg"))
     for path in images:
         os.utime(path, ns=(0, path.stat().st_mtime_ns))
-    assert convert(*argv, "--resume") == 0
+    printed = run_convert(*argv, "--resume")
     assert {path.stat().st_atime_ns for path in images} == {0}
-    assert capsys.readouterr().out.splitlines()[-1] == (
+    assert printed.out.splitlines()[-1] == (
         f"{complete}/out is up to date: all is as it was when it was written"
     )
     assert modified(complete / "out") == before
@@ -195,15 +193,12 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.promise("changed_between")
 @pytest.mark.parametrize("what", CHANGES)
-def test_changed_images_are_refused_and_named(
-    argv: list[str], complete: Path, capsys: pytest.CaptureFixture[str], what: str
-) -> None:
+def test_changed_images_are_refused_and_named(argv: list[str], complete: Path, what: str) -> None:
     """Nothing of the complete data set is touched; the message says what changed and what to do."""
     change, message = CHANGES[what]
     before = modified(complete / "out")
     change(complete)
-    assert convert(*argv, "--resume") == 1
-    error = capsys.readouterr().err
+    error = run_convert(*argv, "--resume", code=1).err
     assert message in error
     assert error.endswith("Restore them, or convert again with --overwrite\n")
     assert modified(complete / "out") == before
@@ -221,22 +216,15 @@ def test_changed_images_are_refused_and_named(
     ],
 )
 def test_changed_options_are_refused_and_named(
-    argv: list[str],
-    complete: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: list[str],
-    message: str,
+    argv: list[str], complete: Path, option: list[str], message: str
 ) -> None:
     """They are seen before anything is listed."""
     before = modified(complete / "out")
-    assert convert(*argv, *option, "--resume") == 1
-    assert message in capsys.readouterr().err
+    assert message in run_convert(*argv, *option, "--resume", code=1).err
     assert modified(complete / "out") == before
 
 
-def test_images_that_make_other_shards_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_that_make_other_shards_are_refused(tmp_path: Path) -> None:
     """Where more bytes ask for more shards, nothing is written beside the old ones."""
     write_pictures(f"{tmp_path}/photos", [f"a/{i}.jpg" for i in range(10)])
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
@@ -244,8 +232,7 @@ def test_images_that_make_other_shards_are_refused(
     assert convert(*argv) == 0
     before = modified(tmp_path / "out")
     write_pictures(f"{tmp_path}/photos", [f"a/{i}.jpg" for i in range(20)])
-    assert convert(*argv, "--resume") == 1
-    assert "(train: 4 shards then, 7 now)" in capsys.readouterr().err
+    assert "(train: 4 shards then, 7 now)" in run_convert(*argv, "--resume", code=1).err
     assert modified(tmp_path / "out") == before
 
 
@@ -284,23 +271,16 @@ def test_dead_letters_of_kept_shards_are_kept(argv: list[str], complete: Path) -
         (["--shuffle", "records"], "--resume needs the receipt of each shard"),
     ],
 )
-def test_options_that_cannot_go_with_it(
-    argv: list[str], capsys: pytest.CaptureFixture[str], option: list[str], message: str
-) -> None:
+def test_options_that_cannot_go_with_it(argv: list[str], option: list[str], message: str) -> None:
     """They are wrong usage, said at once."""
-    assert convert(*argv, *option, "--resume") == 2
-    assert message in capsys.readouterr().err
+    assert message in run_convert(*argv, *option, "--resume", code=2).err
 
 
-def test_a_damaged_receipt_is_an_error_of_one_line(
-    argv: list[str], complete: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_receipt_is_an_error_of_one_line(argv: list[str], complete: Path) -> None:
     """It names the file, and the data set stays as it is."""
     receipt = complete / "out" / ".receipts" / "d-train-00002-of-00004.json.gz"
     receipt.write_bytes(b"damaged")
     before = modified(complete / "out")
-    capsys.readouterr()
-    assert convert(*argv, "--resume") == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = run_convert(*argv, "--resume", code=1).err.splitlines()[-1]
     assert error.startswith(f"beam-tfrecord: error: {receipt} is damaged ")
     assert modified(complete / "out") == before

@@ -24,6 +24,7 @@ from tests.harness import (
     dead_letters_of,
     digests,
     manifest_of,
+    run_convert,
     shard_names,
 )
 from tests.pictures import picture, write_files
@@ -168,7 +169,7 @@ def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
 
 @pytest.mark.promise("reused")
 def test_only_the_shards_of_changed_samples_are_written(
-    photos: Photos, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    photos: Photos, first: Path, tmp_path: Path
 ) -> None:
     """The others are hard links, which stay when the earlier data set is deleted."""
     photos.draw("00.bmp", 77)
@@ -176,7 +177,7 @@ def test_only_the_shards_of_changed_samples_are_written(
     photos.remove("02.bmp")
     photos.draw("new.bmp", 5)
     argv = [*photos.save(), "--output", f"{tmp_path}/2", "--num_shards", str(SHARDS)]
-    assert convert(*argv, "--reuse", str(first)) == 0
+    printed = run_convert(*argv, "--reuse", str(first))
     changes = changes_of(tmp_path / "2")
     assert changes["since"] == str(first)
     assert changes["samples"] == {"added": 1, "removed": 1, "changed": 1, "relabelled": 1}
@@ -184,7 +185,7 @@ def test_only_the_shards_of_changed_samples_are_written(
     assert changes["shards"] == {"reused": len(kept), "written": SHARDS - len(kept)}
     assert SHARDS - 4 <= len(kept) < SHARDS
     assert changes["bytes"]["reused"] == sum((tmp_path / "2" / n).stat().st_size for n in kept)
-    assert "Since " + str(first) in capsys.readouterr().out
+    assert "Since " + str(first) in printed.out
     whole = digests(tmp_path / "2")
     shutil.rmtree(first)
     assert digests(tmp_path / "2") == whole
@@ -235,7 +236,7 @@ def test_members_of_an_archive_change_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_images_that_are_resized_are_taken_as_they_were_encoded(
-    photos: Photos, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    photos: Photos, tmp_path: Path
 ) -> None:
     """By the same versions; another size is another option, and refused."""
     resized = ["--num_shards", str(SHARDS), "--image_format", "jpeg", "--resize"]
@@ -246,9 +247,12 @@ def test_images_that_are_resized_are_taken_as_they_were_encoded(
     assert convert(*argv, "4", "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
     assert changes_of(tmp_path / "2")["shards"] == {"reused": SHARDS - 1, "written": 1}
     assert_like_from_nothing(tmp_path / "2", [*argv, "4"], tmp_path)
-    capsys.readouterr()
-    assert convert(*argv, "5", "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2") == 2
-    assert "resize" in capsys.readouterr().err
+    assert (
+        "resize"
+        in run_convert(
+            *argv, "5", "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2", code=2
+        ).err
+    )
 
 
 def test_an_unchanged_data_set_is_linked_whole(photos: Photos, first: Path, tmp_path: Path) -> None:
@@ -292,19 +296,17 @@ def test_a_damaged_shard_is_written_again_and_named(
     assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
 
 
-def test_classes_keep_their_ids(
-    photos: Photos, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_classes_keep_their_ids(photos: Photos, first: Path, tmp_path: Path) -> None:
     """A class that sorts first comes last; one that nobody has any more keeps its id."""
     photos.labels = {
         key: "ant" if label == "bee" else label for key, label in photos.labels.items()
     }
     photos.labels["00.bmp"] = "aardvark"
     argv = [*photos.save(), "--num_shards", str(SHARDS)]
-    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first)) == 0
+    printed = run_convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first))
     classes = {entry["name"]: entry["id"] for entry in manifest_of(tmp_path / "2")["classes"]}
     assert classes == {"ant": 0, "bee": 1, "cat": 2, "aardvark": 3}
-    assert "note: 1 new class: 3 aardvark" in capsys.readouterr().out
+    assert "note: 1 new class: 3 aardvark" in printed.out
     assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
 
 
@@ -389,16 +391,13 @@ def test_an_interrupted_run_is_resumed(photos: Photos, first: Path, tmp_path: Pa
 
 
 @pytest.fixture
-def refused(
-    photos: Photos, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
+def refused(photos: Photos, tmp_path: Path) -> Callable[..., str]:
     """Runs a conversion that must end with exit code 2 and leave nothing, and returns the error."""
 
     def run(*options: str) -> str:
-        capsys.readouterr()
-        assert convert(*photos.save(), "--output", f"{tmp_path}/2", *options) == 2
+        printed = run_convert(*photos.save(), "--output", f"{tmp_path}/2", *options, code=2)
         assert not (tmp_path / "2").exists()
-        return capsys.readouterr().err
+        return printed.err
 
     return run
 
@@ -435,17 +434,14 @@ def test_a_folder_that_cannot_be_reused_is_refused(
 
 
 @pytest.mark.slow
-def test_the_newest_complete_data_set_is_found(
-    photos: Photos, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_complete_data_set_is_found(photos: Photos, tmp_path: Path) -> None:
     """`latest:` takes none on the first night, and passes over what is not complete."""
     sets = tmp_path / "sets"
     latest = ["--num_shards", str(SHARDS), "--reuse", f"latest:{sets}"]
     argv = [*photos.save(), *latest]
-    assert convert(*argv, "--output", f"{sets}/1") == 0
     assert (
         "does not contain a complete data set yet, so every shard is written"
-        in capsys.readouterr().out
+        in run_convert(*argv, "--output", f"{sets}/1").out
     )
     assert not (sets / "1" / "changes.json").exists()
     assert convert(*argv, "--output", f"{sets}/2") == 0
@@ -459,19 +455,22 @@ def test_the_newest_complete_data_set_is_found(
     assert convert(*argv, "--output", f"{sets}/2", "--resume") == 0
     assert (sets / "latest").read_text() == "5\n"
     assert sorted(os.listdir(sets)) == [*"12345", "latest"]
-    assert convert(*argv, "--output", f"{sets}/5", "--resume") == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{sets}/5 is up to date")
+    assert (
+        run_convert(*argv, "--output", f"{sets}/5", "--resume")
+        .out.splitlines()[-1]
+        .startswith(f"{sets}/5 is up to date")
+    )
 
 
 @pytest.mark.promise("excluded")
 def test_excluded_images_leave_with_their_shards(
-    photos: Photos, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    photos: Photos, first: Path, tmp_path: Path
 ) -> None:
     """They are dead letters that are not bad; a key of no image is warned of."""
     write_files(str(tmp_path), {"gone.txt": "05.bmp\n06.bmp\nmisspelt.bmp\n"})
     argv = [*photos.save(), "--num_shards", str(SHARDS), "--exclude", f"{tmp_path}/gone.txt"]
     argv = [NONE_BAD if option == ALL_BAD else option for option in argv]
-    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first)) == 0
+    printed = run_convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first))
     assert [
         (letter["key"], letter["reason"], letter["file"], letter["line"])
         for letter in dead_letters_of(tmp_path / "2")
@@ -482,7 +481,7 @@ def test_excluded_images_leave_with_their_shards(
     changes = changes_of(tmp_path / "2")
     assert changes["samples"] == {"added": 0, "removed": 2, "changed": 0, "relabelled": 0}
     assert changes["shards"]["reused"] >= SHARDS - 2
-    assert "1 key of " in (warning := capsys.readouterr().err)
+    assert "1 key of " in (warning := printed.err)
     assert "'misspelt.bmp'" in warning
     assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
 

@@ -27,7 +27,7 @@ import beam_pipeline
 from beam_pipeline import startup
 from beam_pipeline.beam_patches import Patch, applied, remembered_dofn_specs, silent_processes
 from beam_pipeline.cli import main
-from tests.harness import read_all
+from tests.harness import process, python, read_all
 from tests.pictures import write_pictures
 
 # --- startup ---------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def run(
         f"code = main(['convert', '--images', {f'{folder}/photos'!r}, "
         f"'--output', {f'{folder}/out'!r}, *{more!r}])\n{after}\nstartup.leave(code)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -137,7 +137,7 @@ def test_too_little_address_space_is_one_line(photos: Path, kilobytes: int) -> N
         "out",
     ]
     limited = ["bash", "-c", f'ulimit -v {kilobytes}; exec "$@"', "bash", *command]
-    done = subprocess.run(limited, cwd=photos, capture_output=True, text=True, check=False)
+    done = process(*limited, cwd=photos)
     if kilobytes > 256 << 10 and done.returncode == 0:
         assert len(read_all(photos / "out")) == 3
         return
@@ -182,9 +182,7 @@ STREAMS = (ALL_CLOSED, ">/dev/full", ">&-", "2>&-", "2>/dev/full")
 def test_standard_streams_may_be_closed_or_full(photos: Path, command: str, streams: str) -> None:
     """Closed ones and a full standard error lead nowhere; a full standard output is one line."""
     line = f"exec {sys.executable} -m beam_pipeline {command} {streams}"
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=photos, capture_output=True, text=True, check=False
-    )
+    done = process("bash", "-c", line, cwd=photos)
     is_full = streams == ">/dev/full" and bool(command)
     assert done.returncode == (1 if is_full else COMMANDS[command])
     assert "Traceback" not in done.stderr
@@ -206,9 +204,7 @@ def test_nothing_is_written_to_a_file_that_took_the_number_of_a_closed_stream(ph
 def test_too_few_open_files_are_one_line(photos: Path) -> None:
     """Before an import fails in some way."""
     line = f"ulimit -n 12; exec {sys.executable} -m beam_pipeline verify out"
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=photos, capture_output=True, text=True, check=False
-    )
+    done = process("bash", "-c", line, cwd=photos)
     assert (done.returncode, done.stderr) == (
         1,
         "beam-tfrecord: error: this process may open only 12 files at once (ulimit -n); allow 1024, as "
@@ -222,7 +218,7 @@ def test_an_interrupted_command_is_one_line() -> None:
         "from beam_pipeline import startup\ndef command():\n    raise KeyboardInterrupt\n"
         "startup.run(command)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "\nbeam-tfrecord: interrupted\n"
 
@@ -402,7 +398,7 @@ def test_jobs_in_two_threads_are_those_of_one_and_leave_nothing(tmp_path: Path) 
         num_shards=4,
     )
     command = [sys.executable, "-c", STATE, str(tmp_path / "photos"), str(tmp_path), "0", "1"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = process(*command)
     # Beam itself warns at its import where an extra is missing.
     errors = [line for line in run.stderr.splitlines() if "not found, and" not in line]
     assert (run.returncode, errors) == (0, [])

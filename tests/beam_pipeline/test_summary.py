@@ -11,7 +11,7 @@ import pytest
 from beam_pipeline.core.dataset.manifest import ImageEntries
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.summary import class_lines, size_line
-from tests.harness import convert
+from tests.harness import run_convert
 from tests.pictures import picture, write_files, write_pictures
 
 
@@ -40,12 +40,13 @@ def test_a_long_list_is_cut() -> None:
     assert line.endswith("9 c9 (2), and 2 more")
 
 
-def test_a_data_set_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_data_set_of_one(tmp_path: Path) -> None:
     """One example, one shard, one class; other files are counted as ignored."""
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg"])
     write_files(str(tmp_path), {"photos/notes.txt": "x"})
-    assert convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out") == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run_convert(
+        "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"
+    ).out.splitlines()
     assert lines[0] == "Layout class_folders: no --labels and no other layout's files"
     assert lines[4].startswith("Wrote 1 example, ")
     assert lines[6].startswith("  train: 1 example in 1 shard, ")
@@ -55,9 +56,7 @@ def test_a_data_set_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-def test_sizes_and_formats_of_the_images(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sizes_and_formats_of_the_images(tmp_path: Path) -> None:
     """The manifest has them as well, and --resume takes one without them for the same data set."""
     images = {
         "x/a.png": picture(file_format="PNG", size=(30, 20)),
@@ -67,8 +66,7 @@ def test_sizes_and_formats_of_the_images(
     write_files(str(tmp_path / "photos"), images)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     line = "  image sizes: 30 to 50 wide, 20 high; 2 png, 1 bmp"
-    assert convert(*argv) == 0
-    assert line in capsys.readouterr().out.splitlines()
+    assert line in run_convert(*argv).out.splitlines()
     path = tmp_path / "out/manifest.json"
     manifest = json.loads(path.read_bytes())
     assert manifest.pop("images") == {
@@ -79,8 +77,7 @@ def test_sizes_and_formats_of_the_images(
     path.write_text(json.dumps(manifest))
     (shard,) = path.parent.glob("*.tfrecord*")
     shard.unlink()
-    assert convert(*argv, "--resume") == 0
-    assert line not in capsys.readouterr().out.splitlines()
+    assert line not in run_convert(*argv, "--resume").out.splitlines()
     assert json.loads(path.read_bytes()) == manifest
 
 
@@ -108,20 +105,20 @@ def test_a_class_called_by_a_number_is_told_from_its_id() -> None:
         assert [*class_lines(classes, chosen=True)] == [f"  2 classes: {names}"]
 
 
-def test_of_many_classes_the_largest_and_the_smallest_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_many_classes_the_largest_and_the_smallest_are_named(tmp_path: Path) -> None:
     """Beside the first ten; and the time of the whole, without a rate where shards may have been kept."""
     names = [f"c{i:02}/{j}.bmp" for i in range(12) for j in range(3 if i == 11 else 1 + (i != 10))]
     write_pictures(f"{tmp_path}/photos", names)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert convert(*argv) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run_convert(*argv).out.splitlines()
     assert "  largest class: c11 (3), smallest: c10 (1)" in lines
     (time,) = (line for line in lines if line.startswith("  time: "))
     assert re.fullmatch(r"  time: [0-9.]+ s, [0-9.]+ examples/s, [0-9.]+ k?B/s", time)
-    assert convert(*argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out") == 0
-    assert re.search(r"^  time: [0-9.]+ s$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(
+        r"^  time: [0-9.]+ s$",
+        run_convert(*argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out").out,
+        re.MULTILINE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,14 +130,9 @@ def test_of_many_classes_the_largest_and_the_smallest_are_named(
     ],
 )
 def test_small_images_are_read_at_their_size(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    size: tuple[int, int],
-    more: tuple[str, ...],
-    shown: str,
+    tmp_path: Path, size: tuple[int, int], more: tuple[str, ...], shown: str
 ) -> None:
     """Larger ones at the usual one."""
     write_files(str(tmp_path / "photos"), {"cat/1.jpg": picture(size=size)})
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *more]
-    assert convert(*argv) == 0
-    assert f"image_size={shown})" in capsys.readouterr().out
+    assert f"image_size={shown})" in run_convert(*argv).out

@@ -25,7 +25,15 @@ from beam_pipeline.core.text import human_size
 from beam_pipeline.storage.listing import list_local_root
 from beam_pipeline.terminal import Display, complain, say, show_progress
 from beam_pipeline.work.job import Counts, Reporter, report_progress
-from tests.harness import ALL_BAD, NONE_BAD, dead_letters_of, digests, manifest_of, reasons_of
+from tests.harness import (
+    ALL_BAD,
+    NONE_BAD,
+    dead_letters_of,
+    digests,
+    manifest_of,
+    process,
+    reasons_of,
+)
 from tests.pictures import write_files, write_pictures
 
 # --- terminal --------------------------------------------------------------------------------------
@@ -37,7 +45,7 @@ SECRETS = ("5e3c7e", "hunter2")
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
     """Runs `beam-tfrecord` as a person would."""
     command = [sys.executable, "-m", "beam_pipeline", *argv]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return process(*command)
 
 
 def test_lines_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -390,7 +398,7 @@ def test_a_library_in_another_locale_says_so(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path / "photos")]
     env = {**os.environ, "LC_ALL": "C", **PYTHON_KNOWS_NOTHING}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = process(*command, env=env)
     assert done.stderr.splitlines()[-1].endswith(
         "where Python decodes names as ascii, not as UTF-8; set PYTHONUTF8=1 before Python starts"
     )

@@ -16,6 +16,7 @@ from tests.harness import (
     dead_letters_of,
     manifest_of,
     read_all,
+    run_convert,
 )
 from tests.layouts.make_voc import labelimg_xml
 from tests.pictures import picture, write_files, write_pictures
@@ -70,12 +71,16 @@ def test_images_without_a_row_or_a_label_are_written(photos: Path) -> None:
     assert sorted(int(label) for label in loaded("one")) == [-1, -1, -1, -1, 0, 1]
 
 
-def test_a_folder_without_any_labels(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_any_labels(photos: Path) -> None:
     """The error names the option, and with it the images are written."""
-    assert convert("--images", "photos", "--output", "none") == 1
-    assert "--unlabelled keep writes images without labels" in capsys.readouterr().err
-    assert convert("--images", "photos", *KEEP, "--output", "out") == 0
-    assert "  unlabelled: 6 samples, without label features\n" in capsys.readouterr().out
+    assert (
+        "--unlabelled keep writes images without labels"
+        in run_convert("--images", "photos", "--output", "none", code=1).err
+    )
+    assert (
+        "  unlabelled: 6 samples, without label features\n"
+        in run_convert("--images", "photos", *KEEP, "--output", "out").out
+    )
     assert labels_of("out") == {key: {"image/labelled": [0]} for key in NAMES}
     assert manifest_of("out")["classes"] == []
     assert [int(label) for label in loaded("out")] == [-1] * 6
@@ -118,14 +123,14 @@ def test_numbers_lists_and_objects_without_a_label(photos: Path) -> None:
     assert batch[1]["labelled"].shape == (6,)
 
 
-def test_rows_that_meet_no_image_are_no_unlabelled_images(
-    photos: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_meet_no_image_are_no_unlabelled_images(photos: Path) -> None:
     """A table that names none of the images is the wrong one, and nothing is written."""
     write_files(".", {"labels.csv": "filename,label\nx.jpg,cat\n"})
     argv = ("--images", "photos", "--labels", "labels.csv", "--unlabelled", "keep")
-    assert convert(*argv, "--output", "out") == 1
-    assert "none of 6 images met one of 1 label rows" in capsys.readouterr().err
+    assert (
+        "none of 6 images met one of 1 label rows"
+        in run_convert(*argv, "--output", "out", code=1).err
+    )
 
 
 @pytest.mark.slow
@@ -184,11 +189,11 @@ def test_every_layout_of_objects_has_one_rule(photos: Path, layout: str, choice:
     assert letters == ([("b.jpg", "unlabelled")] if left_out else [])
 
 
-def test_only_images_of_objects_can_be_without(
-    photos: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_images_of_objects_can_be_without(photos: Path) -> None:
     """A class is not a list that could be empty."""
     write_files(".", {"labels.csv": "filename,label\n0.jpg,cat\n1.jpg,dog\n"})
     argv = ("--images", "photos", "--labels", "labels.csv", "--unlabelled", "empty")
-    assert convert(*argv, "--output", "out") == 2
-    assert "--unlabelled empty means nothing for the layout table" in capsys.readouterr().err
+    assert (
+        "--unlabelled empty means nothing for the layout table"
+        in run_convert(*argv, "--output", "out", code=2).err
+    )

@@ -31,6 +31,7 @@ from tests.harness import (
     digests,
     job,
     reasons_of,
+    run,
     wait_until,
 )
 from tests.layouts.make_cifar10 import cifar10_binary
@@ -418,30 +419,27 @@ def data_set(tmp_path: Path, cloud: Store) -> str:
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_a_data_set_in_a_bucket(
-    data_set: str, tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_data_set_in_a_bucket(data_set: str, tmp_path: Path, cloud: Store) -> None:
     """It prints what the same data set does here."""
-    capsys.readouterr()
-    assert main(["inspect", data_set]) == 0
-    there = capsys.readouterr().out
-    assert main(["inspect", str(tmp_path / "out")]) == 0
-    assert there.replace(data_set, str(tmp_path / "out")) == capsys.readouterr().out
-    assert main(["inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b"]) == 0
-    assert "4 of 8 examples found" in capsys.readouterr().out
-    assert main(["inspect", f"{cloud.uri}/nothing"]) == 2
-    assert f"{cloud.uri}/nothing: no such file or folder" in capsys.readouterr().err
+    there = run("inspect", data_set).out
+    assert (
+        there.replace(data_set, str(tmp_path / "out")) == run("inspect", str(tmp_path / "out")).out
+    )
+    assert (
+        "4 of 8 examples found"
+        in run("inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b").out
+    )
+    assert (
+        f"{cloud.uri}/nothing: no such file or folder"
+        in run("inspect", f"{cloud.uri}/nothing", code=2).err
+    )
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_a_key_costs_few_requests(
-    data_set: str, cloud: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_costs_few_requests(data_set: str, cloud: Store) -> None:
     """The manifest, the receipt and the shard of the sample are asked for, and no other shard."""
-    capsys.readouterr()
     cloud.proxy.take_log()
-    assert main(["inspect", data_set, "--key", "a/4.png"]) == 0
-    place = capsys.readouterr().out.splitlines()[0]
+    place = run("inspect", data_set, "--key", "a/4.png").out.splitlines()[0]
     shards = {path for _, path, *_ in cloud.proxy.take_log() if "tfrecord-" in path}
     assert len(shards) == 1
     assert (
@@ -453,9 +451,7 @@ def test_a_key_costs_few_requests(
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_examples_are_written_to_a_bucket(
-    data_set: str, tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_examples_are_written_to_a_bucket(data_set: str, tmp_path: Path, cloud: Store) -> None:
     """Images and their list; a folder that holds files is refused."""
     to = f"{cloud.uri}/picked"
     assert main(["inspect", data_set, "--class", "a", "--num", "3", "--to", to]) == 0
@@ -468,8 +464,7 @@ def test_examples_are_written_to_a_bucket(
     for line in lines:
         name = line["features"]["image/encoded"]["file"]
         assert cloud.get(f"picked/{name}") == (tmp_path / "photos" / line["key"]).read_bytes()
-    assert main(["inspect", data_set, "--to", to]) == 2
-    assert "is not empty" in capsys.readouterr().err
+    assert "is not empty" in run("inspect", data_set, "--to", to, code=2).err
 
 
 @pytest.mark.parametrize("cloud", ["s3", "az"], indirect=True)

@@ -36,6 +36,7 @@ from tests.harness import (
     manifest_of,
     read_all,
     reasons_of,
+    run_asking,
 )
 from tests.pictures import picture, write_pictures
 
@@ -134,16 +135,16 @@ def _put(cloud: Store, **others: bytes) -> None:
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
 def test_a_table_among_the_images_is_a_question_that_its_command_answers(
-    tmp_path: Path, cloud: Store, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cloud: Store
 ) -> None:
     """Its beginning is read once, to see whether it names images; --yes goes on by folders, and is recorded."""
     _put(cloud, **{"labels.csv": TABLE.encode()})
     argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
     cloud.proxy.take_log()
-    assert convert_asking(*argv) == 2
+    printed = run_asking(*argv, code=2)
     requests = [request for request in cloud.proxy.take_log() if "labels.csv" in request.path]
     assert len(requests) == 1, requests
-    *_, question, command, _ = capsys.readouterr().err.strip().splitlines()
+    *_, question, command, _ = printed.err.strip().splitlines()
     reason = "1 .csv file (labels.csv) would be ignored."
     assert question.startswith(f"- {reason}")
     answer = shlex.split(command)[2:]

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -31,6 +30,7 @@ from beam_pipeline.storage.obstore_driver import (
 )
 from tests.buckets.proxy import Proxy
 from tests.buckets.services import KEY, SECRET, MinioStore
+from tests.harness import program, python
 
 URI = "s3://pets/a"
 REFUSED = """Generic {store} error: Error performing GET http://h/pets/a in 2ms - Server returned non-2xx \
@@ -135,7 +135,7 @@ def test_a_library_that_is_not_installed(scheme: str) -> None:
         f"import sys; sys.modules[{module!r}] = None; from beam_pipeline.cli import main; "
         f"sys.exit(main(['verify', '{scheme}://bucket/out']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert done.returncode == 2
     assert done.stderr == (
         f"beam-tfrecord: error: {scheme}:// needs a library that is not installed ({reason}): "
@@ -158,9 +158,7 @@ def test_a_forked_process_is_told_to_be_spawned() -> None:
         "        print(type(error).__name__, error, flush=True)\n"
         "    os._exit(0)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.getcwd()
-    )
+    done = python("-c", code, check=True, cwd=os.getcwd())
     assert done.stdout.startswith("UsageError Shelf was used before this process was forked")
 
 
@@ -453,12 +451,10 @@ def test_a_profile_of_the_configuration(
 def _verify(**variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     nothing = {"AWS_CONFIG_FILE": "/nonexistent", "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent"}
-    return subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "verify", "s3://pets/out"],
+    return program(
+        "verify",
+        "s3://pets/out",
         env={**kept, **nothing, "AWS_EC2_METADATA_DISABLED": "true", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=60,
     )
 

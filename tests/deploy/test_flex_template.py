@@ -17,6 +17,7 @@ from tests.buckets.services import GoogleStore as Cloud
 from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow
+from tests.harness import program
 from tests.pictures import write_pictures
 
 # --- flex template ---------------------------------------------------------------------------------
@@ -31,12 +32,7 @@ BEHIND = ["--no_wait", "--runner=DataflowRunner", "--sdk_location=container"]
 
 def options_of_the_help() -> set[str]:
     """The options as a person sees them."""
-    done = subprocess.run(
-        [sys.executable, "-m", "beam_pipeline", "convert", "--help", "all"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = program("convert", "--help", "all", check=True)
     return set(re.findall(r"^  --(\w+)", done.stdout, re.MULTILINE))
 
 

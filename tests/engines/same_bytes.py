@@ -6,7 +6,6 @@ import importlib
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.harness import (
     digests,
     job,
     manifest_of,
+    process,
 )
 from tests.pictures import picture, write_files, write_pictures
 
@@ -84,15 +84,11 @@ def assert_example_has_same_bytes(script: str, options: tuple[str, ...], folder:
     """A pipeline of examples/ writes what it writes in this process, and prints the same."""
     write_files(f"{folder}/photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
     printed = {
-        name: subprocess.run(
-            [
-                *(sys.executable, f"{REPOSITORY}/examples/{script}"),
-                *(*SCRIPTS[script], f"{folder}/{name}/out", *argv),
-            ],
+        name: process(
+            *(sys.executable, f"{REPOSITORY}/examples/{script}"),
+            *(*SCRIPTS[script], f"{folder}/{name}/out", *argv),
             cwd=folder,
             check=True,
-            capture_output=True,
-            text=True,
             timeout=PATIENCE_S,
         ).stdout
         for name, argv in (("here", ("--runner=FnApiRunner",)), ("there", options))

@@ -29,7 +29,7 @@ from beam_pipeline.engines import dataflow
 from beam_pipeline.work.incomplete_folder import note_refusal
 from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
-from tests.harness import PATIENCE_S, REPOSITORY, convert, job, wait_until
+from tests.harness import PATIENCE_S, REPOSITORY, convert, job, process, run_convert, wait_until
 from tests.pictures import write_pictures
 
 pytestmark = pytest.mark.dataflow
@@ -108,11 +108,9 @@ def _fetched(cloud: Cloud, url: str) -> bytes:
     return cloud.get(url.removeprefix(f"{cloud.uri}/"))
 
 
-def test_what_is_submitted(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_submitted(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
     """Project, region, workers and staged files, with nothing named but the runner and a region."""
-    assert convert(*argv, *IN_REGION, "--no_wait") == 0
+    captured = run_convert(*argv, *IN_REGION, "--no_wait")
     (job,) = service.jobs
     assert (job.project, job.region) == (PROJECT, REGION)
     assert re.fullmatch(r"beam-tfrecord-pets-[0-9a-f]{8}", job.body["name"])
@@ -139,7 +137,6 @@ def test_what_is_submitted(
     assert set(contents) == {*packages, "pipeline.pb"}
     assert contents["extra_packages.txt"].decode() == f"{WHEEL}\n"
     assert "sets/pets/.incomplete" not in "".join(cloud.names("sets"))
-    captured = capsys.readouterr()
     assert captured.out.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
     assert service.looks == 0
 
@@ -264,17 +261,11 @@ def test_another_package_comes_along(
 
 
 def test_states_and_counts_are_shown(
-    cloud: Cloud,
-    service: FakeDataflow,
-    argv: list[str],
-    quick: None,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cloud: Cloud, service: FakeDataflow, argv: list[str], quick: None, tmp_path: Path
 ) -> None:
     """What was committed, and samples of unfinished shards, at most those planned; then what came of it."""
     assert convert(*argv[:4], "--writers=0") == 0  # what the job would write
     before = cloud.get_folder("sets/pets", tmp_path / "before")
-    capsys.readouterr()
     listed = {"images_listed": 20}
     planned = {**listed, "samples_planned": 20, "bytes_planned": 20_000}
     service.script = (
@@ -284,8 +275,7 @@ def test_states_and_counts_are_shown(
         Step("RUNNING", {**planned, "samples_done": 8, "bytes_done": 8_000}),
         Step("DONE", {**planned, "samples_done": 20, "bytes_done": 20_000}),
     )
-    assert convert(*argv, *IN_REGION, "--resume") == 0
-    captured = capsys.readouterr()
+    captured = run_convert(*argv, *IN_REGION, "--resume")
     shown = [line for line in captured.err.splitlines() if "Retrying" not in line]
     assert shown[:4] == [
         "Dataflow: running",
@@ -315,9 +305,7 @@ COUNTED = {"shards_written": 1}
 
 
 @pytest.mark.promise("dataflow_fails")
-def test_a_failed_job_says_why(
-    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_job_says_why(service: FakeDataflow, argv: list[str], quick: None) -> None:
     """What the service says, the error of each try as one line; exit code 1."""
     traceback = (
         "Traceback (most recent call last):\n  File x\nOSError: no space [while running 'X']"
@@ -328,8 +316,7 @@ def test_a_failed_job_says_why(
         Step("RUNNING", COUNTED, (("WARNING", "slow"),)),
         Step("FAILED"),
     )
-    assert convert(*argv, *IN_REGION) == 1
-    captured = capsys.readouterr()
+    captured = run_convert(*argv, *IN_REGION, code=1)
     lines = [line for line in captured.err.splitlines() if "Retrying" not in line]
     assert lines == [
         "Dataflow: running",
@@ -343,15 +330,14 @@ def test_a_failed_job_says_why(
 
 
 def test_words_that_come_behind_the_end(
-    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
+    service: FakeDataflow, argv: list[str], quick: None
 ) -> None:
     """Are waited for; Google's service sends some half a minute later."""
     looks = [Step("FAILED")] * 8
     service.script = (*looks, Step("FAILED", {}, (("ERROR", "Workflow failed: no quota"),)))
-    assert convert(*argv, *IN_REGION) == 1
     assert (
         "ended as FAILED, with the message:\nWorkflow failed: no quota\nAll"
-        in capsys.readouterr().err
+        in run_convert(*argv, *IN_REGION, code=1).err
     )
 
 
@@ -362,7 +348,6 @@ def test_the_reason_that_a_worker_noted_comes_first(
     argv: list[str],
     quick: None,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """As on this machine: one error, without the engine's."""
     look = service._look
@@ -375,40 +360,33 @@ def test_the_reason_that_a_worker_noted_comes_first(
     monkeypatch.setattr(service, "_look", look_and_note)
     monkeypatch.setattr(launch, "new_job", lambda: JOB_NAME)
     service.script = (Step("FAILED", {}, (("ERROR", "Traceback\nTooManyBadSamplesError: 4"),)),)
-    assert convert(*argv, *IN_REGION) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "beam-tfrecord: error: 4 bad samples"
+    assert (
+        run_convert(*argv, *IN_REGION, code=1).err.splitlines()[-1]
+        == "beam-tfrecord: error: 4 bad samples"
+    )
 
 
 @pytest.mark.promise("dataflow_fails")
-def test_a_cancelled_job(
-    service: FakeDataflow, argv: list[str], quick: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cancelled_job(service: FakeDataflow, argv: list[str], quick: None) -> None:
     """Says so, and how to go on."""
     service.script = (Step("RUNNING"), Step("CANCELLING", COUNTED), Step("CANCELLED"))
-    assert convert(*argv, *IN_REGION) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == (
+    assert run_convert(*argv, *IN_REGION, code=1).err.splitlines()[-1] == (
         f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to "
         "continue it"
     )
 
 
-def test_a_service_that_is_busy_is_an_outage(
-    service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_service_that_is_busy_is_an_outage(service: FakeDataflow, argv: list[str]) -> None:
     """A schedule may try again later."""
     service.refusal = (429, "RESOURCE_EXHAUSTED", "Quota exceeded")
-    assert convert(*argv, *IN_REGION) == EXIT_OUTAGE
-    assert "A quota is used up" in capsys.readouterr().err
+    assert "A quota is used up" in run_convert(*argv, *IN_REGION, code=EXIT_OUTAGE).err
 
 
 @pytest.mark.promise("dataflow_fails")
-def test_a_job_that_the_service_refuses(
-    service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_the_service_refuses(service: FakeDataflow, argv: list[str]) -> None:
     """Its words, once, and no traceback."""
     service.refusal = (403, "PERMISSION_DENIED", "Dataflow API has not been used in project 7")
-    assert convert(*argv, *IN_REGION) == 1
-    captured = capsys.readouterr()
+    captured = run_convert(*argv, *IN_REGION, code=1)
     assert captured.err.count("Dataflow API has not been used in project 7") == 1
     message = "beam-tfrecord: error: the job could not be submitted to Dataflow: "
     advice = captured.err.splitlines()[-1]
@@ -418,16 +396,14 @@ def test_a_job_that_the_service_refuses(
     assert "Traceback" not in captured.err
 
 
-def test_one_job_at_a_time_writes_a_folder(
-    service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_job_at_a_time_writes_a_folder(service: FakeDataflow, argv: list[str]) -> None:
     """The job's name is that of its output, and Dataflow runs one job of a name."""
     service.script = (Step("RUNNING"),)
     assert convert(*argv, *IN_REGION, "--no_wait") == 0
-    assert convert(*argv, *IN_REGION, "--no_wait") == 1
+    printed = run_convert(*argv, *IN_REGION, "--no_wait", code=1)
     assert len(service.jobs) == 1
     name = service.jobs[0].body["name"]
-    assert f"There is already active job named {name}" in capsys.readouterr().err
+    assert f"There is already active job named {name}" in printed.err
 
 
 def test_records_are_one_job(service: FakeDataflow, argv: list[str]) -> None:
@@ -451,88 +427,74 @@ def test_records_are_one_job(service: FakeDataflow, argv: list[str]) -> None:
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_done(
-    cloud: Cloud,
-    service: FakeDataflow,
-    argv: list[str],
-    said: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    cloud: Cloud, service: FakeDataflow, argv: list[str], said: list[str], message: str
 ) -> None:
     """Exit code 2; nothing was submitted or written."""
     out = f"{cloud.bucket}/sets/pets"
-    assert convert(*argv, *(option.replace("OUT", out) for option in said)) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = run_convert(
+        *argv, *(option.replace("OUT", out) for option in said), code=2
+    ).err.splitlines()[-1]
     assert message.replace("OUT", out) in error
     assert service.jobs == []
     assert [name for name in cloud.names() if not name.startswith("photos/")] == []
 
 
-def test_a_template(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_template(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
     """The job is written where it was asked for, as a Flex Template's launcher asks, and not submitted."""
     where = f"--template_location={cloud.uri}/templates/pets"
-    assert convert(*argv, *IN_REGION, where) == 0
+    printed = run_convert(*argv, *IN_REGION, where)
     job = json.loads(cloud.get("templates/pets"))
     assert re.fullmatch(r"beam-tfrecord-pets-[0-9a-f]{8}", job["name"])
     (pool,) = job["environment"]["workerPools"]
     assert WHEEL in {package["name"] for package in pool["packages"]}
-    out = capsys.readouterr().out
+    out = printed.out
     assert out.splitlines()[-1] == f"Wrote the job to {cloud.uri}/templates/pets"
     assert service.jobs == []
 
 
 def test_beams_part_for_google_is_not_installed(
-    service: FakeDataflow,
-    argv: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command that installs it is named."""
     from apache_beam.runners.dataflow import internal
 
     monkeypatch.delattr(internal, "apiclient", raising=False)
     monkeypatch.setitem(sys.modules, f"{internal.__name__}.apiclient", None)
-    assert convert(*argv, *IN_REGION) == 2
-    error = capsys.readouterr().err
+    error = run_convert(*argv, *IN_REGION, code=2).err
     assert "--runner=DataflowRunner needs Beam's Google Cloud extra" in error
     assert "pip install '.[gcp]' in the checkout" in error
 
 
-def test_options_that_beam_refuses(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_beam_refuses(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
     """Are told as what they are, before anything is done. Beam looks at them only for the real service."""
-    assert convert(*argv[:-1], *IN_REGION, "--job_name=Not_A_Name") == 2
-    error = capsys.readouterr().err
+    error = run_convert(*argv[:-1], *IN_REGION, "--job_name=Not_A_Name", code=2).err
     assert "beam-tfrecord: error: --runner=DataflowRunner: Pipeline has validations errors" in error
     assert "Invalid job_name (Not_A_Name)" in error
     assert [name for name in cloud.names() if not name.startswith("photos/")] == []
 
 
 def test_paths_of_this_machine_are_all_named(
-    service: FakeDataflow, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: FakeDataflow, argv: list[str], tmp_path: Path
 ) -> None:
     """Workers do not see them."""
     table = "filename,label\n" + "".join(f"{name},{name[0]}\n" for name in NAMES)
     (tmp_path / "labels.csv").write_text(table)
     images, labels, output = (str(tmp_path / name) for name in ("photos", "labels.csv", "out"))
     paths = ["--images", images, "--labels", labels, "--output", output]
-    assert convert(*paths, *argv[4:], *IN_REGION) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = run_convert(*paths, *argv[4:], *IN_REGION, code=2).err.splitlines()[-1]
     assert f"its workers cannot see paths of this machine: {images}, {labels}, {output}." in error
     assert not os.path.exists(output)
 
 
 @pytest.mark.parametrize("runner", [[], ["--runner=PrismRunner"], ["--runner=FlinkRunner"]])
-def test_other_engines_have_nothing_to_leave(
-    runner: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_engines_have_nothing_to_leave(runner: list[str], tmp_path: Path) -> None:
     """--no_wait is for Dataflow and clusters."""
     write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
     paths = ["--images", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]
-    assert convert(*paths, *runner, "--no_wait") == 2
-    assert "--no_wait is for Dataflow and for a cluster of Flink" in capsys.readouterr().err
+    assert (
+        "--no_wait is for Dataflow and for a cluster of Flink"
+        in run_convert(*paths, *runner, "--no_wait", code=2).err
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -558,7 +520,7 @@ def test_no_wait_from_the_shell(cloud: Cloud, service: FakeDataflow, argv: list[
     """The command ends while the job runs, and its last lines are the job's."""
     service.script = (Step("RUNNING"),)
     command = [sys.executable, "-m", "beam_pipeline", "convert", *argv, *IN_REGION, "--no_wait"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = process(*command, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
     assert "Dataflow:" not in done.stderr
@@ -625,14 +587,7 @@ def _pip(python: str, *argv: str) -> None:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command,
-        cwd="/",
-        env=_WORLD,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = process(*command, cwd="/", env=_WORLD)
     assert done.returncode == 0, done.stderr
 
 
@@ -646,14 +601,8 @@ def _run_staged(python: str, contents: dict[str, bytes], folder: Path) -> dict[s
         _pip(python, str(folder / name))
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     script = os.path.join(REPOSITORY, "tests/engines/run_staged.py")
-    done = subprocess.run(
-        [python, "-I", script, str(folder / "pipeline.pb")],
-        cwd="/",
-        env=kept,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
+    done = process(
+        python, "-I", script, str(folder / "pipeline.pb"), cwd="/", env=kept, timeout=180
     )
     assert done.returncode == 0, done.stderr[-5000:]
     counters: dict[str, int] = json.loads(done.stdout)

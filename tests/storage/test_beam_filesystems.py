@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +19,7 @@ from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
 from beam_pipeline.storage.base import FoundFile
+from tests.harness import python
 
 SCHEMES = ("over", "copies", "refuses")
 
@@ -285,9 +284,7 @@ def test_a_library_that_is_missing_is_named(scheme: str, library: str, extra: st
         "--output",
         f"{scheme}://bucket/out",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False
-    )
+    done = python("-c", code, *argv)
     assert done.returncode == 2
     assert done.stderr == (
         f"beam-tfrecord: error: {scheme}:// needs {library}, which is not installed: "

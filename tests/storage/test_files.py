@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import files
 from beam_pipeline.storage.files import file_system
+from tests.harness import python
 from tests.storage.fixtures import MemoryFiles
 
 
@@ -204,5 +203,5 @@ def test_local_files_import_no_other_file_system() -> None:
         "ours = [n for n in sys.modules if '.storage.google' in n or '.storage.beam' in n or '.storage.obstore' in n];"
         "print(names, ours)"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = python("-c", script, check=True)
     assert run.stdout == "[] []\n"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.cli import main
-from tests.harness import convert, manifest_of
+from tests.harness import convert, manifest_of, run, run_convert
 from tests.pictures import write_files, write_pictures
 
 
@@ -26,12 +25,9 @@ def argv(tmp_path: Path) -> list[str]:
     return [*argv, "--layout", "table", "--num_shards", "2", "--max_bad_fraction=0.1"]
 
 
-def test_it_says_what_convert_then_writes(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_what_convert_then_writes(argv: list[str], tmp_path: Path) -> None:
     """Samples, splits, shards, classes and dead letters are those of the manifest."""
-    assert main(["plan", *argv]) == 0
-    printed = capsys.readouterr().out
+    printed = run("plan", *argv).out
     assert not (tmp_path / "out").exists()
     assert sorted(os.listdir(tmp_path)) == ["labels.csv", "photos"]
     assert convert(*argv) == 0
@@ -60,18 +56,14 @@ def test_it_says_what_convert_then_writes(
     assert len(lines) == 11  # nobody named a cloud, so nothing is said of its prices
 
 
-def test_it_says_what_would_be_reused(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_what_would_be_reused(argv: list[str], tmp_path: Path) -> None:
     """The samples that changed, and the shards to reuse, are those of the conversion."""
     assert convert(*argv) == 0
     write_pictures(f"{tmp_path}/photos", ["new.jpg"])
     with (tmp_path / "labels.csv").open("a") as table:
         table.write("new.jpg,dog\n")
     again = [*argv, "--output", f"{tmp_path}/again", "--reuse", f"{tmp_path}/out"]
-    capsys.readouterr()
-    assert main(["plan", *again]) == 0
-    *_, since, shards = capsys.readouterr().out.splitlines()
+    *_, since, shards = run("plan", *again).out.splitlines()
     assert not (tmp_path / "again").exists()
     assert since == f"Since {tmp_path}/out: 1 added"
     assert convert(*again) == 0
@@ -84,34 +76,33 @@ def test_it_says_what_would_be_reused(
 
 @pytest.mark.slow
 def test_another_engine_leaves_the_plan_in_its_temporary_folder(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: list[str], tmp_path: Path
 ) -> None:
     """The same is printed, and nothing stays behind."""
-    assert main(["plan", *argv]) == 0
-    here = capsys.readouterr().out
+    here = run("plan", *argv).out
     beam_argv = ["--runner=FnApiRunner", f"--temp_location={tmp_path}/tmp"]
-    assert main(["plan", *argv, *beam_argv]) == 0
-    assert capsys.readouterr().out == here
+    assert run("plan", *argv, *beam_argv).out == here
     assert os.listdir(tmp_path / "tmp") == []
 
 
-def test_class_folders_need_no_join(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_class_folders_need_no_join(tmp_path: Path) -> None:
     """What the plan says of the labels then."""
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg"])
-    assert main(["plan", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"]) == 0
-    assert "  labels: each image's folder; nothing to join" in capsys.readouterr().out.splitlines()
+    assert (
+        "  labels: each image's folder; nothing to join"
+        in run(
+            "plan", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"
+        ).out.splitlines()
+    )
 
 
 @pytest.mark.slow
-def test_the_estimate_follows_workers_and_prices(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_estimate_follows_workers_and_prices(argv: list[str], tmp_path: Path) -> None:
     """Nothing but the reads costs anything here: 19 at a dollar each."""
     prices = '{"vcpu_hour": 0, "memory_gb_hour": 0, "shuffle_gb": 0, "class_a_1000": 0, '
     write_files(str(tmp_path), {"prices.json": prices + '"class_b_1000": 1000}'})
     options = ["--workers", "3", "--worker_vcpus", "2", "--prices", f"{tmp_path}/prices.json"]
-    assert main(["plan", *argv, *options]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run("plan", *argv, *options).out.splitlines()
     assert "On Dataflow with 3 workers of 2 vCPUs, roughly" in "\n".join(lines)
     assert "  requests to the bucket: 9 lists and writes, 19 reads" in lines
     assert "  time: 4 min, 0.3 vCPU hours" in lines
@@ -141,7 +132,6 @@ def test_the_estimate_follows_workers_and_prices(
 )
 def test_long_shards_and_enough_workers_are_named(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     option: str,
@@ -152,8 +142,7 @@ def test_long_shards_and_enough_workers_are_named(
     write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(18)])
     monkeypatch.setattr("beam_pipeline.planning.mean_seconds", lambda _: seconds)
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--resize=8", option]
-    assert main(["plan", *argv, "--workers=10"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run("plan", *argv, "--workers=10").out.splitlines()
     assert [line for line in lines if "encodes a shard" in line] == [f"  note: {note}"] * bool(note)
     named = [line for line in lines if "--num_workers" in line]
     assert named == [f"  workers for 30 min of writing: {workers}"] * bool(workers)
@@ -170,22 +159,17 @@ def test_long_shards_and_enough_workers_are_named(
     ],
 )
 def test_prices_are_those_of_a_cloud_that_was_named(
-    argv: list[str], capsys: pytest.CaptureFixture[str], options: list[str], estimated: bool
+    argv: list[str], options: list[str], estimated: bool
 ) -> None:
     """A plan on this machine says nothing of Dataflow until an option does."""
-    assert main(["plan", *argv, *options]) == 0
-    assert (" USD; " in capsys.readouterr().out) == estimated
+    assert (" USD; " in run("plan", *argv, *options).out) == estimated
 
 
 @pytest.mark.slow
-def test_what_would_stop_a_conversion_stops_the_plan(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_would_stop_a_conversion_stops_the_plan(argv: list[str], tmp_path: Path) -> None:
     """The same error as convert has, after what was found."""
-    assert main(["plan", *argv, "--max_bad_fraction=0"]) == 1
-    planned = capsys.readouterr()
-    assert convert(*argv, "--max_bad_fraction=0") == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+    planned = run("plan", *argv, "--max_bad_fraction=0", code=1)
+    error = run_convert(*argv, "--max_bad_fraction=0", code=1).err.splitlines()[-1]
     assert planned.err.splitlines()[-1] == error
     assert "1 bad sample among 20 listed images" in error
     assert planned.out.splitlines()[6].startswith("19 samples, ")
@@ -200,9 +184,6 @@ def test_what_would_stop_a_conversion_stops_the_plan(
         (["--prices", "nowhere.json"], "--prices nowhere.json cannot be read: No such file"),
     ],
 )
-def test_options_that_cannot_be(
-    argv: list[str], capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
+def test_options_that_cannot_be(argv: list[str], options: list[str], message: str) -> None:
     """Wrong usage, said before anything is listed."""
-    assert main(["plan", *argv, *options]) == 2
-    assert message in capsys.readouterr().err
+    assert message in run("plan", *argv, *options, code=2).err

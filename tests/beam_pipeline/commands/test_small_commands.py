@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,49 +21,52 @@ from beam_pipeline.core.errors import (
     UsageError,
 )
 from beam_pipeline.core.records.example_view import Example
-from tests.harness import ALL_BAD, convert, digests, manifest_of, read_shard, shard_names
+from tests.harness import (
+    ALL_BAD,
+    convert,
+    digests,
+    manifest_of,
+    process,
+    read_shard,
+    run,
+    shard_names,
+)
 from tests.pictures import picture, write_files, write_pictures
 
 # --- demo ------------------------------------------------------------------------------------------
 
 
-def test_the_demo_draws_and_converts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_draws_and_converts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One command makes a data set from nothing; a second time it gives the same bytes."""
     monkeypatch.chdir(tmp_path)
-    assert main(["demo"]) == 0
+    printed = run("demo")
     first = digests(tmp_path / "beam-tfrecord-demo/tfrecords")
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed.out.splitlines()
     shown = lines.index("2 of the examples:")
     assert ", shapes-train.tfrecord-00000-of-00001, record 0" in lines[shown + 2]
     assert ", shapes-validation.tfrecord-00000-of-00001, record 0" in lines[shown + 15]
     assert lines[-2] == "  beam-tfrecord inspect beam-tfrecord-demo/tfrecords"
     assert main(["demo"]) == 0
     assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
-    assert main(["verify", "beam-tfrecord-demo/tfrecords"]) == 0
-    assert "300 examples, all well" in capsys.readouterr().out
+    assert "300 examples, all well" in run("verify", "beam-tfrecord-demo/tfrecords").out
 
 
-def test_the_demo_touches_no_folder_with_other_things_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demo_touches_no_folder_with_other_things_in_it(tmp_path: Path) -> None:
     """A folder that holds something else is refused."""
     write_files(str(tmp_path), {"thesis.txt": "precious"})
-    assert main(["demo", str(tmp_path)]) == 2
-    assert "contains other files" in capsys.readouterr().err
+    assert "contains other files" in run("demo", str(tmp_path), code=2).err
     assert os.listdir(tmp_path) == ["thesis.txt"]
 
 
 @pytest.mark.slow
 def test_the_demo_prints_a_command_that_does_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person can copy the line, change it and run it again."""
     monkeypatch.chdir(tmp_path)
-    assert main(["demo", "shapes"]) == 0
+    printed = run("demo", "shapes")
     first = digests(tmp_path / "shapes/tfrecords")
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed.out.splitlines()
     assert lines[0] == "Drew shapes/images/ and shapes/labels.csv. Now converting them with:"
     program, *argv = shlex.split(lines[2])
     assert program == "beam-tfrecord"
@@ -75,7 +77,7 @@ def test_the_demo_prints_a_command_that_does_the_same(
 # --- diff ------------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_change_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_of_change_is_listed(tmp_path: Path) -> None:
     """With other shards, too; shards are not read, so they may be gone. Dead letters are no samples."""
     images = {f"{i}.bmp": picture(i, file_format="BMP") for i in range(9)}
     write_files(f"{tmp_path}/images", {**images, "bad.bmp": "no image"})
@@ -96,9 +98,7 @@ def test_every_kind_of_change_is_listed(tmp_path: Path, capsys: pytest.CaptureFi
     assert convert(*argv, "--output", new, "--num_shards", "2") == 0
     for name in shard_names(old):
         (tmp_path / "old" / name).unlink()
-    capsys.readouterr()
-    assert main(["diff", old, new]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert run("diff", old, new).out.splitlines() == [
         "added 9.bmp",
         "removed 0.bmp",
         "changed 2.bmp",
@@ -108,13 +108,12 @@ def test_every_kind_of_change_is_listed(tmp_path: Path, capsys: pytest.CaptureFi
         f"{old} and {new}: 1 added, 1 removed, 2 changed, 2 relabelled",
         "option num_shards was 3, is 2",
     ]
-    assert main(["diff", new, new]) == 0
-    assert capsys.readouterr().out == f"{new} and {new}: no changes\n"
+    assert run("diff", new, new).out == f"{new} and {new}: no changes\n"
     shutil.rmtree(tmp_path / "old" / ".receipts")
-    assert main(["diff", old, new]) == 1
-    assert "has no receipt" in capsys.readouterr().err
-    assert main(["diff", f"{tmp_path}/images", new]) == 1
-    assert "does not contain a complete data set" in capsys.readouterr().err
+    assert "has no receipt" in run("diff", old, new, code=1).err
+    assert (
+        "does not contain a complete data set" in run("diff", f"{tmp_path}/images", new, code=1).err
+    )
 
 
 # --- index -----------------------------------------------------------------------------------------
@@ -241,7 +240,7 @@ def _need(module: str, package: str) -> None:
 def _run_python(code: str, *argv: str) -> str:
     """Runs code in a process of its own, where TensorFlow is not loaded, and returns its output."""
     command = [sys.executable, "-c", code, *argv]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = process(*command)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -15,7 +15,7 @@ from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.work.receipts import read_receipt
 from tests.beam_pipeline.test_resume import modified
-from tests.harness import ALL_BAD, convert, digests, made_once
+from tests.harness import ALL_BAD, convert, digests, made_once, run
 from tests.pictures import write_files, write_pictures
 
 # --- verify ----------------------------------------------------------------------------------------
@@ -40,11 +40,9 @@ def dataset(made: Callable[[], Path]) -> Path:
     return made() / "out"
 
 
-def test_a_complete_data_set_is_well(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_complete_data_set_is_well(dataset: Path) -> None:
     """Nothing is wrong with what a conversion wrote."""
-    capsys.readouterr()
-    assert main(["verify", str(dataset)]) == 0
-    assert capsys.readouterr().out == f"{dataset}: 2 shards, 12 examples, all well\n"
+    assert run("verify", str(dataset)).out == f"{dataset}: 2 shards, 12 examples, all well\n"
 
 
 def _flip(path: Path, offset: int) -> None:
@@ -168,21 +166,15 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.promise("damaged_later")
 @pytest.mark.parametrize("what", list(DAMAGES))
-def test_damage_is_found_and_placed(
-    dataset: Path, capsys: pytest.CaptureFixture[str], what: str
-) -> None:
+def test_damage_is_found_and_placed(dataset: Path, what: str) -> None:
     """Exit code 1, and the place of the fault on standard error."""
     damage, message = DAMAGES[what]
     damage(dataset)
-    capsys.readouterr()
-    assert main(["verify", str(dataset)]) == 1
-    assert message.format(folder=dataset) in capsys.readouterr().err
+    assert message.format(folder=dataset) in run("verify", str(dataset), code=1).err
 
 
 @pytest.mark.promise("damaged_later")
-def test_a_flipped_bit_of_any_file_is_found(
-    dataset: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_flipped_bit_of_any_file_is_found(dataset: Path) -> None:
     """Whichever file it is in; a gzip header's time and system, which nobody reads, are left out."""
     names = sorted(path for path in dataset.rglob("*") if path.is_file())
     assert len(names) == 14
@@ -195,7 +187,6 @@ def test_a_flipped_bit_of_any_file_is_found(
                 assert main(["verify", str(dataset)]) == 1, (path, offset)
             finally:
                 path.write_bytes(data)
-    capsys.readouterr()
     assert main(["verify", str(dataset)]) == 0
 
 
@@ -232,15 +223,14 @@ def test_a_manifest_without_its_checksum_was_edited(
     ],
 )
 def test_without_a_manifest_there_is_nothing_to_verify(
-    dataset: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str
+    dataset: Path, content: str | None, message: str
 ) -> None:
     """A folder without a manifest that can be read is an error."""
     if content is None:
         (dataset / "manifest.json").unlink()
     else:
         (dataset / "manifest.json").write_text(content)
-    assert main(["verify", str(dataset)]) == 1
-    assert message in capsys.readouterr().err
+    assert message in run("verify", str(dataset), code=1).err
 
 
 # --- repair ----------------------------------------------------------------------------------------
@@ -263,9 +253,7 @@ def repairable(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("damaged_later")
-def test_damaged_and_missing_shards_are_written_again(
-    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_and_missing_shards_are_written_again(repairable: Path, tmp_path: Path) -> None:
     """The same bytes as before; the sound shard is not touched, and it says what it did."""
     before = modified(repairable)
     content = bytearray((repairable / FIRST).read_bytes())
@@ -273,9 +261,7 @@ def test_damaged_and_missing_shards_are_written_again(
     (repairable / FIRST).write_bytes(content)
     os.unlink(repairable / THIRD)
     assert main(["verify", str(repairable)]) == 1
-    capsys.readouterr()
-    assert main(["repair", str(repairable)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert run("repair", str(repairable)).out.splitlines() == [
         f"{repairable}/{FIRST}: rewritten",
         f"{repairable}/{THIRD}: rewritten",
         f"{repairable}: 1 shard was sound, 2 rewritten",
@@ -285,9 +271,7 @@ def test_damaged_and_missing_shards_are_written_again(
     assert main(["verify", str(repairable)]) == 0
 
 
-def test_what_a_manifest_determines_is_written_again(
-    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_manifest_determines_is_written_again(repairable: Path, tmp_path: Path) -> None:
     """A card is not, as it may be edited; a receipt cannot be, and both stay faults."""
     (repairable / "labels.txt").unlink()
     (repairable / "features.json").write_text("{}")
@@ -298,18 +282,14 @@ def test_what_a_manifest_determines_is_written_again(
     card.write_text(card.read_text().replace("29 images", "92 images"))
     receipt = repairable / receipt_name(FIRST)
     receipt.write_bytes(receipt.read_bytes()[:-1])
-    capsys.readouterr()
-    assert main(["repair", str(repairable)]) == 1
-    printed = capsys.readouterr()
+    printed = run("repair", str(repairable), code=1)
     assert printed.out == f"{repairable}: 3 shards were sound, 0 rewritten\n"
     errors = printed.err.splitlines()
     assert [line.split(" is ")[0] for line in errors] == [str(receipt), str(card)]
 
 
 @pytest.mark.promise("damaged_together")
-def test_data_sets_that_share_a_damaged_shard_are_named(
-    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_sets_that_share_a_damaged_shard_are_named(repairable: Path, tmp_path: Path) -> None:
     """`--reuse` links unchanged shards: one damage is in all sets, and `repair` of each heals it."""
     argv = ["--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv", "--name", "d"]
     argv += ["--num_shards", "3", ALL_BAD, "--output", f"{tmp_path}/new"]
@@ -320,38 +300,30 @@ def test_data_sets_that_share_a_damaged_shard_are_named(
     new = tmp_path / "new"
     shared = f"{repairable} shares the damaged file, a hard link of --reuse: `beam-tfrecord repair {repairable}`"
     for command in ("verify", "repair"):
-        capsys.readouterr()
-        assert main([command, str(new)]) == (command == "verify")
-        assert capsys.readouterr().err.splitlines()[0].endswith(shared)
+        assert run(command, str(new), code=command == "verify").err.splitlines()[0].endswith(shared)
     assert main(["verify", str(new)]) == 0
     assert main(["verify", str(repairable)]) == 1
     assert main(["repair", str(repairable)]) == 0
     assert digests(repairable) == digests(tmp_path / "whole")
 
 
-def test_a_sound_data_set_is_left_alone(
-    repairable: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sound_data_set_is_left_alone(repairable: Path) -> None:
     """Nothing is written."""
     before = modified(repairable)
-    capsys.readouterr()
-    assert main(["repair", str(repairable)]) == 0
-    assert capsys.readouterr().out == f"{repairable}: 3 shards were sound, 0 rewritten\n"
+    assert run("repair", str(repairable)).out == f"{repairable}: 3 shards were sound, 0 rewritten\n"
     assert modified(repairable) == before
 
 
 @pytest.mark.slow
 def test_a_shard_whose_images_have_changed_is_left_as_it_is(
-    repairable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    repairable: Path, tmp_path: Path
 ) -> None:
     """What would not be the manifest's shard is not written; another one still is."""
     for name in (FIRST, SECOND):
         os.truncate(repairable / name, 100)
     (gone,) = _images_in(repairable, FIRST)[:1]
     os.unlink(tmp_path / "photos" / gone)
-    capsys.readouterr()
-    assert main(["repair", str(repairable)]) == 1
-    printed = capsys.readouterr()
+    printed = run("repair", str(repairable), code=1)
     assert f"{repairable}/{FIRST} cannot be rewritten: its images have changed" in (printed.err)
     assert f"({tmp_path}/photos/{gone}: No such file or directory)" in printed.err
     assert printed.out.splitlines()[-1] == f"{repairable}: 1 shard was sound, 1 rewritten"
@@ -367,23 +339,22 @@ def _images_in(repairable: Path, shard: str) -> list[str]:
     return [ref.key for ref in receipt.inputs.refs if ref.key not in dead_letters]
 
 
-def test_without_a_receipt_nothing_can_be_repaired(
-    repairable: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_receipt_nothing_can_be_repaired(repairable: Path) -> None:
     """The message says so and what to do; a damaged receipt is reported, too."""
     os.unlink(repairable / FIRST)
     receipt = repairable / receipt_name(FIRST)
     receipt.write_bytes(b"damaged")
-    assert main(["repair", str(repairable)]) == 1
-    assert f"{receipt} is damaged" in capsys.readouterr().err
+    assert f"{receipt} is damaged" in run("repair", str(repairable), code=1).err
     os.unlink(receipt)
-    assert main(["repair", str(repairable)]) == 1
-    assert f"{receipt_name(FIRST)}, the list of its images, is missing" in capsys.readouterr().err
+    assert (
+        f"{receipt_name(FIRST)}, the list of its images, is missing"
+        in run("repair", str(repairable), code=1).err
+    )
 
 
-def test_a_folder_without_a_manifest_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_a_manifest_is_an_error(tmp_path: Path) -> None:
     """There is nothing to compare with."""
-    assert main(["repair", str(tmp_path)]) == 1
-    assert "the folder does not contain a complete data set" in capsys.readouterr().err
+    assert (
+        "the folder does not contain a complete data set"
+        in run("repair", str(tmp_path), code=1).err
+    )

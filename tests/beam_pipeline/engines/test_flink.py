@@ -6,8 +6,6 @@ import dataclasses
 import json
 import re
 import shlex
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,7 +31,7 @@ from beam_pipeline.engines.flink import (
 from beam_pipeline.inputs import convert_config
 from beam_pipeline.launch import beam_parser
 from beam_pipeline.options import ConvertOptions
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, python
 from tests.pictures import write_pictures
 
 PAGES = ("docs/flink.md", "deploy/flink/README.md")
@@ -260,9 +258,7 @@ def test_options_of_flink_are_known_before_it_is_chosen() -> None:
         "import sys; from beam_pipeline.launch import beam_parser; "
         "print(*beam_parser(sys.argv[1:]).parse_known_args(sys.argv[1:])[1])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *argv], capture_output=True, text=True, check=True
-    )
+    done = python("-c", script, *argv, check=True)
     assert done.stdout == "--never_heard_of=1\n"
 
 

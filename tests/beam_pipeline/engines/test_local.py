@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.engines.base import engine_for
-from tests.harness import convert
+from tests.harness import run_convert
 from tests.pictures import write_pictures
 
 
@@ -24,14 +24,14 @@ def test_worker_processes_of_beam_are_refused(runner: list[str]) -> None:
     )
 
 
-def test_a_refused_option_leaves_the_output_folder_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_option_leaves_the_output_folder_alone(tmp_path: Path) -> None:
     """It is found before anything is written."""
     write_pictures(f"{tmp_path}/photos", ["a/1.jpg"])
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert convert(*argv, "--direct_running_mode=multi_processing") == 2
-    assert "use --writers=N instead" in capsys.readouterr().err
+    assert (
+        "use --writers=N instead"
+        in run_convert(*argv, "--direct_running_mode=multi_processing", code=2).err
+    )
     assert not (tmp_path / "out").exists()
 
 

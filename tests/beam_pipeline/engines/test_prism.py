@@ -10,7 +10,7 @@ import pytest
 
 from beam_pipeline.engines.base import engine_for
 from beam_pipeline.engines.local import PrismEngine
-from tests.harness import convert
+from tests.harness import run_convert
 from tests.pictures import write_pictures
 
 BUILD = (
@@ -41,26 +41,27 @@ def test_prism_is_an_engine_of_its_own() -> None:
     ],
 )
 def test_a_binary_that_is_none_is_told(
-    location: str, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    location: str, code: int, message: str, tmp_path: Path
 ) -> None:
     """A missing one before anything is written, and one that cannot be run by the system's words."""
     write_pictures(f"{tmp_path}/photos", ["a/1.jpg"])
     Path(tmp_path, "text").write_text("no binary")
     os.chmod(f"{tmp_path}/text", 0o755)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--runner=PrismRunner")
-    assert convert(*argv, f"--prism_location={location.format(tmp_path)}") == code
-    assert capsys.readouterr().err == f"beam-tfrecord: error: {message.format(tmp_path)}\n"
+    assert (
+        run_convert(*argv, f"--prism_location={location.format(tmp_path)}", code=code).err
+        == f"beam-tfrecord: error: {message.format(tmp_path)}\n"
+    )
     assert code == 1 or not (tmp_path / "out").exists()
 
 
-def test_a_value_that_beam_refuses_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_that_beam_refuses_is_one_line(tmp_path: Path) -> None:
     """Without the list of all options of Beam."""
     write_pictures(f"{tmp_path}/photos", ["a/1.jpg"])
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert convert(*argv, "--runner=FlinkRunner", "--flink_version=9.9") == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = run_convert(
+        *argv, "--runner=FlinkRunner", "--flink_version=9.9", code=2
+    ).err.splitlines()
     assert line.startswith(
         "beam-tfrecord: error: Apache Beam: argument --flink_version: invalid choice: '9.9'"
     )

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.runners.portability.stager import Stager
 
 from tests.beam_pipeline.engines.test_packaging import modules_of
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, process
 
 OLD_SETUPTOOLS = "setuptools==65.5.0"  # Python 3.11 brings it
 IMPORT = "import beam_pipeline.core.errors as found; print(found.__file__)"
@@ -39,9 +39,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def _run(python: str, *argv: str) -> str:
     """Runs Python apart from this checkout, and returns what it printed."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        [python, *argv], cwd="/", env=environment, capture_output=True, text=True, check=False
-    )
+    done = process(python, *argv, cwd="/", env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

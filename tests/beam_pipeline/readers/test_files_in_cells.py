@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -18,7 +17,7 @@ from PIL import Image
 import beam_pipeline
 from beam_pipeline import RandomAccess
 from beam_pipeline.core.errors import UsageError
-from tests.harness import NONE_BAD, convert, manifest_of, read_all, run_shell
+from tests.harness import NONE_BAD, convert, manifest_of, process, read_all, run_shell
 from tests.pictures import write_files
 
 RIGHT, DEPTH = "right", "depth"
@@ -238,7 +237,7 @@ def test_grain_and_pytorch_get_the_pixels(out: Path, module: str, name: str, cod
     pytest.importorskip("grain" if module == "grain" else "torch", reason=f"needs {module}")
     program = READER.format(module=module, name=name, code=code)
     command = [sys.executable, "-c", program, str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = process(*command, check=True)
     expected = [
         f"(8, 12, 3) uint16 {int(depths(int(key[0])).sum()) if key != '2.png' else 0}"
         for key in read_all(out)

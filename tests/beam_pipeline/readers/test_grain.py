@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.harness import convert, documented, run_shell
+from tests.harness import convert, documented, python, run_shell
 from tests.pictures import write_pictures
 
 pytestmark = [
@@ -64,13 +62,7 @@ if __name__ == "__main__":
 
 
 def _run(script: Path, *argv: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, str(script), *argv],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(str(script), *argv, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -9,8 +9,6 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from beam_pipeline import RandomAccess
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
-from tests.harness import convert, manifest_of, read_shard, shard_names
+from tests.harness import convert, manifest_of, python, read_shard, shard_names
 from tests.pictures import picture, write_pictures
 
 NAMES = [f"{'ab'[i % 2]}/{i}.png" for i in range(23)]
@@ -164,12 +162,7 @@ def test_it_can_be_pickled_forked_and_shared_by_threads(pets: Path) -> None:
         )
         script = pets.parent / "pool.py"
         script.write_text(code)
-        done = subprocess.run(
-            [sys.executable, str(script), str(pets), method],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = python(str(script), str(pets), method)
         assert done.stdout == f"{[key for key, _, _ in expected]}\n", done.stderr
     assert multiprocessing.active_children() == []
 
@@ -182,9 +175,7 @@ def test_neither_tensorflow_nor_beam_nor_torch_is_imported(pets: Path) -> None:
         "print(len(RandomAccess(sys.argv[1], decode=True)[1:4]))\n"
         "print({'tensorflow', 'apache_beam', 'torch'} & set(sys.modules))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(pets)], capture_output=True, text=True, check=False
-    )
+    done = python("-c", code, str(pets))
     assert done.stdout == "{0: 'a', 1: 'b'} {'train': 23}\n3\nset()\n", done.stderr
 
 

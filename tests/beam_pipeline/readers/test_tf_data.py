@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +28,7 @@ from beam_pipeline.dataset import Shard
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, shuffle_buffer
 from tests.beam_pipeline.readers.by_hand import example_of, feature, jpeg, write_by_hand
-from tests.harness import REPOSITORY, convert, manifest_of, read_shard, shard_names
+from tests.harness import REPOSITORY, convert, manifest_of, python, read_shard, shard_names
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
 
@@ -84,9 +82,7 @@ def test_importing_the_package_imports_no_tensorflow_and_no_beam() -> None:
         "import sys; before = set(sys.modules); import beam_pipeline; "
         "print(sorted(set(sys.modules) - before), {'load', 'feature_spec'} <= set(dir(beam_pipeline)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = python("-c", script, check=True)
     assert done.stdout == "['beam_pipeline'] True\n"
     with pytest.raises(AttributeError, match="module 'beam_pipeline' has no attribute 'lode'"):
         beam_pipeline.lode  # type: ignore[attr-defined]  # noqa: B018
@@ -95,9 +91,7 @@ def test_importing_the_package_imports_no_tensorflow_and_no_beam() -> None:
 def test_without_tensorflow_the_error_says_what_to_install() -> None:
     """Where TensorFlow cannot be imported, `load` cannot either, and says how it can."""
     script = "import sys; sys.modules['tensorflow'] = None; from beam_pipeline import load"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    done = python("-c", script)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "ModuleNotFoundError: reading with tf.data needs TensorFlow: pip install tensorflow"
@@ -718,13 +712,7 @@ print(shares, total)
 @pytest.mark.slow
 def test_replicas_share_each_batch(pets: Path) -> None:
     """Two replicas of a real strategy get half of every batch each, and all samples together."""
-    done = subprocess.run(
-        [sys.executable, "-c", STRATEGY, str(pets)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", STRATEGY, str(pets), cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{[[4, 4]] * 5} 20\n"
 

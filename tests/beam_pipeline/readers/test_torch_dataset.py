@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
-from tests.harness import REPOSITORY, convert, documented, manifest_of, read_shard, shard_names
+from tests.harness import (
+    REPOSITORY,
+    convert,
+    documented,
+    manifest_of,
+    python,
+    read_shard,
+    shard_names,
+)
 from tests.pictures import picture, write_pictures
 
 pytestmark = [
@@ -72,14 +79,7 @@ if __name__ == "__main__":
 def _run(*argv: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs Python with this package beside whatever is installed."""
     path = os.pathsep.join([REPOSITORY, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, *argv],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(*argv, cwd=folder, env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"})
 
 
 def _read(script_folder: Path, *passes: Mapping[str, Any]) -> list[Any]:
