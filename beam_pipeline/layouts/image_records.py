@@ -96,12 +96,12 @@ class RecordColumns:
     def values(self, labelled: Labelled, line: int) -> tuple[LabelValue, ...]:
         """The values of an image, in the order of the columns. Raises BadLabelError."""
         objects = labelled.objects
+        fields = [_field(labelled, column) for column in self.fields]
+        if self.label:
+            if objects and self.strict:
+                raise BadLabelError("an object, in files that begin with classes of images")
+            return _field(labelled, self.label), *fields
         try:
-            fields = [_field(labelled, column) for column in self.fields]
-            if self.label:
-                if objects and self.strict:
-                    raise BadLabelError("an object, in files that begin with classes of images")
-                return _field(labelled, self.label), *fields
             attributes = [
                 tuple(object_value(_cell(shape.attributes.get(c.name), c), c) for shape in objects)
                 for c in self.attributes
@@ -138,13 +138,20 @@ def _cell(value: Any, column: Column) -> Any:
 def _field(labelled: Labelled, column: Column) -> LabelValue:
     values = [_cell(value, column) for value in labelled.fields.get(column.name, ())]
     if column.repeated:
-        return parse_cell(values, column)
+        return _parsed(values, column)
     if len(values) > 1:
         raise BadLabelError(
             f"the image has several values of {column.name}, {excerpt(values)}; --list_column "
             f"{column.name}=, writes lists"
         )
-    return parse_cell(values[0] if values else None, column)
+    return _parsed(values[0] if values else None, column)
+
+
+def _parsed(value: Any, column: Column) -> LabelValue:
+    try:
+        return parse_cell(value, column)
+    except BadCellError as error:
+        raise BadLabelError(f"{column.name}: {error}") from error
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ from beam_pipeline.core.report.thumbnails import small_image
 from beam_pipeline.inspection.select import parse_conditions
 from beam_pipeline.inspection.sources import read_examples
 from beam_pipeline.layouts import cifar
-from beam_pipeline.layouts.automl import inspect_automl
+from beam_pipeline.layouts.automl import Automl, is_automl
 from beam_pipeline.layouts.caption_files import caption_of
 from beam_pipeline.layouts.coco import LVIS_COLUMNS
 from beam_pipeline.layouts.coco_file import CocoReader, describe
@@ -330,9 +330,13 @@ def _all(read: Callable[[io.BytesIO, str], Iterable[object]]) -> Callable[[bytes
 
 
 def _automl(data: bytes) -> None:
-    reader, _ = inspect_automl([TableHead("f", data[:4096], len(data) <= 4096)])
-    for _ in reader.read(io.BytesIO(data), "f"):
-        pass
+    is_automl(TableHead("f", data[:4096], len(data) <= 4096))
+    label = label_column("label", ColumnKind.CLASS)
+    for form, column in ((Automl(), label), (Automl(boxes=True), None)):
+        for _ in RecordReader(form, RecordColumns(column, pixels=False)).read(
+            io.BytesIO(data), "f"
+        ):
+            pass
 
 
 _KINDS: dict[str, Any] = {}

@@ -15,17 +15,14 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.automl import (
     SETS as WORDS,
 )
-from beam_pipeline.layouts.automl import (
-    Automl,
-    AutomlReader,
-    inspect_automl,
-    is_automl,
-)
+from beam_pipeline.layouts.automl import Automl, is_automl
+from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
@@ -79,10 +76,7 @@ def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture
     argv = ["--images", "my-project-vcm/flowers", "--labels", "flowers.csv", "--output", "out"]
     assert convert(*argv, "--writers=0", NONE_BAD) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == (
-        f"Layout automl: no header in {automl}/flowers.csv, its first line is a set and an image, as "
-        "AutoML has it"
-    )
+    assert lines[0] == "Layout automl: AutoML's CSV in flowers.csv"
     assert " ".join(lines[2].split()) == "label label class texts"
     assert (
         f"Note: rows name images in {BUCKET}/flowers/; taken are their copies of the same path in "
@@ -219,9 +213,9 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
         ("6.jpg", "bad_label_value", 8),
         ("7.jpg", "conflicting_labels", 10),
         ("nowhere.jpg", "missing_image", 11),
-        ("", "bad_row", 12),
+        ("entry 12", "bad_row", 12),
         ("8.jpg", "bad_box", 13),
-        ("", "bad_row", 14),
+        ("entry 14", "bad_row", 14),
     ]
     assert all(
         dead_letter["file"] == f"{tmp_path}/l.csv"
@@ -237,25 +231,25 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
     [
         (
             ["--labels", "flowers.csv", "--key_column", "x"],
-            "--key_column means nothing for the layout automl (no header in ",
+            "--key_column means nothing for the layout automl (AutoML's CSV in flowers.csv)",
         ),
         (
             ["--labels", "flowers.csv", "--list_column", "x=;"],
-            "--list_column means nothing for the layout automl (no header in {here}/flowers.csv",
+            "--list_column x: there is only 'label'",
         ),
         (
-            ["--labels", "flowers.csv", "--layout", "table", "--list_column", "x=;"],
-            "--list_column means nothing: {here}/flowers.csv has no header: its first line is",
+            ["--labels", "flowers.csv", "--layout", "table", "--one_hot", "x"],
+            "--one_hot means nothing: {here}/flowers.csv has no header: its first line is",
         ),
         (["--layout", "automl"], "--layout automl needs --labels"),
         (
             ["--labels", "flowers.csv", "header.csv"],
-            "{here}/header.csv, line 1: names no image: 'filename,label'; expected rows such as "
+            "{here}/header.csv, line 1 names no image: 'filename,label'; expected rows such as "
             "TRAIN,gs://bucket/a.jpg,label, and no header",
         ),
         (
             ["--labels", "header.csv", "--layout", "automl"],
-            "{here}/header.csv, line 1: names no image: 'filename,label'; expected rows such as ",
+            "{here}/header.csv, line 1 names no image: 'filename,label'; expected rows such as ",
         ),
         (
             ["--labels", "names.csv"],
@@ -300,35 +294,38 @@ def test_recognising_never_fails(automl: Path) -> None:
     assert Automl().recognise(SourceOptions(("x",), ("flowers.csv", "gs://b/l.csv"))) == ""
 
 
-ONE_CLASS, CLASSES, BOXES = (
-    AutomlReader(boxes=False, several=False),
-    AutomlReader(boxes=False, several=True),
-    AutomlReader(boxes=True, several=False),
-)
+ONE_CLASS, CLASSES, BOXES = (False, False), (False, True), (True, False)
+"""(whether a row is an object with its box, whether an image may have several classes)"""
 
 
-def kind(*heads: TableHead) -> AutomlReader:
+def kind(*contents: str) -> tuple[bool, bool]:
     """What the beginnings of files say about their rows."""
-    return replace(inspect_automl(heads)[0], encodings=())
+    names = [f"{number}.csv" for number, _ in enumerate(contents)]
+    write_files(".", dict(zip(names, contents, strict=True)))
+    labels: Any = Automl().open(SourceOptions((".",), tuple(names))).labels
+    label = labels.reader.columns.label
+    return labels.merge_rows, bool(label and label.repeated)
 
 
 def head(content: str | bytes, uri: str = "rows.csv") -> TableHead:
     return TableHead(uri, content.encode() if isinstance(content, str) else content, True)
 
 
-def read(content: str, rows: AutomlReader) -> list[LabelRow | DeadLetter]:
-    reader = replace(rows, encodings=(("rows.csv", "utf-8-sig"),))
+def read(content: str, rows: tuple[bool, bool]) -> list[LabelRow | DeadLetter]:
+    boxes, several = rows
+    label = None if boxes else replace(label_column("label", ColumnKind.CLASS), repeated=several)
+    reader = RecordReader(Automl(boxes=boxes), RecordColumns(label, pixels=False))
     return list(reader.read(io.BytesIO(content.encode()), "rows.csv"))
 
 
-def said(content: str, rows: AutomlReader) -> list[tuple[Any, ...]]:
+def said(content: str, rows: tuple[bool, bool]) -> list[tuple[Any, ...]]:
     """(split, name, values) of each row, all of which must be sound."""
     found = read(content, rows)
     assert all(isinstance(row, LabelRow) and not row.problem for row in found), found
     return [(row.split, row.name, row.values) for row in found if isinstance(row, LabelRow)]
 
 
-def problems(content: str, rows: AutomlReader) -> list[str]:
+def problems(content: str, rows: tuple[bool, bool]) -> list[str]:
     return [row.problem for row in read(content, rows) if isinstance(row, LabelRow)]
 
 
@@ -397,11 +394,11 @@ def test_a_header_or_anything_else_is_no_row_of_automl(first: str) -> None:
     ],
 )
 def test_the_beginning_says_whether_rows_are_classes_or_boxes(
-    content: str, rows: AutomlReader
+    content: str, rows: tuple[bool, bool], working_folder: Path
 ) -> None:
     """One row with coordinates makes boxes, one with two labels makes several classes."""
-    assert kind(head(content)) == rows
-    assert kind(head("TEST,gs://b/z.jpg\n"), head(content)) == rows
+    assert kind(content) == rows
+    assert kind("TEST,gs://b/z.jpg\n", content) == rows
 
 
 @pytest.mark.parametrize(
@@ -409,25 +406,27 @@ def test_the_beginning_says_whether_rows_are_classes_or_boxes(
     [
         (
             "filename,label\na.jpg,cat\n",
-            "rows.csv, line 1: names no image: 'filename,label'; expected rows such as "
+            "0.csv, line 1 names no image: 'filename,label'; expected rows such as "
             "TRAIN,gs://bucket/a.jpg,label, and no header",
         ),
         (
             '\n"TRAIN,gs://b/a.jpg\n',
-            "rows.csv, line 2: line 2: not CSV: unexpected end of data; look for a quote that is "
+            "0.csv, line 2 names no image: line 2: not CSV: unexpected end of data; look for a quote that is "
             "not closed; expected rows such as TRAIN,gs://bucket/a.jpg,label, and no header",
         ),
         (
             "\n,,\n",
-            "rows.csv: the file is empty; expected rows such as TRAIN,gs://bucket/a.jpg,label, and no header",
+            "0.csv: the file is empty; expected rows such as TRAIN,gs://bucket/a.jpg,label, and no header",
         ),
     ],
 )
-def test_a_file_that_begins_with_something_else_is_an_error(content: str, message: str) -> None:
+def test_a_file_that_begins_with_something_else_is_an_error(
+    content: str, message: str, working_folder: Path
+) -> None:
     """The message shows what a row should look like."""
     with pytest.raises(LabelTableError) as caught:
-        inspect_automl([head(content)])
-    assert str(caught.value) == message
+        kind(content)
+    assert str(caught.value) == f"{working_folder}/{message}"
 
 
 # --- classes ------------------------------------------------------------------------------------
@@ -466,9 +465,8 @@ def test_rows_that_are_not_as_the_beginning_are_faults() -> None:
     """None or two labels where there is one, and a box where there are none."""
     content = "TRAIN,gs://b/a.jpg,,\nTRAIN,gs://b/b.jpg,x,y\nTRAIN,gs://b/c.jpg,x,.1,.2,,,.3,.4\n"
     assert problems(content, ONE_CLASS) == [
-        "no label",
-        "2 labels: 'x', 'y', in a file whose beginning has one a row; move the row to its beginning "
-        "if images may have several",
+        "label: is empty",
+        "the image has several values of label, ['x', 'y']; --list_column label=, writes lists",
         "a box, in a file whose beginning has none",
     ]
 
@@ -540,7 +538,7 @@ def test_an_image_may_have_no_objects(row: str) -> None:
 def test_a_box_that_cannot_be_understood_is_a_fault_of_its_image(cells: str, problem: str) -> None:
     """With what was found and what was expected; the row keeps name and line."""
     assert read(f"\nTRAIN,gs://b/a.jpg,{cells}\n", BOXES) == [
-        LabelRow("gs://b/a.jpg", ((), ()), "train", "rows.csv", 2, problem)
+        LabelRow("gs://b/a.jpg", ((), ()), "", "rows.csv", 2, problem)
     ]
 
 
@@ -560,7 +558,7 @@ def test_a_row_that_names_no_image_is_a_dead_letter(row: str) -> None:
     """It says file, line and what was found; the next rows are read."""
     dead_letter, last = read(f"{row}\nTRAIN,gs://b/a.jpg,cat\n", ONE_CLASS)
     assert dead_letter == DeadLetter(
-        "labels", "", "", "bad_row", f"names no image: {row!r}", "rows.csv", 1
+        "labels", "entry 1", "", "bad_row", f"entry 1 names no image: {row!r}", "rows.csv", 1
     )
     assert last == LabelRow("gs://b/a.jpg", ("cat",), "train", "rows.csv", 2)
 
@@ -571,10 +569,10 @@ def test_a_quote_that_is_not_closed_is_a_dead_letter() -> None:
     assert isinstance(first, LabelRow)
     assert dead_letter == DeadLetter(
         "labels",
-        "",
+        "entry 2",
         "",
         "bad_row",
-        "line 2: not CSV: unexpected end of data; look for a quote that is not closed",
+        "entry 2 names no image: line 2: not CSV: unexpected end of data; look for a quote that is not closed",
         "rows.csv",
         2,
     )
