@@ -446,28 +446,60 @@ def inspect_sidecars(
     Raises:
       UsageError: the columns cannot be told.
     """
+    schema, table, nested = inspect_rows(
+        uri,
+        rows,
+        options,
+        key=KEY_COLUMN,
+        label=options.label_column or CLASS_COLUMN * any(CLASS_COLUMN in row for row in rows),
+        kinds={**(kinds or {}), **options.columns},
+        label_needed=not any(CAPTION_COLUMN in row for row in rows),
+    )
+    notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
+    return schema, table, tuple(notes if nested else ())
+
+
+def inspect_rows(
+    uri: str,
+    rows: Sequence[Mapping[str, Any]],
+    options: SourceOptions,
+    *,
+    key: str,
+    label: str,
+    kinds: Mapping[str, str],
+    label_needed: bool = False,
+) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
+    """Settles the columns of rows of JSON that are in no table.
+
+    Args:
+      uri: where they are, for messages.
+      rows: the first ones.
+      options: the options given.
+      key: the column with the name of each.
+      label: the column of the label, or empty.
+      kinds: column -> type name of `KIND_NAMES`, of columns whose type is known.
+      label_needed: whether it is an error that no column can be told to be the label.
+
+    Returns: the schema; the table that they are rows of; the columns that no feature can contain.
+
+    Raises:
+      UsageError: the columns cannot be told.
+    """
+    values = ((name, value) for row in rows for name, value in row.items())
     nested = dict.fromkeys(
         name
-        for row in rows
-        for name, value in row.items()
+        for name, value in values
         if name != OBJECTS_COLUMN and name not in options.columns and _is_nested(value)
     )
-    choices = column_choices(options)
-    has_class = any(CLASS_COLUMN in row for row in rows)
-    has_caption = any(CAPTION_COLUMN in row for row in rows)
+    kinds = {**kinds, **dict.fromkeys(nested, SKIP_KIND)}
     choices = replace(
-        choices,
-        key=KEY_COLUMN,
-        label=choices.label or (CLASS_COLUMN if has_class else ""),
-        kinds={**(kinds or {}), **options.columns, **dict.fromkeys(nested, SKIP_KIND)},
-        label_needed=choices.label_needed and not has_caption,
+        column_choices(options), key=key, label=label, kinds=kinds, label_needed=label_needed
     )
     try:
         schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
     except LabelTableError as error:
-        raise UsageError(f"the labels beside the images of {error}") from error
-    notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
-    return schema, table, tuple(notes if nested else ())
+        raise UsageError(f"--images {error}") from error
+    return schema, table, list(nested)
 
 
 def _is_nested(value: Any) -> bool:

@@ -10,20 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.box_columns import find_boxes
-from beam_pipeline.core.labels.cells import is_nested
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
 from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, SKIP_KIND, Column, ColumnKind
-from beam_pipeline.core.labels.table_rows import LabelTable, TableHead
-from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema, inspect_tables
+from beam_pipeline.core.labels.table_rows import LabelTable
+from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.caption_files import SIDECAR_OPTIONS
+from beam_pipeline.layouts.caption_files import SIDECAR_OPTIONS, inspect_rows
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.parquet_rows import (
     ROW,
@@ -34,7 +33,7 @@ from beam_pipeline.layouts.parquet_rows import (
     parquet_files,
 )
 from beam_pipeline.layouts.paths import split_notes, split_questions
-from beam_pipeline.layouts.table import column_choices, table_numbering, unlabelled_notes
+from beam_pipeline.layouts.table import table_numbering, unlabelled_notes
 from beam_pipeline.storage import files
 
 _IMAGE_NAMES = ("image", "img")
@@ -172,12 +171,6 @@ def _inspect(
 
     Returns: the schema, the table, and columns that are left out because no feature can contain them.
     """
-    nested = [
-        name
-        for name in labels
-        if name not in (OBJECTS_COLUMN, *options.columns)
-        and any(_is_deep(row.get(name)) for row in rows)
-    ]
     unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.unused} - {*labels}
     sides = find_boxes(labels)[1]
     typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
@@ -185,16 +178,9 @@ def _inspect(
         **{name: kind for name, kind in typed.items() if name in labels and name not in sides},
         **{name: "str" for name in classes if name in labels},
         **{name: kind for name, kind in options.columns.items() if name not in unread},
-        **dict.fromkeys(nested, SKIP_KIND),
     }
     label = _label_column(labels, classes, options)
-    choices = replace(
-        column_choices(options), key=ROW, label=label, kinds=kinds, label_needed=False
-    )
-    try:
-        schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
-    except LabelTableError as error:
-        raise UsageError(f"--images {error}") from error
+    schema, table, nested = inspect_rows(uri, rows, options, key=ROW, label=label, kinds=kinds)
     return schema, table, [*nested, *columns.unused]
 
 
@@ -212,13 +198,6 @@ def _label_column(
             "or --label_column none to keep all of them as features label/<column>"
         )
     return "" if usual else next(iter(named), "" if labels else NO_LABEL_COLUMN)
-
-
-def _is_deep(value: Any) -> bool:
-    """True for a value that no feature can contain."""
-    if isinstance(value, list):
-        return any(map(is_nested, value))
-    return isinstance(value, dict)
 
 
 def _numbering(

@@ -428,7 +428,7 @@ def test_a_known_type_is_not_guessed_and_options_come_first() -> None:
 
 def test_an_unknown_column_is_an_error() -> None:
     """It says what there is."""
-    with pytest.raises(UsageError, match=r"labels beside the images of /d: no column 'x'"):
+    with pytest.raises(UsageError, match=r"--images /d: no column 'x'"):
         columns_of({"caption": "a"}, label_column="x")
 
 

@@ -68,111 +68,106 @@ class NameDivision:
 
 # --- the images that a row may mean --------------------------------------------------------------
 
-_Named = Mapping[str, Sequence[ImageRef]]
+_Named = Iterable[tuple[str, ImageRef]]
+_Way = Callable[[Sequence[ImageRef]], _Named]
+"""Gives the names of images in one way of naming."""
 
 
-class ImageNames:
-    """Every name that the images of a bucket answer to, in order of priority: see `join`.
+def _stem(path: str) -> str:
+    return posixpath.splitext(path)[0]
+
+
+def _keys(images: Sequence[ImageRef]) -> _Named:
+    return ((normalized(image.key), image) for image in images)
+
+
+def _paths(images: Sequence[ImageRef], part: Callable[[str], str] = str) -> _Named:
+    for image in images:
+        key, uri = part(normalized(image.key)), part(normalized(image.uri))
+        yield key, image
+        if uri != key:
+            yield uri, image
+
+
+def _file_names(images: Sequence[ImageRef], part: Callable[[str], str] = str) -> _Named:
+    return ((part(key.rpartition("/")[2]), image) for key, image in _keys(images))
+
+
+def _lower(images: Sequence[ImageRef]) -> _Named:
+    """The file name in lower case, and up to the dot before its extension."""
+    for name, image in _file_names(images, str.lower):
+        yield name, image
+        yield f"{_stem(name)}.", image
+
+
+def _aliases(images: Sequence[ImageRef], index: int, part: Callable[[str], str] = str) -> _Named:
+    """A further name of members of archives; other images have none."""
+    return ((part(normalized(image.aliases[index])), image) for image in images if image.aliases)
+
+
+_stems = functools.partial(_paths, part=_stem)
+_file_stems = functools.partial(_file_names, part=_stem)
+
+
+class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
+    """Every name that the images of a bucket answer to, by the way of naming.
 
     Most rows give the exact one, so the others are only made when a row asks for them.
     """
 
     def __init__(self, images: Sequence[ImageRef]) -> None:
+        super().__init__()
         self._images = images
-        self._keys = _named((normalized(image.key), image) for image in images)
+        aliases = range(max((len(image.aliases) for image in images), default=0))
+        self._aliases, stems = (
+            [functools.partial(_aliases, index=index, part=part) for index in aliases]
+            for part in (str, _stem)
+        )
+        self._last = (*stems, _file_names, _file_stems)
 
-    @functools.cached_property
-    def _paths(self) -> _Named:
-        return self._by_path(str)
-
-    @functools.cached_property
-    def _stems(self) -> _Named:
-        return self._by_path(_stem)
-
-    @functools.cached_property
-    def _files(self) -> _Named:
-        return _named((_file_name(image), image) for image in self._images)
-
-    @functools.cached_property
-    def _file_stems(self) -> _Named:
-        return _named((_stem(_file_name(image)), image) for image in self._images)
-
-    @functools.cached_property
-    def _in_archives(self) -> Sequence[_Named]:
-        """Members of archives by each of their further names; none without archives."""
-        members = [image for image in self._images if image.aliases]
-        aliases = zip(*(map(normalized, image.aliases) for image in members), strict=True)
-        return [_named(zip(names, members, strict=True)) for names in aliases]
-
-    @functools.cached_property
-    def _stems_in_archives(self) -> Sequence[_Named]:
-        return [
-            _named((_stem(name), image) for name, images in named.items() for image in images)
-            for named in self._in_archives
-        ]
-
-    @functools.cached_property
-    def _lower(self) -> _Named:
-        """By file name in lower case, with the extension, and up to the dot before it."""
-        names = [(_file_name(image).lower(), image) for image in self._images]
-        return _named([*names, *((f"{_stem(name)}.", image) for name, image in names)])
-
-    def _by_path(self, part: Callable[[str], str]) -> _Named:
-        """The images by a part of their keys and of their URIs."""
+    def __missing__(self, way: _Way) -> Mapping[str, Sequence[ImageRef]]:
         named: dict[str, list[ImageRef]] = defaultdict(list)
-        for image in self._images:
-            key, uri = part(normalized(image.key)), part(normalized(image.uri))
-            named[key].append(image)
-            if uri != key:
-                named[uri].append(image)
+        for name, image in way(self._images):
+            named[name].append(image)
+        self[way] = named
         return named
 
     def find(self, row: LabelRow) -> Sequence[ImageRef]:
-        """The images that the row names, by the first way of naming that finds any."""
-        attempts = (named.get(name) for named, name in self._attempts(row))
+        """The images that the row names, by the first way of naming that finds any; see `join`."""
+        attempts = (self[way].get(name) for way, name in self._attempts(row))
         images = next(filter(None, attempts), ())
         if len(images) > 1:  # names that differ in Unicode's composition only
             same = [image for image in images if row.name in (image.key, image.uri)]
             return same if len(same) == 1 else images
         return images
 
-    def _attempts(self, row: LabelRow) -> Iterator[tuple[_Named, str]]:
-        """The ways of naming and the name in each; no way is made before a row asks for it."""
+    def _attempts(self, row: LabelRow) -> Iterator[tuple[_Way, str]]:
+        """The ways of naming and the name in each."""
         names = names_of(row)
-        for name in names:
-            yield self._exact(name), name
-        below = _below_label_file(names[-1], row.file)
-        yield self._exact(below), below
-        for named in self._in_archives:
-            for name in names:
-                yield named, name
-        for name in (*names, below):
-            yield self._stems, name
-        for named in self._stems_in_archives:
-            for name in names:
-                yield named, name
-        for name in names:
-            yield self._files, name
-        for name in names:
-            yield self._file_stems, name
-
-    def _exact(self, name: str) -> _Named:
-        """The images by what may be a path: no URI is relative, so most paths can only be keys."""
-        return self._paths if name.startswith("/") or is_remote(name) else self._keys
+        paths = (*names, _below_label_file(names[-1], row.file))
+        for path in paths:  # no URI is relative, so most paths can only be keys
+            yield _paths if path.startswith("/") or is_remote(path) else _keys, path
+        every: list[tuple[Sequence[_Way], Sequence[str]]] = [(self._aliases, names)]
+        every += ((_stems,), paths), (self._last, names)
+        for ways, given in every:
+            for way in ways:
+                for name in given:
+                    yield way, name
 
     def why_missing(self, row: LabelRow) -> str:
         """Which names were looked for; for a path, also images of its file name in other folders."""
         path = names_of(row)[-1]
         file_name, lower = path.rpartition("/")[2], path.lower()
         lower_name = file_name.lower()
-        named = self._lower.get(lower_name) or self._lower.get(f"{lower_name}.") or ()
+        lower_names = self[_lower]
+        named = lower_names.get(lower_name) or lower_names.get(f"{lower_name}.") or ()
         keys = ((image.key, image.key.lower()) for image in named)
         twins = [key for key, low in keys if lower in (lower_name, low, _stem(low))]
         if twins:
             return f"the image {min(twins)} differs from this name in case: write one of them as the other"
         if "/" not in path:
             return "no listed image has this name, with or without folder or extension"
-        elsewhere = self._files.get(file_name) or self._file_stems.get(file_name)
+        elsewhere = self[_file_names].get(file_name) or self[_file_stems].get(file_name)
         if not elsewhere:
             return "no listed image has this path or its file name, with or without extension"
         return (
@@ -181,25 +176,10 @@ class ImageNames:
         )
 
 
-def _named(pairs: Iterable[tuple[str, ImageRef]]) -> _Named:
-    named: dict[str, list[ImageRef]] = defaultdict(list)
-    for name, image in pairs:
-        named[name].append(image)
-    return named
-
-
 def are_exact(names: Sequence[str]) -> bool:
     """True if names are relative paths, written in one form only, so that an equal key is what each means."""
     text = "\n" + "\n".join(names)
     return text.isascii() and not any(mark in text for mark in ("\\", "\n/", "\n./", "://"))
-
-
-def _file_name(image: ImageRef) -> str:
-    return normalized(image.key).rpartition("/")[2]
-
-
-def _stem(path: str) -> str:
-    return posixpath.splitext(path)[0]
 
 
 def names_of(row: LabelRow) -> Sequence[str]:
