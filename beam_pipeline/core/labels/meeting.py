@@ -123,7 +123,8 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
             [functools.partial(_aliases, index=index, part=part) for index in aliases]
             for part in (str, _stem)
         )
-        self._last = (*stems, _file_names, _file_stems)
+        self._middle: Sequence[_Way] = (_stems,)
+        self._last: Sequence[_Way] = (*stems, _file_names, _file_stems)
 
     def __missing__(self, way: _Way) -> Mapping[str, Sequence[ImageRef]]:
         named: dict[str, list[ImageRef]] = defaultdict(list)
@@ -147,9 +148,7 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
         paths = (*names, _below_label_file(names[-1], row.file))
         for path in paths:  # no URI is relative, so most paths can only be keys
             yield _paths if path.startswith("/") or is_remote(path) else _keys, path
-        every: list[tuple[Sequence[_Way], Sequence[str]]] = [(self._aliases, names)]
-        every += ((_stems,), paths), (self._last, names)
-        for ways, given in every:
+        for ways, given in ((self._aliases, names), (self._middle, paths), (self._last, names)):
             for way in ways:
                 for name in given:
                     yield way, name
