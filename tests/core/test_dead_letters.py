@@ -4,7 +4,6 @@ import json
 
 from beam_pipeline.core.dead_letters import (
     EXPLANATIONS,
-    DeadLetter,
     Reason,
     Stage,
     image_dead_letter,
@@ -32,23 +31,6 @@ def test_a_dead_letter_of_a_row_is_this_line() -> None:
         '{"stage": "join", "key": "a.jpg", "uri": "", "reason": "missing_image", '
         '"message": "no image", "file": "/labels/l.csv", "line": 7}'
     )
-
-
-def test_a_dead_letter_of_a_file_without_lines_has_no_line() -> None:
-    """Lines are counted from 1, so 0 is none and is left out."""
-    dead_letter = row_dead_letter(Stage.LABELS, "a", Reason.BAD_ROW, "no box", "/labels/a.json", 0)
-    assert dead_letter.to_json() == (
-        '{"stage": "labels", "key": "a", "uri": "", "reason": "bad_row", '
-        '"message": "no box", "file": "/labels/a.json"}'
-    )
-
-
-def test_a_dead_letter_holds_plain_text() -> None:
-    """Stage and reason are str, so that any coder and any reader has them as they are."""
-    dead_letter = image_dead_letter(Stage.READ, "a", "b", Reason.EMPTY_FILE, "c")
-    assert dead_letter == DeadLetter("read", "a", "b", "empty_file", "c")
-    assert type(dead_letter.stage) is type(dead_letter.reason) is str
-    assert json.loads(dead_letter.to_json())["reason"] == "empty_file"
 
 
 def test_reasons_and_stages_are_these() -> None:

@@ -116,11 +116,6 @@ def test_elements_that_nobody_takes_are_passed_over() -> None:
     assert list(second) == []
 
 
-def test_a_byte_order_mark_and_white_space_do_not_count() -> None:
-    """As Windows leaves them."""
-    assert read(b'\xef\xbb\xbf \r\n{\r\n\t"a" : [ 1 ,\r\n 2 ] }\r\n \r\n') == [("a", [1, 2])]
-
-
 def test_other_members_are_skipped() -> None:
     """Whatever they hold, keys and lists of the wanted names included."""
     text = b'{"x": {"a": [1], "b": {}}, "a": [2], "y": [[{"a": 3}], []], "z": 1, "b": 4}'
@@ -160,16 +155,6 @@ def test_a_broken_file_is_reported_with_the_place(data: bytes, message: str) -> 
     with pytest.raises(JsonFileError) as caught:
         read(data)
     assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(("data", "message"), BROKEN)
-@pytest.mark.parametrize("size", [1, 2, 13, 100])
-def test_a_fault_is_found_wherever_pieces_end(data: bytes, message: str, size: int) -> None:
-    """At the same byte."""
-    with pytest.raises(JsonFileError) as caught:
-        read(data[:200] if len(data) > 60_000 else data, size)
-    if len(data) <= 60_000:
-        assert str(caught.value).startswith(message.partition(", near")[0])
 
 
 def test_the_place_counts_from_the_beginning_of_the_file() -> None:

@@ -15,7 +15,6 @@ from beam_pipeline.core.dataset.duplicates import (
     CopyFinder,
     Duplicates,
     WrittenImage,
-    pack_images,
     packed_images,
 )
 from beam_pipeline.core.dataset.tally import Tally
@@ -28,7 +27,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms.planning import DropDuplicates, FindDuplicates
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
-from beam_pipeline.work.planning import DuplicateSearch, compare_images, is_readable, with_digests
+from beam_pipeline.work.planning import DuplicateSearch, is_readable, with_digests
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 from tests.core.dataset.duplicate_images import group
 from tests.transforms.outputs import assert_items, assert_total
@@ -89,14 +88,6 @@ def test_what_its_writer_would_not_read_is_not_read() -> None:
         assert is_readable(ref, encoding) is readable
     assert not is_readable(ref._replace(size=1 << 31), EncodingOptions(LabelledImages(())))
     assert not is_readable(ref._replace(uri=""), EncodingOptions(LabelledImages(())))
-
-
-def test_images_of_all_parts_are_compared() -> None:
-    """One pair, whose images are in different parts."""
-    images = [WrittenImage(bytes([i % 4]) * 16, 7, "train", f"{i}") for i in range(5)]
-    outcome = compare_images([pack_images(images[:3]), pack_images(images[3:])])
-    pair = group(("train", "0"), ("train", "4"))
-    assert outcome.main == [Duplicates(5, 2, 1, 0, 0, (pair,))]
 
 
 CONTENTS = {

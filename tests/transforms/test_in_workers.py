@@ -231,19 +231,6 @@ def test_beam_knows_how_to_pack_a_batch(batch: list[Any]) -> None:
     assert [type(item) for item in decoded] == [type(item) for item in batch]
 
 
-def test_a_coder_of_one_kind_is_equal_to_another_of_it() -> None:
-    """Engines compare coders; that of another kind is another."""
-    first, again, other = (
-        coders.registry.get_coder(kind) for kind in (ImageBatch, ImageBatch, SampleBatch)
-    )
-    assert first == again
-    assert hash(first) == hash(again)
-    assert first != other
-    assert first.to_type_hint() is ImageBatch
-    assert not first.is_deterministic()
-    assert first.estimate_size(BATCHES[0]) == 32
-
-
 def test_references_of_all_batches_are_divided() -> None:
     """Each is in its part once."""
     images = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(20)]
@@ -255,8 +242,3 @@ def test_references_of_all_batches_are_divided() -> None:
     }
     assert sum(map(len, found.values())) == 20
     assert outcome.tally is None
-
-
-def test_nothing_has_no_parts() -> None:
-    """Empty batches come of stages that list nothing."""
-    assert divide([pack(())], NameDivision(3)).main == ()

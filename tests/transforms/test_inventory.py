@@ -133,15 +133,6 @@ def test_other_headers_are_read_by_columns_too(tmp_path: Path, columns: str) -> 
     assert total == Tally(listed=1)
 
 
-def test_rows_elsewhere_are_counted(tmp_path: Path) -> None:
-    """And so are files that are no images."""
-    path = tmp_path / "inventory.csv"
-    path.write_text("uri,size\ngs://pets/a.jpg,1\ngs://dogs/b.jpg,1\ngs://pets/c.txt,1\n")
-    (image,), total = listed(cut_file(str(path), cut_of, PART_BYTES), (PETS,))
-    assert image.key == "a.jpg"
-    assert total.ignored == Counter({".txt": 1, "outside --images": 1})
-
-
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """A file that is gone, and one with other columns."""
     gone = InventoryTask(FilePart(str(tmp_path / "gone.csv")), (PETS,), 3)
@@ -332,29 +323,3 @@ def test_local_paths_take_the_form_of_the_roots(tmp_path: Path) -> None:
         Tally(listed=3),
         "uri,size\n/photos//a/./1.jpg,1\nfile:///photos/b/2.jpg,2\ngs://pets/cats//3.jpg,3\n",
     )
-
-
-def test_patterns_and_label_files_hold_for_an_inventory(tmp_path: Path) -> None:
-    """As for a listing."""
-    assert_listed(
-        tmp_path,
-        (ImageRoot("gs://pets/cats", ("*.raw",), frozenset({"gs://pets/cats/b.raw"})),),
-        [image("gs://pets/cats/a.raw", 1)],
-        Tally(listed=1),
-        f"{HEADER}gs://pets/cats/a.raw,1,,\ngs://pets/cats/b.raw,1,,\ngs://pets/cats/c/d.raw,1,,\n",
-    )
-
-
-def test_an_inventory_that_cannot_be_read_refuses_the_run(tmp_path: Path) -> None:
-    """So does one that is broken; the message has its name, and the line."""
-    (tmp_path / "0.csv").mkdir()
-    broken = f"{tmp_path}/broken.csv"
-    write_files(str(tmp_path), {"broken.csv": "uri,size\ngs://pets/cats/1.jpg,many\n"})
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found: Any = pipeline | ReadInventory(files=(f"{tmp_path}/0.csv", broken), roots=(CATS,))
-        assert_items(found["images"], [], "images")
-        said = (
-            f"--inventory {tmp_path}/0.csv cannot be read: Is a directory",
-            f"--inventory {broken}, line 2: the column size contains 'many', expected a whole number",
-        )
-        assert_total(found[TALLY], Tally(refusals=[Refusal("InventoryError", s) for s in said]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +21,6 @@ from beam_pipeline.core.labels.samples import AGREE
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column, ColumnKind, label_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import ImageBatch, LabelBatch
-from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
 from beam_pipeline.transforms import in_workers, labels
@@ -301,21 +299,5 @@ def test_a_broken_container_refuses_the_run() -> None:
             samples=Counter({"train": 1}),
             sample_bytes=Counter({"train": 10}),
             refusals=[Refusal("ContainerError", "/broken is cut short")],
-        )
-        assert_total(found[TALLY], expected)
-
-
-def test_fractions_take_the_place_of_the_containers_splits() -> None:
-    """Each sample is in the split that it is counted in."""
-    splits = SplitAssigner(SplitFractions((("all", Fraction(1)),)), 0)
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = pipeline | read("/b", splits=splits, columns=())
-        samples = [sample("/b", number)._replace(split="all") for number in (0, 1)]
-        assert_items(found["samples"], samples, "samples")
-        expected = Tally(
-            listed=3,
-            samples=Counter({"all": 2}),
-            sample_bytes=Counter({"all": 20}),
-            **counted(bad_sample("/b")),
         )
         assert_total(found[TALLY], expected)

@@ -94,16 +94,6 @@ def total(*tallies: Tally) -> Tally:
     return whole
 
 
-def test_tallies_add_up_wherever_they_are_added() -> None:
-    """One after the other, or on several workers."""
-    sum_tallies = Sum(Tally, Tally.add)
-    one = sum_tallies.add_input(sum_tallies.create_accumulator(), LISTED)
-    other = sum_tallies.add_input(sum_tallies.create_accumulator(), JOINED)
-    merged = sum_tallies.merge_accumulators([one, other, Tally()])
-    assert sum_tallies.extract_output(merged) == total(LISTED, JOINED)
-    assert (one, other) == (LISTED, JOINED)  # merging changes neither
-
-
 def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -> None:
     """The entry is named, and there is no note of shards to come."""
     numbering = ClassNumbering(known=(("cat", 1), ("dog", 99999999999999999999)))
@@ -161,13 +151,6 @@ def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path, same: b
     assert again.refusal is not None
     assert again.refusal.error == "ChangedInputsError"
     assert "test: 3 shards then, 4 now" in again.refusal.message
-
-
-def test_a_reason_found_earlier_is_the_one_that_is_given(tmp_path: Path) -> None:
-    """What is wrong with the input explains why the shards are others."""
-    planned(tmp_path, JOINED)
-    broken = Tally(listed=9, refusals=[Refusal("ListingError", "/photos cannot be listed")])
-    assert planned(tmp_path, broken, resume=True).refusal == broken.refusals[0]
 
 
 SHARD = "pets-train.tfrecord-00000-of-00007"
@@ -320,24 +303,6 @@ def test_each_class_is_divided_exactly(size: int) -> None:
     assert_assigned(refs[::-1], expected_splits(refs, counts), size)
 
 
-@pytest.mark.slow
-def test_a_large_class_is_divided_exactly() -> None:
-    """Many samples of every prefix of the hash."""
-    refs = samples({"cat": 20_000})
-    assert_assigned(refs, expected_splits(refs, {"cat": [15_000, 2500, 2500]}), 4096)
-
-
-def test_several_classes_count_as_the_rarest() -> None:
-    """`cat, dog` is divided among the dogs, which are fewer."""
-    refs = samples({("cat",): 24, ("cat", "dog"): 8, (): 8})
-    counts: dict[LabelValue, list[int]] = {
-        ("cat",): [18, 3, 3],
-        ("cat", "dog"): [6, 1, 1],
-        (): [6, 1, 1],
-    }
-    assert_assigned(refs, expected_splits(refs, counts), 7)
-
-
 def test_groups_are_divided_whole() -> None:
     """As `divide_groups` shares them out, of all batches together."""
     refs = samples({"cat": 60, "dog": 40})
@@ -348,14 +313,6 @@ def test_groups_are_divided_whole() -> None:
     assert set(splits.values()) == set(NAMES)
     expected = [ref._replace(split=splits[str(ref.labels[1])]) for ref in refs]
     assert_assigned(refs, expected, 9, GroupBy("patient", 1))
-
-
-def test_no_samples_are_no_fault_here() -> None:
-    """The plan says what is wrong then."""
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        nothing = pipeline | beam.Create([]).with_output_types(SampleBatch)
-        assigned = nothing | AssignSplits(splits=SplitAssigner(SHARES, 0), column=0)
-        assert_that(assigned["samples"], equal_to([]))
 
 
 MEASURED = EncodingOptions(

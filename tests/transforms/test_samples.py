@@ -158,22 +158,6 @@ def test_unlabelled_images_may_be_kept() -> None:
     )
 
 
-def test_an_image_twice_and_one_that_cannot_be_listed() -> None:
-    """Both are bad, with the reasons of the listing."""
-    images = [
-        IMAGES[0],
-        IMAGES[0],
-        ImageFile("p.jpg", "/p.jpg", 0, reason="not_a_file", message="a pipe"),
-    ]
-    check(
-        [],
-        JoinLabels(KINDS, unlabelled="keep"),
-        {},
-        [("0.jpg", "duplicate_key"), ("0.jpg", "duplicate_key"), ("p.jpg", "not_a_file")],
-        images,
-    )
-
-
 def test_rows_of_files_and_their_faults(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values have the types that the command detects; a broken row keeps its place in the file."""
     monkeypatch.chdir(tmp_path)

@@ -254,21 +254,6 @@ def test_an_engine_that_retries_gets_the_error(
     assert type(noted).__name__ == "OutputError"
 
 
-def test_a_resumed_job_keeps_shards_of_the_same_samples(
-    tmp_path: Path, shards: dict[int, list[SampleRef]]
-) -> None:
-    """One of other samples is refused, and left as it is."""
-    infos = [written_alone(tmp_path, shards, number) for number in (0, 1)]
-    files = {path: path.stat().st_ino for path in tmp_path.glob("*.tfrecord-*")}
-    changed = {0: shards[0], 1: shards[1][1:]}
-    with beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, tmp_path, changed, resume=True, failures=HERE)
-        assert_that(found["shards"], equal_to(infos[:1]), label="shards")
-        errors = found[REFUSALS] | beam.Map(lambda refusal: refusal.error)
-        assert_that(errors, equal_to(["ChangedInputsError"]), label="refusals")
-    assert {path: path.stat().st_ino for path in tmp_path.glob("*.tfrecord-*")} == files
-
-
 @dataclass(frozen=True)
 class Shifted(LabelledImages):
     """A pipeline's own samples: images whose classes have ids above ten."""

@@ -167,15 +167,3 @@ def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOpt
     assert getattr(samples[2], "file", "") == f"{tmp_path}/2.png"
     written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in samples]
     assert written == [True, False, False, False, False, True]
-
-
-def test_a_sample_too_large_for_an_example_is_not_read(tmp_path: Path) -> None:
-    """Its mask counts."""
-    columns = (segmentation_column("class", required=True),)
-    ref = SampleRef("a", f"{tmp_path}/a", 2_000_000_000, "train", (("m", 500_000_000, 0),))
-    with EncodingOptions(LabelledImages(columns)).maker({}, [ref], ONE_BY_ONE) as maker:
-        sample = made(maker, ref)
-    assert (getattr(sample, "reason", ""), getattr(sample, "message", "")) == (
-        "too_large",
-        "2500000000 bytes; an example is limited to 2 GiB",
-    )

@@ -21,8 +21,8 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ChangedInputsError, LabelTableError
 from beam_pipeline.core.labels import table_rows
-from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
-from beam_pipeline.core.labels.schema import ColumnChoices, ColumnKind, label_column
+from beam_pipeline.core.labels.samples import AGREE, RowMerger
+from beam_pipeline.core.labels.schema import ColumnChoices
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.packing import pack
@@ -99,17 +99,6 @@ def test_by_columns_or_one_by_one_the_outcome_is_the_same(
     assert by_columns == (shown(label), shown(join))
 
 
-def test_unlabelled_images_may_be_kept() -> None:
-    """Then samples are marked, and looked at one by one."""
-    keep = KeepUnlabelled.of((label_column("label", ColumnKind.BYTES),))
-    labelling = Labelling(SplitAssigner(None, 0), keep=keep)
-    assert not labelling.takes_columns
-    samples, dead_letters, tally = shown(
-        partial(JoinRows(AGREE, labelling), [pack(IMAGES)], [pack(ROWS)])
-    )
-    assert (len(samples), dead_letters, tally.unlabelled) == (18, [], 2)
-
-
 def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
     """The others are labelled."""
     labelling = Labelling(SplitAssigner(None, 0))
@@ -125,15 +114,6 @@ def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -
     labelling = Labelling(SplitAssigner(None, 0))
     outcome = LabelImages(None, labelling)([pack(IMAGES)])
     assert [len(batch) for batch in outcome.main] == [7, 7, 4]
-
-
-def test_nothing_is_labelled_where_there_is_nothing() -> None:
-    """Empty parts, and a bucket without images or rows."""
-    labelling = Labelling(SplitAssigner(None, 0))
-    assert shown(partial(LabelImages(None, labelling), [pack(())])) == ([], [], Tally())
-    assert shown(partial(JoinRows(AGREE, labelling), [], [])) == ([], [], Tally())
-    _, dead_letters, tally = shown(partial(JoinRows(AGREE, labelling), [], [pack(ROWS)]))
-    assert len(dead_letters) == tally.orphan_rows == 16
 
 
 @pytest.mark.parametrize("packed", [1 << 24, 400, 40])

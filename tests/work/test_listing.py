@@ -29,7 +29,7 @@ from beam_pipeline.core.listing.cuts import (
 )
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.listing import Files, Subfolder, list_local_root
+from beam_pipeline.storage.listing import Subfolder, list_local_root
 from beam_pipeline.transforms import listing
 from beam_pipeline.transforms.listing import CutFiles
 from beam_pipeline.work.file_parts import (
@@ -136,14 +136,6 @@ def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
     assert folders == [f"{tmp_path}/a", f"{tmp_path}/b"]
 
 
-def test_packed_files_are_the_files() -> None:
-    """Names may be any that a file system has."""
-    files = Files("/photos/a", ("b.jpg", "two\nlines.jpg", "caf\udce9.jpg"))
-    packed = PackedFiles.of(files)
-    assert (packed.folder, packed.size) == ("/photos/a", 3)
-    assert Files(packed.folder, tuple(packed.unpacked().names)) == files
-
-
 def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
     """Of links within links only, by which folders may multiply."""
     write_files(str(tmp_path), {"pool/a.jpg": b"x", "more/b.jpg": b"x"})
@@ -181,14 +173,6 @@ def test_a_flat_folder_is_listed_in_parts(tmp_path: Path) -> None:
     outcomes = list(list_folders(root, 10, 4))
     assert found_in(outcomes) == whole(root)
     assert max(len(batch) for outcome in outcomes for batch in outcome.main) <= 4 * 4
-
-
-@pytest.mark.usefixtures("writers")
-def test_an_empty_folder_has_no_batch(tmp_path: Path) -> None:
-    """Only counts, of nothing."""
-    assert [(list(o.main), o.tally) for o in list_folders(ImageRoot(str(tmp_path)))] == [
-        ([], Tally())
-    ]
 
 
 @pytest.mark.usefixtures("writers")

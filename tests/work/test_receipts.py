@@ -71,19 +71,6 @@ def test_a_receipt_is_read_back(tmp_path: Path) -> None:
     assert receipts_there(str(tmp_path)) == {".receipts/d-train-00000-of-00002.json.gz"}
 
 
-def test_a_receipt_replaces_that_of_its_shard_only(tmp_path: Path) -> None:
-    """Those of other shards stay as they are."""
-    spec = RECEIPT.inputs.spec._replace(number=1, file_name=OTHER)
-    info = RECEIPT.info._replace(number=1, file_name=OTHER)
-    other = replace(RECEIPT, inputs=replace(RECEIPT.inputs, spec=spec), info=info)
-    write_receipt(str(tmp_path), RECEIPT)
-    write_receipt(str(tmp_path), other)
-    newer = replace(RECEIPT, inputs=replace(RECEIPT.inputs, options={"seed": 1}))
-    write_receipt(str(tmp_path), newer)
-    assert read_receipt(str(tmp_path), NAME) == newer
-    assert read_receipt(str(tmp_path), OTHER) == other
-
-
 def test_a_receipt_of_another_shard_is_damaged(tmp_path: Path) -> None:
     """The name inside counts, whatever the name of the file: nothing outside is ever written."""
     write_receipt(str(tmp_path), RECEIPT)
@@ -244,16 +231,6 @@ def test_edited_data_sets_are_those_written_from_nothing(
     nights: list[dict[str, Image | None]],
 ) -> None:
     """Each takes shards of the one before; what is reused is linked, and samples add up."""
-    _check_nights(nights)
-
-
-@pytest.mark.slow
-@given(st.lists(EDITS, min_size=1, max_size=3))
-@settings(max_examples=200, deadline=None)
-def test_two_hundred_edited_data_sets_are_those_written_from_nothing(
-    nights: list[dict[str, Image | None]],
-) -> None:
-    """The same with more examples."""
     _check_nights(nights)
 
 

@@ -16,7 +16,7 @@ from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
 from beam_pipeline.work import report
 from beam_pipeline.work.output_folder import read_manifest
 from beam_pipeline.work.report import make_report, read_samples, some_of_each_reason
-from tests.harness import convert, digests
+from tests.harness import convert
 from tests.pictures import picture, write_files, write_pictures
 
 NAMES = [f"{folder}/{i}.png" for folder in ("cat", "dog") for i in range(20)]
@@ -76,15 +76,6 @@ def test_thumbnails_that_lack_memory_beside_each_other_are_made_one_by_one(
     assert page.count(b"data:image/png") == 24
 
 
-@pytest.mark.slow
-def test_every_run_writes_the_same_report(photos: Path) -> None:
-    """With any number of workers, and with the shards of an earlier data set."""
-    expected = (photos / "out/report.html").read_bytes()
-    for more in (["--writers=1"], ["--writers=3"], ["--reuse", f"{photos}/out"]):
-        assert convert(*argv(photos, "again", "--overwrite", *more)) == 0
-        assert (photos / "again/report.html").read_bytes() == expected
-
-
 def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -> None:
     """It was written just now, so nobody else could read it either; a report would hide that."""
     folder = tmp_path / "out"
@@ -126,15 +117,6 @@ def test_a_few_of_each_reason_are_shown() -> None:
     assert [(letter.key, letter.reason) for letter in shown] == [
         (str(i), reason) for i in range(4) for reason in ("unlabelled", "excluded")
     ]
-
-
-@pytest.mark.slow
-def test_no_report_is_written_where_none_is_wanted(photos: Path) -> None:
-    """The rest is the same."""
-    assert convert(*argv(photos, "bare", "--no_report")) == 0
-    expected = dict(digests(photos / "out"))
-    del expected["report.html"]
-    assert digests(photos / "bare") == expected
 
 
 @pytest.mark.slow

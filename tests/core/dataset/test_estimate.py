@@ -50,18 +50,6 @@ def test_every_figure_by_hand() -> None:
     assert found.idle_workers == 1
 
 
-def test_more_workers_take_less_time_until_shards_run_out() -> None:
-    """Beyond a vCPU a shard, writing is no faster; here many buckets take any number of reads."""
-    work = dataclasses.replace(IMAGENET, buckets=1000)
-    times = [
-        estimate(work, Machines(workers=n), Prices()).seconds for n in (1, 10, 256, 1000, 2000)
-    ]
-    assert times == sorted(times, reverse=True)
-    assert times[0] - 180 == pytest.approx(10 * (times[1] - 180), rel=0.01)
-    writing = 1_281_167 * Rates().read_s + 147
-    assert times[-1] - 180 == pytest.approx(writing / 1024, rel=0.03)
-
-
 def test_nothing_to_do_takes_the_start() -> None:
     """No samples, no division by nothing."""
     found = estimate(Work(0, 0, 0, 0, False, 0), Machines(), PRICES, RATES)

@@ -11,32 +11,23 @@ import re
 import struct
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.manifest import (
-    DEAD_LETTERS_NAME,
-    LABEL_MAP_NAME,
-    LABELS_NAME,
-    MANIFEST_NAME,
     DeadLetterFiles,
     Manifest,
     Recorded,
     build_manifest,
     crc32c_text,
-    dump_json,
     manifest_file,
     parse_manifest,
 )
 from beam_pipeline.core.dataset.names import (
-    INCOMPLETE_FOLDER,
-    RECEIPTS_FOLDER,
     dead_letter_names,
     lists_dead_letters,
     part_of,
@@ -93,16 +84,6 @@ def test_a_manifest_is_this_file() -> None:
     """Every byte of the manifest of a small data set, as people and programs rely on it."""
     expected = Path(__file__).with_name("birds.manifest.json").read_text(encoding="utf-8")
     assert built(SHARDS, dead_letter_crc=3 * (1 << 32) - 2).decode() == expected
-
-
-def test_the_files_beside_the_shards_have_these_names() -> None:
-    """They are what people and programs look for in the output folder."""
-    assert (MANIFEST_NAME, LABELS_NAME, LABEL_MAP_NAME, DEAD_LETTERS_NAME) == (
-        "manifest.json",
-        "labels.txt",
-        "label_map.pbtxt",
-        "dead_letters.jsonl",
-    )
 
 
 def test_a_manifest_does_not_depend_on_the_order_in_which_shards_were_written() -> None:
@@ -162,36 +143,10 @@ def test_classes_that_only_other_splits_have() -> None:
     assert manifest_with(splits=splits, classes=classes).absent_classes == {"b": ["cat"]}
 
 
-def test_a_manifest_has_the_ids_of_the_plan() -> None:
-    """They need not follow one another, nor begin at 0 or 1."""
-    plan = replace(PLAN, classes=(("강아지", -3), ("고양이", 2)))
-    manifest = build_manifest(plan, TALLY, SHARDS, Recorded(seed=0, options={}, features={}))
-    assert [(entry["id"], entry["examples"]) for entry in manifest["classes"]] == [(-3, 0), (2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("crc", "text"),
-    [
-        (0, "AAAAAA=="),
-        (1, "AAAAAQ=="),
-        (0xFFFFFFFF, "/////w=="),
-        (google_crc32c.value(b"123456789"), "4waSgw=="),
-    ],
-)
-def test_a_checksum_is_shown_as_cloud_storage_shows_it(crc: int, text: str) -> None:
-    """`gcloud storage hash` of 123456789 says 4waSgw==, whose CRC-32C is E3069283."""
-    assert crc32c_text(crc) == text
-
-
 @given(st.integers(0, (1 << 32) - 1))
 def test_a_checksum_is_base64_of_four_bytes_big_endian(crc: int) -> None:
     """Any checksum can be had back from its text."""
     assert struct.unpack(">I", base64.b64decode(crc32c_text(crc), validate=True)) == (crc,)
-
-
-def test_json_is_for_people() -> None:
-    """Indented, letters as they are, and a newline at the end."""
-    assert dump_json({"개": [1]}) == '{\n  "개": [\n    1\n  ]\n}\n'.encode()
 
 
 @pytest.mark.parametrize("shards", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -363,11 +318,6 @@ def test_any_json_passes_or_is_an_error_for_people(entry: str, value: Any) -> No
     """Never another exception."""
     with contextlib.suppress(ConversionError):
         read({**SOUND, entry: value})
-
-
-def test_the_folders_are_hidden() -> None:
-    """No listing of images and no reader of shards looks into them."""
-    assert (INCOMPLETE_FOLDER, RECEIPTS_FOLDER) == (".incomplete", ".receipts")
 
 
 def test_temporary_names_are_unique() -> None:

@@ -354,14 +354,6 @@ def test_sizes_that_no_disk_has_make_no_shards_without_number() -> None:
     assert plan.shard_plan.specs == []
 
 
-def test_classes_that_the_format_knows_are_planned_without_a_sample() -> None:
-    """Their ids are the format's, whatever samples there are."""
-    numbering = ClassNumbering(known=(("airplane", 0), ("bird", 2)))
-    tally = Tally(listed=1, samples=Counter({"train": 1}))
-    assert plan_of(tally, numbering=numbering).classes == (("airplane", 0), ("bird", 2))
-    assert plan_of(tally).classes == ()
-
-
 def test_a_class_that_cannot_be_an_id_refuses_the_run() -> None:
     """The message names the option that asked for it, and what was refused before comes first."""
     tally = Tally(listed=2, samples=Counter({"train": 2}), classes=Counter({"7": 1, "cat": 1}))
@@ -387,12 +379,6 @@ def test_a_number_of_shards_for_a_split_that_is_not_there_is_refused() -> None:
     )
     assert plan_of(tally, shards=asked, splits=("valid", "dev")).refusal is None
     assert plan_of(tally, shards=ShardConfig({"train": 2})).refusal is None
-
-
-def test_what_a_stage_refused_comes_first() -> None:
-    """Nothing that follows from it is said in its place."""
-    refusal = Refusal("ListingError", "/photos/x cannot be listed")
-    assert plan_of(Tally(refusals=[refusal, Refusal("UsageError", "z")])).refusal == refusal
 
 
 @pytest.mark.parametrize(

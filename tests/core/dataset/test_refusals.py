@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.plan import (
     accounting_error,
@@ -268,11 +266,6 @@ def test_most_images_without_a_label_are_a_question(unlabelled: int, refused: bo
     assert plan.refusal == (expected if refused else None)
 
 
-def test_one_sample_is_enough() -> None:
-    """Nothing else is asked for."""
-    assert plan_of(Tally(listed=9, samples=Counter({"train": 1}))).refusal is None
-
-
 @pytest.mark.promise("too_many_bad")
 def test_too_many_bad_samples_are_refused() -> None:
     """The message counts each reason, shows keys of it and says what to do."""
@@ -314,14 +307,6 @@ def test_as_many_bad_samples_as_allowed_are_allowed(
     """The share is of the listed images, and the bound itself is within it; 1 allows any number."""
     tally = Tally(listed=listed, dead=Counter({"unreadable": bad, "unlabelled": 1000}))
     assert (too_many_bad(tally, allowed) is not None) is refused
-
-
-@given(bad=st.integers(0, 200), good=st.integers(1, 2000))
-@example(bad=29, good=71)
-def test_a_fraction_that_is_met_exactly_is_not_exceeded(bad: int, good: int) -> None:
-    """Whatever the figures, a run with exactly the share that is allowed goes on."""
-    tally = Tally(listed=bad + good, dead=Counter({"unreadable": bad}))
-    assert too_many_bad(tally, bad / (bad + good)) is None
 
 
 def test_an_accounting_that_balances_is_no_error() -> None:

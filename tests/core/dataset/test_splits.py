@@ -84,22 +84,6 @@ def test_the_group_of_a_sample_is_a_text() -> None:
     assert GroupBy("folder").group_of(sample("1.jpg")) == ""
 
 
-def test_a_group_goes_where_its_hash_says() -> None:
-    """Which is where a sample of that key would go, whatever else there is."""
-    assigner = SplitAssigner(USUAL, 7, GroupBy("patient", 0))
-    samples = [sample(f"{i}.jpg", patient) for i, patient in enumerate("cecaxe")]
-    assigned, dead_letters = assigner.assign(samples)
-    assert [(ref.key, ref.split) for ref in assigned] == [
-        ("0.jpg", "test"),
-        ("1.jpg", "validation"),
-        ("2.jpg", "test"),
-        ("3.jpg", "train"),
-        ("4.jpg", "train"),
-        ("5.jpg", "validation"),
-    ]
-    assert dead_letters == []
-
-
 def test_a_sample_without_a_group_is_a_dead_letter() -> None:
     """It could be of a patient on the other side, so it goes to neither."""
     assigner = SplitAssigner(USUAL, 0, GroupBy("patient", 0))
@@ -177,13 +161,6 @@ def test_numbers_are_as_near_to_the_shares_as_can_be(
     assert all(abs(count - share) < 1 for count, share in zip(counts, exact, strict=True))
     over = [count - share for count, share in zip(counts, exact, strict=True)]
     assert max(over) - min(over) <= 1  # else moving a sample from the one to the other would help
-
-
-def test_whole_shares_are_met() -> None:
-    """Where a share is a whole number, it is the number."""
-    assert apportion("cat", 10, USUAL, KeyHasher(0)) == [8, 1, 1]
-    assert apportion("cat", 1000, fractions(a="0.999", b="0.001"), KeyHasher(0)) == [999, 1]
-    assert apportion("cat", 7, fractions(a="3/4", b="1/4"), KeyHasher(0)) == [5, 2]
 
 
 def test_odd_samples_of_many_classes_do_not_all_go_one_way() -> None:

@@ -12,15 +12,12 @@ from PIL import Image, ImageOps
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.geometry import (
     RESIZE_MODES,
-    Affine,
-    Geometry,
     ImageChanges,
     Resize,
     check_claimed_size,
     measured_header,
     orienting,
     plan_geometry,
-    turned_size,
 )
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 
@@ -28,14 +25,6 @@ SIDES = st.integers(1, 3000)
 SIZES = st.tuples(SIDES, SIDES)
 RESIZES = st.builds(Resize, SIDES, SIDES, st.sampled_from(RESIZE_MODES), st.booleans())
 ORIENTATIONS = st.integers(1, 8)
-
-
-@given(SIZES, ORIENTATIONS)
-def test_turning_maps_corners_to_corners(size: tuple[int, int], orientation: int) -> None:
-    """And back again."""
-    affine = orienting(size, orientation)
-    assert affine.box((0, 0, *size)) == (0, 0, *turned_size(size, orientation))
-    assert affine.then(affine.inverse()) == Affine()
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -121,20 +110,6 @@ def test_no_mode_enlarges_unless_it_may(
         assert geometry.scaled[1] <= bottom - top + 1e-6 or geometry.scaled[1] == 1
 
 
-def test_an_upright_image_without_a_size_to_have_stays() -> None:
-    """And so does one that is small enough."""
-    assert plan_geometry((4, 3), 1, None).is_identity
-    assert plan_geometry((4, 3), 1, Resize(4, 4, "longest")).is_identity
-    assert not plan_geometry((4, 4), 3, None).is_identity
-    assert not Geometry.of((4, 3), 6).is_resized
-
-
-def test_a_crop_keeps_the_middle() -> None:
-    """Whole pixels of an image that is not scaled, else fractions of them."""
-    assert plan_geometry((10, 6), 1, Resize(4, 6, "crop")).crop == (3, 0, 7, 6)
-    assert plan_geometry((20, 12), 1, Resize(4, 6, "crop")).crop == (6, 0, 14, 12)
-
-
 # --- claimed size ----------------------------------------------------------------------------
 
 
@@ -209,13 +184,6 @@ def test_a_half_turn_or_a_square_leaves_it_to_the_default() -> None:
 # --- changes ---------------------------------------------------------------------------------
 
 
-def test_nothing_is_recorded_of_the_defaults() -> None:
-    """So receipts and manifests stay as they were before there were changes."""
-    assert ImageChanges().recorded() == {}
-    assert not ImageChanges().encodes
-    assert ImageChanges().target is None
-
-
 def test_what_is_recorded_gives_the_same_changes() -> None:
     """Through JSON, which has no tuples."""
     changes = ImageChanges(
@@ -234,11 +202,3 @@ def test_what_is_recorded_gives_the_same_changes() -> None:
     assert ImageChanges.from_recorded(json.loads(json.dumps(changes.recorded()))) == changes
     assert len(changes.recorded()) == 11
     assert changes.target == Resize(320, 240, "crop", never_enlarge=False)
-
-
-def test_each_of_three_options_makes_images_be_encoded() -> None:
-    """The others only say how."""
-    assert ImageChanges(resize=(1, 1)).encodes
-    assert ImageChanges(image_format="png").encodes
-    assert ImageChanges(reencode="auto").encodes
-    assert not ImageChanges(orientation="apply", quality=5, color_profile="keep").encodes

@@ -101,16 +101,6 @@ def test_scaled_images_are_as_pillow_scales_them(
     assert abs(difference.mean()) < 0.3
 
 
-@pytest.mark.parametrize("ratio", [1.02, 1.2, 1.5, 1.9, 2.5, 3.5])
-@pytest.mark.parametrize("mode", ["RGB", "L"])
-def test_every_ratio_is_as_good(mode: str, ratio: float) -> None:
-    """Around 2, where the way to scale changes, too."""
-    size = (round(480 / ratio), round(360 / ratio))
-    data = saved(picture((480, 360), mode))
-    ours, pillows = by_both(data, Resize(*size, "exact"))
-    assert_alike(ours, pillows)
-
-
 def test_the_edges_of_a_part_lie_between_pixels() -> None:
     """The smallest part of the sides that has the pixels wanted and moves nothing; else there is none."""
     part = opencv_codec._part
@@ -155,12 +145,6 @@ def test_other_images_are_pillows(data: bytes, changes: ImageChanges) -> None:
     assert ours == pillows
 
 
-def test_an_enlarged_image_is_pillows() -> None:
-    """OpenCV is used only to scale down."""
-    ours, pillows = by_both(saved(picture((64, 48))), Resize(100, 100, never_enlarge=False))
-    assert ours == pillows
-
-
 def test_a_jpeg_that_cannot_be_decoded_has_pillows_reason() -> None:
     """Its tables are broken."""
     data = bytearray(saved(picture((64, 48))))
@@ -200,19 +184,6 @@ def test_a_colour_profile_is_converted_as_pillow_does(orientation: int) -> None:
     assert_alike(ours, pillows)
     plain, _ = by_both(saved(picture((300, 200)), exif=exif), Resize(100, 100))
     assert np.abs(pixels(ours[0]) - pixels(plain[0])[..., [1, 0, 2]]).mean() < 3
-
-
-def test_grey_with_a_profile_of_colours_stays_as_it_is() -> None:
-    """Such a profile says nothing about it."""
-    data = saved(picture((300, 200), "L"), icc_profile=swapped_colours())
-    ours, _ = by_both(data, Resize(100, 100))
-    assert ours == by_both(saved(picture((300, 200), "L")), Resize(100, 100))[0]
-
-
-def test_a_profile_of_srgb_changes_nothing() -> None:
-    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    ours, _ = by_both(saved(picture((300, 200)), icc_profile=profile), Resize(100, 100))
-    assert ours == by_both(saved(picture((300, 200))), Resize(100, 100))[0]
 
 
 # --- the same bytes -------------------------------------------------------------------------------

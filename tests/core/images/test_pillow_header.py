@@ -51,30 +51,6 @@ def test_a_png_whose_first_chunk_is_not_its_header_is_bad(tf: Any, first: bytes)
     assert reason_of(data) in (Reason.CORRUPT_IMAGE, Reason.UNSUPPORTED_FORMAT)
 
 
-def test_a_compressed_bmp_is_unsupported(tf: Any) -> None:
-    """TensorFlow reads run-length codes as if they were pixels, and finds too few of them."""
-    side = 64
-    codes = bytes([side, 1, 0, 0]) * side + b"\0\1"
-    data = bmp(side, side, 8, PALETTE)[: 54 + len(PALETTE)] + codes
-    data = data[:30] + struct.pack("<II", 1, len(codes)) + data[38:]
-    with Image.open(io.BytesIO(data)) as image:
-        assert image.convert("RGB").size == (side, side)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        tf.io.decode_image(data)
-    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
-
-
-@pytest.mark.parametrize(("bits", "colours"), [(1, 2), (4, 16), (16, 0)])
-def test_a_bmp_that_tensorflow_cannot_decode_is_unsupported(
-    tf: Any, bits: int, colours: int
-) -> None:
-    """Of BMP, TensorFlow reads 8, 24 and 32 bits a pixel; another is no supported format."""
-    data = bmp(9, 7, bits, PALETTE[: 4 * colours])
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        tf.io.decode_image(data)
-    assert reason_of(data) is Reason.UNSUPPORTED_FORMAT
-
-
 def test_an_mpo_counts_as_the_jpeg_it_begins_with(tf: Any) -> None:
     """A photo with a second one behind it is a JPEG of the first one's size."""
     second = Image.new("RGB", (4, 4), "red")
@@ -224,12 +200,6 @@ def test_the_full_check_passes_only_what_pillow_decodes_too(tf: Any, name: str) 
     with pytest.raises(BadImageError, match="TensorFlow and Pillow disagree: ") as caught:
         decode_fully(data)
     assert caught.value.reason is reason
-
-
-def test_a_bmp_of_greys_passes_the_full_check() -> None:
-    """The numbers of its palette are the greys themselves."""
-    data = picture(5, file_format="BMP", mode="L")
-    assert decode_fully(data) == ImageHeader("bmp", 7, 9, 1)
 
 
 def tiff_bomb() -> bytes:

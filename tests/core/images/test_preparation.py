@@ -19,9 +19,7 @@ from beam_pipeline.core.images.header import (
 )
 from beam_pipeline.core.images.preparation import (
     DIGEST_BYTES,
-    FILTER_NAMES,
     FILTER_REASONS,
-    IMAGE_CHECKS,
     IMAGE_ENCODINGS,
     NO_DIGEST,
     RAW_FORMAT,
@@ -61,24 +59,6 @@ def test_the_header_says_what_tensorflow_decodes(tf: Any, name: str) -> None:
     assert read_header(data) == expected
 
 
-@pytest.mark.parametrize("name", sorted({*PICTURES} - {"BMP P"}))
-def test_decoding_finds_no_fault_in_a_sound_image(name: str) -> None:
-    """The full check of a sound image gives the same header as the quick one."""
-    data, _ = PICTURES[name]
-    assert decode_fully(data) == read_header(data)
-
-
-@pytest.mark.parametrize("orientation", [3, 6, 8])
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP"])
-def test_an_exif_orientation_swaps_nothing(tf: Any, file_format: str, orientation: int) -> None:
-    """Height and width are as stored, as TensorFlow decodes them, before any rotation."""
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    data = saved(Image.new("RGB", (9, 7)), format=file_format, exif=exif)
-    assert read_header(data) == ImageHeader(file_format.lower(), 7, 9, 3, orientation)
-    assert tuple(tf.io.decode_image(data).shape)[-3:] == (7, 9, 3)
-
-
 @pytest.mark.parametrize("check", [read_header, decode_fully])
 @pytest.mark.parametrize("file_format", FORMAT_NAMES)
 def test_an_image_cut_at_any_byte_is_bad(
@@ -104,31 +84,6 @@ def test_pixels_lost_in_the_middle_are_found_by_the_full_check(tf: Any, file_for
     assert outcome(decode_fully, damaged) is Reason.CORRUPT_IMAGE
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.io.decode_image(damaged)
-
-
-@pytest.mark.parametrize("kind", ["baseline", "progressive", "MPO"])
-@pytest.mark.parametrize("behind", [b"\0" * 50, b"\n", b"\xff" * 3, b"ftyp", b"\xff\xd8\xff\xe0"])
-def test_bytes_behind_a_jpeg_are_no_fault(tf: Any, kind: str, behind: bytes) -> None:
-    """Padding, a film or half a second picture: decoders stop at the end of the first picture."""
-    noise = Image.effect_noise((64, 48), 90).convert("RGB")
-    options: dict[str, Any] = {"format": "JPEG", "progressive": kind == "progressive"}
-    if kind == "MPO":
-        options = {"format": "MPO", "save_all": True, "append_images": [noise]}
-    data = saved(noise, **options) + behind
-    assert tuple(tf.io.decode_image(data).shape) == (48, 64, 3)
-    assert read_header(data) == decode_fully(data) == ImageHeader("jpeg", 48, 64, 3)
-
-
-def test_the_end_of_a_preview_is_not_the_end_of_a_jpeg(tf: Any) -> None:
-    """A preview inside the header is a JPEG of its own with an end of its own."""
-    preview = saved(Image.new("RGB", (8, 8)), format="JPEG")
-    exif = b"\xff\xe1" + (2 + 6 + len(preview)).to_bytes(2, "big") + b"Exif\0\0" + preview
-    data = saved(Image.effect_noise((64, 48), 90), format="JPEG")
-    data = data[:2] + exif + data[2:]
-    assert read_header(data) == ImageHeader("jpeg", 48, 64, 1)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        tf.io.decode_image(data[:-2])
-    assert outcome(read_header, data[:-2]) is Reason.CORRUPT_IMAGE
 
 
 @settings(max_examples=examples(400))
@@ -158,16 +113,6 @@ def test_any_bytes_raise_nothing_but_bad_image(magic: bytes, rest: bytes) -> Non
     """Bytes of any kind, whatever format they begin like, give a header or a reason."""
     for check in (read_header, decode_fully):
         assert isinstance(outcome(check, magic + rest), (ImageHeader, Reason))
-
-
-def test_the_full_check_reads_pixels() -> None:
-    """The default does not."""
-    assert list(IMAGE_CHECKS) == ["header", "full"]
-    whole = saved(Image.effect_noise((64, 48), 90).convert("RGB"), format="PNG")
-    damaged = whole[:-30] + b"x" + whole[-29:]
-    assert IMAGE_CHECKS["header"](damaged) == ImageHeader("png", 48, 64, 3)
-    with pytest.raises(BadImageError, match="IDAT is damaged"):
-        IMAGE_CHECKS["full"](damaged)
 
 
 PROGRAMS = {
@@ -294,27 +239,11 @@ def test_the_first_filter_gives_the_reason() -> None:
     assert (refused(limits, 4, 4) or ())[0] is Reason.FILTERED_MAX_PIXELS
 
 
-@given(height=SIDES, width=SIDES, limit=st.floats(1, 100))
-def test_a_turned_image_fares_no_differently(height: int, width: int, limit: float) -> None:
-    """Orientation makes no difference to any filter."""
-    for name in ("min_side", "max_aspect", "max_pixels"):
-        upright, turned = (
-            refused({name: limit}, *sides) for sides in ((height, width), (width, height))
-        )
-        assert (upright is None) == (turned is None)
-
-
 def test_files_are_judged_by_their_listed_size() -> None:
     """The limit itself stays, and other filters say nothing of it."""
     assert outside_bytes(1000, {"max_image_bytes": 1000}) == ""
     assert outside_bytes(1001, {"max_image_bytes": 1000}) == "1001 bytes; --max_image_bytes is 1000"
     assert outside_bytes(1 << 40, {"min_side": 3}) == ""
-
-
-def test_every_filter_has_a_reason_of_its_own() -> None:
-    """And the reason's name says which option it was."""
-    assert [f"filtered_{name}" for name in FILTER_NAMES] == [r.value for r in FILTER_REASONS]
-    assert sorted(FILTER_NAMES) == sorted(FILTER_REASONS.values())
 
 
 # --- pixels ----------------------------------------------------------------------------------

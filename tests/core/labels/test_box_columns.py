@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.images.geometry import Affine
 from beam_pipeline.core.labels.box_columns import (
     CENTRE_AND_SIZE,
     CORNER_AND_SIZE,
     CORNERS,
     BoxColumns,
     claimed_sizes,
-    class_name_column,
     find_boxes,
     find_size,
     inspect_boxes,
 )
-from beam_pipeline.core.labels.boxes import Move, move_labels
 from beam_pipeline.core.labels.cells import BadCellError
 from beam_pipeline.core.labels.further_columns import paired_columns, resize_questions
 from beam_pipeline.core.labels.schema import (
@@ -162,12 +159,6 @@ def test_pixels_and_fractions_are_told_by_their_range(
     assert boxes.columns == object_columns(pixels=pixels)
 
 
-def test_columns_that_are_no_numbers_are_no_boxes() -> None:
-    """A table may have texts called left and right."""
-    assert boxes_of("left,top,right,bottom", ["a,b,c,d", "e,f,g,h"]) is None
-    assert boxes_of("a,b", ["1,2"]) is None
-
-
 def test_further_columns_are_lists_of_the_objects() -> None:
     """A gap is an empty text or NaN, so that lists stay parallel; a nested one is left out."""
     header = "x,y,w,h,note,score,count"
@@ -188,15 +179,6 @@ def test_further_columns_are_lists_of_the_objects() -> None:
     assert [column.name for column in skipped.columns[2:]] == ["count"]
 
 
-def test_integer_classes_are_ids() -> None:
-    """A word among them is a bad value."""
-    boxes = boxes_of("x,y,w,h,label", ["1,1,5,5,0", "1,1,5,5,7"], "label")
-    assert boxes
-    assert boxes.integer_classes
-    with pytest.raises(BadCellError, match=r"^column 'label': 'cat' is not an integer, as the"):
-        parse_row(boxes, {"x": 1, "y": 1, "w": 5, "h": 5, "label": "cat"})
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -213,13 +195,6 @@ def test_a_row_that_is_no_object_is_a_bad_value(row: str, message: str) -> None:
     with pytest.raises(BadCellError) as caught:
         parse_row(boxes, dict(zip(["x", "y", "w", "h", "label"], row.split(","), strict=True)))
     assert str(caught.value) == message
-
-
-def test_classes_of_objects_have_further_names() -> None:
-    """As Open Images and others call them."""
-    assert class_name_column(["x", "LabelName"]) == "LabelName"
-    assert class_name_column(["class_id", "name"]) == "class_id"
-    assert class_name_column(["x"]) == ""
 
 
 def test_the_note_says_how_boxes_are_read() -> None:
@@ -291,14 +266,6 @@ def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str
     assert boxes
     assert boxes.size == size
     assert boxes.columns == object_columns(pixels=boxes.columns[0].pixels)
-
-
-def test_a_size_that_is_left_out_claims_nothing() -> None:
-    """One of its columns is enough; the other becomes no feature."""
-    header, rows = "width,height,xmin,ymin,xmax,ymax", ["64,48,10,20,40,30"]
-    boxes = boxes_of(header, rows, height="skip")
-    assert boxes
-    assert (boxes.size, boxes.columns) == ((), object_columns(pixels=True))
 
 
 # --- a box in one cell --------------------------------------------------------------------------
@@ -393,23 +360,6 @@ def test_a_pair_of_columns_is_a_point() -> None:
         (3, "b.jpg", ("dog", 31, (2.0, 5.0))),
         (4, "c.jpg", ("cat", 32, None)),
     ]
-
-
-def test_a_point_follows_its_image() -> None:
-    """Beside numbers, which stay."""
-    schema, _ = inspect(FACES, kinds={"nose": "point"})
-    move = Move((10, 10), Affine(2, 0, 1, 0, 2, 0), (20, 20))
-    assert move_labels(("cat", 30, (1.0, 4.5)), schema.columns, move) == (
-        ("cat", 30, (3.0, 9.0)),
-        0,
-    )
-    assert move_labels(("cat", 32, None), schema.columns, move) == (("cat", 32, None), 0)
-
-
-def test_points_need_no_label() -> None:
-    """Numbers of which none is above one are fractions of the image."""
-    schema, _ = inspect("filename,x,y\na.jpg,0.5,1\n", kinds={"point": "point"})
-    assert schema.columns == (Column("point", ColumnKind.POINT, "label/point"),)
 
 
 def test_a_bad_point_is_said_with_its_column() -> None:

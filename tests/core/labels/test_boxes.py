@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.geometry import (
-    RESIZE_MODES,
     Affine,
     Resize,
     orienting,
@@ -21,7 +20,6 @@ from beam_pipeline.core.labels.boxes import (
     Move,
     box_fractions,
     check_boxes,
-    is_located,
     move_labels,
 )
 from beam_pipeline.core.labels.schema import (
@@ -69,13 +67,6 @@ def test_a_box_in_its_image_is_sound(box: Box, clip: bool) -> None:
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
     assert fault(box, clip=clip) == ""
     assert fault(fractions, pixels=False, clip=clip) == ""
-
-
-@pytest.mark.parametrize("pixels", [True, False])
-def test_an_image_without_boxes_is_sound(pixels: bool) -> None:
-    """There is nothing that could be wrong."""
-    check_boxes((), WIDE, pixels=pixels)
-    assert box_fractions((), 0, WIDE, pixels=pixels) == []
 
 
 # --- boxes that cannot be -----------------------------------------------------------------------
@@ -180,13 +171,6 @@ def test_pixels_become_fractions_of_width_and_height() -> None:
     boxes = [(100.0, 25.0, 300.0, 50.0, 1), (0.0, 0.0, 400.0, 100.0, 2)]
     sides = [box_fractions(boxes, side, WIDE, pixels=True) for side in range(4)]
     assert sides == [[0.25, 0.0], [0.25, 0.0], [0.75, 1.0], [0.5, 1.0]]
-
-
-def test_fractions_stay_as_they_are() -> None:
-    """They do not depend on the image."""
-    boxes = [(0.1, 0.2, 0.3, 0.4, 1)]
-    sides = [box_fractions(boxes, side, WIDE, pixels=False) for side in range(4)]
-    assert sides == [[0.1], [0.2], [0.3], [0.4]]
 
 
 @pytest.mark.parametrize("pixels", [True, False])
@@ -313,14 +297,6 @@ def test_regions_to_ignore_are_not_objects() -> None:
     assert [line for *_, line in moved[2]] == [3, 4]
 
 
-def test_an_image_may_lose_all_its_objects() -> None:
-    """It is one without objects then."""
-    moved, outside = move_labels(
-        (((0.0, 0.0, 5.0, 5.0, 1),), ("a",)), BOXES, crop((40, 20), (20, 20))
-    )
-    assert (moved, outside) == (((), ()), 1)
-
-
 def test_points_without_a_place_stay_without_one() -> None:
     """So does a point that the crop cuts off, which is no longer labelled."""
     columns = (*BOXES, *keypoint_columns(pixels=True))
@@ -383,9 +359,3 @@ def test_a_mask_of_another_size_is_no_mask_of_the_picture() -> None:
     with pytest.raises(BadImageError) as caught:
         move_labels(((runs,),), (mask_column(pixels=True),), crop((40, 20), (20, 20)))
     assert caught.value.reason is Reason.SIZE_MISMATCH
-
-
-def test_a_class_is_nowhere() -> None:
-    """And stays as it is; every mode is known here."""
-    assert [is_located(column.kind) for column in (*BOXES, AREA)] == [True, False, False]
-    assert set(RESIZE_MODES) == {"shortest", "longest", "exact", "pad", "crop"}

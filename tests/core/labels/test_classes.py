@@ -46,11 +46,6 @@ def test_classes_are_numbered_in_the_order_of_their_code_points() -> None:
     )
 
 
-def test_ids_begin_at_the_base() -> None:
-    """0 is often kept for the background."""
-    assert ClassNumbering(base=1).number(["b", "a"]) == (("a", 1), ("b", 2))
-
-
 def test_names_that_are_integers_can_be_sorted_as_numbers() -> None:
     """They come before all others, which keep the order of their text."""
     names = ["10", "9", "cat", "-1", "007", "7", "1.5", "+3", "٣", "Bird", ""]
@@ -80,12 +75,6 @@ def test_classes_that_the_format_knows_keep_its_ids() -> None:
         ("unknown", 55),
     )
     assert ClassNumbering(base=1, known=known).number([]) == known
-
-
-def test_no_classes_have_no_ids() -> None:
-    """A data set to regress on has none."""
-    assert ClassNumbering().number([]) == ()
-    assert ClassNumbering(from_name=True).number([]) == ()
 
 
 @pytest.mark.parametrize("order", LABEL_ORDERS)
@@ -210,14 +199,6 @@ def parsed(text: str) -> list[tuple[str, int]]:
     """(name, id) of every item, as protobuf reads a label map from a file."""
     message = text_format.Parse(text.encode(), StringIntLabelMap())
     return [(item.name, item.id) for item in message.item]
-
-
-def test_a_label_map_is_this_file() -> None:
-    """One item a class, in the order of ids."""
-    assert label_map([("cat", 1), ("traffic light", 2)]) == (
-        'item {\n  id: 1\n  name: "cat"\n}\n\nitem {\n  id: 2\n  name: "traffic light"\n}\n'
-    )
-    assert label_map([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -382,16 +363,3 @@ def test_listed_samples_become_dead_letters() -> None:
         DeadLetter("join", "b.jpg", "/photos/b.jpg", "excluded", message, "/gone.txt", 7)
     ]
     assert exclusion.not_met(letter.key for letter in dead_letters) == ["never.jpg"]
-
-
-def test_the_first_filter_says_why() -> None:
-    """What the first leaves out, the second does not see."""
-    exclusion = Exclusion("/gone.txt", {"b.jpg": 7})
-    known = KnownClasses(("cat",), 0, "/classes.txt")
-    samples = [ref("a.jpg"), ref("b.jpg", "dog"), ref("c.jpg", "dog")]
-    remaining, dead_letters = SampleFilters((exclusion, known)).apply(samples)
-    assert remaining == [ref("a.jpg")]
-    assert [(letter.key, letter.reason) for letter in dead_letters] == [
-        ("b.jpg", "excluded"),
-        ("c.jpg", "unknown_class"),
-    ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels import join
-from beam_pipeline.core.labels.join import Joined, buckets_for, split_duplicates
+from beam_pipeline.core.labels.join import Joined, buckets_for
 from beam_pipeline.core.labels.meeting import bucket_of
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
@@ -27,6 +27,7 @@ from beam_pipeline.core.references import (
 )
 from tests.profiles import examples
 
+CSV = "/labels/labels.csv"
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 
 
@@ -60,11 +61,21 @@ def row(
     name: str,
     *values: LabelValue,
     line: int = 2,
-    file: str = "/labels/labels.csv",
+    file: str = CSV,
     split: str = "",
     problem: str = "",
 ) -> LabelRow:
     return LabelRow(name, values or ("cat",), split, file, line, problem)
+
+
+def sample(key: str, *labels: LabelValue, split: str = "train", origin: str = "") -> SampleRef:
+    return SampleRef(key, f"/photos/{key}", 5, split, labels, origin=origin)
+
+
+def left_out(
+    key: str, reason: str, message: str, line: int = 0, file: str = "", stage: str = "join"
+) -> DeadLetter:
+    return DeadLetter(stage, key, f"/photos/{key}", reason, message, file, line)
 
 
 def labelled(joined: Joined) -> dict[str, tuple[LabelValue, ...]]:
@@ -75,7 +86,7 @@ def reasons(joined: Joined) -> dict[str, str]:
     return {dead_letter.key: dead_letter.reason for dead_letter in joined.dead_letters}
 
 
-def joined_alone(name: str, *keys: str, file: str = "/labels/labels.csv") -> list[str]:
+def joined_alone(name: str, *keys: str, file: str = CSV) -> list[str]:
     """The keys of the images that a single row of that name labels."""
     joined = join_bucket([image(key) for key in keys], [row(name, file=file)])
     return [sample.key for sample in joined.samples]
@@ -241,23 +252,6 @@ def test_two_images_that_differ_in_composition_only_are_told_by_the_exact_name()
 # --- what comes of a match ----------------------------------------------------------------------
 
 
-def test_an_image_and_its_row_become_a_sample() -> None:
-    """Key, URI and size are the image's, labels and split the row's."""
-    joined = join_bucket([image("a.jpg")], [row("a.jpg", "cat", 3, None, 0.5, split="test")])
-    assert joined == Joined(
-        samples=[
-            SampleRef(
-                "a.jpg",
-                "/photos/a.jpg",
-                5,
-                "test",
-                ("cat", 3, None, 0.5),
-                origin="/labels/labels.csv",
-            )
-        ]
-    )
-
-
 @pytest.mark.parametrize(
     ("key", "asked", "split"),
     [
@@ -269,55 +263,21 @@ def test_an_image_and_its_row_become_a_sample() -> None:
         ("a.jpg", "fold_1", "fold_1"),
     ],
 )
-def test_the_split_is_the_rows_or_the_folders_or_train(key: str, asked: str, split: str) -> None:
-    """What the row says counts first, then a first folder with a split's name."""
-    (sample,) = join_bucket([image(key)], [row(key, split=asked)]).samples
-    assert sample.split == split
+def test_an_image_and_its_row_become_a_sample(key: str, asked: str, split: str) -> None:
+    """Key, URI and size are the image's, labels the row's; a first folder may name the split."""
+    named = row(key, "cat", 3, None, 0.5, split=asked)
+    expected = sample(key, "cat", 3, None, 0.5, split=split, origin=CSV)
+    for size in (None, (3, 4)):
+        joined = join_bucket([image(key)], [named._replace(size=size)])
+        assert joined == Joined(samples=[expected._replace(claimed_size=size)])
 
 
 def test_rows_that_say_the_same_are_one() -> None:
     """Named in different ways, in different files, they agree and are counted as repeated."""
     rows = [row("x/a.jpg"), row("a.jpg", line=9), row("a", file="/labels/b.csv")]
     joined = join_bucket([image("x/a.jpg")], rows)
-    sample = SampleRef("x/a.jpg", "/photos/x/a.jpg", 5, "train", ("cat",), origin="/labels/b.csv")
-    assert joined == Joined(samples=[sample], repeated_rows=2)
-
-
-@pytest.mark.promise("bad_label")
-def test_rows_that_disagree_cost_the_image() -> None:
-    """The message says who says what, the earlier first, and points at the later."""
-    rows = [row("a.jpg", "dog", 1, line=9), row("a.jpg", "cat", 1, line=3)]
-    expected = DeadLetter(
-        "join",
-        "a.jpg",
-        "/photos/a.jpg",
-        "conflicting_labels",
-        "/labels/labels.csv, line 3 says 'cat', 1, /labels/labels.csv, line 9 says 'dog', 1; "
-        "remove the wrong one",
-        "/labels/labels.csv",
-        9,
-    )
-    for order in (rows, rows[::-1]):
-        joined = join_bucket([image("a.jpg")], order)
-        assert (joined.samples, joined.dead_letters) == ([], [expected])
-        assert joined.orphan_rows == 0
-
-
-def test_a_row_that_says_a_conflict_again_is_repeated() -> None:
-    """Of three rows two agree, so one is repeated, and the two that disagree are named."""
-    rows = [row("a.jpg"), row("a.jpg", "dog", line=3), row("a.jpg", "dog", line=4)]
-    joined = join_bucket([image("a.jpg")], rows)
-    assert reasons(joined) == {"a.jpg": "conflicting_labels"}
-    assert (joined.repeated_rows, joined.dead_letters[0].line) == (1, 3)
-
-
-def test_rows_that_disagree_about_the_split_disagree() -> None:
-    """A sample in two splits would leak from one into the other."""
-    rows = [row("a.jpg", split="train"), row("a.jpg", split="test", line=3)]
-    (dead_letter,) = join_bucket([image("a.jpg")], rows).dead_letters
-    assert dead_letter.reason == "conflicting_labels"
-    assert "line 2 says 'cat' in train" in dead_letter.message
-    assert "line 3 says 'cat' in test" in dead_letter.message
+    expected = sample("x/a.jpg", "cat", origin="/labels/b.csv")
+    assert joined == Joined(samples=[expected], repeated_rows=2)
 
 
 @pytest.mark.parametrize(
@@ -343,46 +303,18 @@ def test_values_agree_as_their_types_have_them(
     assert reasons(joined) == ({} if agree else {"a.jpg": "conflicting_labels"})
 
 
-@pytest.mark.promise("bad_label")
-def test_a_bad_value_costs_the_image_with_file_and_line() -> None:
-    """The dead letter has the image's key and URI, and the file and line of the value."""
-    rows = [
-        row("a.jpg", "cat"),
-        row("a.jpg", None, line=9, file="/labels/more.csv", problem="column 'label': is empty"),
-    ]
-    assert join_bucket([image("a.jpg")], rows).dead_letters == [
+def test_images_of_the_same_path_in_several_roots_are_duplicates() -> None:
+    """Nothing tells which is meant, so each is a dead letter that names the others."""
+    roots = ("/photos", "/more", "/x")
+    joined = join_bucket([*(image("x/a.jpg", root) for root in roots), image("b.jpg")], [])
+    assert joined.dead_letters[:3] == [
         DeadLetter(
-            "labels",
-            "a.jpg",
-            "/photos/a.jpg",
-            "bad_label_value",
-            "column 'label': is empty",
-            "/labels/more.csv",
-            9,
+            *("join", "x/a.jpg", f"{root}/x/a.jpg", "duplicate_key"),
+            "has the same path below its root as "
+            + ", ".join(f"{other}/x/a.jpg" for other in sorted({*roots} - {root}))
+            + "; rename one of them, or give --images a folder above both",
         )
-    ]
-
-
-def test_a_bad_value_for_an_image_that_is_not_there_is_a_missing_image() -> None:
-    """One row makes one dead letter."""
-    joined = join_bucket([], [row("a.jpg", None, problem="column 'label': is empty")])
-    assert reasons(joined) == {"a.jpg": "missing_image"}
-    assert joined.orphan_rows == 1
-
-
-def test_images_of_the_same_path_in_two_roots_are_duplicates() -> None:
-    """Nothing tells which is meant, so each is a dead letter that names the other."""
-    joined = join_bucket([image("x/a.jpg"), image("b.jpg"), image("x/a.jpg", "/more")], [])
-    assert joined.dead_letters[:2] == [
-        DeadLetter(
-            "join",
-            "x/a.jpg",
-            f"{root}/x/a.jpg",
-            "duplicate_key",
-            f"has the same path below its root as {second_root}/x/a.jpg; rename one of them, or give "
-            "--images a folder above both",
-        )
-        for root, second_root in (("/photos", "/more"), ("/more", "/photos"))
+        for root in roots
     ]
     assert reasons(joined)["b.jpg"] == "unlabelled"
 
@@ -416,18 +348,16 @@ def test_a_row_that_means_duplicates_is_not_sent_in_circles(name: str) -> None:
     assert name.startswith("/") or "/more/a.jpg" in dead_letter.message
 
 
-def test_split_duplicates_keeps_what_is_alone() -> None:
-    """Three of one key are three dead letters, each of which names the two others."""
-    images = [image("a", root) for root in ("/x", "/y", "/z")] + [image("b")]
-    unique, dead_letters = split_duplicates(images)
-    assert unique == [image("b")]
-    assert [dead_letter.uri for dead_letter in dead_letters] == ["/x/a", "/y/a", "/z/a"]
-    assert dead_letters[0].message.startswith("has the same path below its root as /y/a, /z/a;")
-
-
 # --- rows that add up ---------------------------------------------------------------------------
 
 OBJECTS = RowMerger((True, True, False))  # boxes, classes and a text that is the image's
+
+
+LISTED = RowMerger(by_folder=True)
+
+
+def listed(name: str, split: str = "", line: int = 2) -> LabelRow:
+    return LabelRow(name, (None,), split, "/lists/train.txt", line)
 
 
 def box_row(
@@ -435,7 +365,7 @@ def box_row(
     classes: tuple[str, ...] = (),
     note: str = "sunny",
     line: int = 2,
-    file: str = "/labels/labels.csv",
+    file: str = CSV,
     split: str = "",
 ) -> LabelRow:
     named = classes or tuple("cat" for _ in boxes)
@@ -446,73 +376,78 @@ def box(number: float, line: int = 2) -> Box:
     return (0.0, 0.0, float(number), float(number), line)
 
 
-def test_the_lists_of_an_images_rows_are_put_together() -> None:
-    """In the order of the lines, whatever the order in which they come; the rest they share."""
-    rows = [
-        box_row(box(1, 2), classes=("dog",)),
-        box_row(box(2, 3), box(3, 3), line=3),
-        LabelRow("a.jpg", ((), (), "sunny"), "", "/labels/labels.csv", 10),
-        box_row(box(4, 9), line=9),
-    ]
+@pytest.mark.parametrize(
+    ("rows", "boxes", "classes", "repeated", "origin"),
+    [
+        (  # in the order of the lines; a row may have several objects, or none
+            [
+                box_row(box(1, 2), classes=("dog",)),
+                box_row(box(2, 3), box(3, 3), line=3),
+                box_row(line=10),
+                box_row(box(4, 9), line=9),
+            ],
+            (box(1, 2), box(2, 3), box(3, 3), box(4, 9)),
+            ("dog", "cat", "cat", "cat"),
+            0,
+            CSV,
+        ),
+        (  # a box that is said twice is one, whatever its line
+            [box_row(box(1, 2)), box_row(box(2, 3), line=3), box_row(box(1, 4), line=4)],
+            (box(1, 2), box(2, 3)),
+            ("cat", "cat"),
+            1,
+            CSV,
+        ),
+        (  # of another class, it is another object
+            [box_row(box(1)), box_row(box(1, 3), classes=("dog",), line=3)],
+            (box(1), box(1, 3)),
+            ("cat", "dog"),
+            0,
+            CSV,
+        ),
+        (  # of several files, in their order; a box says its line and not its file, so neither is left
+            [
+                box_row(box(1, 2), file="/labels/b.csv"),
+                box_row(box(2, 9), file="/labels/a.csv", line=9),
+                box_row(box(3, 3), file="/labels/b.csv", line=3),
+            ],
+            (box(2, 0), box(1, 0), box(3, 0)),
+            ("cat", "cat", "cat"),
+            0,
+            "",
+        ),
+        (  # of a file without lines, which may come from many workers
+            [box_row(box(number, 0), line=0) for number in (3, 1, 2)],
+            (box(1, 0), box(2, 0), box(3, 0)),
+            ("cat", "cat", "cat"),
+            0,
+            CSV,
+        ),
+        (  # a row that only repeats one of another file leaves the file known
+            [
+                box_row(box(1, 2), file="/labels/a.csv"),
+                box_row(box(2, 3), file="/labels/a.csv", line=3),
+                box_row(box(1, 2), file="/labels/b.csv"),
+            ],
+            (box(1, 2), box(2, 3)),
+            ("cat", "cat"),
+            1,
+            "/labels/a.csv",
+        ),
+    ],
+)
+def test_the_lists_of_an_images_rows_are_put_together(
+    rows: list[LabelRow],
+    boxes: tuple[Box, ...],
+    classes: tuple[str, ...],
+    repeated: int,
+    origin: str,
+) -> None:
+    """In any order in which the rows come; what is no list they share."""
+    expected = sample("a.jpg", boxes, classes, "sunny", origin=origin)
     for order in (rows, rows[::-1]):
         joined = join_bucket([image("a.jpg")], order, OBJECTS)
-        sample = SampleRef(
-            "a.jpg",
-            "/photos/a.jpg",
-            5,
-            "train",
-            (
-                (box(1, 2), box(2, 3), box(3, 3), box(4, 9)),
-                ("dog", "cat", "cat", "cat"),
-                "sunny",
-            ),
-            origin="/labels/labels.csv",
-        )
-        assert joined == Joined(samples=[sample])
-
-
-def test_a_box_that_is_said_twice_is_one_box() -> None:
-    """The line that it stands on does not make it another, and the row counts as repeated."""
-    rows = [box_row(box(1, 2)), box_row(box(2, 3), line=3), box_row(box(1, 4), line=4)]
-    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
-    assert labelled(joined) == {"a.jpg": ((box(1, 2), box(2, 3)), ("cat", "cat"), "sunny")}
-    assert joined.repeated_rows == 1
-
-
-def test_the_same_box_of_another_class_is_another_object() -> None:
-    """A row repeats another only if it says all the same."""
-    rows = [box_row(box(1)), box_row(box(1, 3), classes=("dog",), line=3)]
-    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
-    assert labelled(joined) == {"a.jpg": ((box(1), box(1, 3)), ("cat", "dog"), "sunny")}
-    assert joined.repeated_rows == 0
-
-
-def test_rows_add_up_over_files_in_the_order_of_the_files() -> None:
-    """A box says its line and not its file, so then there is neither: no dead letter points astray."""
-    rows = [
-        box_row(box(1, 2), file="/labels/b.csv"),
-        box_row(box(2, 9), file="/labels/a.csv", line=9),
-        box_row(box(3, 3), file="/labels/b.csv", line=3),
-    ]
-    for order in (rows, rows[::-1]):
-        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
-        assert sample.labels == ((box(2, 0), box(1, 0), box(3, 0)), ("cat",) * 3, "sunny")
-        assert sample.origin == ""
-
-
-def test_rows_of_a_file_without_lines_add_up_in_one_order() -> None:
-    """They come from many workers, and the bytes of the example must not depend on which is first."""
-    rows = [box_row(box(number, 0), line=0) for number in (3, 1, 2)]
-    expected = (box(1, 0), box(2, 0), box(3, 0))
-    for order in (rows, rows[::-1]):
-        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
-        assert sample.labels[0] == expected
-    conflict = [row("a.jpg", "dog", line=0), row("a.jpg", "cat", line=0)]
-    for order in (conflict, conflict[::-1]):
-        (dead_letter,) = join_bucket([image("a.jpg")], order).dead_letters
-        assert dead_letter.message == (
-            "/labels/labels.csv says 'cat', /labels/labels.csv says 'dog'; remove the wrong one"
-        )
+        assert joined == Joined(samples=[expected], repeated_rows=repeated)
 
 
 def test_a_class_of_several_rows_counts_once() -> None:
@@ -528,69 +463,103 @@ def test_a_class_of_several_rows_counts_once() -> None:
         assert labelled(joined) == {"a.jpg": (("dog", "cat"), (1, 2, 1))}
 
 
-def test_a_row_that_only_repeats_one_of_another_file_leaves_the_file_known() -> None:
-    """What counts is where the rows that add up come from."""
-    rows = [
-        box_row(box(1, 2), file="/labels/a.csv"),
-        box_row(box(2, 3), file="/labels/a.csv", line=3),
-        box_row(box(1, 2), file="/labels/b.csv"),
-    ]
-    (sample,) = join_bucket([image("a.jpg")], rows, OBJECTS).samples
-    assert sample.labels[0] == (box(1, 2), box(2, 3))
-    assert sample.origin == "/labels/a.csv"
+SIZES = (
+    "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 one of "
+    "3 x 4; correct the wrong one"
+)
 
 
-def test_what_is_no_list_must_agree_where_rows_add_up() -> None:
-    """The message shows what each says, the first few of its objects without their lines."""
-    rows = [box_row(*map(box, (1.0, 2.0, 3.0, 4.0, 5.0))), box_row(box(6.0), note="rain", line=3)]
-    (dead_letter,) = join_bucket([image("a.jpg")], rows, OBJECTS).dead_letters
-    assert dead_letter == DeadLetter(
-        "join",
-        "a.jpg",
-        "/photos/a.jpg",
-        "conflicting_labels",
-        "/labels/labels.csv, line 2 says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0), "
-        "(0.0, 0.0, 3.0, 3.0) and 2 more], ['cat', 'cat', 'cat' and 2 more], 'sunny', "
-        "/labels/labels.csv, line 3 says [(0.0, 0.0, 6.0, 6.0)], ['cat'], 'rain'; "
-        "remove the wrong one",
-        "/labels/labels.csv",
-        3,
-    )
+@pytest.mark.promise("bad_label")
+@pytest.mark.parametrize(
+    ("merger", "rows", "message"),
+    [
+        (
+            AGREE,
+            [row("a.jpg", "cat", 1, line=3), row("a.jpg", "dog", 1, line=9)],
+            "{0}, line 3 says 'cat', 1, {0}, line 9 says 'dog', 1; remove the wrong one",
+        ),
+        (
+            AGREE,
+            [row("a.jpg", split="train"), row("a.jpg", split="test", line=3)],
+            "{0}, line 2 says 'cat' in train, {0}, line 3 says 'cat' in test; remove the wrong one",
+        ),
+        (
+            AGREE,
+            [row("a.jpg", "cat", line=0), row("a.jpg", "dog", line=0)],
+            "{0} says 'cat', {0} says 'dog'; remove the wrong one",
+        ),
+        (  # lists must agree where rows do not add up
+            AGREE,
+            [
+                box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0),
+                box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0),
+            ],
+            "/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0)], ['cat', 'cat'], 'sunny', "
+            "/labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), (0.0, 0.0, 1.0, 1.0)], ['cat', 'cat'], 'sunny'; "
+            "remove the wrong one",
+        ),
+        (  # what is no list must agree; of each, the first few objects are shown without their lines
+            OBJECTS,
+            [box_row(*map(box, (1.0, 2.0, 3.0, 4.0, 5.0))), box_row(box(6.0), note="rain", line=3)],
+            "{0}, line 2 says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0), (0.0, 0.0, 3.0, 3.0) and 2 "
+            "more], ['cat', 'cat', 'cat' and 2 more], 'sunny', {0}, line 3 says [(0.0, 0.0, 6.0, 6.0)], "
+            "['cat'], 'rain'; remove the wrong one",
+        ),
+        (  # a size turned is another size, also of rows that say the same otherwise
+            OBJECTS,
+            [
+                box_row(box(1, 3), line=3)._replace(size=(4, 3)),
+                box_row(box(3, 5), line=5),
+                box_row(box(1, 9), line=9)._replace(size=(3, 4)),
+            ],
+            SIZES,
+        ),
+        (
+            OBJECTS,
+            [
+                box_row(box(1, 3), line=3)._replace(size=(4, 3)),
+                box_row(box(2, 9), line=9)._replace(size=(3, 4)),
+            ],
+            SIZES,
+        ),
+        (
+            LISTED,
+            [listed("a", "train"), listed("a", "test", line=9)],
+            "/lists/train.txt, line 2 says the split train, /lists/train.txt, line 9 says the split "
+            "test; remove the wrong one",
+        ),
+    ],
+)
+def test_rows_that_disagree_cost_the_image(
+    merger: RowMerger, rows: list[LabelRow], message: str
+) -> None:
+    """The message says who says what, the earlier first; file and line are those of the later."""
+    later = rows[-1]
+    expected = left_out("a.jpg", "conflicting_labels", message.format(CSV), later.line, later.file)
+    for order in (rows, rows[::-1]):
+        joined = join_bucket([image("a.jpg")], order, merger)
+        assert (joined.samples, joined.dead_letters) == ([], [expected])
+        assert joined.orphan_rows == 0
 
 
-def test_rows_of_two_splits_do_not_add_up() -> None:
-    """A sample cannot be in both."""
-    rows = [box_row(box(1), split="train"), box_row(box(2, 3), line=3, split="test")]
-    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
-    assert reasons(joined) == {"a.jpg": "conflicting_labels"}
+@pytest.mark.promise("bad_label")
+@pytest.mark.parametrize("merger", [AGREE, OBJECTS])
+def test_a_bad_value_costs_the_image_with_file_and_line(merger: RowMerger) -> None:
+    """Left out alone, an object would be missing from the example, and nobody would know."""
+    problem = "column 'xmin': 'left' is not a number"
+    bad = box_row(line=7, file="/labels/more.csv")._replace(problem=problem)
+    joined = join_bucket([image("a.jpg")], [box_row(box(1)), bad], merger)
+    expected = left_out("a.jpg", "bad_label_value", problem, 7, "/labels/more.csv", "labels")
+    assert (joined.samples, joined.dead_letters) == ([], [expected])
 
 
-def test_one_bad_row_costs_the_image_where_rows_add_up() -> None:
-    """Left out alone, its object would be missing from the example, and nobody would know."""
-    bad = box_row(line=7)._replace(problem="xmin is 'left', expected a number")
-    joined = join_bucket([image("a.jpg")], [box_row(box(1)), bad], OBJECTS)
-    (dead_letter,) = joined.dead_letters
-    assert (dead_letter.reason, dead_letter.line) == ("bad_label_value", 7)
-    assert dead_letter.message == "xmin is 'left', expected a number"
-    assert joined.samples == []
-
-
-def test_lists_must_agree_where_rows_do_not_add_up() -> None:
-    """Two label files for one image agree if their objects do, whichever lines they stand on."""
+def test_lists_may_agree_where_rows_do_not_add_up() -> None:
+    """Two label files of one image agree if their objects do, whichever lines they are on."""
     first = box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0)
     same = box_row(box(1, 4), box(2, 5), file="/labels/b/a.txt", line=0)
-    second = box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0)
+    expected = sample("a.jpg", *first.values, origin="/labels/a.txt")
     joined = join_bucket([image("a.jpg")], [first, same])
-    assert labelled(joined) == {"a.jpg": first.values}
-    assert (joined.repeated_rows, joined.samples[0].origin) == (1, "/labels/a.txt")
-    (dead_letter,) = join_bucket([image("a.jpg")], [first, second]).dead_letters
-    assert dead_letter.message.startswith("/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), ")
-    assert ", /labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), " in dead_letter.message
-    assert (dead_letter.reason, dead_letter.file, dead_letter.line) == (
-        "conflicting_labels",
-        "/labels/b/a.txt",
-        0,
-    )
+    assert joined == Joined(samples=[expected], repeated_rows=1)
 
 
 ROWS_THAT_ADD_UP = st.lists(
@@ -633,31 +602,15 @@ def test_what_rows_add_up_to_does_not_depend_on_their_order(
 def test_folders_are_labels_where_there_is_no_table() -> None:
     """Class and split come from the folders; an image without a class folder is a dead letter."""
     images = [image(key) for key in ("cat/a.jpg", "val/dog/big/b.jpg", "c.jpg", "train/d.jpg")]
+    message = "is in no class folder; move it into one, or give --labels"
     assert label_by_folder(images) == Joined(
         samples=[
-            SampleRef("cat/a.jpg", "/photos/cat/a.jpg", 5, "train", ("cat",)),
-            SampleRef(
-                "val/dog/big/b.jpg", "/photos/val/dog/big/b.jpg", 5, "validation", ("dog/big",)
-            ),
-            SampleRef("train/d.jpg", "/photos/train/d.jpg", 5, "train", ("train",)),
+            sample("cat/a.jpg", "cat"),
+            sample("val/dog/big/b.jpg", "dog/big", split="validation"),
+            sample("train/d.jpg", "train"),
         ],
-        dead_letters=[
-            DeadLetter(
-                "join",
-                "c.jpg",
-                "/photos/c.jpg",
-                "unlabelled",
-                "is in no class folder; move it into one, or give --labels",
-            )
-        ],
+        dead_letters=[left_out("c.jpg", "unlabelled", message)],
     )
-
-
-LISTED = RowMerger(by_folder=True)
-
-
-def listed(name: str, split: str = "", line: int = 2) -> LabelRow:
-    return LabelRow(name, (None,), split, "/lists/train.txt", line)
 
 
 def test_a_listed_image_has_the_class_of_its_folder() -> None:
@@ -684,17 +637,6 @@ def test_a_listed_image_has_the_class_of_its_folder() -> None:
     assert (joined.orphan_rows, joined.repeated_rows) == (1, 1)
 
 
-def test_an_image_in_the_lists_of_two_splits_is_left_out() -> None:
-    """With both places."""
-    rows = [listed("cat/1", "train"), listed("cat/1", "test", line=9)]
-    (dead_letter,) = join_bucket([image("cat/1.jpg")], rows, LISTED).dead_letters
-    assert dead_letter.reason == "conflicting_labels"
-    assert dead_letter.message == (
-        "/lists/train.txt, line 2 says the split train, /lists/train.txt, line 9 says the split test; "
-        "remove the wrong one"
-    )
-
-
 def test_listed_images_in_no_class_folder_are_kept_if_asked_for() -> None:
     """Those in a folder called unlabelled, too; all are marked."""
     keep = KeepUnlabelled.of([label_column("folder", ColumnKind.CLASS)])
@@ -713,42 +655,17 @@ def test_listed_images_in_no_class_folder_are_kept_if_asked_for() -> None:
 def test_images_in_no_class_folder_are_kept_if_asked_for() -> None:
     """So are those right in a split's folder, and in a folder `unlabelled`; each is marked."""
     keep = KeepUnlabelled.of((label_column("folder", ColumnKind.CLASS),))
-    keys = (
-        "cat/a.jpg",
-        "c.jpg",
-        "train/d.jpg",
-        "Val/e.jpg",
-        "test/Unlabeled/f.jpg",
-        "val/cat/g.jpg",
-    )
-    joined = label_by_folder([image(key) for key in keys], keep)
-    joined.samples.sort(key=lambda sample: keys.index(sample.key))
-    assert joined == Joined(
-        samples=[
-            SampleRef("cat/a.jpg", "/photos/cat/a.jpg", 5, "train", ("cat", 1)),
-            SampleRef("c.jpg", "/photos/c.jpg", 5, "train", (None, 0)),
-            SampleRef("train/d.jpg", "/photos/train/d.jpg", 5, "train", (None, 0)),
-            SampleRef("Val/e.jpg", "/photos/Val/e.jpg", 5, "validation", (None, 0)),
-            SampleRef("test/Unlabeled/f.jpg", "/photos/test/Unlabeled/f.jpg", 5, "test", (None, 0)),
-            SampleRef("val/cat/g.jpg", "/photos/val/cat/g.jpg", 5, "validation", ("cat", 1)),
-        ]
-    )
-
-
-def test_images_without_a_row_are_kept_if_asked_for() -> None:
-    """Each is a sample without values; conflicts and rows without images stay dead letters."""
-    keep = KeepUnlabelled.of((label_column("label", ColumnKind.CLASS),))
-    images = [image(key) for key in ("a.jpg", "test/b.jpg", "c.jpg")]
-    rows = [row("a.jpg"), row("gone.jpg"), row("c.jpg", "x"), row("c.jpg", "y")]
-    joined = join_bucket(images, rows, keep=keep)
-    assert [(ref.key, ref.split, ref.labels) for ref in joined.samples] == [
-        ("a.jpg", "train", (*row("a.jpg").values, 1)),
-        ("test/b.jpg", "test", (None, 0)),
-    ]
-    assert [dead_letter.reason for dead_letter in joined.dead_letters] == [
-        "missing_image",
-        "conflicting_labels",
-    ]
+    expected = {
+        "cat/a.jpg": ("train", ("cat", 1)),
+        "c.jpg": ("train", (None, 0)),
+        "train/d.jpg": ("train", (None, 0)),
+        "Val/e.jpg": ("validation", (None, 0)),
+        "test/Unlabeled/f.jpg": ("test", (None, 0)),
+        "val/cat/g.jpg": ("validation", ("cat", 1)),
+    }
+    joined = label_by_folder(map(image, expected), keep)
+    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == expected
+    assert not joined.dead_letters
 
 
 # --- buckets ------------------------------------------------------------------------------------
@@ -887,12 +804,6 @@ def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]
     )
 
 
-@given(name=st.text(max_size=20), buckets=st.integers(1, 5000))
-def test_a_bucket_is_one_of_those_there_are(name: str, buckets: int) -> None:
-    """Any name has a bucket, whatever is in it."""
-    assert 0 <= bucket_of(name, buckets) < buckets
-
-
 @pytest.mark.parametrize(
     ("name", "bucket"),
     [
@@ -941,13 +852,6 @@ def test_images_without_a_row_may_stand_for_something() -> None:
     }
 
 
-def test_a_sample_keeps_the_size_that_its_row_claims() -> None:
-    """None where it claims none."""
-    rows = [row("a.jpg")._replace(size=(3, 4)), row("b.jpg")]
-    joined = join_bucket([image("a.jpg"), image("b.jpg")], rows)
-    assert [sample.claimed_size for sample in joined.samples] == [(3, 4), None]
-
-
 @pytest.mark.parametrize("unknown", [None, (0, 0), (0, 4)])
 def test_a_row_that_claims_no_size_agrees_with_one_that_does(unknown: Size | None) -> None:
     """In any order, also where one says again what the other says."""
@@ -959,30 +863,6 @@ def test_a_row_that_claims_no_size_agrees_with_one_that_does(unknown: Size | Non
     for order in (rows, rows[::-1]):
         (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
         assert (sample.labels[0], sample.claimed_size) == ((box(1, 2),), (3, 4))
-
-
-@pytest.mark.promise("bad_label")
-@pytest.mark.parametrize("second", [box(1, 9), box(2, 9)])
-def test_rows_that_claim_other_sizes_cost_the_image(second: Box) -> None:
-    """Both are named, though they say the same otherwise; a size turned is another size."""
-    rows = [
-        box_row(box(1, 3), line=3)._replace(size=(4, 3)),
-        box_row(box(3, 5), line=5),
-        box_row(second, line=9)._replace(size=(3, 4)),
-    ]
-    expected = DeadLetter(
-        "join",
-        "a.jpg",
-        "/photos/a.jpg",
-        "conflicting_labels",
-        "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 one "
-        "of 3 x 4; correct the wrong one",
-        "/labels/labels.csv",
-        9,
-    )
-    for order in (rows, rows[::-1]):
-        joined = join_bucket([image("a.jpg")], order, OBJECTS)
-        assert (joined.samples, joined.dead_letters) == ([], [expected])
 
 
 def test_files_of_one_image_complete_each_other() -> None:

@@ -8,14 +8,11 @@ import pytest
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import BadCellError
 from beam_pipeline.core.labels.leading_columns import (
-    CATEGORY_NAMES,
-    FolderClass,
     chosen_one_hot,
     find_one_hot,
     has_objects,
     inspect_objects,
     list_names,
-    one_hot_question,
     parse_objects,
 )
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
@@ -98,14 +95,6 @@ def test_columns_that_are_not_there_are_an_error(patterns: list[str], message: s
     assert str(caught.value) == message
 
 
-def test_the_question_has_the_answers() -> None:
-    """The command that says yes, and the one that says no."""
-    one_hot = chosen_one_hot(["a", "b"], ["a", "b"], rows_of("0 1"), "l.csv")
-    assert one_hot.note == "one-hot columns are 2 classes: a, b; an image is of one"
-    assert one_hot.question is None
-    assert one_hot_question(["a", "b"]).answer == {"one_hot": ("a", "b")}
-
-
 def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:
     """As in CelebA's attributes. Beside zeros it may mean that a class is uncertain."""
     rows = rows_of("1 -1 1", "-1 -1 -1")
@@ -116,14 +105,6 @@ def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:
     one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], uncertain, "l.csv")
     problem = "column 'b': '-1' is neither 0 nor 1"
     assert pickle.loads(pickle.dumps(one_hot)).parse(uncertain) == ([[()]], {0: problem})
-
-
-def test_a_class_that_is_the_folder_is_empty_in_every_row() -> None:
-    """The join fills it in."""
-    folders = FolderClass()
-    assert [column.required for column in folders.columns] == [False]
-    values, problems = folders.parse(rows_of("1 2 3", "4 5 6"))
-    assert ([list(column) for column in values], problems) == ([[None, None]], {})
 
 
 BOXES_AND_CLASSES = object_columns(pixels=True)
@@ -141,14 +122,6 @@ def test_boxes_of_coco_become_corners_with_their_line() -> None:
         ((302.0, 109.0, 375.5, 161.0, 7),),
         ("cat",),
     )
-
-
-@pytest.mark.parametrize("name", CATEGORY_NAMES)
-def test_classes_have_several_names(name: str) -> None:
-    """The likelier one counts where there are two, and the other is a list of its own."""
-    cell = {"bbox": [[1, 2, 3, 4]], name: ["cat"]}
-    assert inspect_objects("objects", [cell], {}).columns == BOXES_AND_CLASSES
-    assert parsed(cell)[1] == ("cat",)
 
 
 def test_the_likelier_list_of_classes_counts() -> None:
@@ -231,14 +204,6 @@ def test_what_is_not_one_value_an_object_is_left_out_and_said() -> None:
     objects = inspect_objects("objects", [cell], {"objects.image_id": None, "objects.area": None})
     assert objects.note == f"{left_out}segmentation"
     assert objects.columns == BOXES_AND_CLASSES
-
-
-def test_the_kind_of_a_further_list_can_be_said() -> None:
-    """As of any column."""
-    cell = {"bbox": [[1, 2, 3, 4]], "category": ["a"], "area": [1]}
-    objects = inspect_objects("objects", [cell], {"objects.area": FLOAT})
-    assert objects.columns[2] == object_column("area", FLOAT)
-    assert parse_objects(cell, objects, 1)[2] == (1.0,)
 
 
 def test_a_list_of_objects_says_the_same() -> None:
@@ -340,17 +305,3 @@ def test_objects_that_are_not_as_they_should_be_are_a_fault(cell: Any, message: 
     with pytest.raises(BadCellError) as caught:
         parsed(cell, first)
     assert str(caught.value) == message
-
-
-def test_a_number_too_large_for_a_float_is_no_coordinate() -> None:
-    """JSON may hold an integer of any length."""
-    with pytest.raises(BadCellError, match=r"^bbox: item 1: .*\.\.\. is not "):
-        parsed({"bbox": [[1, 2, 3, 10**400]], "category": ["a"]})
-
-
-def test_a_word_among_integer_classes_is_a_fault() -> None:
-    """An id cannot be made of it."""
-    first = {"bbox": [[1, 2, 3, 4]], "category": [3]}
-    with pytest.raises(BadCellError) as caught:
-        parsed({"bbox": [[1, 2, 3, 4]], "category": ["cat"]}, first)
-    assert str(caught.value) == ("category: item 1: 'cat' is not an integer, as most others are")

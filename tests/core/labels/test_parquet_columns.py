@@ -11,7 +11,6 @@ import pytest
 from pyarrow import parquet
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.images.header import image_extension
 from beam_pipeline.core.labels.parquet_columns import (
     ParquetColumns,
     parquet_columns,
@@ -112,15 +111,3 @@ def test_two_columns_of_one_name() -> None:
     parquet.write_table(table, out)
     with pytest.raises(LabelTableError, match=r"x\.parquet has more than one column 'a'"):
         parquet_columns(io.BytesIO(out.getvalue()), "x.parquet")
-
-
-def test_no_parquet_file() -> None:
-    with pytest.raises(LabelTableError, match=r"x\.parquet is not a Parquet file"):
-        parquet_columns(io.BytesIO(b"PAR1"), "x.parquet")
-
-
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "AVIF"])
-def test_beginnings_of_images(file_format: str) -> None:
-    """Every format that is read."""
-    assert image_extension(picture(1, file_format=file_format))
-    assert not image_extension(b"RIFF....WAVE" * 9)

@@ -15,7 +15,6 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column, ColumnChoices
 from beam_pipeline.core.labels.table_files import (
-    BOX_LIST_HEADER,
     LIST_HEADER,
     file_notes,
     guess_encoding,
@@ -24,7 +23,6 @@ from beam_pipeline.core.labels.table_files import (
     inspect_table,
 )
 from beam_pipeline.core.labels.table_rows import (
-    Format,
     LabelTable,
     TableHead,
     read_chunks,
@@ -80,19 +78,6 @@ def test_a_table_says_the_same_however_it_was_saved(content: str | bytes, uri: s
     """Byte order mark, encoding, line ends, separator, spaces and quotes change nothing."""
     assert sound_rows(content, uri) == PLAIN_ROWS
     assert inspect(content, uri)[0] == CLASS_SCHEMA
-
-
-def test_a_table_is_described_for_its_readers() -> None:
-    """Encoding, separator, header and key column are settled once, for every worker."""
-    assert inspect(PLAIN)[1] == LabelTable(
-        "labels.csv", Format.CSV, "utf-8-sig", ",", ("filename", "label"), "filename"
-    )
-    assert inspect("a;b;label\n".encode("utf-16"))[1] == LabelTable(
-        "labels.csv", Format.CSV, "utf-16", ";", ("a", "b", "label"), "a"
-    )
-    assert inspect(json_lines({"file_name": "a", "label": "x"}), "labels.jsonl")[1] == LabelTable(
-        "labels.jsonl", Format.JSON_LINES, "utf-8-sig", "", (), "file_name"
-    )
 
 
 @pytest.mark.parametrize(
@@ -579,15 +564,6 @@ def test_another_encoding_is_said_with_a_word_in_it() -> None:
     assert rows_of(content, table) == [(2, ["a.jpg", "Käfer"], "")]
 
 
-def test_the_encoding_that_the_person_says_counts() -> None:
-    """Bytes that it does not have are a fault of their row."""
-    content = "filename,label\na.jpg,кот\n".encode("cp1251") + b"b.jpg,\x98\n"
-    table = inspect_file(head_of(content), "cp1251")
-    (first, second) = rows_of(content, table)
-    assert first == (2, ["a.jpg", "кот"], "")
-    assert second[2].startswith("not cp1251: ")
-
-
 # --- lists without a header ---------------------------------------------------------------------
 
 
@@ -648,12 +624,6 @@ def test_a_line_of_a_list_that_names_no_image_is_a_problem() -> None:
     ]
 
 
-def test_a_list_of_boxes_needs_no_header() -> None:
-    """Six cells, the four in the middle numbers or empty, are keras-retinanet's form."""
-    for content in (b"a.jpg,1,2,3,4,cat\n", b"a.jpg,,,,,\nb.jpg,1,2,3,4,cat\n"):
-        assert inspect_file(head_of(content)).header == BOX_LIST_HEADER
-
-
 @pytest.mark.parametrize("content", [b"a.jpg 1 0 1\n", b"a.jpg 1,2,3,4,0 5,6,7,8,1\n"])
 def test_several_numbers_behind_an_image_are_no_class(content: bytes) -> None:
     """They are labels or boxes of which nobody knows how they are meant."""
@@ -679,12 +649,6 @@ def test_decimal_commas_are_points_where_semicolons_separate() -> None:
         "l.csv: numbers with a decimal comma in size are read as with a point; --columns NAME:str "
         "keeps them as text"
     ]
-
-
-def test_commas_stay_where_they_may_be_something_else() -> None:
-    """In a quoted cell among commas they may be a list."""
-    head = head_of(b'filename,size\na,"0,5"\n')
-    assert inspect_table(head, ColumnChoices())[0].decimal_commas == ()
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "xls", "ods"])

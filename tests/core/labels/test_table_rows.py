@@ -8,7 +8,6 @@ import io
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -111,22 +110,6 @@ def test_lines_are_counted_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_rows, "BLOCK_BYTES", 20)
     rows = typed(read_lines(HEAD + b"c.jpg,dog,5,val\n" * 3, TABLE, regular=True), TABLE, SCHEMA)
     assert [row.line for row in rows] == [2, 3, 4, 5, 6]
-
-
-def test_a_conversation_that_names_its_images_twice_stays_as_it_is() -> None:
-    """Nobody knows which of them are meant."""
-    row = {"image": "a.jpg", "images": ["b.jpg"], "messages": []}
-    table = LabelTable("l.jsonl", Format.JSON_LINES, "utf-8-sig")
-    (rows,) = read_chunks(io.BytesIO(json.dumps(row).encode()), table)
-    assert rows.fields() == [row]
-
-
-def test_a_table_may_be_a_split() -> None:
-    """Its rows are of that split."""
-    head = b"filename,label\na.jpg,cat\n"
-    schema, (table,) = inspect_tables([TableHead("/test.csv", head, True)], ColumnChoices())
-    table = replace(table, split="test")
-    assert [row.split for row in typed(read_lines(head, table), table, schema)] == ["test"]
 
 
 # --- an array of JSON ---------------------------------------------------------------------------
@@ -243,14 +226,6 @@ def test_values_are_those_that_json_has() -> None:
             "kind": "v",
         },
     ]
-
-
-def test_rows_are_counted_over_all_row_groups() -> None:
-    """The line of a dead letter is the row's number in the file."""
-    file = parquet_file({"name": [str(i) for i in range(10_000)]}, row_group_size=3000)
-    chunks = list(read_chunks(file, PARQUET))
-    assert [number for rows in chunks for number in rows.lines] == list(range(1, 10_001))
-    assert chunks[-1].fields()[-1] == {"name": "9999"}
 
 
 def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:

@@ -10,7 +10,6 @@ from beam_pipeline.core.labels.schema import (
     Column,
     ColumnChoices,
     ColumnKind,
-    object_column,
     object_columns,
 )
 from beam_pipeline.core.labels.table_files import KEY_NAMES
@@ -262,14 +261,6 @@ def test_the_columns_of_several_files_are_those_of_all() -> None:
         LabelRow("b.jpg", ("dog", None, "red"), "", "b.tsv", 2),
         LabelRow("c.jpg", ("cat", None, "blue"), "", "c.jsonl", 1),
     ]
-
-
-def test_types_are_settled_by_the_whole_rows_of_a_files_beginning() -> None:
-    """A row that the beginning cuts in two is not looked at: 12 of 123 would be another number."""
-    data = b"filename,label,size\na.jpg,cat,1\nb.jpg,dog,2.5"
-    schema = inspect_tables([TableHead("l.csv", data, False)], ColumnChoices())[0]
-    assert schema.columns == (label(), further("size", INT64))
-    assert kinds(data) == {"label": CLASS, "size": FLOAT}
 
 
 # --- kinds --------------------------------------------------------------------------------------
@@ -547,14 +538,6 @@ def test_bad_values_are_said_with_their_rows(
     assert [row.line for row in bad_rows] == list(range(first, first + len(rows)))
 
 
-def test_objects_can_be_left_out_or_their_lists_typed() -> None:
-    """Then the table has the label that it has without them."""
-    schema, _ = inspect(OBJECTS, "l.jsonl", kinds={"objects": "skip"})
-    assert schema.columns == (label("depth"),)
-    schema, _ = inspect(AREAS, "l.jsonl", kinds={"objects.area": "float"})
-    assert schema.columns[2] == object_column("area", FLOAT)
-
-
 def test_a_list_column_without_a_separator_has_a_value_in_each_row() -> None:
     """Of one image; a label is a list of classes then, and other columns must agree as ever."""
     content = "filename,label,score,source\na.jpg,cat,1,web\na.jpg,dog,2,web\nb.jpg,,3,web\n"
@@ -762,19 +745,6 @@ def test_rows_with_boxes_claim_the_size_of_their_image() -> None:
     plain = "filename,label,width,height\na,cat,9,7\n"  # columns as any other
     assert kinds(plain) == {"label": CLASS, "width": INT64, "height": INT64}
     assert [row.size for row in label_rows(plain)] == [None]
-
-
-def test_a_row_with_a_list_of_objects_claims_a_size_too() -> None:
-    """Width and height stay columns, as they were."""
-    objects = {"bbox": [[1, 2, 3, 4]], "category": ["x"]}
-    content = json_lines(
-        {"file_name": "a", "objects": objects, "width": 9, "height": 7},
-        {"file_name": "b", "objects": objects, "width": None, "height": 7},
-    )
-    schema, _ = inspect(content, "l.jsonl")
-    assert [column.feature for column in schema.columns[2:]] == ["label/width", "label/height"]
-    assert [row.size for row in label_rows(content, uri="l.jsonl")] == [(9, 7), None]
-    assert inspect(content, "l.jsonl", kinds={"width": "skip"})[0].leading.size == ()
 
 
 def test_one_hot_columns_without_a_label_are_a_question() -> None:

@@ -16,7 +16,6 @@ from pyarrow import parquet
 from beam_pipeline.core.listing import cuts
 from beam_pipeline.core.listing.cuts import (
     LineBlock,
-    LineRange,
     RowGroupRange,
     columns_of_lines,
     cut_row_groups,
@@ -25,24 +24,6 @@ from beam_pipeline.core.listing.cuts import (
     scan_block,
     sub_blocks,
 )
-
-
-@pytest.mark.parametrize(
-    ("part", "size", "at_once"),
-    [
-        (LineRange(), 0, False),
-        (LineRange(10, -1, 4), 0, False),
-        (LineRange(10, 30), 20, True),
-        (RowGroupRange(0, 2, 1, 100, 1 << 20), 1 << 20, True),
-        (RowGroupRange(0, 2, 1, 100, 1 << 30), 1 << 30, False),
-    ],
-)
-def test_a_range_of_known_size_is_read_at_once(
-    part: LineRange | RowGroupRange, size: int, at_once: bool
-) -> None:
-    """Unless its row groups are large."""
-    assert (part.size, part.read_at_once) == (size, at_once)
-
 
 TEXTS = st.lists(st.sampled_from(['"', ",", "\n", "\r\n", "\r", "a", " ", '"a,b"', 'é"'])).map(
     "".join
@@ -217,15 +198,6 @@ def test_a_file_that_is_no_parquet_is_not_cut(data: bytes) -> None:
     """Nor is one that is cut short."""
     assert cut_row_groups(io.BytesIO(data), 1) == []
     assert cut_row_groups(io.BytesIO(file_of([3, 3]).getvalue()[:-1]), 1) == []
-
-
-@pytest.mark.parametrize("groups", [[], [4], [2, 3, 4], [5, 4], [4, 4]])
-def test_a_file_that_has_changed_is_an_error(groups: list[int]) -> None:
-    """It has fewer row groups, or others."""
-    part = cut_row_groups(file_of([4, 5]), 1)[1]
-    assert (part.begin, part.end, part.first, part.rows) == (1, 2, 5, 5)
-    with pytest.raises(OSError, match="it has changed since its footer was read"):
-        rows_of(file_of(groups), part)
 
 
 BIG = bytes(1 << 16)

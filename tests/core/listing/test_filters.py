@@ -204,16 +204,6 @@ def test_files_beside_shards_are_known() -> None:
     assert not label_files.by_extension().counts
 
 
-def test_the_first_two_names_are_kept() -> None:
-    """However many there are, in whatever order they come."""
-    label_files = seen(*(f"{i:03d}.txt" for i in reversed(range(500))), "x.csv", "a.jpg")
-    assert label_files.counts == {".txt": 500, ".csv": 1}
-    assert label_files.first == {
-        ".txt": [label_file("000.txt"), label_file("001.txt")],
-        ".csv": [label_file("x.csv")],
-    }
-
-
 @pytest.mark.parametrize("order", itertools.permutations(range(3)))
 def test_counts_add_up_in_any_order(order: Iterable[int]) -> None:
     """Ranges of a bucket are listed by many workers."""
@@ -222,13 +212,3 @@ def test_counts_add_up_in_any_order(order: Iterable[int]) -> None:
     for index in order:
         whole.add(seen(*parts[index]))
     assert whole == seen(*(key for part in parts for key in part))
-
-
-def test_files_of_a_written_data_set_are_none() -> None:
-    """If shards lie around; without any, they may well be labels."""
-    written = ("o/manifest.json", "o/features.json", "o/labels.txt", "o/dead_letters.jsonl")
-    beside = seen(*written, "o/d.tfrecord-00000-of-00001", "a.json").by_extension()
-    assert (beside.counts, beside.first) == ({".json": 1}, {".json": [label_file("a.json")]})
-    by_extension = seen(*written, "a.json").by_extension()
-    assert by_extension.counts == {".json": 3, ".txt": 1, ".jsonl": 1}
-    assert by_extension.first[".json"] == [label_file("a.json"), label_file("o/features.json")]

@@ -16,7 +16,6 @@ from beam_pipeline.core.listing.globs import (
     FolderGlob,
     expand_braces,
     glob_regex,
-    has_glob,
     split_pattern,
 )
 
@@ -98,18 +97,6 @@ def test_any_text_is_a_pattern(pattern: str) -> None:
     assert glob_regex(pattern).fullmatch("\0") is None or set(pattern) & set("*?[")
 
 
-def test_a_set_stays_in_a_folder() -> None:
-    """No set of characters matches the slash between folders."""
-    assert glob_regex("cat[!a]dog").fullmatch("cat/dog") is None
-
-
-def test_two_stars_are_folders_only_as_a_whole_name() -> None:
-    """Behind other letters, the slash of `**/` is still needed."""
-    regex = glob_regex("cat**/a.jpg")
-    assert regex.fullmatch("cats/a.jpg")
-    assert regex.fullmatch("cata.jpg") is None
-
-
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -127,14 +114,6 @@ def test_two_stars_are_folders_only_as_a_whole_name() -> None:
 def test_a_pattern_begins_at_its_first_wildcard(path: str, expected: tuple[str, str]) -> None:
     """The folder before is what is listed; the rest is matched below it."""
     assert split_pattern(path) == expected
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"), [("a*", True), ("a?", True), ("a[b", True), ("a]b#c", False), ("", False)]
-)
-def test_a_wildcard_is_one_of_three_characters(path: str, expected: bool) -> None:
-    """A star, a question mark or an opening bracket."""
-    assert has_glob(path) is expected
 
 
 def test_a_set_is_no_dot_at_the_beginning_of_a_name() -> None:

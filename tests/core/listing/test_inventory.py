@@ -201,13 +201,6 @@ def test_a_row_that_says_no_file_and_size_is_an_error(row: str, message: str) ->
     assert problem(text) == f"--inventory i.csv, line 4: {message}"
 
 
-def test_a_generation_is_a_whole_number() -> None:
-    """Or nothing."""
-    assert problem("uri,size,generation\na,1,new\n") == (
-        "--inventory i.csv, line 2: the column generation contains 'new', expected a whole number"
-    )
-
-
 def test_a_name_that_is_not_utf8_is_an_error() -> None:
     """With its bytes escaped, so that the message can be written."""
     assert problem(b"uri,size\ncaf\xe9.jpg,1\n") == (
@@ -275,10 +268,3 @@ def test_large_inventories_are_compared_in_more_groups(
 ) -> None:
     """A worker holds one group, which has some 50,000 rows."""
     assert groups_for(rows_in(inventories)) == groups
-
-
-@pytest.mark.parametrize("rows", [10**8, 10**9, 10**10])
-def test_a_group_does_not_grow_with_the_inventory(rows: int) -> None:
-    """Neither of CSV with 60 bytes a row nor of Parquet with 12."""
-    for name, row_bytes in (("a.csv", 60), ("a.parquet", 12)):
-        assert rows / groups_for(rows_in({name: rows * row_bytes})) < 60_000

@@ -53,10 +53,6 @@ def single(kind: str, *, optional: bool = False) -> dict[str, Any]:
     return {"kind": kind, "optional": optional, "shape": []}
 
 
-def several(kind: str, *, optional: bool = False) -> dict[str, Any]:
-    return {"kind": kind, "optional": optional, "shape": [None]}
-
-
 OF_EVERY_IMAGE = {
     "image/channels": single("int64"),
     "image/encoded": single("bytes"),
@@ -86,52 +82,6 @@ def test_the_features_of_a_data_set_are_these() -> None:
     }
     score = label_column("score", ColumnKind.FLOAT)
     assert feature_kinds((score,)) == {**OF_EVERY_IMAGE, "image/label": single("float")}
-
-
-def test_the_features_of_a_detection_set_are_lists() -> None:
-    """Boxes are four of them, classes two, and what else is known of each object is one."""
-    columns = (
-        *object_columns(pixels=True),
-        object_column("truncated", ColumnKind.FLOAT),
-        object_column("difficult", ColumnKind.INT64),
-        object_column("view", ColumnKind.BYTES),
-    )
-    features = feature_kinds(columns)
-    assert list(features) == sorted(features)
-    assert features == {
-        **OF_EVERY_IMAGE,
-        "image/object/bbox/xmin": several("float"),
-        "image/object/bbox/ymin": several("float"),
-        "image/object/bbox/xmax": several("float"),
-        "image/object/bbox/ymax": several("float"),
-        "image/object/class/label": several("int64"),
-        "image/object/class/text": several("bytes"),
-        "image/object/difficult": several("int64"),
-        "image/object/truncated": several("float"),
-        "image/object/view": several("bytes"),
-    }
-
-
-def test_a_list_of_a_table_may_be_lacking() -> None:
-    """A repeated column that is not required is a list, and optional."""
-    column = Column("tags", ColumnKind.BYTES, "label/tags", repeated=True)
-    assert feature_kinds((column,))["label/tags"] == several("bytes", optional=True)
-
-
-def test_renamed_features_are_listed_under_the_keys_they_have() -> None:
-    """What they are goes with them, and what they replaced is gone."""
-    renames = {"z": "image/encoded", "image/source_id": "label/age", "A": "image/class/text"}
-    features = feature_kinds(ANIMAL, renames)
-    assert list(features) == sorted(features)
-    expected = {
-        **OF_EVERY_IMAGE,
-        "image/class/label": single("int64"),
-        "image/source_id": single("int64", optional=True),
-        "A": single("bytes"),
-        "z": single("bytes"),
-    }
-    del expected["image/encoded"]
-    assert features == expected
 
 
 IMAGE_SIZES = [0, 1, 127, 128, 16_383, 16_384, 1 << 21]
@@ -268,35 +218,6 @@ DETECTION = [
     object_column("view", ColumnKind.BYTES),
     Column("tags", ColumnKind.BYTES, "label/tags", repeated=True),
 ]
-
-
-def test_a_sample_of_objects_has_lists_of_one_length(tf: Any) -> None:
-    """Pixels have become fractions, cut at the edge, and every list is in the objects' order."""
-    labels = (BOXES, ("cat", "강아지", "cat"), (0, 1, 1), (0.0, 0.5, 1.0), ("a", "", "ü"), ("t",))
-    ref = SampleRef("a.jpg", "uri", 1, "train", labels)
-    message = tf.train.Example.FromString(encoded(DETECTION, ref, b"image"))
-    written = {
-        key: list(getattr(feature, feature.WhichOneof("kind")).value)
-        for key, feature in message.features.feature.items()
-        if key.startswith(("image/object/", "label/"))
-    }
-    assert written == {
-        "image/object/bbox/xmin": [0.0, float32(1.5 / 9), 0.0],
-        "image/object/bbox/ymin": [0.0, float32(2 / 7), float32(0.5 / 7)],
-        "image/object/bbox/xmax": [1.0, float32(3 / 9), 1.0],
-        "image/object/bbox/ymax": [1.0, 0.5, 1.0],
-        "image/object/class/label": [0, 1, 0],
-        "image/object/class/text": [b"cat", "강아지".encode(), b"cat"],
-        "image/object/difficult": [0, 1, 1],
-        "image/object/truncated": [0.0, 0.5, 1.0],
-        "image/object/view": [b"a", b"", "ü".encode()],
-        "label/tags": [b"t"],
-    }
-
-
-def float32(value: float) -> float:
-    """The nearest number that a FloatList can hold."""
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 @pytest.mark.parametrize(
@@ -474,14 +395,6 @@ def test_keys_stand_in_the_order_of_their_utf8_bytes(keys: set[str]) -> None:
     encoded = record_of({key: [b""] for key in keys})
     entries = [bytes_entry(key, [b""]) for key in sorted(keys, key=str.encode)]
     assert encoded == b"\x0a" + varint(sum(map(len, entries))) + b"".join(entries)
-
-
-@pytest.mark.parametrize("kind", ["bytes", "float", "int64"])
-def test_an_empty_list_keeps_its_kind(kind: str) -> None:
-    """A reader that expects the kind finds it, and no values."""
-    message = example_view.Example.FromString(encode_example({"k": (kind, [])}))
-    assert message.features.feature["k"].WhichOneof("kind") == f"{kind}_list"
-    assert list(getattr(message.features.feature["k"], f"{kind}_list").value) == []
 
 
 def test_a_number_too_large_for_a_float32_is_refused() -> None:

@@ -3,9 +3,7 @@ from __future__ import annotations
 import errno
 import gzip
 import io
-import json
 import os
-import pickle
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +32,6 @@ from beam_pipeline.core.records.example_source import (
     ExampleSource,
     LabelledImages,
     SerializedExamples,
-    recorded_source,
 )
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
@@ -145,16 +142,6 @@ def test_a_shard_is_what_tensorflow_reads(tf: Any, tmp_path: Path, compression: 
             images, (b"jpeg", b"png", b"gif", b"bmp", b"webp"), labels, strict=True
         )
     ]
-
-
-def test_a_shard_without_classes_counts_none(tmp_path: Path) -> None:
-    """A number to regress on is no class."""
-    write_pictures(str(tmp_path), ["a.jpg"])
-    columns = (label_column("score", ColumnKind.FLOAT),)
-    samples = [ref(tmp_path, "a.jpg", 0.5)]
-    writer = TFRecordFormat().writer(Memory())
-    info = write_shard(SPEC, samples, maker(columns=columns), writer).info
-    assert (info.examples, info.classes) == (1, ())
 
 
 @pytest.mark.parametrize(("compression", "size"), [("none", 0), ("gzip", 20)])
@@ -374,22 +361,6 @@ def sides_of(sample: EncodedSample) -> list[list[float]]:
     return [features[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
 
 
-def test_a_bad_box_is_a_dead_letter_with_file_and_line(tmp_path: Path) -> None:
-    """The picture is 9 pixels wide and 7 high, and the second box is turned round."""
-    write_pictures(str(tmp_path), ["a.jpg"])
-    sample = objects(tmp_path, SOUND, (8.0, 1.0, 1.0, 6.0, 5), (9.0, 0.0, 99.0, 7.0, 6))
-    assert dead_letter_of(detector(), sample) == DeadLetter(
-        "check",
-        "a.jpg",
-        f"{tmp_path}/a.jpg",
-        "bad_box",
-        "box 2 (xmin 8, ymin 1, xmax 1, ymax 6 in pixels of 9 x 7) is inverted "
-        "(xmin < xmax and ymin < ymax are expected)",
-        "/labels/a.txt",
-        5,
-    )
-
-
 @pytest.mark.parametrize(
     ("columns", "box", "source", "problem"),
     [
@@ -413,17 +384,6 @@ def test_a_dead_letter_names_file_and_line_as_far_as_they_are_known(
     assert (dead_letter.stage, dead_letter.reason) == ("check", "bad_box")
     assert (dead_letter.file, dead_letter.line) == source
     assert problem in dead_letter.message
-
-
-def test_sound_boxes_are_written_as_fractions(tmp_path: Path) -> None:
-    """Whether they came as pixels or as fractions, and also where there are none."""
-    write_pictures(str(tmp_path), ["a.jpg"])
-    half: Box = (0.0, 0.0, 4.5, 3.5, 1)
-    assert sides_of(detector().make(objects(tmp_path, half))) == [[0.0], [0.0], [0.5], [0.5]]
-    quarter: Box = (0.25, 0.0, 0.5, 1.0, 1)
-    sample = detector(FRACTIONS).make(objects(tmp_path, quarter))
-    assert sides_of(sample) == [[0.25], [0.0], [0.5], [1.0]]
-    assert sides_of(detector().make(objects(tmp_path))) == [[], [], [], []]
 
 
 def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
@@ -618,13 +578,6 @@ def nothing(uri: str, size: int, offset: int) -> bytes:
     raise AssertionError(f"{uri} is read")
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_a_recorded_source_is_read_back_from_json(source: ExampleSource) -> None:
-    """So `repair` makes the examples of a receipt as the conversion did."""
-    assert recorded_source(json.loads(json.dumps(source.recorded()))) == source
-    assert pickle.loads(pickle.dumps(source)) == source
-
-
 def test_images_are_encoded_with_their_labels_and_options() -> None:
     """Boxes are checked under the object ids of their label file, and cut where that is asked for."""
     columns = (*object_columns(pixels=True), object_column("id", ColumnKind.INT64))
@@ -636,25 +589,6 @@ def test_images_are_encoded_with_their_labels_and_options() -> None:
     assert "42" in dead_letter.message
     maker = LabelledImages(columns).maker(ExampleOptions(clip_boxes=True), {"cat": 3}, read)
     assert maker.make(ref).classes == [3]
-
-
-def test_what_older_receipts_say_is_understood() -> None:
-    """The JSON that the first version wrote gives the same sources; its other keys are not theirs."""
-    column = {
-        "name": "animal",
-        "kind": "class",
-        "feature": "image/class",
-        "required": True,
-        "repeated": False,
-        "pixels": False,
-    }
-    older = {"columns": [column], "image_check": "header", "seed": 0, "pixels": [32, 32]}
-    images = recorded_source({**older, "features": None})
-    assert images == LabelledImages(ANIMAL, PixelFormat(32, 32))
-    assert recorded_source({**older, "pixels": None}) == LabelledImages(ANIMAL)
-    assert recorded_source({**older, "features": FEATURES}) == SerializedExamples(
-        described=FEATURES
-    )
 
 
 def test_serialized_examples_are_passed_on_unchanged() -> None:

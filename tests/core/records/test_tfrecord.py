@@ -65,14 +65,6 @@ def test_a_framed_record_has_these_bytes() -> None:
     assert read(GOLDEN + GOLDEN_EMPTY) == [b"beam-tfrecord", b""]
 
 
-def test_the_mask_is_a_rotation_and_a_constant() -> None:
-    """The checksum is rotated right by 15 bits and the constant added, in 32 bits."""
-    assert mask_crc(0) == 0xA282EAD8
-    assert mask_crc(1) == 0xA284EAD8
-    assert mask_crc(0x8000) == 0xA282EAD9
-    assert mask_crc(0xFFFFFFFF) == 0xA282EAD7
-
-
 @given(records=RECORDS)
 def test_the_framing_is_the_one_of_tensorflows_writer(
     tf: Any, tmp_path_factory: pytest.TempPathFactory, records: list[bytes]
@@ -426,14 +418,6 @@ def test_a_shard_gives_its_examples_and_then_its_figures(
         google_crc32c.value(content),
         tuple((i, class_ids.count(i)) for i in sorted(set(class_ids))),
     )
-
-
-def test_examples_without_a_class_are_examples() -> None:
-    """A data set may have none, and its shards count none."""
-    content = framed(record_of({"image/label": [0.5]})) + framed(b"")
-    examples, info = read_all(content)
-    assert examples[0]["image/label"].values == [0.5]
-    assert (info.examples, info.classes) == (2, ())
 
 
 def test_classes_are_counted_where_they_are_written() -> None:

@@ -86,13 +86,6 @@ def test_the_bytes_of_a_header() -> None:
     )
 
 
-@pytest.mark.parametrize("length", [101, 990, 991, 992, 993, 9988])
-def test_an_attribute_counts_its_own_length(length: int) -> None:
-    """Also where one digit more is needed for that."""
-    with tarfile.open(fileobj=io.BytesIO(member_header("b" * length, 0))) as tar:
-        assert tar.getnames() == ["b" * length]
-
-
 def test_a_shard_is_a_plain_tar() -> None:
     """The standard library finds the files, each sample's side by side, and no names of anyone."""
     with tarfile.open(fileobj=io.BytesIO(shard_of(KEYS))) as tar:
@@ -240,13 +233,6 @@ def test_an_image_under_another_key_is_found() -> None:
     assert example_of(files, "a sample") == before + PNG + after
 
 
-def test_bare_pixels_are_no_image_file() -> None:
-    """Whatever they begin with."""
-    pixels = JPEG[:3] + bytes(60)
-    features = {"image/encoded": [pixels], "image/format": [b"raw"]}
-    assert list(files_of(features)) == ["bin", "json"]
-
-
 @pytest.mark.parametrize(
     ("beginning", "extension"),
     [
@@ -279,13 +265,6 @@ def test_lists_are_lists_as_the_manifest_says() -> None:
         "image/object/bbox/xmin": [0.25],
         "tags": ["a", "b"],
     }
-
-
-def test_several_classes_have_no_class_file() -> None:
-    """The library reads one number from it."""
-    assert "cls" not in files_of({"image/class/label": [1, 2]})
-    described = {"image/class/label": {"kind": "int64", "shape": [None]}}
-    assert "cls" not in files_of({"image/class/label": [1]}, described)
 
 
 def test_a_list_without_values_keeps_its_kind() -> None:

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.records.image_statistics import EDGES, NOTHING, PLACES, histogram_of
+from beam_pipeline.core.records.image_statistics import EDGES, PLACES, histogram_of
 from beam_pipeline.core.report.markup import (
     MOST_BARS,
     Bar,
     Html,
-    aspect_chart,
     bar_chart,
     heat_map,
     html,
@@ -65,12 +64,6 @@ def test_a_heat_map_says_where_boxes_are() -> None:
     """By thirds of the image."""
     thirds = {row[0]: row[1] for row in cells(heat_map({0: 1, PLACES * PLACES - 1: 3}))}
     assert (thirds["top left"], thirds["bottom right"]) == ("1", "3")
-
-
-def test_no_chart_of_nothing() -> None:
-    """Nor a heading."""
-    nothing = (bar_chart("A", []), aspect_chart({}), heat_map({}), share_bars("A", {}))
-    assert {*nothing, number_chart("A", NOTHING), length_chart("A", {}, unit="")} == {""}
 
 
 def test_lengths_that_are_alike_have_equal_bins() -> None:

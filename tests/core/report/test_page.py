@@ -105,12 +105,6 @@ def body(page: bytes) -> ElementTree.Element:
     return ElementTree.fromstring(text[start : end + len("</body>")])
 
 
-def section(page: bytes, name: str) -> str:
-    """The text of a section; empty if there is none."""
-    found = body(page).find(f".//section[@aria-labelledby='{name}']")
-    return "" if found is None else " ".join("".join(found.itertext()).split())
-
-
 def whole() -> Report:
     """A report with something in every section."""
     options: dict[str, Any] = {"layout": "table", "splits": None, "shards": {"train": 2}}
@@ -162,16 +156,6 @@ def shown(report: Report) -> str:
     """The body of a page without its script, a line for each element."""
     text = report_page(report).decode()
     return text[text.index("<body>") : text.index("<script>")].replace("><", ">\n<")
-
-
-def test_sections_without_content_are_left_out() -> None:
-    """A regression set has no classes, and nobody looks for duplicates."""
-    page = report_page(Report(manifest=manifest_of({"train": 2})))
-    assert not section(page, "classes") + section(page, "duplicates") + section(page, "objects")
-    assert "Figures of images are missing" in section(page, "images")
-    assert section(page, "left-out") == "Left outNothing was left out."
-    report = Report(manifest=manifest_of({"train": 2}), statistics=statistics_of(2))
-    assert b"Figures" not in report_page(report)  # are of all samples
 
 
 @given(st.text(min_size=1))
@@ -270,14 +254,6 @@ def test_a_page_is_small_whatever_the_data_set() -> None:
     most = report_page(full(5000, 60, '"', boxes=0))
     assert len(most) < MOST_BYTES
     assert most.count(b"<tr><th") < MOST_CLASSES + 1500
-
-
-def test_pictures_give_way_where_a_page_would_be_too_large() -> None:
-    """It is never larger than it may be."""
-    tile = Tile(ShownSample("a"), Thumbnail(f"data:image/jpeg;base64,{'a' * 300_000}", 160, 120))
-    page = report_page(Report(manifest=manifest_of({"train": 9}), tiles={"train": [tile] * 20}))
-    assert len(page) < 100_000
-    assert b"no picture" in page
 
 
 @pytest.mark.parametrize("count", [0, 1, 40])

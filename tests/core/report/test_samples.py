@@ -30,7 +30,6 @@ from beam_pipeline.core.report.samples import (
     tile_grid,
 )
 from beam_pipeline.core.report.thumbnails import (
-    LARGE_SIDE,
     SIDE,
     Thumbnail,
     mask_colour,
@@ -79,14 +78,6 @@ def test_labels_are_shown_by_their_names() -> None:
         b"\xff\xd8",
         labels=(("class", "cat"), ("score", "0.1"), ("years", "1, 2, 3, 4, and 2 more")),
     )
-
-
-def test_features_under_other_keys_are_found() -> None:
-    """As --features names them."""
-    data = record(img=b"png", image__source_id=b"1.png", y=7.5)
-    columns = (label_column("y", ColumnKind.FLOAT),)
-    found = shown_sample(data, columns, {"img": "image/encoded", "y": "image/label"})
-    assert found == ShownSample("1.png", b"png", labels=(("label", "7.5"),))
 
 
 def test_boxes_and_masks() -> None:
@@ -217,14 +208,6 @@ def png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "GIF", "BMP", "WEBP"])
-def test_every_format_has_one(file_format: str) -> None:
-    """Its longer side has so many pixels."""
-    data = picture(3, file_format=file_format, size=(400, 200))
-    assert opened(thumbnail(data)).size == (SIDE, SIDE // 2)
-    assert opened(thumbnail(data, side=LARGE_SIDE)).size == (LARGE_SIDE, LARGE_SIDE // 2)
-
-
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
 def test_every_mode_has_one(mode: str) -> None:
     """Palettes, too; transparent pixels are grey."""
@@ -240,13 +223,6 @@ def test_sixteen_bits_are_shown_by_the_higher_eight() -> None:
     assert opened(thumbnail(png(Image.new("I;16", (9, 9), 200 << 8)))).getpixel((4, 4)) == (
         *(200, 200, 200),
     )
-
-
-def test_a_small_image_stays_as_it_is() -> None:
-    """Every pixel."""
-    data = picture(5, file_format="PNG", size=(9, 7))
-    found = opened(thumbnail(data))
-    assert found.tobytes() == Image.open(io.BytesIO(data)).tobytes()
 
 
 @pytest.mark.parametrize("mode", ["L", "I;16"])

@@ -10,7 +10,7 @@ import pytest
 from beam_pipeline.core.dataset.manifest import Manifest, dump_json
 from beam_pipeline.core.report.contents import PLACEHOLDER, has_seal, is_unchanged, sealed
 from beam_pipeline.core.report.metadata import class_files, schema_files, tfds_files, tfds_names
-from beam_pipeline.core.report.side_files import files_from_manifest, gives_way, side_file
+from beam_pipeline.core.report.side_files import files_from_manifest, side_file
 from tests.core.dataset.manifests import manifest_with
 from tests.core.report.cases import CASES, golden, manifest_of
 
@@ -57,13 +57,6 @@ def test_names_of_other_files_are_not_known() -> None:
     assert not is_ours("labels.txt", WRITTEN["labels.txt"], None)
 
 
-def test_what_people_complete_gives_way() -> None:
-    """A person's README or schema stays; another file in the way stops the run."""
-    names = [name for name in WRITTEN if gives_way(name)]
-    assert names == ["schema.pbtxt", "README.md", "croissant.json"]
-    assert not gives_way("notes.txt")
-
-
 def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
     """The seal takes the place of the last placeholder; text from data may hold another."""
     content = f"{PLACEHOLDER} is a class\n<!-- {PLACEHOLDER} -->\n".encode()
@@ -76,15 +69,6 @@ def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
     assert not is_unchanged(file.replace(b"a class", b"my class"))
     assert not is_unchanged(content)
     assert not is_unchanged(b"my own words\n")
-
-
-def test_an_earlier_report_is_unchanged_until_a_byte_changes() -> None:
-    """Its seal is a comment at the end, a digest of all before it."""
-    report = b"<html></html>\n<!-- beam-tfrecord report dc164d48149d08b5e031f1b340be518f -->\n"
-    assert is_unchanged(report)
-    assert has_seal(report)
-    for changed in (report[:-1], report + b"\n", b"x" + report, report.replace(b"></", b">my</")):
-        assert not is_unchanged(changed)
 
 
 LIST = ("labels.txt", b"cat\ndog\n")
