@@ -27,14 +27,7 @@ from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.label_files import (
-    BadLabelError,
-    ImageLabels,
-    LabelFileReader,
-    LabelFormat,
-    Place,
-    typed_path,
-)
+from beam_pipeline.layouts import label_files
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.nearby import (
     TEXTS,
@@ -104,7 +97,7 @@ class CaptionFiles:
         if not labels and any(map(_has_other_labels, images)):
             return ""
         first = sets[0].uris[sets[0].ending][0]
-        return f"{reason} {typed_path(first, (options.labels or options.images)[0])}"
+        return f"{reason} {label_files.typed_path(first, (options.labels or options.images)[0])}"
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at names of the images, and at some of the JSON files beside them.
@@ -131,7 +124,7 @@ class CaptionFiles:
         schema, table, left_out = inspect_sidecars(elsewhere[0], _rows(captions), options, kinds)
         form = CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields))
         folders = (replace(root, patterns=root.patterns or (f"**/*.{letters}",)) for root in labels)
-        reader = LabelFileReader(form, tuple(map(Place, separate)))
+        reader = label_files.LabelFileReader(form, tuple(map(label_files.Place, separate)))
         questions = schema.questions
         if captions.second_ending and not any(root.patterns for root in typed):
             questions = (*questions, _two_captions(captions, elsewhere[0]))
@@ -328,7 +321,7 @@ def _has_other_labels(root: str) -> bool:
 
 
 @dataclass(frozen=True)
-class CaptionFormat(LabelFormat):
+class CaptionFormat(label_files.LabelFormat):
     """Texts, each with the JSON object beside it.
 
     Attributes:
@@ -354,18 +347,18 @@ class CaptionFormat(LabelFormat):
     def skips(self, name: str) -> bool:
         return is_no_caption(name)
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels:
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses a caption and the object beside it; a field's own file comes first."""
         try:
             own = {KEY_COLUMN: uri, CAPTION_COLUMN: caption_of(data, self.encoding)}
             fields = {**fields_beside(uri), **own} if self.has_fields else own
         except (OSError, ValueError, RecursionError) as error:
             problem = isinstance(error, OSError) and error.strerror
-            raise BadLabelError(problem or str(error)) from error
+            raise label_files.BadLabelError(problem or str(error)) from error
         row = typed_row(uri, fields, replace(self.table, uri=uri), self.schema, 0)
         if row.problem:
-            raise BadLabelError(row.problem)
-        return ImageLabels(row.values, split=row.split)
+            raise label_files.BadLabelError(row.problem)
+        return label_files.ImageLabels(row.values, split=row.split)
 
 
 def is_no_caption(name: str) -> bool:

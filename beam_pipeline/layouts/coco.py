@@ -9,16 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
-from beam_pipeline.core.labels.schema import (
-    KIND_NAMES,
-    OBJECT_FEATURES,
-    SKIP_KIND,
-    Column,
-    ColumnKind,
-    further_column,
-    group_column,
-)
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
@@ -47,7 +39,7 @@ _LVIS = re.compile(r"(?<![a-z])lvis(?![a-z])", re.IGNORECASE)
 _EXPORTED = "_annotations.coco.json"
 _TELLING_NAME = re.compile(r"(?:instances|person_keypoints|captions)_.*\.json|.*\.coco\.json")
 _ALL_TASKS = (_INSTANCES, _KEYPOINTS, _CAPTIONS)
-_MASK_FEATURES, _KEYPOINT_FEATURES = OBJECT_FEATURES
+_MASK_FEATURES, _KEYPOINT_FEATURES = schema.OBJECT_FEATURES
 _FIRST_MEMBER = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"(?:info|licenses)"\s*:\s*[\[{]'
     rb'|"(?:images|annotations|categories)"\s*:\s*\[\s*[\]{]'
@@ -56,7 +48,7 @@ _FIRST_MEMBER = re.compile(
 _DEFAULTS = SourceOptions(images=())
 
 LVIS_COLUMNS = tuple(
-    Column(name, ColumnKind.INT64, f"image/{name}", True, repeated=True)
+    schema.Column(name, schema.ColumnKind.INT64, f"image/{name}", True, repeated=True)
     for name in ("neg_category_ids", "not_exhaustive_category_ids")
 )
 """Fields of images in LVIS: ids of the categories that are absent, and that are not fully annotated.
@@ -243,8 +235,8 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
 
 
 def image_fields(
-    options: SourceOptions, there: Mapping[str, Sequence[str]], columns: Sequence[Column]
-) -> tuple[Column, ...]:
+    options: SourceOptions, there: Mapping[str, Sequence[str]], columns: Sequence[schema.Column]
+) -> tuple[schema.Column, ...]:
     """Returns a column for each field of images' entries that --columns or --split_by names.
 
         {"id": "a1", "file_name": "cam7/a1.jpg", "location": "cam7", "datetime": "2019-05-01 12:00:00"}
@@ -277,12 +269,12 @@ def image_fields(
                 f"{', '.join(fields) or 'no images'}"
             )
     written = tuple(
-        further_column(name, KIND_NAMES[kind])
+        schema.further_column(name, schema.KIND_NAMES[kind])
         for name, kind in options.columns.items()
-        if kind != SKIP_KIND
+        if kind != schema.SKIP_KIND
     )
     grouped = not group or group in {column.name for column in written}
-    return written if grouped else (*written, group_column(group))
+    return written if grouped else (*written, schema.group_column(group))
 
 
 def number_classes(

@@ -17,19 +17,7 @@ from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted
-from beam_pipeline.layouts.label_files import (
-    BadLabelError,
-    ImageLabels,
-    LabelFileReader,
-    LabelFormat,
-    Place,
-    Splits,
-    label_folders,
-    number,
-    read_split_lists,
-    rows_of_lines,
-    typed_path,
-)
+from beam_pipeline.layouts import label_files
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import beginning, files_of, first_folder, has_folder, stems_of
@@ -61,7 +49,7 @@ class Kitti:
             fits = all(map(_labels_beside, folders))
             folders = [posixpath.dirname(folder) for folder in folders]
             reason = f"{_IMAGES}/ beside {_LABELS}/ in"
-        return f"{reason} {', '.join(map(typed_path, folders, typed))}" if fits else ""
+        return f"{reason} {', '.join(map(label_files.typed_path, folders, typed))}" if fits else ""
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the folders of the images and of their labels.
@@ -78,16 +66,20 @@ class Kitti:
                     "KITTI's label files there, or name their folder with --labels"
                 )
             labels.append(beside)
-        folders = label_folders(labels, f"*{_TXT}", f"label files of KITTI (*{_TXT})")
+        folders = label_files.label_folders(labels, f"*{_TXT}", f"label files of KITTI (*{_TXT})")
         # beside training/; test.txt is of testing/, whose images lack labels and share their names
         above = [
             posixpath.dirname(posixpath.dirname(files.canonical(path)))
             for path in images
             if posixpath.basename(path) == _IMAGES
         ]
-        lists = read_split_lists([f"{folder}/{_LISTS}" for folder in above], ("train", "val"))
-        places = tuple(Place(folder.uri, bare=True) for folder in folders)
-        reader = LabelFileReader(KittiFormat(), places, Splits(lists.splits, bare=True))
+        lists = label_files.read_split_lists(
+            [f"{folder}/{_LISTS}" for folder in above], ("train", "val")
+        )
+        places = tuple(label_files.Place(folder.uri, bare=True) for folder in folders)
+        reader = label_files.LabelFileReader(
+            KittiFormat(), places, label_files.Splits(lists.splits, bare=True)
+        )
         base = options.numbering(base=1).base
         stems = [name for root in folders if lists.names for name in stems_of(root.uri, _TXT)]
         known = tuple((name, i) for i, name in enumerate(OBJECT_TYPES, base))
@@ -124,8 +116,8 @@ def _is_label_folder(uri: str) -> bool:
     heads = (beginning(each, _HEAD_BYTES).strip() for each in files_of(uri, _TXT)[:_LOOKED_AT])
     first = next(filter(None, heads), b"").partition(b"\n")[0]
     try:
-        return bool(rows_of_lines(first, _row))
-    except BadLabelError:
+        return bool(label_files.rows_of_lines(first, _row))
+    except label_files.BadLabelError:
         return False
 
 
@@ -161,36 +153,36 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class KittiFormat(LabelFormat):
+class KittiFormat(label_files.LabelFormat):
     """Lines of 15 columns."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return COLUMNS
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels:
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses a label file. Boxes are in 0-based pixels, as written; without lines, there are none."""
         objects: list[tuple[Any, ...]] = []
         ignored = []
-        for row in rows_of_lines(data, _row):
+        for row in label_files.rows_of_lines(data, _row):
             if row[1].lower() == IGNORED_TYPE:
                 ignored.append(row[0])
             else:
                 objects.append(row)
         columns = zip(*objects, strict=True) if objects else self.nothing[:-1]
-        return ImageLabels((*columns, tuple(ignored)))
+        return label_files.ImageLabels((*columns, tuple(ignored)))
 
 
 def _row(fields: list[str], line: int) -> tuple[Any, ...]:
     """The box, type and further numbers of a line. Raises BadLabelError."""
     if len(fields) != _FIELDS:
         score = "; a 16th is the score of a detector's results, which are not labels"
-        raise BadLabelError(
+        raise label_files.BadLabelError(
             f"{counted(len(fields), 'column')}, expected the {_FIELDS} of KITTI's labels: type, "
             f"{', '.join(_NUMBERS)}{score if len(fields) == _FIELDS + 1 else ''}"
         )
     truncated, occluded, alpha, left, top, right, bottom, *box_3d = (
-        number(text, name, ColumnKind.INT64 if name == "occluded" else ColumnKind.FLOAT)
+        label_files.number(text, name, ColumnKind.INT64 if name == "occluded" else ColumnKind.FLOAT)
         for name, text in zip(_NUMBERS, fields[1:], strict=True)
     )
     return (left, top, right, bottom, line), fields[0], truncated, occluded, alpha, *box_3d

@@ -21,16 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
 from beam_pipeline.core.labels.path_roles import differ_in_numbers, last_folder_pattern
-from beam_pipeline.core.labels.schema import (
-    FILE_TYPES,
-    SKIP_KIND,
-    Column,
-    ColumnKind,
-    further_column,
-)
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.listing.globs import glob_regex
@@ -223,12 +217,12 @@ class Pairs:
 def _chosen(parts: Parts, kinds: Mapping[str, str]) -> tuple[str, ...]:
     """The partners that are written: those that options name, or all but those to skip. Raises UsageError."""
     for name, kind in kinds.items():
-        if name not in parts.partners or kind not in (*FILE_TYPES, SKIP_KIND):
+        if name not in parts.partners or kind not in (*schema.FILE_TYPES, schema.SKIP_KIND):
             raise UsageError(
                 f"--columns {name}:{kind}: expected one of {', '.join(parts.partners)}, and one of "
-                f"{', '.join(FILE_TYPES)} or {SKIP_KIND}"
+                f"{', '.join(schema.FILE_TYPES)} or {schema.SKIP_KIND}"
             )
-    named = [name for name in parts.partners if kinds.get(name) in FILE_TYPES]
+    named = [name for name in parts.partners if kinds.get(name) in schema.FILE_TYPES]
     chosen = named or [name for name in parts.partners if name not in kinds]
     if not chosen:
         raise UsageError(f"--columns leaves no partners of {parts.image}; leave out fewer")
@@ -240,7 +234,7 @@ def _chosen(parts: Parts, kinds: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> Column:
+def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> schema.Column:
     """The column of a partner. Pictures that look like masks are never resized, as ids would be mixed."""
     start, matches = len(files_of.uri) + 1, glob_regex(files_of.patterns[0]).fullmatch
     uris = (
@@ -250,11 +244,11 @@ def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> Column:
     )
     first = [*itertools.islice((uri for uri in uris if matches(uri[start:])), _LOOKED_AT)]
     kind = kind_of_files(first, lambda uri: beginning(uri, HEAD_BYTES) or None)
-    if kinds.get(name) == ColumnKind.COPY or (
-        kind is ColumnKind.PICTURE and _MASK_NAMES.search(name)
+    if kinds.get(name) == schema.ColumnKind.COPY or (
+        kind is schema.ColumnKind.PICTURE and _MASK_NAMES.search(name)
     ):
-        kind = ColumnKind.COPY
-    return further_column(f"{name}s" if name in _RESERVED else name, kind)
+        kind = schema.ColumnKind.COPY
+    return schema.further_column(f"{name}s" if name in _RESERVED else name, kind)
 
 
 # --- questions where they would become classes ----------------------------------------------------

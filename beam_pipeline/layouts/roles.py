@@ -30,12 +30,7 @@ from beam_pipeline.core.labels.table_rows import Format, LabelTable
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, folder_meaning
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.layout import (
-    ContainerLabels,
-    FolderLabels,
-    ListedLabels,
-    Source,
-)
+from beam_pipeline.layouts import layout
 from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
 from beam_pipeline.storage.listing import MemberFilter
@@ -113,7 +108,7 @@ class _Tree:
             self.paths[tuple(path.split("/")[:-1])] = None
 
 
-def roles_of(source: Source) -> tuple[RoleRow, ...]:
+def roles_of(source: layout.Source) -> tuple[RoleRow, ...]:
     """The rows of the table of roles.
 
     Args:
@@ -128,14 +123,14 @@ def roles_of(source: Source) -> tuple[RoleRow, ...]:
     for root in folders:
         labels.look_at(root)
     of_labels = source.roles
-    if not of_labels and not isinstance(source.labels, FolderLabels):
+    if not of_labels and not isinstance(source.labels, layout.FolderLabels):
         of_labels = label_rows(source.columns, "label")
-    elif not of_labels and isinstance(source.labels, FolderLabels) and source.labels.names:
+    elif not of_labels and isinstance(source.labels, layout.FolderLabels) and source.labels.names:
         of_labels = label_rows(source.columns, "group")
     return (*_segment_rows(images, source), *of_labels, *_file_rows(images, labels, source))
 
 
-def understanding(source: Source, why: str) -> Iterator[str]:
+def understanding(source: layout.Source, why: str) -> Iterator[str]:
     """Lines for the user on the layout, the roles and all notes.
 
     Args:
@@ -150,7 +145,7 @@ def understanding(source: Source, why: str) -> Iterator[str]:
 # --- folders --------------------------------------------------------------------------------------
 
 
-def _segment_rows(tree: _Tree, source: Source) -> Iterator[RoleRow]:
+def _segment_rows(tree: _Tree, source: layout.Source) -> Iterator[RoleRow]:
     for level in range(max(map(len, tree.paths), default=0)):
         names = list(dict.fromkeys(path[level] for path in tree.paths if len(path) > level))
         role = _role_of_level(level, names, tree, source)
@@ -160,16 +155,16 @@ def _segment_rows(tree: _Tree, source: Source) -> Iterator[RoleRow]:
         yield replace(row, partial=tree.partial and level > 0)
 
 
-def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: Source) -> str:
+def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout.Source) -> str:
     labels = source.labels
-    if isinstance(labels, FolderLabels) and labels.names:
+    if isinstance(labels, layout.FolderLabels) and labels.names:
         match = re.fullmatch(labels.names.pattern, tree.example)
         groups = re.compile(labels.names.pattern).groupindex if match else {}
         start = len("/".join(tree.example.split("/")[:level])) + bool(level)
         inside = [name for name in groups if match and match.start(name) <= start < match.end(name)]
         return next(({"label": CLASS}.get(name, name) for name in inside), IGNORED)
     lower = {name.lower() for name in names}
-    if isinstance(labels, FolderLabels) or source.class_by_folder:
+    if isinstance(labels, layout.FolderLabels) or source.class_by_folder:
         meanings = [folder_meaning("/".join((*path, "x"))) for path in tree.paths]
         with_split = sum(bool(meaning.split) for meaning in meanings)
         has_split = 2 * with_split > len(meanings)
@@ -192,11 +187,11 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: Source
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _file_rows(images: _Tree, labels: _Tree, source: Source) -> Iterator[RoleRow]:
+def _file_rows(images: _Tree, labels: _Tree, source: layout.Source) -> Iterator[RoleRow]:
     """A row for each kind of file: images, files of labels, and others."""
     named = getattr(source.labels, "files", ())
-    role = "images and labels" if isinstance(source.labels, ContainerLabels) else LABELS
-    used_as = f"{source.labels.noun}s" if isinstance(source.labels, ListedLabels) else LABELS
+    role = "images and labels" if isinstance(source.labels, layout.ContainerLabels) else LABELS
+    used_as = f"{source.labels.noun}s" if isinstance(source.labels, layout.ListedLabels) else LABELS
     formats = {table.uri: _format_of(table) for table in source.tables}
     by_kind: dict[tuple[str, str], list[str]] = defaultdict(list)
     for uri in named:

@@ -24,19 +24,8 @@ from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, 
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import Size
+from beam_pipeline.layouts import label_files
 from beam_pipeline.layouts.entries import Element, xml_elements
-from beam_pipeline.layouts.label_files import (
-    BadLabelError,
-    ImageLabels,
-    LabelFileReader,
-    LabelFormat,
-    Place,
-    Splits,
-    label_folders,
-    number,
-    read_split_lists,
-    typed_path,
-)
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import (
@@ -76,13 +65,13 @@ class Voc:
             annotated = [uri for uri in uris if _is_annotation(_first_xml(uri))]
             if len(annotated) < len(options.labels):
                 return ""
-            return f".xml files of Pascal VOC in {', '.join(map(typed_path, uris, options.labels))}"
+            return f".xml files of Pascal VOC in {', '.join(map(label_files.typed_path, uris, options.labels))}"
         reasons = []
         for path in options.images:
             sets = [voc_set for voc_set in _find_sets(path) if voc_set.reason]
             if not sets:
                 return ""
-            where = ", ".join(typed_path(voc_set.folder, path) for voc_set in sets)
+            where = ", ".join(label_files.typed_path(voc_set.folder, path) for voc_set in sets)
             reasons.append(f"{sets[0].reason} {where}")
         return "; ".join(reasons)
 
@@ -97,10 +86,10 @@ class Voc:
         for path in options.images:
             sets += _sets_given(path, labels_given=bool(options.labels))
         typed = options.labels or [voc_set.labels for voc_set in sets]
-        folders = label_folders(typed, "**/*.[xX][mM][lL]", ".xml files of Pascal VOC")
+        folders = label_files.label_folders(typed, "**/*.[xX][mM][lL]", ".xml files of Pascal VOC")
         uris = tuple(folder.uri for folder in folders)
         roots = image_roots([voc_set.images for voc_set in sets])
-        lists = read_split_lists([voc_set.lists for voc_set in sets], LISTED)
+        lists = label_files.read_split_lists([voc_set.lists for voc_set in sets], LISTED)
         needed = lists.names or len(uris) > 1
         stems = [name for uri in uris if needed for name in stems_of(uri, _XML)]
         twice = sorted(name for name, count in Counter(stems).items() if count > 1)
@@ -112,14 +101,16 @@ class Voc:
             )
         names_below = [set(_names(subfolders(root.uri))) for root in roots]
         places = [
-            Place(
+            label_files.Place(
                 uri,
                 bare=uri not in [root.uri for root in roots]
                 and not any(names.issuperset(_names(subfolders(uri))) for names in names_below),
             )
             for uri in uris
         ]
-        reader = LabelFileReader(VocFormat(), tuple(places), Splits(lists.splits, bare=True))
+        reader = label_files.LabelFileReader(
+            VocFormat(), tuple(places), label_files.Splits(lists.splits, bare=True)
+        )
         return Source(
             layout=self.name,
             roots=roots,
@@ -260,14 +251,14 @@ _BOX = "bndbox"
 
 
 @dataclass(frozen=True)
-class VocFormat(LabelFormat):
+class VocFormat(label_files.LabelFormat):
     """Annotations in XML."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return COLUMNS
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels:
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses an annotation. Boxes are in pixels, as written.
 
         The size comes from `<size>`; None if it is missing or 0, which many tools write.
@@ -279,7 +270,7 @@ class VocFormat(LabelFormat):
                 size = _size(element)
             elif element.tag == "object":
                 rows.append(_values(element, f"object {len(rows) + 1}"))
-        return ImageLabels(tuple(zip(*rows, strict=True)) or self.nothing, size)
+        return label_files.ImageLabels(tuple(zip(*rows, strict=True)) or self.nothing, size)
 
 
 def _size(element: Element) -> Size | None:
@@ -298,30 +289,32 @@ def _values(element: Element, where: str) -> tuple[Any, ...]:
     try:
         name = _text(element, "name", where)
         if not name:
-            raise BadLabelError(f"{where} has no <name>")
+            raise label_files.BadLabelError(f"{where} has no <name>")
         where = f"{where} ({name!r})"
         boxes = element.all(_BOX)
         if len(boxes) != 1:
             children = ", ".join(f"<{child.tag}>" for child in element.inside[:8])
-            raise BadLabelError(
+            raise label_files.BadLabelError(
                 f"{where} has {len(boxes)} <{_BOX}>, expected one; it contains {children}"
             )
         sides = [
-            number(_text(boxes[0], side, where), f"{where}: <{_BOX}/{side}>")
+            label_files.number(_text(boxes[0], side, where), f"{where}: <{_BOX}/{side}>")
             for side in ("xmin", "ymin", "xmax", "ymax")
         ]
         flags = [
-            number(_text(element, flag, where) or "0", f"{where}: <{flag}>", ColumnKind.INT64)
+            label_files.number(
+                _text(element, flag, where) or "0", f"{where}: <{flag}>", ColumnKind.INT64
+            )
             for flag in ("difficult", "truncated")
         ]
         return (*sides, boxes[0].line), name, *flags, _text(element, "pose", where) or "Unspecified"
-    except BadLabelError as error:
-        raise BadLabelError(str(error), element.line) from error
+    except label_files.BadLabelError as error:
+        raise label_files.BadLabelError(str(error), element.line) from error
 
 
 def _text(element: Element, tag: str, where: str) -> str:
     """Returns the text of an element that may occur once; empty if it does not."""
     texts = [child.text.strip() for child in element.all(tag)]
     if len(texts) > 1:
-        raise BadLabelError(f"{where} has {len(texts)} <{tag}>, expected one")
+        raise label_files.BadLabelError(f"{where} has {len(texts)} <{tag}>, expected one")
     return texts[0] if texts else ""

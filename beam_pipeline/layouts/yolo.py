@@ -25,22 +25,15 @@ from itertools import chain, islice
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import (
-    OBJECT_FEATURES,
-    YOLO_TASKS,
-    Column,
-    keypoint_columns,
-    mask_column,
-    object_columns,
-    point_column,
-)
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import yolo_data_set
 from beam_pipeline.layouts.label_files import (
     UNLISTED_NOTE,
     BadLabelError,
@@ -57,23 +50,10 @@ from beam_pipeline.layouts.label_files import (
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.tree import beginning, files_of, subfolders
-from beam_pipeline.layouts.yolo_data_set import (
-    CLASS_FILES,
-    LABEL_FILES,
-    USUAL_YAML,
-    YAML_SUFFIXES,
-    DataSet,
-    FolderPair,
-    description_in,
-    folder_pairs_in,
-    label_roots,
-    roots_of,
-    topmost,
-)
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import list_local_root
 
-DETECT, SEGMENT, POSE, OBB = YOLO_TASKS
+DETECT, SEGMENT, POSE, OBB = schema.YOLO_TASKS
 README = "readme"
 
 _BOX = 5  # columns of a class and its box
@@ -81,7 +61,7 @@ _CORNERS = 9  # of a class and four corners
 _LEAST_OUTLINE = 7  # of a class and three points
 _LOOKED_AT, _LOOKED_AT_REMOTE = 50, 10  # label files for guessing the task
 _HEAD_BYTES = 64 << 10
-_MASKS = OBJECT_FEATURES[0]
+_MASKS = schema.OBJECT_FEATURES[0]
 
 
 class Yolo:
@@ -106,16 +86,16 @@ class Yolo:
         Raises:
           UsageError: something is missing, an image is in two splits, or files disagree on classes.
         """
-        data = DataSet()
+        data = yolo_data_set.DataSet()
         if options.labels:
-            typed = label_folders(options.labels, LABEL_FILES, "label files of YOLO")
+            typed = label_folders(options.labels, yolo_data_set.LABEL_FILES, "label files of YOLO")
             roots = image_roots(options.images)
-            data.pairs = [FolderPair("", folder.uri) for folder in typed]
+            data.pairs = [yolo_data_set.FolderPair("", folder.uri) for folder in typed]
             data.find_class_files([root.uri for root in roots])
         else:
             for path in options.images:
                 data.add(path)
-            roots = roots_of([pair.images for pair in data.pairs])
+            roots = yolo_data_set.roots_of([pair.images for pair in data.pairs])
         lines, questions = _line_format(options, data)
         if not any(is_remote(root.uri) for root in roots):
             questions += _unlabelled_images(data, roots, options)
@@ -136,7 +116,9 @@ class Yolo:
         return Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(reader, folders=label_roots(data.pairs), unnamed=reader),
+            labels=FileLabels(
+                reader, folders=yolo_data_set.label_roots(data.pairs), unnamed=reader
+            ),
             examples=LabelledImages(lines.columns),
             numbering=ClassNumbering(known=ids, from_name=data.names is None),
             notes=tuple(data.notes),
@@ -147,15 +129,17 @@ class Yolo:
 def _recognise(path: str) -> str:
     """Returns the reason why a path of --images is YOLO's; empty if it is not."""
     uri = files.canonical(path)
-    if uri.lower().endswith(YAML_SUFFIXES):
+    if uri.lower().endswith(yolo_data_set.YAML_SUFFIXES):
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
     try:
-        description = description_in(uri)
+        description = yolo_data_set.description_in(uri)
     except UsageError:  # open() reports the fault
         description = None
     if description:
         return f"{posixpath.basename(description.uri)} in {typed_path(uri, path)}"
-    pair = next((pair for pair in folder_pairs_in(uri) if _holds_labels(pair.labels)), None)
+    pair = next(
+        (pair for pair in yolo_data_set.folder_pairs_in(uri) if _holds_labels(pair.labels)), None
+    )
     if pair is None:
         return ""
     images, labels = typed_path(pair.images, path), typed_path(pair.labels, path)
@@ -176,7 +160,7 @@ def _first_labels(folder: str) -> Iterator[str]:
 
 def _holds_labels(folder: str) -> bool:
     """True if most of the first non-empty label files of a folder are YOLO's."""
-    named = (*CLASS_FILES, *(f"{name}.txt" for name in SPLIT_NAMES))
+    named = (*yolo_data_set.CLASS_FILES, *(f"{name}.txt" for name in SPLIT_NAMES))
     most = _LOOKED_AT_REMOTE if is_remote(folder) else _LOOKED_AT
     score = 0
     for uri in islice(_first_labels(folder), most):
@@ -219,7 +203,9 @@ def guess_task(lengths: Collection[int]) -> str:
     return POSE if len(lines) == 1 and not min(lines) % 2 else SEGMENT
 
 
-def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, list[Question]]:
+def _line_format(
+    options: SourceOptions, data: yolo_data_set.DataSet
+) -> tuple[LineFormat, list[Question]]:
     """Returns the format of all lines, and the questions about it.
 
     Raises:
@@ -228,7 +214,7 @@ def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, lis
     questions = []
     task = options.yolo_task or (POSE if data.keypoints else "")
     if not task:
-        folders = topmost(pair.labels for pair in data.pairs)
+        folders = yolo_data_set.topmost(pair.labels for pair in data.pairs)
         labels = ((uri for uri in _first_labels(f) if uri not in data.skipped) for f in folders)
         first = chain.from_iterable(islice(uris, _LOOKED_AT) for uris in labels)
         task = guess_task([length for uri in first for length in _first_lengths(uri) or ()])
@@ -246,13 +232,13 @@ def _line_format(options: SourceOptions, data: DataSet) -> tuple[LineFormat, lis
     if task == POSE and not data.keypoints:
         raise UsageError(
             "label files of key points need kpt_shape, [number of key points, 2 or 3], in "
-            f"{USUAL_YAML[0]}; name that file with --images"
+            f"{yolo_data_set.USUAL_YAML[0]}; name that file with --images"
         )
     return LineFormat(task, data.names, *(data.keypoints or (0, 2)), masks=masks), questions
 
 
 def _unlabelled_images(
-    data: DataSet, roots: Sequence[ImageRoot], options: SourceOptions
+    data: yolo_data_set.DataSet, roots: Sequence[ImageRoot], options: SourceOptions
 ) -> Iterator[Question]:
     """Notes images in local folders that have no label file or are in no list.
 
@@ -262,7 +248,7 @@ def _unlabelled_images(
     images = missing = unlisted = 0
     for pair in data.pairs:
         stems = _stems([ImageRoot(pair.images)] if pair.images else roots)
-        without = len(stems - _stems([ImageRoot(pair.labels, (LABEL_FILES,))]))
+        without = len(stems - _stems([ImageRoot(pair.labels, (yolo_data_set.LABEL_FILES,))]))
         images, missing = images + len(stems), missing + without
         if are_empty and stems and without == len(stems) and pair.images:
             yield Question(
@@ -312,16 +298,16 @@ class LineFormat(LabelFormat):
     masks: bool = False
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[schema.Column, ...]:
         """The label columns."""
-        further: tuple[Column, ...] = ()
+        further: tuple[schema.Column, ...] = ()
         if self.task == SEGMENT and self.masks:
-            further = (mask_column(pixels=False),)
+            further = (schema.mask_column(pixels=False),)
         elif self.task == POSE:
-            further = keypoint_columns(pixels=False)
+            further = schema.keypoint_columns(pixels=False)
         elif self.task == OBB:
-            further = (point_column("corner", pixels=False),)
-        return (*object_columns(pixels=False), *further)
+            further = (schema.point_column("corner", pixels=False),)
+        return (*schema.object_columns(pixels=False), *further)
 
     def skips(self, name: str) -> bool:
         return name.lower().startswith(README)

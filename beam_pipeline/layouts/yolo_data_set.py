@@ -19,16 +19,8 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import tree
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import (
-    beginning,
-    files_of,
-    has_file,
-    has_folder,
-    image_names,
-    stems_of,
-    subfolders,
-)
 from beam_pipeline.storage import files
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -150,7 +142,7 @@ class DataSet:
             near += [pair.labels, posixpath.dirname(pair.labels), pair.images]
         uris = (f"{folder}/{name}" for folder in filter(None, near) for name in CLASS_FILES)
         for uri in dict.fromkeys(uris):
-            if uri not in self.skipped and has_file(uri):
+            if uri not in self.skipped and tree.has_file(uri):
                 self.skipped.add(uri)
                 if self.names is None or self.names_from == uri:
                     self._name_classes(read_class_file(uri), uri)
@@ -184,7 +176,7 @@ class DataSet:
                 folders = self._read_list(uri, split, bases)
                 pairs += [FolderPair(folder, _labels_of(folder)) for folder in folders]
                 continue
-            images = f"{uri}/{_IMAGES}" if has_folder(f"{uri}/{_IMAGES}") else uri
+            images = f"{uri}/{_IMAGES}" if tree.has_folder(f"{uri}/{_IMAGES}") else uri
             pairs.append(FolderPair(images, _labels_of(images), split))
             if splits.setdefault(images, split) != split:
                 raise UsageError(
@@ -241,18 +233,18 @@ class DataSet:
 
 def folder_pairs_in(uri: str) -> list[FolderPair]:
     """Finds the folders of images and labels for a folder, by the names of folders."""
-    below = subfolders(uri)
+    below = tree.subfolders(uri)
     names = {posixpath.basename(folder) for folder in below}
     if {_IMAGES, _LABELS} <= names:
         return [FolderPair(f"{uri}/{_IMAGES}", f"{uri}/{_LABELS}")]
-    if _labels_of(uri) != uri and has_folder(_labels_of(uri)):
+    if _labels_of(uri) != uri and tree.has_folder(_labels_of(uri)):
         return [FolderPair(uri, _labels_of(uri))]
     pairs = [
         FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", _split_of(folder))
         for folder in below
-        if has_folder(f"{folder}/{_IMAGES}")
+        if tree.has_folder(f"{folder}/{_IMAGES}")
     ]
-    if any(has_folder(pair.labels) for pair in pairs):
+    if any(tree.has_folder(pair.labels) for pair in pairs):
         return pairs
     beside = topmost(folder for folder in (uri, *below) if _holds_pair(folder))
     return [FolderPair(folder, folder, _split_of(folder)) for folder in beside]
@@ -274,8 +266,10 @@ def _labels_of(images: str) -> str:
 
 def _holds_pair(folder: str) -> bool:
     """True if a folder has an image and a label file of the same name."""
-    stems = set(stems_of(folder, _TXT))
-    return bool(stems) and any(posixpath.splitext(name)[0] in stems for name in image_names(folder))
+    stems = set(tree.stems_of(folder, _TXT))
+    return bool(stems) and any(
+        posixpath.splitext(name)[0] in stems for name in tree.image_names(folder)
+    )
 
 
 def topmost(folders: Iterable[str]) -> list[str]:
@@ -303,7 +297,7 @@ def roots_of(folders: Sequence[str]) -> tuple[ImageRoot, ...]:
 def label_roots(pairs: Sequence[FolderPair]) -> tuple[ImageRoot, ...]:
     """Returns the existing folders of label files. Raises UsageError if there are none."""
     labels = topmost(pair.labels for pair in pairs)
-    roots = tuple(ImageRoot(folder, (LABEL_FILES,)) for folder in labels if has_folder(folder))
+    roots = tuple(ImageRoot(folder, (LABEL_FILES,)) for folder in labels if tree.has_folder(folder))
     if not roots:
         raise UsageError(f"no folder of label files: {some(labels)} is missing")
     return roots
@@ -318,7 +312,7 @@ def _resolved(entry: str, bases: Sequence[str]) -> str:
         return entry.rstrip("/")
     paths = dict.fromkeys([entry, entry.removeprefix("../")])
     uris = (_joined(folder, path) for folder in bases for path in paths)
-    return next((uri for uri in uris if has_folder(uri) or has_file(uri)), "")
+    return next((uri for uri in uris if tree.has_folder(uri) or tree.has_file(uri)), "")
 
 
 def _joined(folder: str, path: str) -> str:
@@ -329,7 +323,7 @@ def _joined(folder: str, path: str) -> str:
 
 def _is_list(uri: str) -> bool:
     """True if a file exists whose first line names an image."""
-    line = beginning(uri).lstrip().partition(b"\n")[0] if has_file(uri) else b""
+    line = tree.beginning(uri).lstrip().partition(b"\n")[0] if tree.has_file(uri) else b""
     extension = posixpath.splitext(line.decode("utf-8", "replace").strip())[1].lower()
     return extension in IMAGE_EXTENSIONS
 
@@ -361,7 +355,7 @@ def description_in(folder: str) -> Description | None:
     Raises:
       UsageError: there are several, or the usual one is wrong.
     """
-    uris = [uri for suffix in YAML_SUFFIXES for uri in files_of(folder, suffix)]
+    uris = [uri for suffix in YAML_SUFFIXES for uri in tree.files_of(folder, suffix)]
     usual = [uri for name in USUAL_YAML for uri in uris if posixpath.basename(uri) == name]
     descriptions = []
     for uri in dict.fromkeys([*usual, *uris]):

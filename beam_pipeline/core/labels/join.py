@@ -30,14 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.labels.meeting import (
-    ImageNames,
-    are_exact,
-    join_letter,
-    orphan,
-    row_text,
-    source_of,
-)
+from beam_pipeline.core.labels import meeting
 from beam_pipeline.core.labels.samples import (
     AGREE,
     KeepUnlabelled,
@@ -157,7 +150,7 @@ class Joined:
         if keep:
             self.samples.append(keep.sample(image, split))
         else:
-            self.dead_letters.append(join_letter(image, Reason.UNLABELLED, message))
+            self.dead_letters.append(meeting.join_letter(image, Reason.UNLABELLED, message))
 
 
 def buckets_for(label_bytes: int | None) -> int:
@@ -230,7 +223,7 @@ def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[D
                 message = (
                     f"its archive contains this path {len(same)} times; pack it again, with one"
                 )
-            dead_letters.append(join_letter(image, Reason.DUPLICATE_KEY, message))
+            dead_letters.append(meeting.join_letter(image, Reason.DUPLICATE_KEY, message))
     return unique, dead_letters
 
 
@@ -323,13 +316,13 @@ def _meant(
     if not rows:
         return (), set()
     names, hesitant = rows[_NAME], set[int]()
-    exact = are_exact(names) and "".join(index_of).isascii()
+    exact = meeting.are_exact(names) and "".join(index_of).isascii()
     meant = [index_of.get(name, -1) for name in names] if exact else [-1] * len(names)
     open_rows = [row for row, index in enumerate(meant) if index < 0 or index in unusable]
     if not open_rows:
         return meant, hesitant
     all_images = list(items_of(ImageRef, images)) if images else []
-    lookup = ImageNames(all_images)
+    lookup = meeting.ImageNames(all_images)
     for number, row in zip(
         open_rows, items_of(LabelRow, chosen_rows(rows, open_rows)), strict=True
     ):
@@ -340,7 +333,7 @@ def _meant(
             (meant[number],) = indices
             continue
         joined.orphan_rows += 1
-        joined.dead_letters.append(orphan(row, candidates, lookup))
+        joined.dead_letters.append(meeting.orphan(row, candidates, lookup))
         hesitant |= indices
     return meant, hesitant
 
@@ -435,7 +428,7 @@ def _sample(
     if len(claims) > 1:
         ((width, height), first), (size, second), *_ = claims.items()
         message = (
-            f"{source_of(first)} claims an image of {width} x {height} pixels, {source_of(second)} one of "
+            f"{meeting.source_of(first)} claims an image of {width} x {height} pixels, {meeting.source_of(second)} one of "
             f"{size[0]} x {size[1]}; correct the wrong one"
         )
     elif isinstance(merged, LabelRow):
@@ -444,15 +437,15 @@ def _sample(
     else:
         first, second = merged
         message = (
-            f"{source_of(first)} says {row_text(first)}, {source_of(second)} says {row_text(second)}; remove the "
+            f"{meeting.source_of(first)} says {meeting.row_text(first)}, {meeting.source_of(second)} says {meeting.row_text(second)}; remove the "
             "wrong one"
         )
         if merger.complete and first.split == second.split:
             message = f"{first.file} and {second.file} are both {merger.complete}s of this image; remove one"
             if merger.complete == "mask":
                 message += ", or name those that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
-            return join_letter(image, Reason.CONFLICTING_LABELS, message)
-    letter = join_letter(image, Reason.CONFLICTING_LABELS, message)
+            return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+    letter = meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)
 
 
@@ -468,5 +461,5 @@ def _with_class_of_folder(
             "is in a list without labels, and is in no class folder; move it into one, or give the "
             "list a second column with labels"
         )
-        return join_letter(image, Reason.UNLABELLED, message)
+        return meeting.join_letter(image, Reason.UNLABELLED, message)
     return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))

@@ -11,15 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from beam_pipeline.core.dead_letters import Reason, Stage, image_dead_letter
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.samples import KeepUnlabelled, labelled
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    further_column,
-    label_column,
-)
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, first_folder_split
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelValue
 
@@ -38,7 +33,7 @@ class NamePattern:
     """
 
     pattern: str
-    columns: tuple[Column, ...]
+    columns: tuple[schema.Column, ...]
 
     def label(self, images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
         """Takes the labels, and the split if there is a group for it, from each image's name.
@@ -84,7 +79,7 @@ class NamePattern:
         return tuple(values), split or first_folder_split(path) or DEFAULT_SPLIT
 
 
-def name_pattern(pattern: str, kinds: Mapping[str, ColumnKind | None]) -> NamePattern:
+def name_pattern(pattern: str, kinds: Mapping[str, schema.ColumnKind | None]) -> NamePattern:
     """Builds the pattern with its columns.
 
     Args:
@@ -95,8 +90,8 @@ def name_pattern(pattern: str, kinds: Mapping[str, ColumnKind | None]) -> NamePa
     groups = re.compile(pattern).groupindex
     columns = []
     for name in sorted(groups, key=lambda name: (name != LABEL_GROUP, groups[name])):
-        kind = kinds.get(name, ColumnKind.BYTES)
+        kind = kinds.get(name, schema.ColumnKind.BYTES)
         if name != SPLIT_GROUP and kind is not None:
-            make = label_column if name == LABEL_GROUP else further_column
+            make = schema.label_column if name == LABEL_GROUP else schema.further_column
             columns.append(make(name, kind))
     return NamePattern(pattern, tuple(columns))

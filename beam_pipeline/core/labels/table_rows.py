@@ -31,16 +31,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import by_text, is_number, json_float
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
-from beam_pipeline.core.listing.cuts import (
-    ByLines,
-    ByRowGroups,
-    Cut,
-    RowGroupRange,
-    columns_of_lines,
-    is_regular,
-    numbered_batches,
-    sub_blocks,
-)
+from beam_pipeline.core.listing import cuts
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
@@ -115,16 +106,16 @@ class LabelTable:
     folder: str = ""
 
     @property
-    def cut(self) -> Cut | None:
+    def cut(self) -> cuts.Cut | None:
         """How the file may be cut.
 
         None if it is read as a whole, as bytes of line breaks may be parts of characters, or of records.
         """
         if self.format is Format.PARQUET:
-            return ByRowGroups()
+            return cuts.ByRowGroups()
         if self.format is Format.JSON_ARRAY or self.encoding not in _BYTEWISE:
             return None
-        return ByLines(self.delimiter)
+        return cuts.ByLines(self.delimiter)
 
 
 class TableHead(NamedTuple):
@@ -210,7 +201,7 @@ def read_chunks(
     *,
     strict: bool = True,
     first_line: int = 1,
-    groups: RowGroupRange | None = None,
+    groups: cuts.RowGroupRange | None = None,
 ) -> Iterator[TableRows]:
     """Yields the rows of a file, or of a part of it.
 
@@ -253,10 +244,10 @@ def read_lines(
       first_line: the number of the first one.
       regular: True if each line break is known to end a record.
     """
-    if not regular and not is_regular(data, table.delimiter):
+    if not regular and not cuts.is_regular(data, table.delimiter):
         yield from read_chunks(io.BytesIO(data), table, first_line=first_line)
         return
-    for block in sub_blocks(data, BLOCK_BYTES):
+    for block in cuts.sub_blocks(data, BLOCK_BYTES):
         rows = _columns_at_once(block, table, first_line)
         if rows is not None:
             yield rows
@@ -274,7 +265,7 @@ def head_rows(head: TableHead, table: LabelTable) -> TableRows:
         data = head.data
         if not head.whole and table.delimiter:
             data = data[: data.rfind(b"\n") + 1] or data
-        if is_regular(data, table.delimiter):
+        if cuts.is_regular(data, table.delimiter):
             rows = _columns_at_once(data, table, 1)
     if rows is None:
         chunks = list(read_chunks(io.BytesIO(head.data), table, strict=False))
@@ -295,7 +286,7 @@ def _columns_at_once(block: bytes, table: LabelTable, first_line: int) -> TableR
         text = block.decode(_encoding(table, first_line))
     except UnicodeDecodeError:
         return None
-    columns = columns_of_lines(text, table.delimiter, len(table.header))
+    columns = cuts.columns_of_lines(text, table.delimiter, len(table.header))
     if columns is None:
         return None
     if not all(map(str.strip, columns[0])) and not all(
@@ -538,13 +529,15 @@ def _images_in(talk: Sequence[Any]) -> Iterator[str]:
                 yield path
 
 
-def _parquet_chunks(file: BinaryIO, uri: str, groups: RowGroupRange | None) -> Iterator[TableRows]:
+def _parquet_chunks(
+    file: BinaryIO, uri: str, groups: cuts.RowGroupRange | None
+) -> Iterator[TableRows]:
     """The rows of a file with values like JSON; memory is bounded by its row groups."""
     with parquet_errors(uri):
         from pyarrow import parquet
 
         opened = parquet.ParquetFile(file)
-        batches = numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
+        batches = cuts.numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
         for first, batch in batches:
             broken: dict[int, list[str]] = {}
             columns = {

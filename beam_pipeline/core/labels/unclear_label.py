@@ -10,15 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.cells import is_empty, text_of
 from beam_pipeline.core.labels.further_columns import paired_columns
-from beam_pipeline.core.labels.schema import (
-    FILE_TYPES,
-    JSON_KIND,
-    NO_LABEL_COLUMN,
-    POINT_KIND,
-    ColumnChoices,
-)
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated, excerpt
@@ -44,7 +38,7 @@ _SHOWN = 3
 
 
 def choice_problems(
-    choices: ColumnChoices,
+    choices: schema.ColumnChoices,
     names: Sequence[str],
     keys: Collection[str],
     points: Collection[str],
@@ -61,18 +55,18 @@ def choice_problems(
     """
     wanted = dict.fromkeys(choices.kinds, "--columns")
     wanted.update(dict.fromkeys(choices.separators, "--list_column"))
-    if choices.label and choices.label != NO_LABEL_COLUMN:
+    if choices.label and choices.label != schema.NO_LABEL_COLUMN:
         wanted[choices.label] = "--label_column"
     if choices.group and choices.group != FOLDER:
         wanted[choices.group] = "--split_by"
     there = f"found {', '.join(names)}"
     roles = {choices.label: "is the label", **dict.fromkeys(keys, "names the image")}
     for name, option in wanted.items():
-        if choices.kinds.get(name) == POINT_KIND and name not in points:
+        if choices.kinds.get(name) == schema.POINT_KIND and name not in points:
             yield f"no columns {name}_x and {name}_y (--columns {name}:point); {there}"
         if name not in names and name not in points:
             yield f"no column {name!r} ({option}); {there}"
-    if objects and choices.label not in ("", NO_LABEL_COLUMN):
+    if objects and choices.label not in ("", schema.NO_LABEL_COLUMN):
         yield (
             f"the column {objects!r} contains the classes, so {choices.label!r} cannot be the label; leave out "
             f"--label_column, or give --columns {objects}:skip"
@@ -85,10 +79,10 @@ def choice_problems(
             f"of {in_cells[0]!r} cannot contain several"
         )
     for name, kind in choices.kinds.items():
-        column, is_file = f"the column {name!r}", kind in FILE_TYPES
-        if kind == JSON_KIND and name in choices.separators:
+        column, is_file = f"the column {name!r}", kind in schema.FILE_TYPES
+        if kind == schema.JSON_KIND and name in choices.separators:
             yield f"{column} is text of JSON (--columns), so it is not split (--list_column)"
-        if kind == JSON_KIND and name in roles:
+        if kind == schema.JSON_KIND and name in roles:
             yield f"{column} {roles[name]}, so it cannot be JSON (--columns)"
         if is_file and name in roles:
             yield f"{column} {roles[name]}, so its cells are no further files (--columns {name}:{kind})"
@@ -142,7 +136,7 @@ def unclear_label(
         elif lower & _RUN_LENGTHS:
             hint = f"{_NO_RUN_LENGTHS}. For the other columns, give "
         elif {*itertools.chain(*points.values())} == {*names}:
-            columns = ",".join(f"{name}:{POINT_KIND}" for name in points)
+            columns = ",".join(f"{name}:{schema.POINT_KIND}" for name in points)
             hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give "
         hint = f"{hint or 'Give '}--label_column NAME, or {keep}"
     columns = enumerated(names, _SHOWN_NAMES)
@@ -181,14 +175,14 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
 
 def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Question:
     """Asks whether columns of objects are kept as text; `needs_label` if no column is the label."""
-    label = {"label_column": NO_LABEL_COLUMN} if needs_label else {}
+    label = {"label_column": schema.NO_LABEL_COLUMN} if needs_label else {}
     other = "If another column is the label: --label_column NAME. " if needs_label else ""
     return Question(
         "nested",
         f"{where}: cells of {enumerated(names, _SHOWN_NAMES)} contain objects or lists of lists, which do not become "
         "features.",
         f"{other}--columns {shlex.quote(f'{names[0]}:skip')} leaves a column out. To keep them as text of JSON:",
-        {"columns": dict.fromkeys(names, JSON_KIND), **label},
+        {"columns": dict.fromkeys(names, schema.JSON_KIND), **label},
     )
 
 
@@ -214,7 +208,7 @@ def only_class_question(names: Sequence[str]) -> Question:
         f"all boxes would be of one class, although {enumerated(names, _SHOWN_NAMES)} may contain classes.",
         "For classes:",
         {"label_column": names[0]},
-        (("For one class:", {"label_column": NO_LABEL_COLUMN}),),
+        (("For one class:", {"label_column": schema.NO_LABEL_COLUMN}),),
     )
 
 
