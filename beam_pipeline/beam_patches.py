@@ -6,10 +6,13 @@ in several threads share it and a program's own pipelines find Beam as it was.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import logging
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
@@ -34,6 +37,15 @@ _ASK_FOR_IPYTHON = (
 
 engine_processes: list[subprocess.Popen[Any]] = []
 """The processes of engines that Beam has started; they do not hear of Ctrl-C."""
+
+_folders: list[str] = []
+
+
+@atexit.register
+def remove_engine_folders() -> None:
+    """Removes the temporary folders that Beam made for engines; it leaves some behind."""
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Patch:
@@ -142,6 +154,26 @@ def shielded_engines() -> Iterator[None]:
         yield
 
 
+@Patch
+@contextlib.contextmanager
+def noted_folders() -> Iterator[None]:
+    """Notes the temporary folders that Beam makes for engines, of which it removes only some.
+
+    They stay until this process ends, because an engine's process may serve several jobs.
+    """
+    from apache_beam.runners.portability import job_server
+    from apache_beam.transforms import environments
+
+    def make(**options: Any) -> str:
+        folder: str = tempfile.mkdtemp(**options)
+        _folders.append(folder)
+        return folder
+
+    noting = SimpleNamespace(**{**vars(tempfile), "mkdtemp": make})
+    with _set(job_server, tempfile=noting), _set(environments, tempfile=noting):
+        yield
+
+
 def _is_no_process_report(record: logging.LogRecord) -> bool:
     if record.module != "subprocess_server":
         return True
@@ -173,7 +205,13 @@ def as_in_a_script() -> Iterator[None]:
         yield
 
 
-EVERY_ENGINE = (silent_processes, shielded_engines, remembered_dofn_specs, as_in_a_script)
+EVERY_ENGINE = (
+    silent_processes,
+    shielded_engines,
+    noted_folders,
+    remembered_dofn_specs,
+    as_in_a_script,
+)
 
 
 # --- engines on this machine ----------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipeline.beam_patches import engine_processes
+from beam_pipeline.beam_patches import engine_processes, remove_engine_folders
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
@@ -86,6 +86,7 @@ def interruptible(
         complain("", f"beam-tfrecord: {message()}")
         with contextlib.suppress(OSError):
             clean_up()
+        remove_engine_folders()
         for process in engine_processes:
             process.kill()
         os._exit(EXIT_INTERRUPTED)

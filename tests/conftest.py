@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                     f"{item.nodeid} is marked {name}, but CI would not find it: write "
                     f"`pytest.mark.{name}` in its file"
                 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Puts what TensorFlow, PyTorch and killed jobs leave in TMPDIR beside `tmp_path`, where pytest removes it in time."""
+    tempfile.tempdir = os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_the_reference_has_every_command_and_the_public_api(site: Path) -> None:
     assert all(f'<section id="{name}">' in commands for name in COMMANDS)
     assert "--split_by" in commands
     api = (site / "docs/python.html").read_text(encoding="utf-8")
-    for name in ("conversion.convert", "samples.convert_samples", "dataset.Dataset.open",
+    for name in ("conversion.convert", "conversion.convert_samples", "dataset.Dataset.open",
                  "dataset.class_names", "readers.tf_data.load", "readers.tf_data.feature_spec",
                  "readers.random_access.RandomAccess"):  # fmt: skip
         assert f'id="beam_pipeline.{name}"' in api

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -83,13 +84,23 @@ class Engine:
     def run(self, build: Build) -> None:
         """Runs a job; may be called again for another job."""
         with beam_patches.applied(self.patches):
-            pipeline = beam.Pipeline(runner=self.runner, options=self.options)
+            pipeline = empty_pipeline(self.runner, self.options)
             build(pipeline)
             self.wait_for(pipeline.run())
 
     def wait_for(self, result: PipelineResult) -> None:
         """Waits for the end of a job; raises RuntimeError if it failed."""
         result.wait_until_finish()
+
+
+def empty_pipeline(runner: PipelineRunner | str, options: PipelineOptions) -> beam.Pipeline:
+    """Returns a new pipeline without its temporary folder, which Beam leaves behind unless the pipeline ends.
+
+    Beam puts files there for transforms in other languages; a job of ours has none.
+    """
+    pipeline = beam.Pipeline(runner=runner, options=options)
+    os.rmdir(pipeline.local_tempdir)
+    return pipeline
 
 
 _View = TypeVar("_View", bound=PipelineOptions)

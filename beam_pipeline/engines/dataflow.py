@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import sub
 
-import apache_beam as beam
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import (
     DebugOptions,
@@ -36,7 +35,7 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.estimate import workers_for
 from beam_pipeline.core.errors import OUTAGE, ConversionError, JobError, UsageError
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.engines.base import Build, Engine, job_name
+from beam_pipeline.engines.base import Build, Engine, empty_pipeline, job_name
 from beam_pipeline.storage.buckets import TRANSIENT_STATUS
 from beam_pipeline.terminal import Display, display, say
 from beam_pipeline.work import outcome
@@ -98,7 +97,7 @@ class DataflowEngine(Engine):
             raise UsageError("--dry_run submits nothing; use `plan` to preview a conversion")
         set_defaults(self.options, config)
         try:
-            beam.Pipeline(runner=self.runner, options=copy.deepcopy(self.options))
+            empty_pipeline(self.runner, copy.deepcopy(self.options))
         except ValueError as error:  # Beam checks options when a pipeline is made
             raise UsageError(f"--runner={self.name}: {error}") from error
 
@@ -115,7 +114,7 @@ class DataflowEngine(Engine):
         say(f"Submitting the job to Dataflow (staging in {google.staging_location})")
         self._job = None
         with applied((*self.patches, silent_submission)), staged_package(options):
-            pipeline = beam.Pipeline(runner=self.runner, options=options)
+            pipeline = empty_pipeline(self.runner, options)
             build(pipeline)
             try:
                 result = pipeline.run()

@@ -173,10 +173,10 @@ def test_every_permission_is_in_the_readme(resources: dict[str, dict[str, Any]])
 def test_the_output_role_is_what_the_program_asks_for(
     resources: dict[str, dict[str, Any]],
 ) -> None:
-    """The permissions that an error would name."""
+    """The permissions that an error would name; to replace an object takes two of them."""
     needs_google()
     from beam_pipeline.storage.google import GoogleStorage
 
     held = resources["google_project_iam_custom_role.output"]["permissions"]
-    asked = set(GoogleStorage.permissions)
-    assert {unquoted(one) for one in held} == asked
+    asked = " or ".join(GoogleStorage.permissions).split(" or ")
+    assert {unquoted(one) for one in held} == set(asked)

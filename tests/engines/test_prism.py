@@ -70,12 +70,15 @@ def test_dead_letters_and_resume(prism: tuple[str, ...], tmp_path: Path) -> None
 
 @pytest.mark.parametrize("bad", ["0", "1"])
 def test_no_engine_is_left_running(prism: tuple[str, ...], bad: str, tmp_path: Path) -> None:
-    """The process of Prism ends with the job, whether it went well or not."""
+    """The process of Prism ends with the job, whether it went well or not, and its temporary folders."""
+    (tmp_path / "tmp").mkdir()
     write_files(f"{tmp_path}/photos", {"b/1.jpg": picture(), "a/1.jpg": "no image"})
     argv = ("--images", "photos", "--output", "out", "--max_bad_fraction", bad)
-    done = convert_in_process_of_its_own(*argv, *prism, cwd=tmp_path)
+    environment = {**os.environ, "TMPDIR": f"{tmp_path}/tmp"}
+    done = convert_in_process_of_its_own(*argv, *prism, cwd=tmp_path, env=environment)
     assert done.returncode == 1 - int(bad)
     assert processes_in(tmp_path) == []
+    assert os.listdir(tmp_path / "tmp") == ["beam-requirements-cache"]
 
 
 def test_a_refusal_is_one_error(prism: tuple[str, ...], tmp_path: Path) -> None:
@@ -90,7 +93,8 @@ def test_a_refusal_is_one_error(prism: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_one_line(prism: tuple[str, ...], tmp_path: Path) -> None:
-    """A terminal signals Prism, too; nothing is said of that, and no process is left."""
+    """A terminal signals Prism, too; nothing is said of that, and no process or temporary folder is left."""
+    (tmp_path / "tmp").mkdir()
     write_files(f"{tmp_path}/photos", {"a/0.jpg": picture()})
     for number in range(1, 20_000):
         os.link(tmp_path / "photos/a/0.jpg", tmp_path / f"photos/a/{number}.jpg")
@@ -103,9 +107,8 @@ def test_ctrl_c_is_one_line(prism: tuple[str, ...], tmp_path: Path) -> None:
             time.sleep(0.01)
 
     argv = ["convert", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--yes"]
-    code, errors = interrupted(
-        [sys.executable, "-m", "beam_pipeline", *argv, *prism], until_writing
-    )
+    command = ["env", f"TMPDIR={tmp_path}/tmp", sys.executable, "-m", "beam_pipeline"]
+    code, errors = interrupted([*command, *argv, *prism], until_writing)
     assert (code, errors.splitlines()[-2:]) == (
         130,
         [
@@ -116,3 +119,4 @@ def test_ctrl_c_is_one_line(prism: tuple[str, ...], tmp_path: Path) -> None:
     )
     assert "Traceback" not in errors
     assert processes_in(tmp_path) == []
+    assert os.listdir(tmp_path / "tmp") == ["beam-requirements-cache"]

@@ -10,7 +10,7 @@ import pytest
 
 from beam_pipeline.engines.base import engine_for
 from beam_pipeline.engines.local import PrismEngine
-from tests.harness import run_convert
+from tests.harness import convert_in_process_of_its_own, run_convert
 from tests.pictures import write_pictures
 
 BUILD = (
@@ -53,6 +53,20 @@ def test_a_binary_that_is_none_is_told(
         == f"beam-tfrecord: error: {message.format(tmp_path)}\n"
     )
     assert code == 1 or not (tmp_path / "out").exists()
+
+
+def test_an_engine_that_does_not_start_leaves_no_temporary_folder(tmp_path: Path) -> None:
+    """Beam makes three before, and removes none; its cache of packages stays."""
+    write_pictures(f"{tmp_path}/photos", ["a/1.jpg"])
+    (tmp_path / "tmp").mkdir()
+    done = convert_in_process_of_its_own(
+        *("--images", "photos", "--output", "out", "--runner=PrismRunner"),
+        f"--prism_location={tmp_path}/photos/a/1.jpg",
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": f"{tmp_path}/tmp"},
+    )
+    assert "Prism did not start" in done.stderr
+    assert os.listdir(tmp_path / "tmp") == ["beam-requirements-cache"]
 
 
 def test_a_value_that_beam_refuses_is_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from beam_pipeline.core.errors import UsageError
@@ -36,6 +40,16 @@ def test_the_engine_that_options_name(argv: list[str], kind: type[Engine], name:
     assert engine.name == name
     assert engine.failures.retries == (not issubclass(kind, LocalEngine))
     assert engine.waits
+
+
+def test_a_job_that_cannot_be_built_leaves_no_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beam makes one with each pipeline, and removes it when the pipeline has run."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(ZeroDivisionError):
+        engine_for([]).run(lambda _: 1 / 0)
+    assert os.listdir(tmp_path) == []
 
 
 def test_clouds_and_clusters_are_left_alone() -> None:
