@@ -12,10 +12,12 @@ import json
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import json_float
+from beam_pipeline.core.labels.further_columns import FileHead
 from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.schema import SKIP_KIND, Column
 from beam_pipeline.core.labels.table_rows import UTF_8, LabelTable, TableHead
@@ -412,19 +414,26 @@ def fields_beside(uri: str) -> dict[str, Any]:
 
 def json_fields(text: str) -> dict[str, Any]:
     """The columns of a JSON object. Raises ValueError, RecursionError."""
-    fields: Any = json.loads(text, parse_float=json_float)
+    fields = json_value(text)
     if not isinstance(fields, dict):
         raise ValueError(f"expected a JSON object, found {excerpt(fields)}")
-    if "\\u" in text and not is_utf8(json.dumps(fields, ensure_ascii=False)):
-        raise ValueError("it escapes half a character")
     return fields
+
+
+def json_value(text: str) -> Any:
+    """The value of JSON. Raises ValueError, RecursionError."""
+    value = json.loads(text, parse_float=json_float)
+    if "\\u" in text and not is_utf8(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("it escapes half a character")
+    return value
 
 
 def inspect_sidecars(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
     options: SourceOptions,
-    kinds: Mapping[str, str] | None = None,
+    kinds: Mapping[str, str] = MappingProxyType({}),
+    head_of: FileHead = lambda _: None,
 ) -> tuple[LabelSchema, LabelTable, tuple[str, ...]]:
     """Settles the columns by some samples.
 
@@ -433,6 +442,7 @@ def inspect_sidecars(
       rows: the columns of each sample, with its name as `KEY_COLUMN`.
       options: the options given.
       kinds: column -> type name of `KIND_NAMES`, of columns whose type is known.
+      head_of: looks at files that the columns name.
 
     Returns: the schema; the table that the samples are rows of; notes for the user.
 
@@ -445,8 +455,9 @@ def inspect_sidecars(
         options,
         key=KEY_COLUMN,
         label=options.label_column or CLASS_COLUMN * any(CLASS_COLUMN in row for row in rows),
-        kinds={**(kinds or {}), **options.columns},
+        kinds={**kinds, **options.columns},
         label_needed=not any(CAPTION_COLUMN in row for row in rows),
+        head_of=head_of,
     )
     notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
     return schema, table, tuple(notes if nested else ())
@@ -461,6 +472,7 @@ def inspect_rows(
     label: str,
     kinds: Mapping[str, str],
     label_needed: bool = False,
+    head_of: FileHead = lambda _: None,
 ) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
     """Settles the columns of rows of JSON that are in no table.
 
@@ -472,6 +484,7 @@ def inspect_rows(
       label: the column of the label, or empty.
       kinds: column -> type name of `KIND_NAMES`, of columns whose type is known.
       label_needed: whether it is an error that no column can be told to be the label.
+      head_of: looks at files that the columns name.
 
     Returns: the schema; the table that they are rows of; the columns that no feature can contain.
 
@@ -489,7 +502,9 @@ def inspect_rows(
         column_choices(options), key=key, label=label, kinds=kinds, label_needed=label_needed
     )
     try:
-        schema, (table,) = inspect_tables([TableHead(uri, b"", True, tuple(rows))], choices)
+        schema, (table,) = inspect_tables(
+            [TableHead(uri, b"", True, tuple(rows))], choices, head_of
+        )
     except LabelTableError as error:
         raise UsageError(f"--images {error}") from error
     return schema, table, list(nested)

@@ -103,7 +103,7 @@ def find_parts(folder: str, image: str = "") -> Parts | None:
         counts = Counter(name for path in scenes for name in names[path])
         partners = {name for name, count in counts.items() if 2 * count >= len(scenes)}
         of_images = partners & {*itertools.chain(*pictures.values())}
-        image = image or min(of_images, key=_rank, default="")
+        image = image or min(of_images, key=rank, default="")
     else:
         scenes = []
         beside: dict[str, dict[str, Set[str]]] = {}
@@ -118,14 +118,14 @@ def find_parts(folder: str, image: str = "") -> Parts | None:
             if pictures[f"{parent}/{name}"]
             and any(stems & folders[further] for further in folders.keys() - {name})
         }
-        image = image or min(candidates, key=_rank, default="")
+        image = image or min(candidates, key=rank, default="")
         partners = {
             name
             for folders in beside.values()
             for name, stems in folders.items()
             if image in candidates and stems & folders.get(image, set())
         }
-    ranked = sorted(partners - {image}, key=_rank)
+    ranked = sorted(partners - {image}, key=rank)
     return Parts(image, tuple(ranked), not scenes) if ranked else None
 
 
@@ -139,10 +139,15 @@ def _stems(names: Iterable[str]) -> frozenset[str]:
     return frozenset(os.path.splitext(name)[0] for name in names)
 
 
-def _rank(name: str) -> tuple[bool, bool, str]:
+def rank(name: str) -> tuple[bool, bool, str]:
     """Where a part comes: images by their names first, what looks like masks last."""
     words = re.split(r"[\W_]+", name.lower())
-    return bool(_MASK_NAMES.search(name)), not any(map(_FIRST.fullmatch, words)), name
+    return is_mask(name), not any(map(_FIRST.fullmatch, words)), name
+
+
+def is_mask(name: str) -> bool:
+    """True for a name that looks like that of masks, which are never resized, as ids would be mixed."""
+    return bool(_MASK_NAMES.search(name))
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,7 @@ def _chosen(parts: Parts, kinds: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> schema.Column:
-    """The column of a partner. Pictures that look like masks are never resized, as ids would be mixed."""
+    """The column of a partner."""
     start, matches = len(files_of.uri) + 1, glob_regex(files_of.patterns[0]).fullmatch
     uris = (
         f"{place.path}/{file}"
@@ -244,9 +249,8 @@ def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> schema.
     )
     first = [*itertools.islice((uri for uri in uris if matches(uri[start:])), _LOOKED_AT)]
     kind = kind_of_files(first, lambda uri: beginning(uri, HEAD_BYTES) or None)
-    if kinds.get(name) == schema.ColumnKind.COPY or (
-        kind is schema.ColumnKind.PICTURE and _MASK_NAMES.search(name)
-    ):
+    is_picture = kind is schema.ColumnKind.PICTURE
+    if kinds.get(name) == schema.ColumnKind.COPY or (is_picture and is_mask(name)):
         kind = schema.ColumnKind.COPY
     return schema.further_column(f"{name}s" if name in _RESERVED else name, kind)
 

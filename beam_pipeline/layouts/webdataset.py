@@ -3,6 +3,11 @@
     000000.jpg  000000.cls       the class: an integer or a name
     000001.jpg  000001.txt       a caption
     000002.jpg  000002.json      an object: a column for each of its fields
+    000003.jpg  000003.depth.png 000003.view.0.png 000003.view.1.png    files and lists of files beside the image
+    000004.jpg  000004.talk.json                                        JSON of a column
+
+The image has no name of its own, or that of `pairs.image_among`. Shards of `--format webdataset` are such archives:
+there the .json has the features of the example, so that columns have their names and types.
 
 Source: https://github.com/webdataset/webdataset
 """
@@ -12,19 +17,34 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import (
     ContainerError,
+    ConversionError,
     ListingError,
     UsageError,
 )
+from beam_pipeline.core.labels.further_columns import HEAD_BYTES
 from beam_pipeline.core.labels.samples import labelled
+from beam_pipeline.core.labels.schema import (
+    CELL_FILES,
+    ENCODED_KEY,
+    FILE_TYPES,
+    JSON_KIND,
+    SEGMENTATION,
+    SKIP_KIND,
+    Column,
+    ColumnKind,
+    file_columns,
+    segmentation_column,
+)
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
@@ -32,7 +52,13 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
+from beam_pipeline.core.references import (
+    DEFAULT_SPLIT,
+    FileValue,
+    ImageRef,
+    LabelValue,
+    SampleRef,
+)
 from beam_pipeline.core.text import counted, enumerated, excerpt, printable
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.caption_files import (
@@ -42,19 +68,30 @@ from beam_pipeline.layouts.caption_files import (
     SIDECAR_OPTIONS,
     inspect_sidecars,
     json_fields,
+    json_value,
 )
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.pairs import is_mask, rank
 from beam_pipeline.layouts.paths import (
     archive_notes,
     archive_questions,
     archive_roots,
 )
 from beam_pipeline.layouts.table import table_numbering
+from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import MemberFilter, OpenedArchive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)
 """Extensions of the files that tell a sample's labels."""
+
+_FURTHER = "label/"
+_LABELS = ("image/class/text", "image/label")
+_IMPLIED = ("image/class/label", "__empty__")
+_RESERVED = ("image", "label")  # the beginnings of the keys of other features
+_MASK = f"{SEGMENTATION.removeprefix('image/')}/"
+_MOST_COLUMNS = 16  # of files
+_NUMBERED = re.compile(r"(.+)\.(\d{1,9})")
 
 _MAX_SIDECAR_BYTES = 16 << 20  # 16 MiB
 _RECOGNISED_BY, _LOOKED_AT, _LOOKED_AT_REMOTE = 200, 2_000, 200  # members of an archive
@@ -66,18 +103,40 @@ Read = Callable[[Member, int], bytes]
 """(member, bytes of its content) -> the content."""
 
 
+class _Image(NamedTuple):
+    """An image of a sample.
+
+    Attributes:
+      extension: of its file, from the first dot of the name on.
+      column: the column of further files that it may be of; empty without a name of its own.
+      number: its place in a list of that column; None if it is not in a list.
+      ref: the reference to it, or why there is none.
+    """
+
+    extension: str
+    column: str
+    number: int | None
+    ref: ImageRef | DeadLetter
+
+
 @dataclass
 class _Sample:
     """The files of one sample.
 
     Attributes:
-      images: (extension, reference or why there is none) of its images.
+      files: (extension, reference or why there is none) of its images.
       fields: column -> value, from its other files.
+      texts: extension -> JSON of a column.
+      names: extension -> column, of the files of an example that we wrote.
+      kinds: column -> type name, of such an example.
       problem: what is wrong with those files, or empty.
     """
 
-    images: list[tuple[str, ImageRef | DeadLetter]] = field(default_factory=list)
+    files: list[tuple[str, ImageRef | DeadLetter]] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
     problem: str = ""
 
     def add_labels(self, extension: str, entry: Entry, read: Read) -> None:
@@ -89,17 +148,73 @@ class _Sample:
                 raise ValueError(f"{entry.size} bytes, expected at most {_MAX_SIDECAR_BYTES}")
             text = read(entry.member, entry.size).decode("utf-8-sig")
             if extension == FIELDS:
-                ours = {CLASS_COLUMN, CAPTION_COLUMN} & self.fields.keys()
                 fields = json_fields(text)
+                if isinstance(fields.get(ENCODED_KEY), dict):
+                    self._add_features(fields)
+                    return
+                ours = {CLASS_COLUMN, CAPTION_COLUMN} & self.fields.keys()
                 self.fields |= {name: fields[name] for name in fields if name not in ours}
             elif extension == CAPTION:
                 self.fields[CAPTION_COLUMN] = text.strip()
-            else:
+            elif extension != CLASS:
+                json_value(text)
+                self.texts[extension] = text
+            elif not (self.names and CLASS_COLUMN in self.fields):  # by name, of our example
                 name = text.strip()
                 self.fields[CLASS_COLUMN] = int(name) if _INTEGER.fullmatch(name) else name
         except (OSError, ValueError, RecursionError) as error:
             problem = (isinstance(error, OSError) and error.strerror) or error
             self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
+
+    def _add_features(self, features: Mapping[str, Any]) -> None:
+        """Adds the columns that the features of an example come from, as `--format webdataset` writes them."""
+        of_files = {key.removesuffix("encoded") for key in features if key.endswith("/encoded")}
+        for key, value in features.items():
+            name, items = key.removeprefix(_FURTHER), value if isinstance(value, list) else [value]
+            if items and all(isinstance(item, dict) for item in items):
+                column = name.removeprefix("image/").removesuffix("/encoded")
+                self.names |= {str(item.get("file")): column for item in items}
+                self.kinds |= {name: JSON_KIND} if name != key else {}
+            elif key in _LABELS:
+                self.fields[CLASS_COLUMN] = value
+                self.kinds |= {CLASS_COLUMN: "float"} if key == _LABELS[1] else {}
+            elif f"{key.rpartition('/')[0]}/" not in of_files and key not in _IMPLIED:
+                self.fields[name] = value
+                self.kinds |= {name: type(items[0]).__name__} if items else {}
+
+    def divided(self, image: str, columns: Collection[str]) -> tuple[list[_Image], list[_Image]]:
+        """Its images, of which one is expected, and the further files beside it.
+
+        Args:
+          image: the name of the image among several; empty for one without a name.
+          columns: the columns of further files.
+        """
+        images = []
+        for extension, ref in self.files:
+            column, number = extension.rpartition(".")[0], None
+            if match := _NUMBERED.fullmatch(column):
+                column, number = match[1], int(match[2])
+            column = self.names.get(extension, f"{column}s" if column in _RESERVED else column)
+            images.append(_Image(extension, column, number, ref))
+        images.sort(key=lambda each: (each.column, each.number or 0))
+        own = [each for each in images if each.extension.rpartition(".")[0] == image]
+        if not own and len(images) == 1 and images[0].column not in columns:
+            own = images
+        return own, [each for each in images if each not in own]
+
+    def row(self, key: str, beside: Sequence[_Image], as_text: Collection[str]) -> dict[str, Any]:
+        """Its columns; JSON of those in `as_text` is a text, and a file is the key of its reference."""
+        row = {KEY_COLUMN: key, **self.fields}
+        for extension, text in self.texts.items():
+            column = self.names.get(extension, extension.removesuffix(f".{FIELDS}"))
+            row[column] = text if column in as_text else json_value(text)
+        for column, images in itertools.groupby(beside, key=lambda image: image.column):
+            keys: list[Any] = []
+            for each in images:
+                keys.append(each.ref.key)
+                is_list = each.number is not None
+            row[column] = keys if is_list or len(keys) > 1 else keys[0]
+        return row
 
 
 def sample_name(path: str) -> tuple[str, str]:
@@ -123,11 +238,11 @@ def _collect(
         name, extension = sample_name(entry.name)
         if posixpath.basename(name).startswith(".") or not posixpath.basename(name):
             continue  # hidden, as what macOS adds
-        if extension in SIDECARS:
+        if extension in SIDECARS or extension.endswith(f".{FIELDS}"):
             if not entry.name.startswith("__MACOSX/"):
                 samples[name].add_labels(extension, entry, read)
         elif images.lists(entry):
-            samples[name].images.append((extension, images.reference(entry, version)))
+            samples[name].files.append((extension, images.reference(entry, version)))
     return samples, images.ignored
 
 
@@ -139,14 +254,27 @@ class WebDatasetReader:
       archives: all of them.
       table: the samples' columns, like a table's.
       schema: what they are.
+      image: the name of the image among several of a sample; empty for one without a name.
+      skipped: columns that are left out.
     """
 
     archives: tuple[ImageRoot, ...]
     table: LabelTable
     schema: LabelSchema
+    image: str = ""
+    skipped: frozenset[str] = frozenset()
+
+    @cached_property
+    def _columns(self) -> frozenset[str]:
+        """Those that are known, of whatever kind."""
+        return self.skipped.union(column.name for column in self.schema.columns)
+
+    @cached_property
+    def _as_text(self) -> Collection[str]:
+        return {c.name for c in self.schema.columns if c.kind is ColumnKind.JSON}
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
-        """Yields a reference to each image of an archive.
+        """Yields a reference to the image of each sample of an archive.
 
         Raises:
           ContainerError: it cannot be read, or is damaged.
@@ -166,42 +294,80 @@ class WebDatasetReader:
     def _outcomes(
         self, key: str, sample: _Sample, table: LabelTable
     ) -> Iterator[SampleRef | DeadLetter]:
-        """A reference to the image of a sample, of `a.jpg` and `a.seg.png` the first; or why there is none."""
-        if not sample.images:
-            labels = ", ".join(sample.fields) or "broken"
-            message = f"there are labels, {labels}, and no image beside them"
+        """A reference to the image of a sample; or why there is none, for each image that may be it."""
+        images, beside = sample.divided(self.image, self._columns)
+        if not images:
+            labels = ", ".join([*sample.fields, *(f".{each.extension}" for each in beside)])
+            message = f"there are labels, {labels or 'broken'}, and no image beside them"
             yield image_dead_letter(Stage.JOIN, key, table.uri, Reason.MISSING_IMAGE, message)
             return
-        candidates = [image for image in sample.images if "." not in image[0]] or sample.images
-        extensions = sorted({extension for extension, _ in candidates})
-        row = typed_row(key, {KEY_COLUMN: key, **sample.fields}, table, self.schema, line=0)
-        for _, image in candidates:
+        row = typed_row(key, sample.row(key, beside, self._as_text), table, self.schema, line=0)
+        reason, message, file = self._fault(sample, images, beside)
+        stage = Stage.JOIN
+        if not message:
+            stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, table.uri
+            message = sample.problem or row.problem
+        for image in (each.ref for each in images):
             if isinstance(image, DeadLetter):
                 yield image
-                continue
-            stage, reason, file = Stage.JOIN, Reason.DUPLICATE_KEY, ""
-            message = sample.problem or row.problem
-            if len(extensions) > 1:
-                reason = Reason.AMBIGUOUS_KEY
-                message = f"the sample has {len(candidates)} images, .{', .'.join(extensions)}; expected one"
-            elif len(candidates) > 1:
-                message = f"its archive contains this path {len(candidates)} times"
-            elif not sample.fields and not sample.problem:
-                reason, message = Reason.UNLABELLED, f"no .{', .'.join(SIDECARS)} beside it"
             elif message:
-                stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, table.uri
+                yield image_dead_letter(stage, image.key, image.uri, reason, message, file=file)
             else:
                 split = row.split or first_folder_split(image.path) or DEFAULT_SPLIT
-                yield labelled(image, split, row.values, table.uri)
-                continue
-            yield image_dead_letter(stage, image.key, image.uri, reason, message, file=file)
+                yield labelled(image, split, self._with_files(row.values, beside), table.uri)
+
+    def _fault(
+        self, sample: _Sample, images: Sequence[_Image], beside: Sequence[_Image]
+    ) -> tuple[Reason, str, str]:
+        """What is wrong with the images of a sample: reason, message and file; a message is empty for none."""
+        extensions = sorted({each.extension for each in images})
+        if len(extensions) > 1:
+            count = f"{len(images)} images, .{', .'.join(extensions)}"
+            return Reason.AMBIGUOUS_KEY, f"the sample has {count}; expected one", ""
+        if len(images) > 1:
+            return Reason.DUPLICATE_KEY, f"its archive contains this path {len(images)} times", ""
+        if not (sample.fields or sample.texts or sample.problem or beside):
+            return Reason.UNLABELLED, f"no .{', .'.join(SIDECARS)} beside it", ""
+        places = Counter((each.column, each.number) for each in beside)
+        for _, column, number, ref in beside:
+            if places[column, number] > 1 or column in sample.fields:
+                several = f"the sample has several {column}; expected one"
+                return Reason.AMBIGUOUS_KEY, several, ""
+            if column not in self._columns:
+                answer = f"--columns {column}:file writes it, {column}:skip leaves it out"
+                return (
+                    Reason.AMBIGUOUS_KEY,
+                    f"the first samples have no image {column}; {answer}",
+                    "",
+                )
+            if isinstance(ref, DeadLetter):
+                return Reason(ref.reason), f"its {column}: {ref.message}", ref.uri
+        return Reason.UNLABELLED, "", ""
+
+    def _with_files(
+        self, values: tuple[LabelValue, ...], beside: Sequence[_Image]
+    ) -> tuple[LabelValue, ...]:
+        """The values of a row, with the places of files for their keys."""
+        if not beside:
+            return values
+        refs = (each.ref for each in beside if isinstance(each.ref, ImageRef))
+        places: dict[Any, FileValue] = {ref.key: (ref.uri, ref.size, ref.version) for ref in refs}
+        filled: list[Any] = [*values]
+        for index in file_columns(self.schema.columns):
+            value = filled[index]
+            filled[index] = (
+                tuple(places[key] for key in value)
+                if isinstance(value, tuple)
+                else places.get(value)
+            )
+        return tuple(filled)
 
 
 class WebDataset:
     """Archives of samples whose files share a name."""
 
     name = "webdataset"
-    option_names = SIDECAR_OPTIONS
+    option_names = SIDECAR_OPTIONS | {"key_column"}
     reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
@@ -236,43 +402,109 @@ class WebDataset:
         if unusable or not archives:
             typed = ", ".join(unusable) or "nothing"
             raise UsageError(f"--layout {self.name} reads archives (.tar, .zip), not {typed}")
-        rows, ignored = _beginnings(archives)
+        first, ignored = _beginnings(archives)
+        image, columns, questions = _image_among([*first.values()], options)
+        rows, kinds, refs = [], dict[str, str](), dict[Any, ImageRef]()
+        for key, sample in first.items():
+            own, beside = sample.divided(image, columns)
+            beside = [each for each in beside if each.column in columns]
+            if own and (sample.fields or sample.texts or beside):
+                kinds |= sample.kinds
+                rows.append(sample.row(key, beside, sample.kinds))
+                refs |= {e.ref.key: e.ref for e in beside if isinstance(e.ref, ImageRef)}
         if not rows:
             raise UsageError(
                 f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
                 "folders in archives give --layout class_folders"
             )
-        schema, table, left_out = inspect_sidecars(archives[0].uri, rows, options)
+        given = {n: kind for n, kind in options.columns.items() if kind in (*FILE_TYPES, SKIP_KIND)}
+        rows[0] = {**{name: f"{name}.png" for name in given}, **rows[0]}  # of later samples only
+        kinds |= {n: FILE_TYPES[is_mask(n) and not n.startswith(_MASK)] for n in columns}
+
+        def head_of(key: str) -> bytes | None:
+            try:
+                return files.read_image(refs[key].uri, refs[key].size)[:HEAD_BYTES]
+            except (ConversionError, OSError, KeyError):  # the job tells what is wrong
+                return None
+
+        uri = archives[0].uri
+        schema, table, left_out = inspect_sidecars(uri, rows, options, kinds, head_of)
         notes = [*schema.notes, *left_out]
+        skipped = frozenset(name for name in given if given[name] == SKIP_KIND)
+        if columns - skipped:
+            names = enumerated(sorted(columns - skipped), _SHOWN)
+            own_image = f"{image} is the image" if image else "a sample is an image"
+            notes.append(f"{own_image}, with {names} beside it")
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
         return Source(
             self.name,
             (),
             ContainerLabels(
-                WebDatasetReader(archives, table, schema), tuple(root.uri for root in archives)
+                WebDatasetReader(archives, table, schema, image, skipped),
+                tuple(root.uri for root in archives),
             ),
-            LabelledImages(schema.columns),
+            LabelledImages(tuple(map(_as_mask, schema.columns))),
             table_numbering(options, schema),
             (*archive_notes(archives), *notes),
-            (*schema.questions, *archive_questions(archives), *_yolo_question(rows)),
+            (
+                *questions,
+                *schema.questions,
+                *archive_questions(archives),
+                *_yolo_question(rows),
+            ),
             roles=schema.roles,
         )
 
 
-def _beginnings(archives: Sequence[ImageRoot]) -> tuple[list[dict[str, Any]], Sequence[str]]:
-    """The fields of the samples at the beginnings of the first and the last archive, and other files."""
-    rows: list[dict[str, Any]] = []
+def _beginnings(archives: Sequence[ImageRoot]) -> tuple[dict[str, _Sample], Sequence[str]]:
+    """The samples at the beginnings of the first and the last archive, by their keys, and other files."""
+    first: dict[str, _Sample] = {}
     further: set[str] = set()
     for root in {archives[0].uri: archives[0], archives[-1].uri: archives[-1]}.values():
         with OpenedArchive(root) as archive:
             most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
-            entries = ((entry, 0) for entry in itertools.islice(archive.entries(), most))
+            entries = (
+                (entry, archive.version) for entry in itertools.islice(archive.entries(), most)
+            )
             samples, ignored = _collect(root, entries, archive.content)
+        assert root.archive
         further.update(ignored)
-        usable = ((n, s) for n, s in samples.items() if s.fields and s.images)
-        rows += [{KEY_COLUMN: name, **sample.fields} for name, sample in usable]
-    return rows, sorted(further)
+        first |= {root.archive.key(name): sample for name, sample in samples.items()}
+    return first, sorted(further)
+
+
+def _image_among(
+    samples: Sequence[_Sample], options: SourceOptions
+) -> tuple[str, Set[str], list[Question]]:
+    """The name of the image among several of a sample, the columns of the others, and a doubt about it."""
+    columns = {name for name, kind in options.columns.items() if kind in FILE_TYPES}
+    several = [sample for sample in samples if len(sample.files) > 1]
+    names = {extension.rpartition(".")[0] for sample in several for extension, _ in sample.files}
+    beside = {each.column for sample in several for each in sample.divided("", ())[1]}
+    rare = 2 * len(several) < sum(bool(sample.files) for sample in samples)
+    if len(beside) > _MOST_COLUMNS or (rare and "" not in names):  # names of files, not of columns
+        return "", columns, []
+    typed, questions = options.key_column, []
+    likeliest = sorted(names, key=rank)
+    if typed and (typed not in names or "" in names):
+        of = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
+        raise UsageError(f"--key_column {typed}: the images of samples are {of}")
+    image = typed or ("" if "" in names else next(iter(likeliest), ""))
+    if image and not typed and any(rank(name)[:-1] == rank(image)[:-1] for name in likeliest[1:]):
+        reason = f"Samples have the images {enumerated(likeliest, _SHOWN)}; no name tells which one is the image."
+        advice = "The others would be written beside it. If it is the first:"
+        questions.append(Question("image_of_several", reason, advice, {"key_column": image}))
+    return image, (columns | beside) - {image}, questions
+
+
+def _as_mask(column: Column) -> Column:
+    """The column of a mask that we wrote, as masks have it; others as they are."""
+    name = column.name.removeprefix(_MASK)
+    if name == column.name or column.kind not in CELL_FILES:
+        return column
+    bits = 16 if column.kind is ColumnKind.PICTURE_16 else 8
+    return segmentation_column(name, required=False, bits=bits)
 
 
 def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 from beam_pipeline.core.images.png import grey_png
+from tests.archives import tar_bytes
 from tests.conformance.outcome import Row
-from tests.conformance.trees import csv, images, jsonl, paths, png
+from tests.conformance.trees import csv, image, images, jsonl, paths, png
 
 PHOTOS = images("photos/{0..5}.jpg")
 NAMES = paths("{0..5}.jpg")
@@ -76,6 +78,20 @@ SEVERAL: list[dict[str, Any]] = [
     },
     {"messages": [{"content": [{"type": "image_url", "image_url": {"url": "data:,x"}}, 1]}, 2]},
 ]
+
+
+def samples_tar(*extensions: str) -> dict[str, bytes | str]:
+    """A tar of WebDataset with six samples; every fourth lacks the last image."""
+    others = {"cls": "{}", "json": '{{"score": {}}}', "talk.json": '[{{"é": {}}}]'}
+    members = {}
+    for i, (n, extension) in itertools.product(range(6), enumerate(extensions)):
+        if i % 4 < 3 or extension != extensions[-1]:
+            text = others.get(extension)
+            content = text.format(i % 2).encode() if text else image(9 * i + n, extension)
+            members[f"{i}.{extension}"] = content
+    return {"s.tar": tar_bytes(members)}
+
+
 BOXES = [(0, 0, 16, 8), (3, 2, 3, 8), (0, 0, 16, 8), (2, 2, 4, 3), (9, 1, 4, 3), (0, 0, 30, 8)]
 OF_BOXES = {
     **PHOTOS,
@@ -148,6 +164,19 @@ ROWS = {
         {**PAIRS, "pairs/im1/9.png": png(1, 16, 8), "pairs/im0/8.png": png(2, 16, 8)},
         every_file=True,
     ),
+    "images_of_webdataset": Row(
+        "--images s.tar --columns talk:json --label_column none",
+        samples_tar(
+            "json", "talk.json", "left.png", "thumb.jpg", "views.0.png", "views.1.png", "right.png"
+        ),
+        every_file=True,
+    ),
+    "images_beside_one_of_webdataset": Row(
+        "--images s.tar --resize 8x4 --resize_mode exact",
+        samples_tar("cls", "talk.json", "png", "depth.png"),
+        stable=False,
+    ),
+    "images_of_webdataset_of_any_name": Row("--images s.tar", samples_tar("cls", "x.png", "y.png")),
     "pairs_of_scenes": Row(
         "--images scenes --layout pairs --max_bad_fraction 1",
         {

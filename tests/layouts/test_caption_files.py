@@ -402,7 +402,7 @@ def test_json_beside_a_caption_is_columns(
 
 def columns_of(row: dict[str, Any], **options: Any) -> tuple[dict[str, str], tuple[str, ...]]:
     """Feature -> kind of a sample's columns, and the notes."""
-    kinds = options.pop("kinds", None)
+    kinds = options.pop("kinds", {})
     schema, table, notes = inspect_sidecars(
         "/d", [{"__key__": "a", **row}], SourceOptions(("/d",), **options), kinds
     )
