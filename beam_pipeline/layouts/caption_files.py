@@ -24,7 +24,6 @@ from beam_pipeline.core.labels.table_rows import UTF_8, LabelTable, TableHead
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
@@ -137,7 +136,7 @@ class CaptionFiles:
             examples=LabelledImages(schema.columns),
             roles=tuple(row for row in schema.roles if row.subject != f"column {KEY_COLUMN}"),
             numbering=table_numbering(options, schema),
-            notes=(*schema.notes, *left_out, *_folder_notes(captions, roots)),
+            notes=(*schema.notes, *left_out),
             questions=questions,
         )
 
@@ -177,21 +176,6 @@ def _rows(captions: Captions) -> list[dict[str, Any]]:
     return rows
 
 
-def _folder_notes(captions: Captions, roots: Sequence[ImageRoot]) -> Iterator[str]:
-    """A note on folders whose names may be taken for classes."""
-    below = {posixpath.basename(folder) for folder in captions.folders} - {
-        posixpath.basename(root.uri) for root in roots
-    }
-    named = sorted(
-        name for name in below if not name.isdecimal() and name.lower() not in SPLIT_NAMES
-    )
-    if named:
-        yield (
-            f"names of folders, such as {named[0]}, are neither classes nor repeats here; --layout "
-            "class_folders takes them as classes, without captions"
-        )
-
-
 def _two_captions(captions: Captions, folder: str) -> Question:
     ending, second = captions.ending, captions.second_ending
     return question(
@@ -212,13 +196,11 @@ class Captions:
 
     Attributes:
       images: how many images there are.
-      folders: the folders with images.
       uris: ending -> URIs of the caption files, of those with an image.
       with_fields: URIs of the caption files with a JSON object beside them.
     """
 
     images: int = 0
-    folders: list[str] = field(default_factory=list)
     uris: dict[str, list[str]] = field(default_factory=lambda: {ending: [] for ending in TEXTS})
     with_fields: list[str] = field(default_factory=list)
 
@@ -276,7 +258,6 @@ def look_for_captions(
     stems = set[str]()
     for folder in below(images):
         captions.images += len(folder.images)
-        captions.folders += [folder.path] if folder.images else []
         here = {_parts(name)[0] for name in folder.images}
         stems |= here
         if not labels:
@@ -337,14 +318,11 @@ class CaptionFormat(label_files.LabelFormat):
     schema: LabelSchema
     encoding: str = ""
     has_fields: bool = False
+    most_bytes = MOST_BYTES
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.schema.columns
-
-    @property
-    def most_bytes(self) -> int:
-        return MOST_BYTES
 
     def skips(self, name: str) -> bool:
         return is_no_caption(name)

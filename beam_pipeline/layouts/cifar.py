@@ -221,11 +221,8 @@ def _those_in(folder: str, names: Iterable[str]) -> list[str]:
 
 
 def _names_in_folder(folder: str, fmt: CifarFormat) -> dict[str, bytes]:
-    contents = {}
-    for name in _those_in(folder, fmt.name_files):
-        with files.open_input(files.join(folder, name)) as file:
-            contents[name] = file.read(_CHUNK_BYTES)
-    return contents
+    uris = {name: files.join(folder, name) for name in _those_in(folder, fmt.name_files)}
+    return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
 
 
 def _names_in_archive(uri: str, fmt: CifarFormat) -> dict[str, bytes]:

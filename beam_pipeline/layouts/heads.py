@@ -38,7 +38,7 @@ def head(uri: str) -> TableHead:
       LabelTableError: it cannot be read, or contains no rows that can be used.
     """
     try:
-        return _read(uri, _HEAD_BYTES, any_rows=False)
+        return _read(uri, _HEAD_BYTES)
     except OSError as error:
         raise LabelTableError(
             f"--labels {uri} cannot be read: {error.strerror or error}"
@@ -48,7 +48,7 @@ def head(uri: str) -> TableHead:
 def first_line(uri: str) -> TableHead | None:
     """Reads a label file up to the longest possible first line; None if it cannot be read."""
     try:
-        return _read(uri, _FIRST_LINE_BYTES, any_rows=True)
+        return _read(uri, _FIRST_LINE_BYTES)
     except (OSError, LabelTableError):
         return None
 
@@ -58,37 +58,35 @@ def allow_long_cells() -> None:
     csv.field_size_limit(_MAX_CELL_CHARACTERS)
 
 
-def _read(uri: str, size: int, *, any_rows: bool) -> TableHead:
-    """Reads the beginning of a file; raises LabelTableError for no rows, unless `any_rows` are enough."""
+def _read(uri: str, size: int) -> TableHead:
+    """Reads the beginning of a file; raises LabelTableError if a Parquet file is without rows of labels."""
     allow_long_cells()
     with files.open_input(uri) as file:
         if not uri.lower().endswith(PARQUET_ENDING):
             data = file.read(size + 1)
             return TableHead(uri, data[:size], len(data) <= size)
         columns = parquet_columns(file, uri)
-        rows: list[Mapping[str, Any]] = []
-        faults: list[tuple[int, str]] = []
-        problem = f"{uri}: the file is without rows; expected a row for each image or object"
         if columns.hold_images:
             column = (*columns.images, *columns.image_lists)[0]
-            problem = (
+            raise LabelTableError(
                 f"{uri} contains the images themselves, in its column {column!r}, not only labels; "
                 f"convert it with --images {uri}, without --labels"
             )
-        else:
-            file.seek(0)
-            for chunk in read_chunks(file, LabelTable(uri, Format.PARQUET)):
-                faults += chunk.faults
-                rows += chunk.fields()
-                if len(rows) + len(faults) >= _HEAD_ROWS:
-                    break
+        rows: list[Mapping[str, Any]] = []
+        faults: list[tuple[int, str]] = []
+        file.seek(0)
+        for chunk in read_chunks(file, LabelTable(uri, Format.PARQUET)):
+            faults += chunk.faults
+            rows += chunk.fields()
+            if len(rows) + len(faults) >= _HEAD_ROWS:
+                break
+    if not rows:
+        problem = "the file is without rows; expected a row for each image or object"
         if faults:
-            problem = f"{uri}: no row can be used; row {faults[0][0]} has {faults[0][1]}"
-        if not rows and not any_rows:
-            raise LabelTableError(problem)
+            problem = f"no row can be used; row {faults[0][0]} has {faults[0][1]}"
+        raise LabelTableError(f"{uri}: {problem}")
     rows = rows[: _HEAD_ROWS - len(faults)]
-    whole = len(rows) < _HEAD_ROWS and not columns.hold_images
-    return TableHead(uri, b"", whole, tuple(rows))
+    return TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
 
 
 def without_class_names(

@@ -9,7 +9,6 @@ development kit (http://www.cvlibs.net/datasets/kitti).
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
@@ -152,13 +151,10 @@ COLUMNS = (
 """The label columns; rotation_y is called rot_y, like in the TensorFlow Model Garden."""
 
 
-@dataclass(frozen=True)
 class KittiFormat(label_files.LabelFormat):
     """Lines of 15 columns."""
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return COLUMNS
+    columns = COLUMNS
 
     def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses a label file. Boxes are in 0-based pixels, as written; without lines, there are none."""

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
@@ -67,7 +67,13 @@ class ImageLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelFormat:
-    """A kind of label files. It is pickled, and keeps no state."""
+    """A kind of label files. It is pickled, and keeps no state.
+
+    Attributes:
+      most_bytes: the bytes that a file may have.
+    """
+
+    most_bytes: ClassVar[int] = 64 << 20
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -78,11 +84,6 @@ class LabelFormat:
     def nothing(self) -> tuple[LabelValue, ...]:
         """The values of an image without objects."""
         return tuple(() if column.repeated else None for column in self.columns)
-
-    @property
-    def most_bytes(self) -> int:
-        """The bytes that a file may have."""
-        return 64 << 20
 
     def parse(self, data: bytes, uri: str) -> ImageLabels | None:
         """Parses a whole file; None if it leaves its image unlabelled. Raises BadLabelError."""

@@ -15,12 +15,11 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.cells import parse_number
-from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
+from beam_pipeline.core.labels.schema import ColumnKind, object_column, object_columns
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import Size
@@ -68,11 +67,15 @@ class Voc:
             return f".xml files of Pascal VOC in {', '.join(map(label_files.typed_path, uris, options.labels))}"
         reasons = []
         for path in options.images:
-            sets = [voc_set for voc_set in _find_sets(path) if voc_set.reason]
+            sets = [voc_set for voc_set in _find_sets(path) if voc_set.is_certain]
             if not sets:
                 return ""
             where = ", ".join(label_files.typed_path(voc_set.folder, path) for voc_set in sets)
-            reasons.append(f"{sets[0].reason} {where}")
+            images, labels = _names(sets[0][1:3])
+            beside = (
+                f"{images}/ beside {labels}/" if images != labels else ".xml files beside images"
+            )
+            reasons.append(f"{beside} in {where}")
         return "; ".join(reasons)
 
     def open(self, options: SourceOptions) -> Source:
@@ -128,25 +131,28 @@ class _Set(NamedTuple):
     """Images and their annotations.
 
     Attributes:
+      folder: the folder that contains the others.
       images: their folder, or any argument of `image_roots`.
       labels: the folder of the annotations; empty if it is missing.
-      folder: the folder to name after `reason`.
-      reason: why this is certainly VOC, a phrase that ends before the folder; empty if it is not certain.
       lists: the folder of the splits' lists, or empty.
     """
 
+    folder: str
     images: str
     labels: str = ""
-    folder: str = ""
-    reason: str = ""
     lists: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        """True if it is VOC by its folders, or by an annotation."""
+        return bool(self.labels) and (bool(self.lists) or _is_annotation(_first_xml(self.labels)))
 
 
 def _sets_given(path: str, *, labels_given: bool) -> list[_Set]:
     """Returns the sets of a path of --images. Raises UsageError if annotations are missing."""
     sets = _find_sets(path)
     if labels_given:
-        return [voc_set for voc_set in sets if voc_set.lists] or [_Set(path)]
+        return [voc_set for voc_set in sets if voc_set.lists] or [_Set(path, path)]
     for voc_set in sets:
         if not voc_set.labels:
             raise UsageError(
@@ -188,8 +194,7 @@ def _find_sets(path: str) -> list[_Set]:
     for year in years(uri):
         labels = f"{year}/{_LABELS}"
         labels = labels if has_folder(labels) else _annotation_folder(year)
-        reason = f"{IMAGES}/ beside {posixpath.basename(labels)}/ in" if labels else ""
-        sets.append(_Set(f"{year}/{IMAGES}", labels, year, reason, f"{year}/{_LISTS}"))
+        sets.append(_Set(year, f"{year}/{IMAGES}", labels, f"{year}/{_LISTS}"))
     if sets:
         return sets
     if posixpath.basename(uri).lower() in IMAGE_FOLDERS and not _first_xml(uri):
@@ -203,11 +208,8 @@ def _find_sets(path: str) -> list[_Set]:
             if any(names_in(place).images for place in (folder, *subfolders(folder)))
         ]
         if len(images) == 1:
-            names = "/ beside ".join(_names([*images, labels]))
-            return [_Set(images[0], labels, uri, f"{names}/ with .xml files in")]
-    first = _first_xml(uri)
-    reason = ".xml files beside images in" if _is_annotation(first) else ""
-    return [_Set(uri, uri, uri, reason)] if first else []
+            return [_Set(uri, images[0], labels)]
+    return [_Set(uri, uri, uri)] if _first_xml(uri) else []
 
 
 def _annotation_folder(folder: str) -> str:
@@ -250,13 +252,10 @@ COLUMNS = (
 _BOX = "bndbox"
 
 
-@dataclass(frozen=True)
 class VocFormat(label_files.LabelFormat):
     """Annotations in XML."""
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return COLUMNS
+    columns = COLUMNS
 
     def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses an annotation. Boxes are in pixels, as written.

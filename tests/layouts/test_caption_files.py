@@ -75,7 +75,6 @@ def test_a_folder_as_trainers_keep_it(
     )
     assert lines[1] == "path segment 1 ignored 2 folders, such as '10_dog'"
     assert lines[2] == "column caption feature 1 or more text, such as 'a caption'"
-    assert "names of folders, such as 10_dog, are neither classes nor repeats" in out
     assert captions_in("out") == {key: [text.encode()] for key, text in DOGS.items()}
     assert reasons_of("out") == {f"{working_folder}/dogs/10_dog/note": "missing_image"}
     assert "classes" not in manifest_of("out") or manifest_of("out")["classes"] == []

@@ -89,10 +89,10 @@ def write_set(folder: Path | str, annotations: Mapping[str, str | bytes | None])
             ".xml files of Pascal VOC in VOCdevkit/VOC2007/Annotations",
             4,
         ),
-        (["--images", "labelled"], "images/ beside annotations/ with .xml files in labelled", 2),
+        (["--images", "labelled"], "images/ beside annotations/ in labelled", 2),
         (
             ["--images", "labelled/images"],
-            "images/ beside annotations/ with .xml files in labelled",
+            "images/ beside annotations/ in labelled",
             2,
         ),
         (
@@ -335,7 +335,7 @@ def test_what_is_not_vocs_is_left_to_other_layouts(tmp_path: Path) -> None:
             "JPEGImages/ beside Annotations/ in {root}/VOCdevkit/VOC2007, {root}/VOCdevkit/VOC2012",
         ),
         ("VOCdevkit/VOC2012", (), "JPEGImages/ beside Annotations/ in {root}/VOCdevkit/VOC2012"),
-        ("labelled", (), "images/ beside annotations/ with .xml files in {root}/labelled"),
+        ("labelled", (), "images/ beside annotations/ in {root}/labelled"),
         (
             "labelled/images",
             ("labelled/annotations",),
