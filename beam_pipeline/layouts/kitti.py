@@ -9,6 +9,7 @@ development kit (http://www.cvlibs.net/datasets/kitti).
 from __future__ import annotations
 
 import posixpath
+from functools import partial
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
@@ -36,19 +37,14 @@ class Kitti:
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the folders' names, or label files of 15 columns in the folder of --labels."""
-        name, typed = (_LABELS, options.labels) if options.labels else (_IMAGES, options.images)
-        folders = [_folder(path, name) for path in typed]
         if options.labels:
-            folders = [
-                folder or files.canonical(path) for folder, path in zip(folders, typed, strict=True)
-            ]
-            fits = all(path.strip() for path in typed) and all(map(_is_label_folder, folders))
-            reason = "label files of KITTI in"
-        else:
-            fits = all(map(_labels_beside, folders))
-            folders = [posixpath.dirname(folder) for folder in folders]
-            reason = f"{_IMAGES}/ beside {_LABELS}/ in"
-        return f"{reason} {', '.join(map(label_files.typed_path, folders, typed))}" if fits else ""
+            locate, kind = partial(_folder, name=_LABELS, or_itself=True), "label files of KITTI"
+            return label_files.reason_of_labels(options.labels, _is_label_folder, kind, locate)
+        folders = [_folder(path, _IMAGES) for path in options.images]
+        if not all(map(_labels_beside, folders)):
+            return ""
+        where = map(label_files.typed_path, map(posixpath.dirname, folders), options.images)
+        return f"{_IMAGES}/ beside {_LABELS}/ in {', '.join(where)}"
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the folders of the images and of their labels.
@@ -92,14 +88,14 @@ class Kitti:
         )
 
 
-def _folder(path: str, name: str) -> str:
-    """The folder of a name that a typed path is, or that is in it or in its training/; empty for none."""
+def _folder(path: str, name: str, *, or_itself: bool = False) -> str:
+    """The folder of a name that a typed path is, or that is in it or in its training/; else empty, or the path."""
     if not path.strip():
         return ""
     uri = files.canonical(path)
     if posixpath.basename(uri) == name:
         return uri
-    return first_folder(f"{uri}/{name}", f"{uri}/training/{name}")
+    return first_folder(f"{uri}/{name}", f"{uri}/training/{name}") or (uri if or_itself else "")
 
 
 def _labels_beside(images: str) -> str:

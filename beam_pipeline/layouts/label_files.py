@@ -254,6 +254,25 @@ def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageR
     return tuple(folders[uri] for uri in sorted(folders))
 
 
+def reason_of_labels(
+    paths: Sequence[str],
+    fits: Callable[[str], bool],
+    kind: str,
+    locate: Callable[[str], str] = files.canonical,
+) -> str:
+    """Why a layout fits --labels: all of its paths are folders of a kind of label files; empty if they are not.
+
+    Args:
+      paths: as typed.
+      fits: decides about a folder.
+      kind: a description of the files.
+      locate: gives the folder that a typed path means.
+    """
+    uris = [locate(path) for path in paths if path.strip()]
+    known = len(uris) == len(paths) and all(map(fits, uris))
+    return f"{kind} in {', '.join(map(typed_path, uris, paths))}" if known else ""
+
+
 def typed_path(uri: str, typed: str) -> str:
     """Returns a local path in the user's style: relative if the typed path is."""
     if is_remote(uri) or os.path.isabs(os.path.expanduser(typed)):

@@ -346,28 +346,22 @@ def first_fields(
     """Returns the labels of the first rows of a file, as values of JSON, without their images."""
     if not labels:
         return [{} for _ in range(min(most, columns.rows))]
-    rows: list[dict[str, Any]] = []
-    with parquet_errors(uri):
-        opened = opened_parquet(file)
-        for _, batch in numbered_batches(opened, None, rows_at_once=most, columns=labels):
-            rows += json_value(batch.to_pylist())
-            if len(rows) >= most:
-                break
-    return rows[:most]
+    rows = _rows(file, uri, columns, "", labels)
+    return [fields for *_, fields in itertools.islice(rows, most)]
 
 
 def _rows(
     file: BinaryIO, uri: str, columns: ParquetColumns, image: str, labels: tuple[str, ...]
 ) -> Iterator[tuple[bytes | None, str | None, dict[str, Any]]]:
-    """Yields (image, name of its file, labels) of every row; memory contains a few pages."""
+    """Yields (image, name of its file, labels) of every row; memory contains a few pages. `image` may be empty."""
     import pyarrow
 
     at_once = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(1, columns.bytes_per_row)))
     with parquet_errors(uri):
         opened = opened_parquet(file)
-        columns_read = [image, *labels]
+        columns_read = [*([image] if image else ()), *labels]
         for _, batch in numbered_batches(opened, None, rows_at_once=at_once, columns=columns_read):
-            images = batch.column(image)
+            images = batch.column(image) if image else pyarrow.nulls(len(batch))
             paths = pyarrow.nulls(len(images))
             if image in columns.structs:
                 members = dict(zip((m.name for m in images.type), images.flatten(), strict=True))

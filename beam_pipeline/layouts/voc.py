@@ -60,11 +60,8 @@ class Voc:
     def recognise(self, options: SourceOptions) -> str:
         """Recognises the folders' names, or annotations in XML files beside the images."""
         if options.labels:
-            uris = [files.canonical(path) for path in options.labels if path.strip()]
-            annotated = [uri for uri in uris if _is_annotation(_first_xml(uri))]
-            if len(annotated) < len(options.labels):
-                return ""
-            return f".xml files of Pascal VOC in {', '.join(map(label_files.typed_path, uris, options.labels))}"
+            kind = ".xml files of Pascal VOC"
+            return label_files.reason_of_labels(options.labels, _holds_annotations, kind)
         reasons = []
         for path in options.images:
             sets = [voc_set for voc_set in _find_sets(path) if voc_set.is_certain]
@@ -145,7 +142,7 @@ class _Set(NamedTuple):
     @property
     def is_certain(self) -> bool:
         """True if it is VOC by its folders, or by an annotation."""
-        return bool(self.labels) and (bool(self.lists) or _is_annotation(_first_xml(self.labels)))
+        return bool(self.labels) and (bool(self.lists) or _holds_annotations(self.labels))
 
 
 def _sets_given(path: str, *, labels_given: bool) -> list[_Set]:
@@ -218,7 +215,7 @@ def _annotation_folder(folder: str) -> str:
     named = [path for path in below if posixpath.basename(path).lower() == _LABELS.lower()]
     without_images = [path for path in below[:_FEW_FOLDERS] if not names_in(path).images]
     for candidates in (named, without_images):
-        annotated = [path for path in candidates if _is_annotation(_first_xml(path))]
+        annotated = list(filter(_holds_annotations, candidates))
         if len(annotated) == 1:
             return annotated[0]
     return ""
@@ -230,9 +227,10 @@ def _first_xml(folder: str) -> str:
     return next((uri for place in (folder, *inside) for uri in files_of(place, _XML)), "")
 
 
-def _is_annotation(uri: str) -> bool:
-    """True if an XML file begins like a VOC annotation."""
-    return bool(uri) and _ROOT_ELEMENT.search(beginning(uri, 4096)) is not None
+def _holds_annotations(folder: str) -> bool:
+    """True if the first XML file of a folder begins like a VOC annotation."""
+    first = _first_xml(folder)
+    return bool(first) and _ROOT_ELEMENT.search(beginning(first, 4096)) is not None
 
 
 def _names(folders: Sequence[str]) -> list[str]:

@@ -44,6 +44,7 @@ from beam_pipeline.layouts.label_files import (
     Splits,
     label_folders,
     number,
+    reason_of_labels,
     rows_of_lines,
     typed_path,
 )
@@ -73,10 +74,7 @@ class Yolo:
     def recognise(self, options: SourceOptions) -> str:
         """Recognises `data.yaml`, or label files with a class and fractions in each line."""
         if options.labels:
-            folders = [files.canonical(path) for path in options.labels if path.strip()]
-            if len(folders) < len(options.labels) or not all(map(_holds_labels, folders)):
-                return ""
-            return f"label files of YOLO in {', '.join(map(typed_path, folders, options.labels))}"
+            return reason_of_labels(options.labels, _holds_labels, "label files of YOLO")
         reasons = [_recognise(path) if path.strip() else "" for path in options.images]
         return "; ".join(reasons) if all(reasons) else ""
 
