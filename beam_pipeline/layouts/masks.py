@@ -86,9 +86,9 @@ class Masks:
             return ""
         typed = options.images[0]
         uri = files.canonical(typed)
-        sets = voc_masks([typed])
-        if sets and not any(has_folder(f"{year.folder}/Annotations") for year in sets):
-            places = ", ".join(typed_path(year.folder, typed) for year in sets)
+        sets = _voc_sets([typed])
+        if sets and not any(has_folder(f"{folder}/Annotations") for folder in sets):
+            places = ", ".join(typed_path(folder, typed) for folder in sets)
             return f"{CLASSES}/ beside JPEGImages/ in {places}"
         pairs = look_for_pairs(uri)
         return pairs.why.replace(uri, typed_path(uri, typed)) if pairs else ""
@@ -102,9 +102,9 @@ class Masks:
         if options.labels:
             raise UsageError("--labels and --masks are both labels; name one of them")
         colours = _colours(options)
-        sets = voc_masks(options.images)
+        sets = _voc_sets(options.images)
         given = {files.canonical(path) for path in options.masks}
-        if sets and (not given or given == {year.masks[0] for year in sets}):
+        if sets and (not given or given == {f"{folder}/{CLASSES}" for folder in sets}):
             return _open_voc(sets, colours)
         pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
         masks = _known_kind(pairs)
@@ -301,50 +301,30 @@ VOC_CLASSES = (
 """VOC's classes in the order of their ids in masks; 255 is void. Source: VOC2012's VOClabelcolormap."""
 
 
-class VocMasks(NamedTuple):
-    """The folders of a year of VOC, or of a set kept like one.
-
-    Attributes:
-      folder: which contains the others.
-      standard: whether the classes are VOC's own.
-      masks: the folders of masks: of classes and, if there are any, of objects.
-    """
-
-    folder: str
-    standard: bool
-    masks: tuple[str, ...]
+def _voc_sets(paths: Sequence[str]) -> list[str]:
+    """The folders with masks that paths of --images mean: years of VOC, or sets kept like one; see `years`."""
+    uris = map(files.canonical, filter(str.strip, paths))
+    return [folder for uri in uris for folder in years(uri) if has_folder(f"{folder}/{CLASSES}")]
 
 
-def voc_masks(paths: Sequence[str]) -> list[VocMasks]:
-    """The sets that paths of --images mean; see `years`."""
-    return [
-        VocMasks(
-            folder,
-            YEAR.fullmatch(posixpath.basename(folder)) is not None,
-            tuple(f"{folder}/{n}" for n in (CLASSES, OBJECTS) if has_folder(f"{folder}/{n}")),
-        )
-        for path in filter(str.strip, paths)
-        for folder in years(files.canonical(path))
-        if has_folder(f"{folder}/{CLASSES}")
-    ]
-
-
-def _open_voc(sets: Sequence[VocMasks], colours: MaskColours | None) -> Source:
-    images = image_roots([f"{year.folder}/{IMAGES}" for year in sets])
-    splits = read_split_lists([f"{year.folder}/{LISTS}" for year in sets], LISTED).splits
-    with_objects = len(sets) == 1 and len(sets[0].masks) > 1 and not colours
-    folders = sets[0].masks if with_objects else tuple(year.masks[0] for year in sets)
+def _open_voc(sets: Sequence[str], colours: MaskColours | None) -> Source:
+    images = image_roots([f"{folder}/{IMAGES}" for folder in sets])
+    splits = read_split_lists([f"{folder}/{LISTS}" for folder in sets], LISTED).splits
+    with_objects = len(sets) == 1 and has_folder(f"{sets[0]}/{OBJECTS}") and not colours
+    folders = [f"{folder}/{CLASSES}" for folder in sets]
+    folders += [f"{sets[0]}/{OBJECTS}"] if with_objects else []
     masks = image_roots(folders, option="--masks")
     bits = _bits([root for root in masks if posixpath.basename(root.uri) == CLASSES], colours)
     columns = [segmentation_column("class", required=True, bits=bits)]
     if with_objects:
         columns.append(segmentation_column("object", required=False))
-    reader = MaskReader(MaskNames(), folders if with_objects else (), Splits(splits, bare=True))
+    of_columns = tuple(folders) if with_objects else ()
+    reader = MaskReader(MaskNames(), of_columns, Splits(splits, bare=True))
     notes = [
         f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are left out"
     ]
     source = _source(images, masks, reader, tuple(columns), colours, notes if splits else ())
-    if colours or not all(year.standard for year in sets):
+    if colours or not all(YEAR.fullmatch(posixpath.basename(folder)) for folder in sets):
         return source
     ids = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
     return replace(source, numbering=ClassNumbering(known=ids))
