@@ -86,7 +86,7 @@ class Masks:
             return ""
         typed = options.images[0]
         uri = files.canonical(typed)
-        sets = _voc_sets([typed])
+        sets = voc_sets([typed])
         if sets and not any(has_folder(f"{folder}/Annotations") for folder in sets):
             places = ", ".join(typed_path(folder, typed) for folder in sets)
             return f"{CLASSES}/ beside JPEGImages/ in {places}"
@@ -102,7 +102,7 @@ class Masks:
         if options.labels:
             raise UsageError("--labels and --masks are both labels; name one of them")
         colours = _colours(options)
-        sets = _voc_sets(options.images)
+        sets = voc_sets(options.images)
         given = {files.canonical(path) for path in options.masks}
         if sets and (not given or given == {f"{folder}/{CLASSES}" for folder in sets}):
             return _open_voc(sets, colours)
@@ -301,7 +301,7 @@ VOC_CLASSES = (
 """VOC's classes in the order of their ids in masks; 255 is void. Source: VOC2012's VOClabelcolormap."""
 
 
-def _voc_sets(paths: Sequence[str]) -> list[str]:
+def voc_sets(paths: Sequence[str]) -> list[str]:
     """The folders with masks that paths of --images mean: years of VOC, or sets kept like one; see `years`."""
     uris = map(files.canonical, filter(str.strip, paths))
     return [folder for uri in uris for folder in years(uri) if has_folder(f"{folder}/{CLASSES}")]

@@ -22,10 +22,9 @@ from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.layouts.masks import (
     MaskReader,
     Masks,
-    VocMasks,
     first_keys,
     look_for_pairs,
-    voc_masks,
+    voc_sets,
 )
 from tests.harness import (
     convert,
@@ -396,16 +395,16 @@ def year(working_folder: Path) -> str:
 )
 def test_a_year_is_found_from_around(year: str, path: str) -> None:
     """The folder above, itself, and that of its images."""
-    assert voc_masks([path]) == [VocMasks(year, True, (f"{year}/SegmentationClass",))]
+    assert voc_sets([path]) == [year]
 
 
 def test_a_set_of_ones_own_has_no_standard_classes(year: str) -> None:
     """Its folder is not called as a year."""
     os.rename(year, "mine")
     os.mkdir("mine/SegmentationObject")
-    mine = f"{os.getcwd()}/mine"
-    masks = (f"{mine}/SegmentationClass", f"{mine}/SegmentationObject")
-    assert voc_masks(["mine"]) == [VocMasks(mine, False, masks)]
+    source = Masks().open(SourceOptions(("mine",)))
+    assert source.numbering.known == ()
+    assert [column.name for column in source.columns] == ["class", "object"]
 
 
 def test_boxes_come_first(year: str) -> None:
