@@ -55,8 +55,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "unlisted_folder": Promise("a folder cannot be listed", "an error that names it"),
         "miscounted": Promise(
-            "the counts do not add up at the end",
-            "no manifest; an error that calls it a bug",
+            "the counts do not add up at the end", "no manifest; an error that calls it a bug"
         ),
     },
     "Interrupted": {
@@ -74,12 +73,10 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "ctrl_c": Promise("Ctrl-C", "exit code 130 at once, and a line that names `--resume`"),
         "writer_dies": Promise(
-            "a writer process dies in a shard",
-            "the others are written; `--resume` adds the shard",
+            "a writer process dies in a shard", "the others are written; `--resume` adds the shard"
         ),
         "writer_dies_planning": Promise(
-            "it dies while it plans or is idle",
-            "another replaces it; the same bytes",
+            "it dies while it plans or is idle", "another replaces it; the same bytes"
         ),
         "zeros": Promise(
             "a power failure leaves zeros in a shard of the right length",
@@ -99,8 +96,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "the disk is full", "an error of one line; no part of the shard is visible"
         ),
         "disk_small": Promise(
-            "the disk is too small for copied images",
-            "an error before a shard is written",
+            "the disk is too small for copied images", "an error before a shard is written"
         ),
         "read_only": Promise("the output folder cannot be written to", "an error of one line"),
         "starved": Promise(
@@ -110,26 +106,21 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
     },
     "The output folder": {
-        "two_jobs": Promise(
-            "two jobs write to one folder",
-            "one wins, the other reports it",
-        ),
+        "two_jobs": Promise("two jobs write to one folder", "one wins, the other reports it"),
         "refused": Promise("a run fails before its first shard", "only its dead letters are left"),
         "not_empty": Promise(
             "the output folder is not empty",
             "an error; `--overwrite` removes only what an earlier run wrote",
         ),
         "files_of_others": Promise(
-            "a file of yours has a name that a run needs",
-            "an error; your file stays",
+            "a file of yours has a name that a run needs", "an error; your file stays"
         ),
         "damaged_later": Promise(
             "a file is damaged or lost later",
             "`verify` locates it; `repair` writes it again if it is a shard or made from the manifest",
         ),
         "unreadable_manifest": Promise(
-            "a manifest is unreadable",
-            "`--overwrite` replaces the data set",
+            "a manifest is unreadable", "`--overwrite` replaces the data set"
         ),
     },
     "Data sets that grow": {
@@ -143,8 +134,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "`verify` and `repair` name the other data set; repairing both heals both",
         ),
         "reused_damaged": Promise(
-            "a shard of the earlier data set is damaged or lost",
-            "it is written again and named",
+            "a shard of the earlier data set is damaged or lost", "it is written again and named"
         ),
         "excluded": Promise(
             "images are excluded (`--exclude`)",
@@ -162,8 +152,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "an error of one line; no file outside the folder is opened",
         ),
         "hostile_labels": Promise(
-            "a label row names a file outside `--images`",
-            "a dead letter; the file is not opened",
+            "a label row names a file outside `--images`", "a dead letter; the file is not opened"
         ),
         "no_file": Promise(
             "a shard or an image is a folder, pipe or device",
@@ -197,12 +186,10 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
         ),
         "object_gone": Promise("an object is gone or may not be read", "a dead letter"),
         "object_replaced": Promise(
-            "a label file or shard is replaced while it is read",
-            "an error, never a mixture",
+            "a label file or shard is replaced while it is read", "an error, never a mixture"
         ),
         "bucket_denied": Promise(
-            "a bucket or permission is missing",
-            "an error before the job that names it",
+            "a bucket or permission is missing", "an error before the job that names it"
         ),
         "no_credentials": Promise("no credentials", "an error at once that lists where it looked"),
         "bucket_two_jobs": Promise(
@@ -216,8 +203,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
     },
     "Engines": {
         "task_manager": Promise(
-            "a TaskManager of Flink is lost",
-            "the others take over; finished shards are kept",
+            "a TaskManager of Flink is lost", "the others take over; finished shards are kept"
         ),
         "flink_ctrl_c": Promise("Ctrl-C while Flink works", "the job is cancelled"),
         "flink_launcher": Promise(

@@ -10,7 +10,7 @@ from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
-from tests.core.dataset.manifests import manifest_with
+from tests.core.dataset.fixtures import manifest_with
 from tests.harness import python
 
 MANIFEST = {

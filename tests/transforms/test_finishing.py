@@ -26,7 +26,7 @@ from beam_pipeline.core.errors import (
     Refusal,
     TooManyBadSamplesError,
 )
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column, object_columns
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
 from beam_pipeline.core.packing import DeadLetterBatch, pack
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
@@ -146,19 +146,6 @@ def test_what_a_manifest_cannot_hold_is_not_written(
     assert "manifest.json" not in files_of(tmp_path)
 
 
-def test_boxes_have_a_label_map_and_objects_to_count(tmp_path: Path) -> None:
-    """If ids begin at 1, as TensorFlow's detectors expect; ids with gaps make no list of names."""
-    plan, columns = replace(PLAN, classes=(("cat", 1), ("dog", 7))), object_columns(pixels=True)
-    recorded = [{"name": c.name, "kind": c.kind.value, "feature": c.feature} for c in columns]
-    finish(tmp_path, plan, columns=columns, recorded={**OPTIONS, "columns": recorded})
-    found = files_of(tmp_path)
-    assert "labels.txt" not in found
-    assert found["label_map.pbtxt"].decode() == (
-        'item {\n  id: 1\n  name: "cat"\n}\n\nitem {\n  id: 7\n  name: "dog"\n}\n'
-    )
-    assert [c["objects"] for c in json.loads(found["manifest.json"])["classes"]] == [2, 0]
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "start"),
     [
@@ -271,8 +258,7 @@ def test_the_transform_waits_for_all_outputs(tmp_path: Path) -> None:
     """It writes the files that the finisher does."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         finishing = FinishDataset(
-            reports=reports_in(pipeline),
-            finisher=finisher_of(tmp_path / "job"),
+            reports=reports_in(pipeline), finisher=finisher_of(tmp_path / "job")
         )
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
     finish(tmp_path / "here")
@@ -290,10 +276,7 @@ def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -
     )
     write_note(str(tmp_path), PLAN, {})
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        finishing = FinishDataset(
-            reports=reports_in(pipeline),
-            finisher=finisher,
-        )
+        finishing = FinishDataset(reports=reports_in(pipeline), finisher=finisher)
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
     found = files_of(tmp_path)
     assert sorted(found) == [

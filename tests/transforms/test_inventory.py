@@ -228,98 +228,92 @@ def image(uri: str, size: int, version: int = 0, root: str = "gs://pets/cats") -
     return ImageRef(uri.removeprefix(f"{root}/"), uri, size, version)
 
 
-def assert_listed(
-    folder: Path, roots: tuple[ImageRoot, ...], images: list[ImageRef], tally: Tally, *rows: str
-) -> None:
-    """Inventories of these rows, one each, are read as these images."""
-    names = [f"{number}.csv" for number in range(len(rows))]
-    write_files(str(folder), dict(zip(names, rows, strict=True)))
-    uris = tuple(f"{folder}/{name}" for name in names)
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found: Any = pipeline | ReadInventory(files=uris, roots=roots)
-        assert_items(found["images"], images, "images")
-        assert_items(found[DEAD_LETTERS], [], "dead letters")
-        assert_total(found[TALLY], tally)
+A_TEXT = LabelFiles(Counter({".txt": 1}), {".txt": [LabelFile("a.txt", "gs://pets/dogs/a.txt")]})
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 4096])
-def test_rows_below_a_root_are_its_images(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
-) -> None:
-    """With size and generation; a row elsewhere and one of a replaced version are counted only."""
-    monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
-    assert_listed(
-        tmp_path,
-        (CATS, DOGS),
-        [
-            image("gs://pets/cats/1.jpg", 10, 7),
-            image("gs://pets/cats/deep/2.jpg", 20),
-            image("gs://pets/dogs/1.jpg", 30, 9, "gs://pets/dogs"),
-        ],
-        Tally(
-            listed=3,
-            ignored=Counter({".txt": 1, OUTSIDE: 2, REPLACED: 1}),
-            label_files=LabelFiles(
-                Counter({".txt": 1}), {".txt": [LabelFile("a.txt", "gs://pets/dogs/a.txt")]}
+@pytest.mark.parametrize(
+    ("roots", "rows", "images", "tally"),
+    [
+        (  # with size and generation; a row elsewhere and a replaced version are counted only
+            (CATS, DOGS),
+            [
+                "gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/deep/2.jpg,20,,\ngs://pets/cats/,0,,\n"
+                "gs://pets/catsandmore/1.jpg,1,,\ngs://pets/cats/1.jpg,9,6,2024-01-01\n",
+                "gs://pets/dogs/1.jpg,30,9,\ngs://pets/dogs/a.txt,1,,\ngs://pets/owls/1.jpg,1,,\n",
+            ],
+            [
+                image("gs://pets/cats/1.jpg", 10, 7),
+                image("gs://pets/cats/deep/2.jpg", 20),
+                image("gs://pets/dogs/1.jpg", 30, 9, "gs://pets/dogs"),
+            ],
+            Tally(3, Counter({".txt": 1, OUTSIDE: 2, REPLACED: 1}), label_files=A_TEXT),
+        ),
+        (  # a hidden folder counts once, in however many inventories its files are
+            (CATS,),
+            [
+                "gs://pets/cats/.git/1.jpg,1,,\ngs://pets/cats/.git/deep/2.jpg,1,,\n",
+                "gs://pets/cats/.git/3.jpg,1,,\ngs://pets/cats/a/__MACOSX/4.jpg,1,,\n"
+                "gs://pets/cats/.5.jpg,1,,\ngs://pets/cats/1.jpg,10,,\n",
+            ],
+            [image("gs://pets/cats/1.jpg", 10)],
+            Tally(1, Counter({"hidden folders": 2, "hidden files": 1})),
+        ),
+        (  # a file in two inventories is listed once, in its newest version
+            (CATS,),
+            [
+                "gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/1.jpg,10,8,\n",
+                "gs://pets/cats/1.jpg,10,6,\n",
+            ],
+            [image("gs://pets/cats/1.jpg", 10, 8)],
+            Tally(1),
+        ),
+        (  # of two sizes of one file, one inventory is out of date
+            (CATS,),
+            [
+                "gs://pets/cats/1.jpg,10,,\n",
+                "gs://pets/cats/2.jpg,5,,\ngs://pets/cats/1.jpg,11,,\n",
+            ],
+            [image("gs://pets/cats/1.jpg", 10), image("gs://pets/cats/2.jpg", 5)],
+            Tally(
+                2,
+                refusals=[
+                    Refusal(
+                        "InventoryError",
+                        "--inventory 1.csv, line 3: '1.jpg' has 11 bytes, but 10 in 0.csv, line 2; "
+                        "make the inventory again",
+                    )
+                ],
             ),
         ),
-        f"{HEADER}gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/deep/2.jpg,20,,\n"
-        "gs://pets/cats/,0,,\ngs://pets/catsandmore/1.jpg,1,,\ngs://pets/cats/1.jpg,9,6,2024-01-01\n",
-        f"{HEADER}gs://pets/dogs/1.jpg,30,9,\ngs://pets/dogs/a.txt,1,,\ngs://pets/owls/1.jpg,1,,\n",
-    )
-
-
-def test_a_hidden_folder_counts_once(tmp_path: Path) -> None:
-    """However many of its files are listed, in however many inventories."""
-    assert_listed(
-        tmp_path,
-        (CATS,),
-        [image("gs://pets/cats/1.jpg", 10)],
-        Tally(listed=1, ignored=Counter({"hidden folders": 2, "hidden files": 1})),
-        f"{HEADER}gs://pets/cats/.git/1.jpg,1,,\ngs://pets/cats/.git/deep/2.jpg,1,,\n",
-        f"{HEADER}gs://pets/cats/.git/3.jpg,1,,\ngs://pets/cats/a/__MACOSX/4.jpg,1,,\n"
-        "gs://pets/cats/.5.jpg,1,,\ngs://pets/cats/1.jpg,10,,\n",
-    )
-
-
-def test_a_file_in_two_inventories_is_listed_once(tmp_path: Path) -> None:
-    """In its newest version."""
-    assert_listed(
-        tmp_path,
-        (CATS,),
-        [image("gs://pets/cats/1.jpg", 10, 8)],
-        Tally(listed=1),
-        f"{HEADER}gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/1.jpg,10,8,\n",
-        f"{HEADER}gs://pets/cats/1.jpg,10,6,\n",
-    )
-
-
-def test_two_sizes_of_one_file_refuse_the_run(tmp_path: Path) -> None:
-    """One of the inventories is out of date; the message names both rows."""
-    said = (
-        f"--inventory {tmp_path}/1.csv, line 3: '1.jpg' has 11 bytes, but 10 in {tmp_path}/0.csv, "
-        "line 2; make the inventory again"
-    )
-    assert_listed(
-        tmp_path,
-        (CATS,),
-        [image("gs://pets/cats/1.jpg", 10), image("gs://pets/cats/2.jpg", 5)],
-        Tally(listed=2, refusals=[Refusal("InventoryError", said)]),
-        f"{HEADER}gs://pets/cats/1.jpg,10,,\n",
-        f"{HEADER}gs://pets/cats/2.jpg,5,,\ngs://pets/cats/1.jpg,11,,\n",
-    )
-
-
-def test_local_paths_take_the_form_of_the_roots(tmp_path: Path) -> None:
-    """Those of objects stay as they are, since a slash more is another object."""
-    assert_listed(
-        tmp_path,
-        (ImageRoot("/photos"), CATS),
-        [
-            image("/photos/a/1.jpg", 1, root="/photos"),
-            image("/photos/b/2.jpg", 2, root="/photos"),
-            ImageRef("/3.jpg", "gs://pets/cats//3.jpg", 3),
-        ],
-        Tally(listed=3),
-        "uri,size\n/photos//a/./1.jpg,1\nfile:///photos/b/2.jpg,2\ngs://pets/cats//3.jpg,3\n",
-    )
+        (  # paths take the form of the roots; of objects, a slash more is another object
+            (ImageRoot("/photos"), CATS),
+            ["/photos//a/./1.jpg,1,,\nfile:///photos/b/2.jpg,2,,\ngs://pets/cats//3.jpg,3,,\n"],
+            [
+                image("/photos/a/1.jpg", 1, root="/photos"),
+                image("/photos/b/2.jpg", 2, root="/photos"),
+                ImageRef("/3.jpg", "gs://pets/cats//3.jpg", 3),
+            ],
+            Tally(3),
+        ),
+    ],
+    ids=["roots", "hidden", "twice", "two sizes", "paths"],
+)
+def test_inventories_are_listed_as_their_roots_would_be(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    roots: tuple[ImageRoot, ...],
+    rows: list[str],
+    images: list[ImageRef],
+    tally: Tally,
+) -> None:
+    """In batches of any size; some inventories, of these rows each, are read in a job."""
+    monkeypatch.chdir(tmp_path)
+    files = tuple(f"{number}.csv" for number in range(len(rows)))
+    write_files(".", {name: HEADER + text for name, text in zip(files, rows, strict=True)})
+    for batch_size in (1, 2, 4096):
+        monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            found: Any = pipeline | ReadInventory(files=files, roots=roots)
+            assert_items(found["images"], images, "images")
+            assert_items(found[DEAD_LETTERS], [], "dead letters")
+            assert_total(found[TALLY], tally)

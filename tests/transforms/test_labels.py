@@ -42,8 +42,7 @@ ROWS += [LabelRow("gone.jpg", ("cat",), "", "/labels.csv", 93)]
 
 
 @pytest.mark.parametrize(
-    ("buckets", "held"),
-    [(1, 10), (7, 1), (7, 1 << 16), (1024, 10), (1024, 1 << 16)],
+    ("buckets", "held"), [(1, 10), (7, 1), (7, 1 << 16), (1024, 10), (1024, 1 << 16)]
 )
 def test_buckets_and_bundles_play_no_part(
     buckets: int, held: int, monkeypatch: pytest.MonkeyPatch
@@ -170,11 +169,7 @@ def test_folders_are_listed_in_the_job(tmp_path: Path) -> None:
         FileLabels(Reader(), folders=folders),
         [row(one, 1, "1"), row(two, 1, "2")],
         [bad(two, 2), pipe],
-        Tally(
-            label_rows=4,
-            orphan_rows=2,
-            **counted(bad(two, 2), pipe),
-        ),
+        Tally(label_rows=4, orphan_rows=2, **counted(bad(two, 2), pipe)),
     )
 
 
@@ -254,9 +249,7 @@ class ContainerReader:
 
 
 def read(
-    *uris: str,
-    splits: SplitAssigner = SPLITS,
-    columns: Sequence[Column] = CLASS_FOLDER_COLUMNS,
+    *uris: str, splits: SplitAssigner = SPLITS, columns: Sequence[Column] = CLASS_FOLDER_COLUMNS
 ) -> ReadContainers:
     return ReadContainers(
         labels=ContainerLabels(ContainerReader(), uris),

@@ -143,21 +143,6 @@ def test_without_kinds_all_fields_are_labels() -> None:
     )
 
 
-def test_unlabelled_images_may_be_kept() -> None:
-    """Without labels but the mark, as the command writes them."""
-    check(
-        [{"image": "0.jpg", "species": "cat"}, {"image": "1.jpg", "age": 3}],
-        JoinLabels(KINDS, unlabelled="keep"),
-        {
-            "0.jpg": {"species": "cat", "labelled": 1},
-            "1.jpg": {"age": 3, "labelled": 0},
-            "2.jpg": {"labelled": 0},
-            "3.jpg": {"labelled": 0},
-        },
-        [],
-    )
-
-
 def test_rows_of_files_and_their_faults(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values have the types that the command detects; a broken row keeps its place in the file."""
     monkeypatch.chdir(tmp_path)

@@ -255,10 +255,7 @@ def test_classes_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "out", records, class_names=["cat", "dog"], num_shards=1)
     assert [
         (c["id"], c["name"], c["examples"]) for c in manifest_of(tmp_path / "out")["classes"]
-    ] == [
-        (0, "cat", 3),
-        (1, "dog", 3),
-    ]
+    ] == [(0, "cat", 3), (1, "dog", 3)]
 
 
 def test_what_a_folder_that_is_not_empty_means(tmp_path: Path) -> None:

@@ -180,10 +180,7 @@ def written_alone(folder: Path, shards: Mapping[int, Sequence[SampleRef]], numbe
 
 
 def in_job(
-    pipeline: beam.Pipeline,
-    folder: Path,
-    shards: Mapping[int, Sequence[SampleRef]],
-    **options: Any,
+    pipeline: beam.Pipeline, folder: Path, shards: Mapping[int, Sequence[SampleRef]], **options: Any
 ) -> Any:
     """The outputs of a job that writes these shards, each in two batches."""
     elements = [
@@ -192,8 +189,7 @@ def in_job(
     ]
     plan = pipeline | "Plan" >> beam.Create([PLAN])
     writing = WriteShards(
-        plan=plan,
-        request=WriteRequest(folder=str(folder), encoding=ENCODING, **options),
+        plan=plan, request=WriteRequest(folder=str(folder), encoding=ENCODING, **options)
     )
     return pipeline | "Shards" >> beam.Create(elements) | writing
 

@@ -1,3 +1,5 @@
+"""What is recorded of an encoding, reading ahead for it, and the spool of samples."""
+
 from __future__ import annotations
 
 import json
@@ -21,7 +23,9 @@ from beam_pipeline.core.records.example_source import (
 )
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.references import SampleRef
+from beam_pipeline.storage.files import read_image
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
+from beam_pipeline.work.records import SampleSpool, SpoolReader
 from beam_pipeline.work.writing import EncodingOptions
 from tests.core.records.fixtures import made
 from tests.pictures import picture, write_files
@@ -54,8 +58,7 @@ def test_the_recorded_options_are_those_of_older_receipts() -> None:
             options=ExampleOptions("full", {"a": "image/width"}, True, "raw"),
         ),
         EncodingOptions(
-            LabelledImages(()),
-            options=ExampleOptions(filters={"min_side": 3, "max_aspect": 2.5}),
+            LabelledImages(()), options=ExampleOptions(filters={"min_side": 3, "max_aspect": 2.5})
         ),
         EncodingOptions(SerializedExamples(described={"x": {"kind": "bytes"}}), seed=1),
         EncodingOptions(
@@ -162,8 +165,36 @@ def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOpt
     with EncodingOptions(LabelledImages(columns)).maker({}, refs, reading) as maker:
         samples = [made(maker, ref) for ref in refs]
     assert [getattr(sample, "reason", "") for sample in samples] == [
-        *("", "not_an_image", "unreadable", "changed_since_listing", "", ""),
+        *("", "not_an_image", "unreadable", "changed_since_listing", "", "")
     ]
     assert getattr(samples[2], "file", "") == f"{tmp_path}/2.png"
     written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in samples]
     assert written == [True, False, False, False, False, True]
+
+
+# --- sample spool
+
+
+@pytest.mark.parametrize("count", [0, 1, 4096, 5000])  # references are written in chunks of 4096
+def test_samples_are_found_by_their_references(tmp_path: Path, count: int) -> None:
+    """Each reference leads to the bytes of its example, and has its key, split and classes."""
+    spool = SampleSpool(str(tmp_path / "spool"))
+    with spool:
+        for number in range(count):
+            spool.add(f"k{number}", "train", (f"c{number % 3}",), b"x" * (number % 7) + b"!")
+    refs = list(SpoolReader().read(spool.index_path, ""))
+    assert len(refs) == count
+    for number in {0, 1, 4095, 4096, 4999} & set(range(count)):
+        ref = refs[number]
+        assert isinstance(ref, SampleRef)
+        assert ref.key == f"k{number}"
+        assert (ref.split, ref.labels) == ("train", ((f"c{number % 3}",),))
+        assert read_image(ref.uri, ref.size, ref.offset) == b"x" * (number % 7) + b"!"
+
+
+def test_a_spool_is_never_written_over(tmp_path: Path) -> None:
+    """Two jobs that were given one folder would mix their samples."""
+    with SampleSpool(str(tmp_path)):
+        pass
+    with pytest.raises(FileExistsError), SampleSpool(str(tmp_path)):
+        pass

@@ -58,7 +58,7 @@ from beam_pipeline.work.output_folder import (
     write_side_file,
 )
 from beam_pipeline.work.receipts import write_receipt
-from tests.core.dataset.manifests import manifest_with
+from tests.core.dataset.fixtures import manifest_with
 from tests.pictures import write_files
 
 PLAN = Plan(

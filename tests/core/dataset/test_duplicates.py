@@ -33,15 +33,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import LabelValue, SampleRef
-from tests.core.dataset.duplicate_images import (
-    DUPLICATES,
-    IMAGES,
-    A,
-    B,
-    C,
-    image,
-    ref,
-)
+from tests.core.dataset.fixtures import DUPLICATES, IMAGES, A, B, C, image, ref
 
 
 def test_the_file_is_read_as_it_was_written() -> None:

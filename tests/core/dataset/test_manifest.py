@@ -30,20 +30,18 @@ from beam_pipeline.core.dataset.manifest import (
 from beam_pipeline.core.dataset.names import (
     dead_letter_names,
     lists_dead_letters,
-    part_of,
     parts_for,
     temporary_name,
     writer_of,
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from tests.core.dataset.manifests import manifest_with
+from tests.core.dataset.fixtures import manifest_with
 
 TALLY = Tally(
     listed=6,
@@ -356,15 +354,3 @@ def test_names_of_parts() -> None:
     assert not any(
         map(lists_dead_letters, ["dead_letters-0-of-2.jsonl", "a.jsonl", "x/" + parts[0]])
     )
-
-
-@pytest.mark.parametrize("parts", [10, pytest.param(100, marks=pytest.mark.slow)])
-def test_parts_are_of_one_size(parts: int) -> None:
-    """Rows that all name one image differ by their lines, so no part grows beyond the others."""
-    count = 1000 * parts
-    rows = (
-        DeadLetter("join", "rgb.png", "", "missing_image", "", "/l.csv", n) for n in range(count)
-    )
-    sizes = Counter(part_of(row, parts) for row in rows)
-    assert len(sizes) == parts
-    assert max(sizes.values()) < 1200

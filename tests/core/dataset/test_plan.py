@@ -1,19 +1,32 @@
-"""Tallies, how they add up, and plans made from them."""
+"""Tallies, plans made from them, and what a plan costs."""
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import random
+import re
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Kept, Plan, PlanRequest, make_plan
+from beam_pipeline.core.dataset.estimate import (
+    Machines,
+    Prices,
+    Rates,
+    Work,
+    estimate,
+    parse_prices,
+    read_seconds,
+    workers_for,
+)
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Kept, Plan
 from beam_pipeline.core.dataset.plausibility import LabelChecks
 from beam_pipeline.core.dataset.tally import (
     NOT_COUNTED_AS_BAD,
@@ -27,12 +40,13 @@ from beam_pipeline.core.dataset.tally import (
     written_bytes,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.errors import Refusal, refusal_order
+from beam_pipeline.core.errors import Refusal, UsageError, refusal_order
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.records.sharding import ImageFigures, ShardConfig, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from tests.core.dataset.tallies import dead_letter, label_files, plan_of, sample
+from tests.core.dataset.fixtures import dead_letter, label_files, plan_of, sample
+from tests.harness import REPOSITORY
 
 COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=3).map(Counter)
 TALLIES = st.builds(
@@ -309,48 +323,36 @@ def test_a_plan_lays_out_every_split() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "refused"),
+    ("config", "samples", "size", "refused"),
     [
-        (ShardConfig(shard_bytes=100), "100 bytes, which makes 67456 shards of 60 samples"),
-        (ShardConfig({"test": 9}, shard_bytes=100), "100 bytes, which makes 67456 shards"),
-        (ShardConfig(shard_bytes=1), "1 byte, which makes 6745600 shards of 60 samples"),
-        (ShardConfig(shard_bytes=6_745_600 // 60), ""),
-        (ShardConfig(600, shard_bytes=100), ""),
-        (ShardConfig(), ""),
+        (ShardConfig(shard_bytes=100), 60, 6_745_600, "100 bytes, which makes 67456 shards of 60"),
+        (ShardConfig({"test": 9}, 100), 60, 6_745_600, "100 bytes, which makes 67456 shards of 60"),
+        (ShardConfig(shard_bytes=1), 60, 6_745_600, "1 byte, which makes 6745600 shards of 60"),
+        (ShardConfig(shard_bytes=6_745_600 // 60), 60, 6_745_600, ""),
+        (ShardConfig(600, shard_bytes=100), 60, 6_745_600, ""),
+        (ShardConfig(), 60, 6_745_600, ""),
+        # a petabyte may have millions of shards, where each holds many samples
+        (ShardConfig(), 10**9, 10**15, ""),
+        (ShardConfig(shard_bytes=10**8), 10**9, 10**15, ""),
+        # sizes that no disk has, as an inventory may claim them
+        (ShardConfig(), 2, 2**64, "200000000 bytes, which makes 92233720369 shards of 2"),
     ],
 )
 def test_more_shards_than_samples_are_a_size_without_its_unit(
-    config: ShardConfig, refused: str
+    config: ShardConfig, samples: int, size: int, refused: str
 ) -> None:
     """Unless their number was asked for; and such shards are not even named."""
-    tally = Tally(listed=60, samples=Counter(train=60), sample_bytes=Counter(train=6_745_600))
+    tally = Tally(listed=samples, samples=Counter(train=samples), sample_bytes=Counter(train=size))
     plan = plan_of(tally, shards=config, splits=("test",))
     if not refused:
         assert plan.refusal is None
+        assert dict(plan.shard_plan.shards)["train"] == config.count_for("train", size)
         return
     assert plan.refusal is not None
-    assert plan.refusal.message.startswith(f"--shard_size is {refused}")
+    assert plan.refusal.message.startswith(f"--shard_size is {refused} samples")
     assert plan.refusal.message.endswith(
         "with its unit, such as --shard_size 200MB, or --num_shards"
     )
-    assert plan.shard_plan.specs == []
-
-
-def test_a_petabyte_may_have_millions_of_shards() -> None:
-    """Where each holds many samples, whoever chose the size."""
-    tally = Tally(listed=10**9, samples=Counter(train=10**9), sample_bytes=Counter(train=10**15))
-    for config in (ShardConfig(), ShardConfig(shard_bytes=10**8)):
-        plan = plan_of(tally, shards=config)
-        assert plan.refusal is None
-        assert plan.shard_plan.shards == (("train", 10**15 // config.shard_bytes),)
-
-
-def test_sizes_that_no_disk_has_make_no_shards_without_number() -> None:
-    """As an inventory may claim them, also with the default size of a shard."""
-    tally = Tally(listed=2, samples=Counter(train=2), sample_bytes=Counter(train=2**64))
-    plan = plan_of(tally, shards=ShardConfig())
-    assert plan.refusal is not None
-    assert "makes 92233720369 shards of 2 samples" in plan.refusal.message
     assert plan.shard_plan.specs == []
 
 
@@ -374,8 +376,7 @@ def test_a_number_of_shards_for_a_split_that_is_not_there_is_refused() -> None:
     tally = Tally(listed=2, samples=Counter({"train": 1, "test": 1}))
     asked = ShardConfig({"train": 2, "valid": 1, "dev": 1})
     assert plan_of(tally, shards=asked).refusal == Refusal(
-        "UsageError",
-        "--num_shards names the split dev, valid, but the splits are test, train",
+        "UsageError", "--num_shards names the split dev, valid, but the splits are test, train"
     )
     assert plan_of(tally, shards=asked, splits=("valid", "dev")).refusal is None
     assert plan_of(tally, shards=ShardConfig({"train": 2})).refusal is None
@@ -415,23 +416,16 @@ def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[st
 def test_a_split_may_not_stay_empty_where_groups_or_classes_are_divided() -> None:
     """Shares alone may leave one empty, as a small set does."""
     tally = Tally(listed=9, samples=Counter({"train": 9}))
-    wishes: dict[str, Any] = {
-        "name": "x",
-        "shards": ShardConfig(),
-        "splits": ("train", "validation", "test"),
-        "record_format": TFRecordFormat(),
-        "max_bad_fraction": 0,
-        "numbering": ClassNumbering(),
-    }
-    assert make_plan(tally, PlanRequest(**wishes)).refusal is None
-    assert make_plan(tally, PlanRequest(none_empty=True, **wishes)).refusal == Refusal(
+    splits = ("train", "validation", "test")
+    assert plan_of(tally, splits=splits).refusal is None
+    assert plan_of(tally, splits=splits, none_empty=True).refusal == Refusal(
         "UsageError",
         "--splits: not one of 9 samples fell into validation, test; there are too few groups, or too "
         "few samples in each class, for so small a share. Give it a larger share, divide groups with "
         "--stratify, or try another --seed",
     )
     tally.samples.update({"validation": 1, "test": 1})
-    assert make_plan(tally, PlanRequest(none_empty=True, **wishes)).refusal is None
+    assert plan_of(tally, splits=splits, none_empty=True).refusal is None
 
 
 # --- What a conversion keeps of the earlier data set whose shards it reuses
@@ -484,12 +478,7 @@ def test_a_new_split_gets_shards_by_its_size() -> None:
     ("names", "classes", "settled", "notes"),
     [
         (["cat", "dog"], (("cat", 0), ("dog", 1)), {}, ()),
-        (
-            ["cat", "dog", "emu"],
-            (("cat", 0), ("dog", 1), ("emu", 2)),
-            {},
-            ["1 new class: 2 emu"],
-        ),
+        (["cat", "dog", "emu"], (("cat", 0), ("dog", 1), ("emu", 2)), {}, ["1 new class: 2 emu"]),
         (
             ["dog", "bee", "ant"],
             (("cat", 0), ("dog", 1), ("ant", 2), ("bee", 3)),
@@ -523,3 +512,106 @@ def test_without_an_earlier_data_set_only_the_order_is_settled() -> None:
     choice = NOTHING_KEPT.number_classes(ClassNumbering(order="auto"), ["10", "2"])
     assert choice.value == (("2", 0), ("10", 1))
     assert choice.options == {"label_order": "numeric"}
+
+
+# --- estimate
+
+
+IMAGENET = Work(
+    samples=1_281_167,
+    image_bytes=147_000_000_000,
+    reference_bytes=20_000_000,
+    listed=1_281_168,
+    joined=False,
+    shards=1024,
+)
+PRICES = Prices(
+    vcpu_hour=1.0, memory_gb_hour=0.1, shuffle_gb=2.0, class_a_1000=3.0, class_b_1000=4.0
+)
+RATES = Rates(read_s=0.001, byte_s=1e-8, plan_s=0.0001, start_s=100.0)
+
+
+def test_every_figure_by_hand() -> None:
+    """A job small enough to reckon on paper."""
+    work = Work(10_000, 10**9, 50_000, listed=20_001, joined=True, shards=4)
+    found = estimate(work, Machines(workers=2, vcpus=4, memory_gb=8.0), PRICES, RATES)
+    assert found.shuffle_bytes == 300_000
+    assert found.records_shuffle_bytes == 300_000 + 10**9 + 2_500_000
+    assert (found.class_a, found.class_b) == (21 + 8, 10_000)
+    # 3.0001 s of planning on 8 vCPUs, 10 + 10 s of writing on the 4 that have a shard.
+    seconds = 100 + 3.0001 / 8 + 20 / 4
+    assert found.seconds == pytest.approx(seconds)
+    assert found.vcpu_hours == pytest.approx(seconds * 8 / 3600)
+    dollars = seconds / 3600 * (8 * 1.0 + 2 * 8.0 * 0.1) + 29 * 0.003 + 10_000 * 0.004
+    assert found.dollars == pytest.approx(dollars + 0.0003 * 2)
+    assert found.records_dollars == pytest.approx(dollars + 1.0028 * 2)
+    assert found.idle_workers == 1
+
+
+def test_nothing_to_do_takes_the_start() -> None:
+    """No samples, no division by nothing."""
+    found = estimate(Work(0, 0, 0, 0, False, 0), Machines(), PRICES, RATES)
+    assert found.seconds == 100.0
+    assert found.idle_workers == 10
+
+
+def test_prices_may_be_given_in_part() -> None:
+    """The rest stays as it is."""
+    assert parse_prices('{"vcpu_hour": 0.07}', "p") == Prices(vcpu_hour=0.07)
+    assert parse_prices("{}", "p") == Prices()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--prices p is no JSON"),
+        ("[1]", "--prices p: expected an object with vcpu_hour, memory_gb_hour, "),
+        ('{"cpu": 1}', "--prices p: found 'cpu': 1, expected dollars for one of vcpu_hour"),
+        ('{"vcpu_hour": "1"}', "--prices p: found 'vcpu_hour': '1', expected dollars"),
+        ('{"vcpu_hour": -1}', "--prices p: found 'vcpu_hour': -1"),
+        ('{"vcpu_hour": true}', "--prices p: found 'vcpu_hour': True"),
+        ('{"vcpu_hour": NaN}', "--prices p: found 'vcpu_hour': nan"),
+    ],
+)
+def test_prices_that_are_none(text: str, message: str) -> None:
+    """The message says what was found and what may stand there."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        parse_prices(text, "p")
+
+
+def test_the_documented_prices_are_the_defaults() -> None:
+    """The table of docs/scale.md says what is reckoned with."""
+    text = Path(REPOSITORY, "docs/scale.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", text, re.MULTILINE)
+    assert {name: float(price) for name, price in rows} == dataclasses.asdict(Prices())
+
+
+@pytest.mark.parametrize(
+    ("reads", "rate", "buckets", "minutes"),
+    [
+        (10**8, 10**6, 1, 82),  # 6, 12, 24 and 48 million in 20 minutes each, the rest at 80,000/s
+        (10**8, 10**6, 8, 31),
+        (10**8, 20_000, 1, 108),  # the workers are the limit from the third step on
+        (6_000_000, 10**6, 1, 20),
+        (10**8, 2222, 1, 750),
+    ],
+)
+def test_a_bucket_takes_twice_as_many_reads_every_20_minutes(
+    reads: int, rate: float, buckets: int, minutes: int
+) -> None:
+    """From 5,000 a second, as Google documents; workers that read fewer do not wait."""
+    assert round(read_seconds(reads, rate, buckets) / 60) == minutes
+    work = Work(reads, 0, 0, 0, False, 10**6, buckets=buckets)
+    lanes = round(rate * Rates().read_s)
+    found = estimate(work, Machines(workers=lanes, vcpus=1), Prices(), Rates(start_s=0, plan_s=0))
+    assert found.seconds == pytest.approx(60 * minutes, rel=0.02)
+    assert found.ramp_s == pytest.approx(found.seconds - reads * Rates().read_s / lanes)
+
+
+def test_workers_are_as_many_as_the_work_is_worth() -> None:
+    """Half an hour of writing, or a quarter of that at most; each thread has a shard."""
+    work = Work(10**8, 10**13, 0, 0, True, 50_000)
+    assert workers_for(work, vcpus=4, threads=2) == (14, 56)
+    assert workers_for(dataclasses.replace(work, encode_s=0.01), 4, 2) == (153, 611)
+    assert workers_for(dataclasses.replace(work, shards=80), 4, 2) == (10, 10)
+    assert workers_for(IMAGENET, 4, 2) == (1, 1)

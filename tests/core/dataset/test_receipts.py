@@ -23,9 +23,7 @@ from beam_pipeline.core.dataset.changes import (
     input_differences,
     option_differences,
     parse_changes,
-    samples_between,
     shards_meeting,
-    written_samples,
 )
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
@@ -39,13 +37,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
-from beam_pipeline.core.records.sharding import (
-    KeyHasher,
-    ShardInfo,
-    ShardPlan,
-    ShardSpec,
-    shard_of,
-)
+from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 
@@ -420,39 +412,6 @@ def test_shards_meet_those_with_common_hashes(
     spec = ShardSpec("train", number, of, "x")
     found = shards_meeting(spec, _plan(others))
     assert [(other.split, other.number) for other in found] == [("train", n) for n in meeting]
-
-
-def test_no_shard_meets_one_of_a_new_split() -> None:
-    """An earlier data set without the split has none."""
-    assert shards_meeting(ShardSpec("validation", 0, 1, "x"), _plan(4)) == []
-
-
-def _receipt(spec: ShardSpec, keys: list[str], dead: tuple[str, ...] = ()) -> Receipt:
-    refs = [A._replace(key=key) for key in keys]
-    letters = [DeadLetter("check", key, "/x", "not_an_image", "no") for key in dead]
-    info = ShardInfo(spec.split, spec.number, spec.file_name, len(keys) - len(dead), 9, 0, ())
-    return Receipt(ShardInputs(spec, refs, {}, {}), info, letters)
-
-
-def test_dead_letters_are_no_samples() -> None:
-    """A shard's receipt lists them, too."""
-    receipt = _receipt(ShardSpec("train", 0, 1, "x"), ["a", "b"], dead=("b",))
-    assert [ref.key for ref in written_samples(receipt)] == ["a"]
-
-
-def test_samples_are_picked_from_shards_that_are_cut_elsewhere() -> None:
-    """All of them together are in one range or another, once."""
-    hasher = KeyHasher(0)
-    keys = [f"{i}.jpg" for i in range(30)]
-    receipts = [
-        _receipt(spec, [key for key in keys if shard_of(hasher.order(key), 3) == spec.number])
-        for spec in _plan(3).specs[2:]
-    ]
-    picked = [
-        [ref.key for ref in samples_between(receipts, spec, hasher)] for spec in _plan(2).specs[2:]
-    ]
-    assert sorted(key for part in picked for key in part) == sorted(keys)
-    assert picked[0] == [key for key in picked[0] if shard_of(hasher.order(key), 2) == 0]
 
 
 def test_the_file_adds_shards_up() -> None:

@@ -10,22 +10,14 @@ import google_crc32c
 import pytest
 
 from beam_pipeline.core.dataset.manifest import ShardEntry, crc32c_text
-from beam_pipeline.core.dataset.verification import (
-    class_key_of,
-    verify_classes,
-    verify_shard,
-)
+from beam_pipeline.core.dataset.verification import class_key_of, verify_classes, verify_shard
 from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
-from tests.core.dataset.manifests import manifest_with
+from tests.core.dataset.fixtures import manifest_with
 from tests.core.records.fixtures import record_of, with_kinds
 
-SOUND = {
-    "image/class/label": [1],
-    "image/encoded": [b"pixels"],
-    "label/weight": [0.5],
-}
+SOUND = {"image/class/label": [1], "image/encoded": [b"pixels"], "label/weight": [0.5]}
 FEATURES = {
     "image/class/label": {"kind": "int64", "optional": False, "shape": []},
     "image/encoded": {"kind": "bytes", "optional": False, "shape": []},

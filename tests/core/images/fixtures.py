@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.header import (
-    BadImageError,
-    ImageHeader,
-)
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import read_header
 from tests.pictures import picture
 
@@ -41,13 +38,7 @@ def png(
     header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
     pixels = zlib.compress((b"\0" + pixel * width) * height)
     return b"".join(
-        [
-            PNG_START,
-            chunk(b"IHDR", header),
-            extra,
-            chunk(b"IDAT", pixels),
-            chunk(b"IEND", b""),
-        ]
+        [PNG_START, chunk(b"IHDR", header), extra, chunk(b"IDAT", pixels), chunk(b"IEND", b"")]
     )
 
 

@@ -12,11 +12,7 @@ import pytest
 from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_header import DISAGREEMENT
-from beam_pipeline.core.images.preparation import (
-    decode_fully,
-    passing_any_format,
-    read_header,
-)
+from beam_pipeline.core.images.preparation import decode_fully, passing_any_format, read_header
 from beam_pipeline.core.records.alteration import Alteration
 
 pytestmark = [

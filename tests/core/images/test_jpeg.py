@@ -26,13 +26,7 @@ from beam_pipeline.core.images.pillow_header import read_any_header
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.report.thumbnails import thumbnail
-from tests.core.images.fixtures import (
-    MUTATIONS,
-    PICTURES,
-    mutated,
-    outcome,
-    saved,
-)
+from tests.core.images.fixtures import MUTATIONS, PICTURES, mutated, outcome, saved
 from tests.profiles import examples
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +28,7 @@ from beam_pipeline.core.images.masks import (
 )
 from beam_pipeline.core.images.png import check_png, grey_png
 from beam_pipeline.core.images.preparation import decode_fully
+from tests.core.images.fixtures import PNG_START, chunk
 
 
 def rows_of(shape: Any, width: int, height: int, *, pixels: bool = True) -> list[str]:
@@ -51,38 +54,33 @@ def test_the_worked_example(shape: Any) -> None:
     assert rows_of(shape, 3, 2) == ["011", "011"]
 
 
-def test_fractions_are_scaled() -> None:
-    """Each side by its own length."""
-    assert rows_of([[0.5, 0, 1, 0, 1, 0.5, 0.5, 0.5]], 4, 2, pixels=False) == ["0011", "0000"]
+RING = [0, 0, 3, 0, 3, 3, 0, 3, 0, 0, 1, 1, 2, 1, 2, 2, 1, 2, 1, 1]
 
 
-def test_a_pixel_is_inside_if_its_centre_is() -> None:
-    """Of a triangle, and of one that reaches out of the image."""
-    assert rows_of([[0, 0, 4, 0, 0, 4]], 4, 4) == ["1110", "1100", "1000", "0000"]
-    assert rows_of([[-9, -9, 2, -9, 2, 99, -9, 99]], 3, 2) == ["110", "110"]
-    assert rows_of([[0.6, 0, 1.4, 0, 1.4, 2, 0.6, 2]], 2, 1) == ["00"]
-
-
-def test_several_polygons_are_one_object() -> None:
-    """Two parts of it; and a hole by the even-odd rule, in one polygon that crosses itself."""
-    parts = [[0, 0, 1, 0, 1, 2, 0, 2], [2, 0, 3, 0, 3, 2, 2, 2]]
-    assert rows_of(parts, 3, 2) == ["101", "101"]
-    ring = [0, 0, 3, 0, 3, 3, 0, 3, 0, 0, 1, 1, 2, 1, 2, 2, 1, 2, 1, 1]
-    assert rows_of([ring], 3, 3) == ["111", "101", "111"]
+@pytest.mark.parametrize(
+    ("shape", "rows", "pixels"),
+    [
+        ([[0.5, 0, 1, 0, 1, 0.5, 0.5, 0.5]], ["0011", "0000"], False),
+        ([[0, 0, 4, 0, 0, 4]], ["1110", "1100", "1000", "0000"], True),
+        ([[-9, -9, 2, -9, 2, 99, -9, 99]], ["110", "110"], True),
+        ([[0.6, 0, 1.4, 0, 1.4, 2, 0.6, 2]], ["00"], True),
+        ([[0, 0, 1, 0, 1, 2, 0, 2], [2, 0, 3, 0, 3, 2, 2, 2]], ["101", "101"], True),
+        ([RING], ["111", "101", "111"], True),
+    ],
+    ids=["fractions", "triangle", "outside", "between centres", "two parts", "a hole"],
+)
+def test_a_pixel_is_inside_if_its_centre_is(shape: Any, rows: list[str], pixels: bool) -> None:
+    """Of all polygons of an object; a hole is one that crosses itself, by the even-odd rule."""
+    assert rows_of(shape, len(rows[0]), len(rows), pixels=pixels) == rows
 
 
 def test_compressed_run_lengths_as_pycocotools_writes_them() -> None:
     """Rows 2 to 4 of columns 3 to 9: runs of more than 31, and differences, negative ones too."""
     counts = [32, 3, *[7, 3] * 6, 105]
-    assert sum(counts) == 200
-    compressed = _compressed(counts)
-    assert rows_of({"size": [10, 20], "counts": compressed}, 20, 10) == rows_of(
-        {"size": [10, 20], "counts": counts}, 20, 10
-    )
     filled = "000" + "1" * 7 + "0" * 10
-    assert rows_of({"size": [10, 20], "counts": compressed}, 20, 10) == [
-        filled if row in (2, 3, 4) else "0" * 20 for row in range(10)
-    ]
+    expected = [filled if row in (2, 3, 4) else "0" * 20 for row in range(10)]
+    for runs in (counts, _compressed(counts)):
+        assert rows_of({"size": [10, 20], "counts": runs}, 20, 10) == expected
 
 
 def _compressed(counts: list[int]) -> str:
@@ -165,10 +163,11 @@ GREY = encoded(Image.frombytes("L", (3, 2), PIXELS))
 GREY_16 = encoded(Image.frombytes("I;16", (3, 2), b"\0\0\1\0\2\1\3\0\1\0\0\0"))
 
 
-@pytest.mark.parametrize(("mask", "bits"), [(GREY, 8), (GREY_16, 16)])
-def test_grey_masks_are_kept(mask: bytes, bits: int) -> None:
-    """The file itself."""
-    assert written(mask, bits) is mask
+def test_grey_masks_are_kept() -> None:
+    """The file itself; one of 8 bits is widened among masks of 16."""
+    assert written(GREY) is GREY
+    assert written(GREY_16, 16) is GREY_16
+    assert written(GREY, 16) == grey_png(b"\0\0\0\1\0\2\0\3\0\1\0\0", 3, 2, 16)
 
 
 @pytest.mark.parametrize(
@@ -197,32 +196,14 @@ def test_a_grey_mask_of_few_bits_is_written_with_its_values() -> None:
     assert written(encoded(bit)) == grey_png(b"\0\1\0\1\0\1", 3, 2)
 
 
-@pytest.mark.parametrize(("depth", "row"), [(2, b"\x1b\x1b"), (4, b"\x01\x23")])
+@pytest.mark.parametrize(("depth", "row"), [(2, b"\x1b"), (4, b"\x01\x23")])
 def test_grey_masks_of_two_and_four_bits(depth: int, row: bytes) -> None:
     """0, 1, 2, 3 in a row of four pixels, which Pillow does not write."""
-    import struct
-    import zlib
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        crc = zlib.crc32(kind + data).to_bytes(4, "big")
-        return len(data).to_bytes(4, "big") + kind + data + crc
-
-    rows = b"\0" + (row if depth == 4 else row[:1])
-    mask = b"\x89PNG\r\n\x1a\n" + b"".join(
-        [
-            chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 1, depth, 0, 0, 0, 0)),
-            chunk(b"IDAT", zlib.compress(rows)),
-            chunk(b"IEND", b""),
-        ]
-    )
-    header = ImageHeader("jpeg", 1, 4, 3)
-    found = segmentation_png(mask, header, bits=8, check=decode_fully)
+    header = struct.pack(">IIBBBBB", 4, 1, depth, 0, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" + row)), (b"IEND", b"")]
+    mask = PNG_START + b"".join(chunk(*part) for part in parts)
+    found = segmentation_png(mask, ImageHeader("jpeg", 1, 4, 3), bits=8, check=decode_fully)
     assert found == grey_png(b"\0\1\2\3", 4, 1)
-
-
-def test_a_mask_of_8_bits_is_widened() -> None:
-    """Among masks of 16 bits."""
-    assert written(GREY, bits=16) == grey_png(b"\0\0\0\1\0\2\0\3\0\1\0\0", 3, 2, 16)
 
 
 def test_written_pngs_are_sound_and_pinned() -> None:

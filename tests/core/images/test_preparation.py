@@ -12,11 +12,7 @@ from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import CodecError, UsageError
-from beam_pipeline.core.images.header import (
-    MAX_PIXELS,
-    BadImageError,
-    ImageHeader,
-)
+from beam_pipeline.core.images.header import MAX_PIXELS, BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import (
     DIGEST_BYTES,
     FILTER_REASONS,
@@ -36,14 +32,7 @@ from beam_pipeline.core.images.preparation import (
     outside_bytes,
     read_header,
 )
-from tests.core.images.fixtures import (
-    FORMAT_NAMES,
-    MUTATIONS,
-    PICTURES,
-    mutated,
-    outcome,
-    saved,
-)
+from tests.core.images.fixtures import FORMAT_NAMES, MUTATIONS, PICTURES, mutated, outcome, saved
 from tests.pictures import picture
 from tests.profiles import examples
 
@@ -214,12 +203,7 @@ def refused(limits: dict[str, float], height: int, width: int) -> tuple[Reason, 
         ({"max_aspect": 2.5}, (4, 10), (4, 11), "11 x 4 pixels, 2.75 to 1; --max_aspect is 2.5"),
         ({"max_aspect": 2.5}, (10, 4), (11, 4), "4 x 11 pixels, 2.75 to 1; --max_aspect is 2.5"),
         ({"max_aspect": 1}, (4, 4), (4, 5), "5 x 4 pixels, 1.25 to 1; --max_aspect is 1"),
-        (
-            {"max_pixels": 12},
-            (3, 4),
-            (1, 13),
-            "13 x 1 pixels, 13 in all; --max_pixels is 12",
-        ),
+        ({"max_pixels": 12}, (3, 4), (1, 13), "13 x 1 pixels, 13 in all; --max_pixels is 12"),
     ],
 )
 def test_the_limit_itself_stays(

@@ -7,11 +7,7 @@ import json
 from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnChoices,
-    ColumnKind,
-)
+from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows

@@ -8,12 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.geometry import (
-    Affine,
-    Resize,
-    orienting,
-    plan_geometry,
-)
+from beam_pipeline.core.images.geometry import Affine, Resize, orienting, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.labels.boxes import (
     BadBoxError,
@@ -241,10 +236,7 @@ def crop(size: tuple[int, int], to: tuple[int, int]) -> Move:
     st.tuples(SHARES, SHARES, SHARES, SHARES),
 )
 def test_fractions_are_right_to_a_millionth(
-    size: tuple[int, int],
-    orientation: int,
-    resize: Resize,
-    box: tuple[float, float, float, float],
+    size: tuple[int, int], orientation: int, resize: Resize, box: tuple[float, float, float, float]
 ) -> None:
     """Scaling leaves them alone, and turning only turns them: in pixels, and as fractions."""
     geometry = plan_geometry(size, orientation, resize)

@@ -14,7 +14,6 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import (
     BadCellError,
     bracketed_items,
-    infer_kind,
     json_text,
     parse_value,
 )
@@ -22,7 +21,6 @@ from beam_pipeline.core.labels.samples import KeepUnlabelled, is_unlabelled
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
-    class_column,
     further_column,
     label_column,
     object_columns,
@@ -37,27 +35,6 @@ CLASS, INT64, FLOAT, BYTES = (
     ColumnKind.FLOAT,
     ColumnKind.BYTES,
 )
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        ([1, 2], INT64),
-        ([True, False], INT64),
-        ([1, 2.5], FLOAT),
-        ([1.0, 2.0], INT64),
-        ([1, None], INT64),
-        ([1, "2"], INT64),
-        (["a", 1], BYTES),
-        ([True, "true"], BYTES),
-        ([None, None], BYTES),
-        ([[1], [2]], BYTES),
-        ([float("nan"), 1], FLOAT),
-    ],
-)
-def test_values_of_json_are_what_they_are(values: list[Any], kind: ColumnKind) -> None:
-    """Numbers, words and nothing are told apart by type as well as by look."""
-    assert infer_kind(values, 0.9) is kind
 
 
 @pytest.mark.parametrize(
@@ -345,14 +322,6 @@ def test_a_feature_is_written_under_its_new_key_or_gives_its_own_away(
 ) -> None:
     """Two may change places; one whose key another took and that has no new one is not written."""
     assert written_key(key, renames) == written
-
-
-def test_the_place_of_the_class_is_known() -> None:
-    """It may stand anywhere among the columns, or nowhere."""
-    assert class_column(ANIMAL) == 0
-    assert class_column(ANIMAL[::-1]) == 1
-    assert class_column(ANIMAL[1:]) is None
-    assert class_column(()) is None
 
 
 LABEL = label_column("kind", ColumnKind.BYTES)

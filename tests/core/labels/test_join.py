@@ -17,14 +17,7 @@ from beam_pipeline.core.labels.meeting import bucket_of
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.packing import Columns
-from beam_pipeline.core.references import (
-    Box,
-    ImageRef,
-    LabelRow,
-    LabelValue,
-    SampleRef,
-    Size,
-)
+from beam_pipeline.core.references import Box, ImageRef, LabelRow, LabelValue, SampleRef, Size
 from tests.profiles import examples
 
 CSV = "/labels/labels.csv"
@@ -321,11 +314,7 @@ def test_images_of_the_same_path_in_several_roots_are_duplicates() -> None:
 
 @pytest.mark.parametrize(
     ("duplicate", "stem_twin", "name"),
-    [
-        ("a.jpg", "cat/a.jpg", "a.jpg"),
-        ("dog/a.jpg", "cat/a.jpg", "a.jpg"),
-        ("a", "cat/a.jpg", "a"),
-    ],
+    [("a.jpg", "cat/a.jpg", "a.jpg"), ("dog/a.jpg", "cat/a.jpg", "a.jpg"), ("a", "cat/a.jpg", "a")],
 )
 def test_a_row_that_means_duplicates_labels_no_other_image(
     duplicate: str, stem_twin: str, name: str
@@ -637,21 +626,6 @@ def test_a_listed_image_has_the_class_of_its_folder() -> None:
     assert (joined.orphan_rows, joined.repeated_rows) == (1, 1)
 
 
-def test_listed_images_in_no_class_folder_are_kept_if_asked_for() -> None:
-    """Those in a folder called unlabelled, too; all are marked."""
-    keep = KeepUnlabelled.of([label_column("folder", ColumnKind.CLASS)])
-    keys = ("cat/1.jpg", "unlabelled/2.jpg", "3.jpg", "cat/4.jpg")
-    rows = [listed(key, "test") for key in keys[:3]]
-    joined = join_bucket(map(image, keys), rows, LISTED, keep)
-    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == {
-        "cat/1.jpg": ("test", ("cat", 1)),
-        "unlabelled/2.jpg": ("test", (None, 0)),
-        "3.jpg": ("test", (None, 0)),
-        "cat/4.jpg": ("train", (None, 0)),
-    }
-    assert not joined.dead_letters
-
-
 def test_images_in_no_class_folder_are_kept_if_asked_for() -> None:
     """So are those right in a split's folder, and in a folder `unlabelled`; each is marked."""
     keep = KeepUnlabelled.of((label_column("folder", ColumnKind.CLASS),))
@@ -806,13 +780,7 @@ def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]
 
 @pytest.mark.parametrize(
     ("name", "bucket"),
-    [
-        ("cat/a.jpg", 579),
-        ("a", 579),
-        ("x\\a.b.c", 579),
-        ("사진.jpg", 966),
-        ("", 0),
-    ],
+    [("cat/a.jpg", 579), ("a", 579), ("x\\a.b.c", 579), ("사진.jpg", 966), ("", 0)],
 )
 def test_buckets_are_the_same_on_every_machine(name: str, bucket: int) -> None:
     """Images and rows are brought together by workers that know nothing of one another."""
@@ -888,20 +856,6 @@ def test_files_of_one_image_complete_each_other() -> None:
             "meant with a pattern, such as --masks 'masks/**/*_labelIds.png'",
         ),
     }
-
-
-@pytest.mark.parametrize("splits", [("train", "test"), ("test", "train")])
-def test_files_of_one_image_in_two_splits_conflict(splits: tuple[str, str]) -> None:
-    """Whichever comes first; neither is a second mask of the same kind."""
-    rows = [
-        row("a", ("/c/a.png", 3, 0), None, file="/c/a.png", split=splits[0]),
-        row("a", None, ("/o/a.png", 4, 0), file="/o/a.png", split=splits[1]),
-    ]
-    joined = join_bucket([image("a.jpg")], rows, RowMerger(complete="mask"))
-    assert joined.samples == []
-    (letter,) = joined.dead_letters
-    assert letter.reason == "conflicting_labels"
-    assert letter.message.endswith("remove the wrong one")
 
 
 def member(key: str, *aliases: str) -> ImageRef:

@@ -22,12 +22,7 @@ from beam_pipeline.core.labels.table_files import (
     inspect_file,
     inspect_table,
 )
-from beam_pipeline.core.labels.table_rows import (
-    LabelTable,
-    TableHead,
-    read_chunks,
-    split_line,
-)
+from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks, split_line
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import (
     BYTES,
@@ -207,56 +202,42 @@ def test_rows_come_back_as_python_wrote_them(
 # --- what makes a file unusable as a whole ------------------------------------------------------
 
 
-NO_HEADER = (
-    "where column names are expected; put a line with names of its {} columns before it, such as "
-    "filename,label,..."
-)
+EMPTY = "the file is empty; expected a header and rows"
+NO_NAMES = "no header; expected column names in the first line"
+
+
+def an_image(name: str, columns: int) -> str:
+    """What is said of a first line that names an image."""
+    return (
+        f"the first line contains an image's name ({name!r}) where column names are expected; put a "
+        f"line with names of its {columns} columns before it, such as filename,label,..."
+    )
+
+
+def twice(names: str) -> str:
+    return f"the header names {names} more than once; give each column a different name"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "the file is empty; expected a header and rows"),
-        (b"\n\r\n  \n", "the file is empty; expected a header and rows"),
-        (b"\xef\xbb\xbf\n", "the file is empty; expected a header and rows"),
-        (b"\xff\xfe", "no header; expected column names in the first line"),
-        (b",,\n , \n", "no header; expected column names in the first line"),
+        (b"", EMPTY),
+        (b"\n\r\n  \n", EMPTY),
+        (b"\xef\xbb\xbf\n", EMPTY),
+        (b"\xff\xfe", NO_NAMES),
+        (b",,\n , \n", NO_NAMES),
+        (b"filename,label,label\na,b,c\n", twice("'label'")),
+        (b"a,b, a,b ,c\n", twice("'a', 'b'")),
+        (b"cat/1.jpg,cat,3\ncat/2.jpg,cat,4\n", an_image("cat/1.jpg", 3)),
+        (b"1,gs://b/PHOTO.PNG\n", an_image("gs://b/PHOTO.PNG", 2)),
         (
-            b"filename,label,label\na,b,c\n",
-            "the header names 'label' more than once; give each column a different name",
+            b"val_0.JPEG\tn0\t0\t32\t44\t44\nval_1.JPEG\tn1\t0\t0\t63\t63\n",
+            an_image("val_0.JPEG", 6),
         ),
-        (
-            b"a,b, a,b ,c\n",
-            "the header names 'a', 'b' more than once; give each column a different name",
-        ),
-        (
-            b"cat/1.jpg,cat,3\ncat/2.jpg,cat,4\n",
-            f"the first line contains an image's name ('cat/1.jpg') {NO_HEADER.format(3)}",
-        ),
-        (
-            b"1,gs://b/PHOTO.PNG\n",
-            f"the first line contains an image's name ('gs://b/PHOTO.PNG') {NO_HEADER.format(2)}",
-        ),
-        (
-            b"val_0.JPEG\tn03444034\t0\t32\t44\t44\nval_1.JPEG\tn04067472\t0\t0\t63\t63\n",
-            f"the first line contains an image's name ('val_0.JPEG') {NO_HEADER.format(6)}",
-        ),
-        (
-            b"a.jpg b.jpg\n",
-            f"the first line contains an image's name ('a.jpg b.jpg') {NO_HEADER.format(1)}",
-        ),
-        (
-            b"a.jpg,1,2\n",
-            f"the first line contains an image's name ('a.jpg') {NO_HEADER.format(3)}",
-        ),
-        (
-            b"a.jpg,b.jpg\n",
-            f"the first line contains an image's name ('a.jpg') {NO_HEADER.format(2)}",
-        ),
-        (
-            b"a.jpg,x,2,3,4,cat\n",
-            f"the first line contains an image's name ('a.jpg') {NO_HEADER.format(6)}",
-        ),
+        (b"a.jpg b.jpg\n", an_image("a.jpg b.jpg", 1)),
+        (b"a.jpg,1,2\n", an_image("a.jpg", 3)),
+        (b"a.jpg,b.jpg\n", an_image("a.jpg", 2)),
+        (b"a.jpg,x,2,3,4,cat\n", an_image("a.jpg", 6)),
     ],
 )
 def test_a_file_without_a_usable_header_is_an_error(content: bytes, message: str) -> None:
@@ -429,22 +410,16 @@ def test_a_nested_value_is_a_bad_value() -> None:
         {"file_name": "c.jpg", "label": {"name": "cat"}, "boxes": ["w"], "camera": "z"},
         {"file_name": "d.jpg", "label": "cat", "boxes": {}, "camera": {"iso": 100}},
     )
+    nested = (
+        "column 'boxes': the item {} is not one text; --columns boxes:json keeps such values as text, "
+        "boxes:skip leaves them out"
+    )
     rows = [row for row in read(content, "l.jsonl") if isinstance(row, LabelRow)]
-    assert [(row.name, row.values, row.problem) for row in rows] == [
-        ("a.jpg", ("cat", ("v",), "x"), ""),
-        (
-            "b.jpg",
-            ("cat", None, "y"),
-            "column 'boxes': the item [1, 2, 3, 4] is not one text; --columns boxes:json keeps such values "
-            "as text, boxes:skip leaves them out",
-        ),
-        ("c.jpg", (None, ("w",), "z"), "column 'label': {'name': 'cat'} is not a class name"),
-        (
-            "d.jpg",
-            ("cat", None, None),
-            "column 'boxes': the item {} is not one text; --columns boxes:json keeps such values as text, "
-            "boxes:skip leaves them out",
-        ),
+    assert [(row.values, row.problem) for row in rows] == [
+        (("cat", ("v",), "x"), ""),
+        (("cat", None, "y"), nested.format([1, 2, 3, 4])),
+        ((None, ("w",), "z"), "column 'label': {'name': 'cat'} is not a class name"),
+        (("cat", None, None), nested.format({})),
     ]
 
 
@@ -460,32 +435,25 @@ def test_a_message_names_no_python_class(asked: str, value: Any) -> None:
 
 def test_a_broken_line_of_json_is_a_dead_letter() -> None:
     """A line that is cut, that is no object or that is not UTF-8 costs itself alone."""
-    content = b"".join(
-        [
-            b'{"file_name": "a.jpg", "label": "cat"}\n',
-            b'{"file_name": "b.jpg", "lab\n',
-            b'["c.jpg", "cat"]\n',
-            b"\n",
-            b'{"file_name": "caf\xe9.jpg", "label": "cat"}\n',
-            b'{"label": "cat"}\n',
-            b'{"file_name": "d.jpg", "label": "dog"}',
-        ]
+    content = (
+        b'{"file_name": "a.jpg", "label": "cat"}\n{"file_name": "b.jpg", "lab\n["c.jpg", "cat"]\n\n'
+        b'{"file_name": "caf\xe9.jpg", "label": "cat"}\n{"label": "cat"}\n'
+        b'{"file_name": "d.jpg", "label": "dog"}'
     )
-    rows = read(content, "l.jsonl")
-    assert rows[0] == LabelRow("a.jpg", ("cat",), "", "l.jsonl", 1)
-    assert rows[-1] == LabelRow("d.jpg", ("dog",), "", "l.jsonl", 7)
-    dead_letters = [row for row in rows if isinstance(row, DeadLetter)]
-    assert [dead_letter.line for dead_letter in dead_letters] == [2, 3, 5, 6]
-    starts = (
-        "not JSON: ",
-        "expected a JSON object, found ['c.jpg', 'cat']",
-        "not UTF-8: ",
-        "the key column 'file_name' is empty",
-    )
-    for dead_letter, start in zip(dead_letters, starts, strict=True):
-        assert dead_letter.message.startswith(start)
-        assert (dead_letter.reason, dead_letter.file) == ("bad_row", "l.jsonl")
-        assert dead_letter.to_json().encode()
+    first, *letters, last = read(content, "l.jsonl")
+    assert first == LabelRow("a.jpg", ("cat",), "", "l.jsonl", 1)
+    assert last == LabelRow("d.jpg", ("dog",), "", "l.jsonl", 7)
+    expected = {
+        2: "not JSON: ",
+        3: "expected a JSON object, found ['c.jpg', 'cat']",
+        5: "not UTF-8: ",
+        6: "the key column 'file_name' is empty",
+    }
+    for letter, (line, start) in zip(letters, expected.items(), strict=True):
+        assert isinstance(letter, DeadLetter)
+        assert (letter.reason, letter.file, letter.line) == ("bad_row", "l.jsonl", line)
+        assert letter.message.startswith(start)
+        assert letter.to_json().encode()
 
 
 @pytest.mark.parametrize(
@@ -693,59 +661,40 @@ PAGE = "docs/datasets/official_lists.md"
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "labelled"),
     [
-        ["apple_pie/1005649", "apple_pie/1011328"],
-        ["banded/banded_0002.jpg", "banded/banded_0004.jpg"],
-        ["/a/abbey/sun_aakbdcgfpksytcwj.jpg"],
-        ["kitchen/int 474.jpg", "a kitchen/x, y.jpg"],
-        ["2008_000008", "2008_000015"],
-        ["1025794", "1340192"],
-        ["1.jpg", "2.jpg"],
+        (["apple_pie/1005649", "apple_pie/1011328"], False),
+        (["banded/banded_0002.jpg", "banded/banded_0004.jpg"], False),
+        (["/a/abbey/sun_aakbdcgfpksytcwj.jpg"], False),
+        (["kitchen/int 474.jpg", "a kitchen/x, y.jpg"], False),
+        (["2008_000008", "2008_000015"], False),
+        (["1025794", "1340192"], False),
+        (["1.jpg", "2.jpg"], False),
+        (["0787226 Boeing 707-320", "1481091 Boeing 737-200"], True),
+        (["2008_000001 -1", "2008_000002  1", "2008_000003 -1"], True),
+        (["a/b 3"], True),
+        (["a/b 1", "a/c 2", "a/d 2"], True),
     ],
 )
-def test_names_alone_are_a_list(lines: list[str]) -> None:
-    """With or without folder and extension; a name with one may have spaces."""
-    assert header_of_names(lines, "l.txt") == LIST_HEADER[:1]
+def test_names_are_a_list_with_labels_or_without(lines: list[str], labelled: bool) -> None:
+    """With or without folder and extension; a name with one may have spaces, else the first ends it."""
+    assert header_of_names(lines, "l.txt") == LIST_HEADER[: 1 + labelled]
     table = inspect_file(head_of("\n".join(lines).encode(), "l.txt"))
-    assert [split_line(line, table) for line in lines] == [[line] for line in lines]
+    cells = [line.split(maxsplit=1) if labelled else [line] for line in lines]
+    assert [split_line(line, table) for line in lines] == cells
 
 
 @pytest.mark.parametrize(
-    "lines",
+    "text",
     [
-        ["0787226 Boeing 707-320", "1481091 Boeing 737-200"],
-        ["2008_000001 -1", "2008_000002  1", "2008_000003 -1"],
-        ["a/b 3"],
-        ["a/b 1", "a/c 2", "a/d 2"],
+        *("", "filename", "apple_pie\nbaklava", "filename,label\na.jpg,cat", "a.jpg b.jpg"),
+        *("a.jpg,cat", "a.jpg\tcat", "Abyssinian_100 1 1 1\nAbyssinian_101 1 1 1"),
+        *("file name\na b", "0787226 Boeing 707-320\nAirbus", "'a b.jpg'"),
     ],
 )
-def test_names_with_labels_are_a_list(lines: list[str]) -> None:
-    """The first space ends the name."""
-    assert header_of_names(lines, "l.txt") == LIST_HEADER
-    table = inspect_file(head_of("\n".join(lines).encode(), "l.txt"))
-    assert [split_line(line, table) for line in lines] == [line.split(maxsplit=1) for line in lines]
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [],
-        ["filename"],
-        ["apple_pie", "baklava"],
-        ["filename,label", "a.jpg,cat"],
-        ["a.jpg b.jpg"],
-        ["a.jpg,cat"],
-        ["a.jpg\tcat"],
-        ["Abyssinian_100 1 1 1", "Abyssinian_101 1 1 1"],
-        ["file name", "a b"],
-        ["0787226 Boeing 707-320", "Airbus"],
-        ["'a b.jpg'"],
-    ],
-)
-def test_other_lines_are_no_list(lines: list[str]) -> None:
+def test_other_lines_are_no_list(text: str) -> None:
     """They have a header, separators, several numbers, or words that may name columns."""
-    assert header_of_names(lines, "l.txt") == ()
+    assert header_of_names(text.splitlines(), "l.txt") == ()
 
 
 @pytest.mark.parametrize(
@@ -811,16 +760,17 @@ def test_a_line_of_a_list_with_labels_may_lack_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "columns"),
+    ("content", "group", "columns"),
     [
-        ("filename\na.jpg\n", ["folder"]),
-        ("image_id,split\na,train\n", ["folder"]),
-        ("filename,patient\na.jpg,7\n", ["folder", "patient", "patient"]),
+        ("filename\na.jpg\n", "", ["folder"]),
+        ("image_id,split\na,train\n", "", ["folder"]),
+        ("filename,patient\na.jpg,7\n", "patient", ["folder", "patient", "patient"]),
     ],
 )
-def test_a_table_without_a_label_column_is_a_list(content: str, columns: list[str]) -> None:
+def test_a_table_without_a_label_column_is_a_list(
+    content: str, group: str, columns: list[str]
+) -> None:
     """It may have the split and the group of each image."""
-    group = "patient" if "patient" in content else ""
     schema, _ = inspect(content, may_be_lists=True, group=group)
     assert schema.class_by_folder
     assert [column.name for column in schema.columns] == columns

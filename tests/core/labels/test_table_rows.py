@@ -21,6 +21,7 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile
 from beam_pipeline.core.labels import table_rows
+from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
 from beam_pipeline.core.labels.schema import ColumnChoices
 from beam_pipeline.core.labels.table_rows import (
     Format,
@@ -35,6 +36,7 @@ from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import is_regular
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import CLASS, INT64, bad_row, kinds, read
+from tests.pictures import picture
 
 HEAD = b"filename,label,age,split\na.jpg,cat,3,train\nb.jpg,dog,4,val\n"
 SCHEMA, (TABLE,) = inspect_tables([TableHead("/l.csv", HEAD, True)], ColumnChoices())
@@ -105,13 +107,6 @@ def test_other_encodings_are_read_by_columns_too() -> None:
     assert [line for line, _ in rows.faults] == [2]
 
 
-def test_lines_are_counted_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of many blocks has the lines of one."""
-    monkeypatch.setattr(table_rows, "BLOCK_BYTES", 20)
-    rows = typed(read_lines(HEAD + b"c.jpg,dog,5,val\n" * 3, TABLE, regular=True), TABLE, SCHEMA)
-    assert [row.line for row in rows] == [2, 3, 4, 5, 6]
-
-
 # --- an array of JSON ---------------------------------------------------------------------------
 
 ARRAY = """\ufeff[
@@ -144,10 +139,7 @@ def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.Monkey
             '[{"file_name": "a.jpg", "label": "cat"}',
             "expected , or ] at the end of the file, byte 39",
         ),
-        (
-            '[{"file_name": "a.jpg", "label": "cat"}\n{}]',
-            "expected , or ] at byte 40, near",
-        ),
+        ('[{"file_name": "a.jpg", "label": "cat"}\n{}]', "expected , or ] at byte 40, near"),
         (
             '[{"file_name": "a.jpg", "label": "cat"},\n{"a]',
             "a text without an end, which begins at byte 42, near",
@@ -241,3 +233,91 @@ def test_a_file_that_is_no_parquet_is_an_error(data: bytes) -> None:
     """It names the file and what to do."""
     with pytest.raises(LabelTableError, match=r"^l\.parquet is not a Parquet file, or is damaged"):
         list(read_chunks(io.BytesIO(data), PARQUET))
+
+
+# --- What the columns of a Parquet file hold
+
+
+def columns_of(columns: dict[str, Any], features: Any = None) -> ParquetColumns:
+    """The columns of a file with these, described as Hugging Face does if there are `features`."""
+    table = pa.table(columns)
+    if features is not None:
+        described = features if isinstance(features, str) else json.dumps(features)
+        table = table.replace_schema_metadata({"huggingface": described})
+    out = io.BytesIO()
+    parquet.write_table(table, out)
+    return parquet_columns(io.BytesIO(out.getvalue()), "x.parquet")
+
+
+def test_images_are_told_by_their_bytes() -> None:
+    """As structs, as bytes, and in lists; other bytes are no images, and nulls say nothing."""
+    image = {"bytes": picture(1), "path": "a.jpg"}
+    columns = columns_of(
+        {
+            "struct": [None, image],
+            "plain": [picture(1), None],
+            "several": [[], [image]],
+            "sound": [{"bytes": b"RIFF....WAVE", "path": None}] * 2,
+            "raw": [b"\x00\x01", b""],
+            "nothing": pa.array([None, None], pa.binary()),
+            "score": [0.5, 1],
+            "numbers": [[0.5], []],
+            "name": ["a", "b"],
+            "label": [0, 1],
+        }
+    )
+    assert columns.rows == 2
+    assert columns.hold_images
+    assert columns.images == ("struct", "plain")
+    assert columns.image_lists == ("several",)
+    assert columns.structs == ("struct", "several")
+    assert columns.unused == ("sound", "raw", "nothing")
+    assert columns.labels == ("score", "numbers", "name", "label")
+    assert (columns.floats, columns.texts) == (("score", "numbers"), ("name",))
+
+
+NAMES = {"names": ["a", "b"], "_type": "ClassLabel"}
+
+
+@pytest.mark.parametrize(
+    ("described", "classes"),
+    [
+        (NAMES, {"label": ("a", "b")}),
+        ({"feature": NAMES, "_type": "Sequence"}, {"label": ("a", "b")}),
+        ({"feature": NAMES, "_type": "List"}, {"label": ("a", "b")}),
+        ([NAMES], {"label": ("a", "b")}),
+        (
+            {"feature": {"category": NAMES, "id": {"_type": "Value"}}, "_type": "Sequence"},
+            {"label.category": ("a", "b")},
+        ),
+        ({"category": {"feature": NAMES, "_type": "List"}}, {"label.category": ("a", "b")}),
+        ({"_type": "Value"}, {}),
+        ({"_type": "ClassLabel"}, {}),
+        ({"_type": "ClassLabel", "names": ["a", "a "]}, {}),
+        ({"_type": "ClassLabel", "names": ["a", 1]}, {}),
+        ({"_type": "ClassLabel", "names": ["", "a"]}, {}),
+        ("text", {}),
+        (None, {}),
+    ],
+)
+def test_names_of_classes(described: Any, classes: dict[str, tuple[str, ...]]) -> None:
+    """Wherever the description has them; names that are no names leave the ids."""
+    columns = columns_of({"label": [0]}, {"info": {"features": {"label": described}}})
+    assert columns.classes == classes
+
+
+@pytest.mark.parametrize(
+    "described", ["", "{", "[]", '{"info": 3}', '{"info": {"features": []}}', "[" * 99999]
+)
+def test_a_description_that_is_none(described: str) -> None:
+    """It is passed over."""
+    assert columns_of({"label": [0]}, described).classes == {}
+
+
+def test_two_columns_of_one_name() -> None:
+    """Nobody knows which of the two is meant."""
+    out = io.BytesIO()
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    parquet.write_table(table, out)
+    with pytest.raises(LabelTableError, match=r"x\.parquet has more than one column 'a'"):
+        parquet_columns(io.BytesIO(out.getvalue()), "x.parquet")

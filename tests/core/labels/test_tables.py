@@ -6,20 +6,10 @@ from typing import Any
 import pytest
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnChoices,
-    ColumnKind,
-    object_columns,
-)
+from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind, object_columns
 from beam_pipeline.core.labels.table_files import KEY_NAMES
 from beam_pipeline.core.labels.table_rows import TableHead
-from beam_pipeline.core.labels.tables import (
-    LABEL_NAMES,
-    TEXT_NAMES,
-    LabelSchema,
-    inspect_tables,
-)
+from beam_pipeline.core.labels.tables import LABEL_NAMES, TEXT_NAMES, LabelSchema, inspect_tables
 from beam_pipeline.core.references import LabelRow, LabelValue
 from tests.core.labels.fixtures import (
     BYTES,
@@ -630,26 +620,6 @@ def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
     assert row.problem == "column 'split': '' names no split"
 
 
-@pytest.mark.parametrize(
-    ("content", "columns"),
-    [
-        ("filename,label,set\na.jpg,cat,train\nb.jpg,dog,Val\nc.jpg,dog,\n", ("set",)),
-        (
-            "filename,x1,y1,x2,y2,class,set\na.jpg,1,2,3,4,cat,train\na.jpg,1,2,5,6,cat,test\n",
-            ("set",),
-        ),
-        ("filename,label,set\na.jpg,cat,train\nb.jpg,dog,training\n", ()),
-        ("filename,label,set\na.jpg,cat,train\nb.jpg,dog,bus\n", ()),
-        ("filename,label\na.jpg,train\nb.jpg,test\n", ()),
-        ("filename,label,set,split\na.jpg,cat,train,x\nb.jpg,dog,test,x\n", ()),
-    ],
-)
-def test_columns_with_names_of_splits_are_noticed(content: str, columns: tuple[str, ...]) -> None:
-    """Of two splits, and nothing else; neither the label nor beside a column `split`, nor one with a type."""
-    assert inspect(content)[0].split_like == columns
-    assert not columns or inspect(content, kinds={"set": "str"})[0].split_like == ()
-
-
 # --- names with line breaks, and numbers that may be names --------------------------------------
 
 
@@ -733,18 +703,6 @@ def test_rows_with_boxes_are_objects() -> None:
         *("b", ((), ()), "", "labels.csv", 22),
         "column 'y': is empty, where the other sides are not",
     )
-
-
-def test_rows_with_boxes_claim_the_size_of_their_image() -> None:
-    """A side that is 0, empty or no whole number claims nothing; a column left out neither."""
-    content = f"{BOXES}c,0,0,cat,1,2,3,4\nd,,7,cat,1,2,3,4\ne,9.0,7.0,cat,1,2,3,4\nf,9.5,7,,,,,\n"
-    assert inspect(content)[0].leading.size == ("width", "height")
-    sizes = {row.name: row.size for row in label_rows(content)}
-    assert sizes == {"a": (9, 7), "b": (9, 7), "c": None, "d": None, "e": (9, 7), "f": None}
-    assert inspect(content, kinds={"height": "skip"})[0].leading.size == ()
-    plain = "filename,label,width,height\na,cat,9,7\n"  # columns as any other
-    assert kinds(plain) == {"label": CLASS, "width": INT64, "height": INT64}
-    assert [row.size for row in label_rows(plain)] == [None]
 
 
 def test_one_hot_columns_without_a_label_are_a_question() -> None:

@@ -109,7 +109,7 @@ def test_a_single_column_is_shown() -> None:
             "the column 'EncodedPixels' cannot be the label. It seems to contain masks as run lengths, which "
             "are not read. Write a PNG for each image, whose pixels are class ids, and name their folder "
             "with --masks (docs/datasets/segmentation.md)",
-        ),
+        )
     ],
 )
 def test_run_lengths_are_no_labels(name: str, content: str, message: str) -> None:
@@ -137,14 +137,6 @@ def test_texts_that_repeat_beside_boxes_without_classes_are_asked_about() -> Non
     assert (
         question.reason == "all boxes would be of one class, although species may contain classes."
     )
-
-
-@pytest.mark.parametrize(
-    "choices", [{"label": "none"}, {"label": "species"}, {"kinds": {"species": "str"}}]
-)
-def test_boxes_of_one_class_on_purpose_are_not_asked_about(choices: dict[str, Any]) -> None:
-    """The option says what the column is."""
-    assert inspect(BOX_ROWS, **choices)[0].questions == ()
 
 
 @pytest.mark.parametrize(

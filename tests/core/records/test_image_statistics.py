@@ -24,7 +24,6 @@ from beam_pipeline.core.records.image_statistics import (
     MOST_BINS,
     MOST_SIZES,
     NOTHING,
-    NOTHING_COUNTED,
     PLACES,
     ImageStatistics,
     NumberHistogram,
@@ -80,13 +79,6 @@ def test_statistics_are_read_back(samples: list[Any]) -> None:
     """A resumed run has what it would have counted itself."""
     statistics = gathered(samples)
     assert written(parse_statistics(json.loads(written(statistics)))) == written(statistics)
-
-
-def test_nothing_is_counted_of_no_samples() -> None:
-    """It is neutral in sums."""
-    assert gathered([]) == merged([]) == NOTHING_COUNTED
-    some = gathered([(ImageHeader("png", 3, 4, 1), 9, (0.5,))])
-    assert merged([NOTHING_COUNTED, some, NOTHING_COUNTED]) == some
 
 
 def test_what_is_counted_of_images() -> None:
@@ -148,10 +140,7 @@ def test_what_is_counted_of_boxes(pixels: bool) -> None:
     assert statistics.counts["boxes"] == {2: 1, 0: 1}
     sides = {EDGES[int(key)]: count for key, count in statistics.counts["box_size"].items()}
     assert sides == {91: 1, 45: 1}
-    assert statistics.counts["box_place"] == {
-        12 * PLACES + 6: 1,
-        18 * PLACES + 21: 1,
-    }
+    assert statistics.counts["box_place"] == {12 * PLACES + 6: 1, 18 * PLACES + 21: 1}
 
 
 def test_lists_and_integers_are_counted_as_numbers() -> None:

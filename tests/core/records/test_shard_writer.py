@@ -13,11 +13,7 @@ import google_crc32c
 import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.images.preparation import (
-    NO_DIGEST,
-    PixelFormat,
-    digest_of,
-)
+from beam_pipeline.core.images.preparation import NO_DIGEST, PixelFormat, digest_of
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
@@ -179,10 +175,7 @@ def test_a_bad_sample_is_left_out_and_the_others_are_written(tmp_path: Path) -> 
         (dead_letter.key, dead_letter.reason)
         for dead_letter in dead_letters
         if isinstance(dead_letter, DeadLetter)
-    ] == [
-        ("b.jpg", "not_an_image"),
-        ("d.jpg", "empty_file"),
-    ]
+    ] == [("b.jpg", "not_an_image"), ("d.jpg", "empty_file")]
     assert isinstance(info, ShardInfo)
     assert (info.examples, info.classes) == (2, ((2, 2),))
     records = list(read_records(io.BytesIO(sink.data), "shard"))
@@ -262,40 +255,6 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
         assert opened == [("gs://b/a.jpg", size, -1)]
 
 
-@pytest.mark.promise("bad_image")
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"filename,label\n", "not_an_image"),
-        (picture(file_format="TIFF"), "unsupported_format"),
-        (b"\x89PNG\r\n\x1a\n broken", "corrupt_image"),
-    ],
-)
-def test_what_is_no_sound_image_is_left_out(tmp_path: Path, content: bytes, reason: str) -> None:
-    """Reason and message are those of the check."""
-    write_files(str(tmp_path), {"a.jpg": content})
-    dead_letter = dead_letter_of(maker(), ref(tmp_path, "a.jpg"))
-    assert (dead_letter.stage, dead_letter.key, dead_letter.uri) == (
-        "check",
-        "a.jpg",
-        f"{tmp_path}/a.jpg",
-    )
-    assert dead_letter.reason == reason
-    assert dead_letter.message
-
-
-def test_the_full_check_finds_what_the_quick_one_passes(tmp_path: Path) -> None:
-    """A file with a header and an end may lack what lies between, which only decoding it shows."""
-    sound = picture(size=(200, 200), file_format="PNG")
-    content = sound[:-30] + b"x" + sound[-29:]
-    write_files(str(tmp_path), {"a.png": content})
-    quick = maker(image_check="header").make(ref(tmp_path, "a.png"))
-    assert quick.image == content
-    dead_letter = dead_letter_of(maker(image_check="full"), ref(tmp_path, "a.png"))
-    assert (dead_letter.stage, dead_letter.reason) == ("check", "corrupt_image")
-    assert dead_letter.message.startswith("starts like PNG, but the chunk IDAT is damaged ")
-
-
 def test_a_file_that_changed_since_it_was_listed_is_left_out(tmp_path: Path) -> None:
     """Whatever it holds now; the message says what to do."""
     write_files(str(tmp_path), {"a.jpg": picture()})
@@ -372,11 +331,7 @@ def sides_of(sample: EncodedSample) -> list[list[float]]:
     ],
 )
 def test_a_dead_letter_names_file_and_line_as_far_as_they_are_known(
-    tmp_path: Path,
-    columns: Sequence[Column],
-    box: Box,
-    source: tuple[str, int],
-    problem: str,
+    tmp_path: Path, columns: Sequence[Column], box: Box, source: tuple[str, int], problem: str
 ) -> None:
     """A file may have no lines, and labels may come from no file or from several."""
     write_pictures(str(tmp_path), ["a.jpg"])
@@ -472,31 +427,6 @@ def test_a_file_that_ends_before_its_image_does_is_unreadable(tmp_path: Path, of
         "unreadable",
         f"the file ends before byte {offset + 5}",
     )
-
-
-@pytest.mark.parametrize("encoding", ["png", "raw"])
-def test_bare_pixels_are_written_as_they_are_prepared(
-    tf: Any, tmp_path: Path, encoding: str
-) -> None:
-    """What is written is what came of the pixels, with a header that fits it."""
-    pixels = PixelFormat(2, 3)
-    planes = bytes(range(100, 100 + pixels.size))
-    write_files(str(tmp_path), {"batch": b"head" + planes + b"tail"})
-    bare = maker(pixels=pixels, image_encoding=encoding)
-    sample = bare.make(contained(tmp_path, offset=4, size=pixels.size))
-    features = features_of(sample)
-    assert features["image/format"] == [encoding.encode()]
-    assert [features[f"image/{what}"] for what in ("height", "width", "channels")] == [
-        [2],
-        [3],
-        [3],
-    ]
-    (image,) = features["image/encoded"]
-    decoded = tf.io.decode_png(image) if encoding == "png" else tf.io.decode_raw(image, tf.uint8)
-    expected = [planes[index + 6 * channel] for index in range(6) for channel in range(3)]
-    assert tf.reshape(decoded, [-1]).numpy().tolist() == expected
-    short = dead_letter_of(bare, contained(tmp_path, offset=4, size=pixels.size - 1))
-    assert (short.stage, short.reason) == ("check", "corrupt_image")
 
 
 @pytest.mark.parametrize("check", ["header", "full"])

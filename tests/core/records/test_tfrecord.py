@@ -158,10 +158,7 @@ def test_a_file_name_is_the_one_of_tfds(
     ("shard", "index"),
     [
         ("pets-train.tfrecord-00000-of-00016", "pets-train.tfindex-00000-of-00016"),
-        (
-            "a.tfrecord-b-train.tfrecord-00001-of-00002",
-            "a.tfrecord-b-train.tfindex-00001-of-00002",
-        ),
+        ("a.tfrecord-b-train.tfrecord-00001-of-00002", "a.tfrecord-b-train.tfindex-00001-of-00002"),
         ("shard", "shard.tfindex"),
     ],
 )
@@ -293,14 +290,8 @@ SHARD = framed_all(b"abc", b"defgh")
             SHARD[:20],
             "shard: record 1 at byte 19: the file ends inside the record's header (1 of 12 bytes)",
         ),
-        (
-            SHARD[:-1],
-            "shard: record 1 at byte 19: the file ends inside the record (8 of 9 bytes)",
-        ),
-        (
-            SHARD[:31],
-            "shard: record 1 at byte 19: the file ends inside the record (0 of 9 bytes)",
-        ),
+        (SHARD[:-1], "shard: record 1 at byte 19: the file ends inside the record (8 of 9 bytes)"),
+        (SHARD[:31], "shard: record 1 at byte 19: the file ends inside the record (0 of 9 bytes)"),
         (
             SHARD[:19] + b"\x06" + SHARD[20:],
             "shard: record 1 at byte 19: the checksum of the record's length is wrong",

@@ -222,17 +222,6 @@ def test_an_encoded_sample_is_its_image_its_class_and_its_features() -> None:
     assert example_of(files, "a sample") == before + JPEG + after
 
 
-def test_an_image_under_another_key_is_found() -> None:
-    """The JSON says which feature the file is."""
-    encoder = SampleEncoder((), {}, {"pixels": "image/encoded"})
-    ref = SampleRef("a", "a", len(PNG), "train", ())
-    before, after = encoder.encode(ref, ImageHeader("png", 7, 9, 3), PNG)
-    files = sample_files(EncodedSample(before, PNG, after), {})
-    assert list(files) == ["png", "json"]
-    assert json_of(files)["pixels"] == {"file": "png"}
-    assert example_of(files, "a sample") == before + PNG + after
-
-
 @pytest.mark.parametrize(
     ("beginning", "extension"),
     [
@@ -267,25 +256,9 @@ def test_lists_are_lists_as_the_manifest_says() -> None:
     }
 
 
-def test_a_list_without_values_keeps_its_kind() -> None:
-    """An image without objects has lists of numbers, too."""
-    record = encode_example({"a": ("float", []), "b": ("int64", []), "c": ("bytes", [])})
-    files = sample_files(EncodedSample(b"", record, b""), {})
-    assert json_of(files) == {
-        "a": [],
-        "b": [],
-        "c": [],
-        "__empty__": {"a": "float", "b": "int64", "c": "bytes"},
-    }
-    assert example_of(files, "a sample") == record
-
-
 def test_a_mask_is_a_file_and_masks_of_objects_are_urls() -> None:
     """The one is read as an image by the library, the others stay a list."""
-    features = {
-        "image/segmentation/class/encoded": [PNG],
-        "image/object/mask": [PNG, JPEG, b"\0"],
-    }
+    features = {"image/segmentation/class/encoded": [PNG], "image/object/mask": [PNG, JPEG, b"\0"]}
     files = files_of(features)
     assert list(files) == ["segmentation_class.png", "json"]
     assert files["segmentation_class.png"] == PNG
@@ -298,27 +271,6 @@ def test_a_mask_is_a_file_and_masks_of_objects_are_urls() -> None:
         "data:application/octet-stream;base64",
     )
     assert list(map(base64.b64decode, values)) == [PNG, JPEG, b"\0"]
-    assert example_of(files, "a sample") == record_of(features)
-
-
-def test_two_features_do_not_share_a_file() -> None:
-    """The second is a URL."""
-    features = {"a/b": [PNG], "a_b": [PNG]}
-    files = files_of(features)
-    assert list(files) == ["a_b.png", "json"]
-    assert example_of(files, "a sample") == record_of(features)
-
-
-def test_text_that_looks_like_a_url_is_text_again() -> None:
-    """It is told from bytes that are no text."""
-    features = {
-        "a": [b"data:,x"],
-        "b": [b"data:;base64,AAAA", b""],
-        "c": [b""],
-        "d": ["é\n".encode()],
-    }
-    files = files_of(features)
-    assert json_of(files)["d"] == "é\n"
     assert example_of(files, "a sample") == record_of(features)
 
 

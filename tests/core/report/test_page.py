@@ -1,8 +1,9 @@
-"""The page of a report: what it says, how it keeps text from data in its place, and its size."""
+"""The page of a report and its charts: what they say, and that text from data stays in its place."""
 
 from __future__ import annotations
 
 import dataclasses
+import html as escapes
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,27 +19,25 @@ from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.roles import RoleRow
-from beam_pipeline.core.labels.schema import (
-    ColumnKind,
-    further_column,
-    object_columns,
-)
+from beam_pipeline.core.labels.schema import ColumnKind, further_column, object_columns
 from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     StatisticsGatherer,
+    histogram_of,
 )
 from beam_pipeline.core.report.contents import is_unchanged
-from beam_pipeline.core.report.page import (
-    MOST_BYTES,
-    MOST_CLASSES,
-    LeftOut,
-    Report,
-    report_page,
+from beam_pipeline.core.report.markup import (
+    MOST_BARS,
+    Html,
+    html,
+    number,
+    number_chart,
+    text,
 )
+from beam_pipeline.core.report.page import MOST_BYTES, MOST_CLASSES, LeftOut, Report, report_page
 from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample, Tile
 from beam_pipeline.core.report.thumbnails import Thumbnail
-from tests.core.dataset.duplicate_images import group
-from tests.core.dataset.manifests import manifest_with
+from tests.core.dataset.fixtures import group, manifest_with
 
 DOT = Thumbnail("data:image/png;base64,aa", 9, 7)
 LETTER = DeadLetter("join", "b.jpg", "/photos/b.jpg", "unlabelled", "no row")
@@ -296,3 +295,56 @@ def test_a_page_has_the_same_bytes_whatever_the_order_of_counts() -> None:
 
 if __name__ == "__main__":
     GOLDEN.write_text(shown(whole()), encoding="utf-8")
+
+
+# --- Charts and text in HTML: well-formed, with their numbers beside them; nothing from data is markup
+
+
+def parsed(chart: str) -> ElementTree.Element:
+    """A chart as XML, which HTML of this kind is."""
+    return ElementTree.fromstring(f"<x>{chart}</x>")
+
+
+def cells(chart: str) -> list[list[str]]:
+    """The texts of a chart's table, a row each."""
+    rows = parsed(chart).findall(".//tbody/tr")
+    return [["".join(cell.itertext()) for cell in row] for row in rows]
+
+
+def test_a_histogram_of_numbers_has_few_bars() -> None:
+    """Whole numbers have one each while there are few."""
+    assert cells(number_chart("A", histogram_of([1, 2, 2])))[1] == ["2", "2", "67 %"]
+    many = number_chart("A", histogram_of([i / 7 for i in range(1000)]))
+    assert 10 < len(cells(many)) <= MOST_BARS
+
+
+def test_values_are_escaped_once_where_they_enter() -> None:
+    """Those that are HTML already are not."""
+    assert html("<b>{}{}</b>", "<", Html("<i/>")) == html("{}", html("<b>{}<i/></b>", "<"))
+    assert html("{} {}", 12345, 0.25) == "12,345 0.25"
+
+
+@given(st.text())
+def test_no_text_leaves_its_place(value: str) -> None:
+    """Nothing of it is markup, nor moves a cursor, nor turns the reading direction."""
+    shown = text(value)
+    assert not set(shown) & set("<>\"'\x00\x1b\n\r\u202e\u2028")
+    assert len(escapes.unescape(shown)) <= 120
+
+
+def test_how_texts_are_shown() -> None:
+    """Escaped, on one line, without secrets, shortened."""
+    assert text("<script>") == "&lt;script&gt;"
+    assert text('a"b\x1b[2J') == "a&quot;b\\x1b[2J"
+    assert text("https://me:pw@host/a.jpg?X-Goog-Signature=5e3c") == "https://...@host/a.jpg?..."
+    assert text("x" * 5000, 10) == "x" * 9 + "…"
+    assert text("\udc80") == "\\udc80"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(12345, "12,345"), (0.25, "0.25"), (2.0, "2"), (1e-07, "1e-07"), (1e300, "1e+300")],
+)
+def test_how_numbers_are_shown(value: float, shown: str) -> None:
+    """With as many digits as one reads."""
+    assert number(value) == shown

@@ -27,15 +27,9 @@ from beam_pipeline.core.report.samples import (
     Tile,
     sample_grids,
     shown_sample,
-    tile_grid,
 )
-from beam_pipeline.core.report.thumbnails import (
-    SIDE,
-    Thumbnail,
-    mask_colour,
-    thumbnail,
-)
-from tests.core.dataset.manifests import manifest_with
+from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, mask_colour, thumbnail
+from tests.core.dataset.fixtures import manifest_with
 from tests.pictures import picture
 
 
@@ -160,14 +154,6 @@ def test_a_class_has_one_colour_in_all_pictures_and_in_the_legend() -> None:
     assert [img.get("width") for img in grids.findall(".//img")] == ["384"] * 3
 
 
-def test_many_classes_have_colours_of_their_own() -> None:
-    """The legend names the first sixty."""
-    boxes = tuple(ShownBox(0.0, 0.0, 1.0, 1.0, f"{i:03}") for i in range(80))
-    grids = drawn({"train": [ShownSample("a", boxes=boxes)]})
-    assert len({box.get("stroke") for box in grids.findall(".//rect[@class='x']")}) == 80
-    assert "".join(grids.findall("ul[@class='legend']/li")[-1].itertext()) == "and 20 more"
-
-
 def test_the_legend_of_masks_has_the_colours_that_they_are_drawn_in() -> None:
     """Ids of objects are no classes."""
     masked = {"train": [ShownSample("a", mask=b"png")]}
@@ -177,19 +163,6 @@ def test_the_legend_of_masks_has_the_colours_that_they_are_drawn_in() -> None:
         "cat": "rgb(128, 128, 0)",
     }
     assert legend_of(drawn(masked, "object")) == {}
-
-
-@pytest.mark.parametrize(
-    ("count", "columns", "expected"),
-    [
-        *((24, 6, (6, 24)), (8, 6, (6, 6)), (5, 6, (4, 4)), (3, 6, (3, 3)), (1, 6, (1, 1))),
-        *((12, 3, (3, 12)), (4, 3, (3, 3)), (2, 3, (2, 2)), (0, 3, (0, 0))),
-    ],
-)
-def test_rows_of_samples_are_full(count: int, columns: int, expected: tuple[int, int]) -> None:
-    """A sample that would stand alone in a row is left out."""
-    grid = ElementTree.fromstring(tile_grid(["x"] * count, columns))
-    assert (grid.get("class"), len(grid)) == (f"tiles by{expected[0]}", expected[1])
 
 
 def opened(found: Thumbnail | None) -> Image.Image:
@@ -235,12 +208,6 @@ def test_a_mask_is_drawn_over_its_image(mode: str) -> None:
     assert found.getpixel((30, 10)) == grey
     expected = [round(100 + 0.55 * (channel - 100)) for channel in mask_colour(3)]
     assert found.getpixel((10, 10)) == pytest.approx(expected, abs=1)
-
-
-def test_the_colours_of_ids_differ() -> None:
-    """Those of 256 of them."""
-    assert len({mask_colour(number) for number in range(256)}) == 256
-    assert mask_colour(0) == (0, 0, 0)
 
 
 FAR_FRAME = b"GIF87a\x13\0\r\0\x80\0\0" + bytes(6) + b",\xff\xff\xff\xff\x13\0\r\0\0\x08\x01\0\0;"

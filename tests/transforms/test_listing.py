@@ -1,29 +1,128 @@
-"""Listing buckets, asked of a server that answers as Google Cloud Storage does."""
+"""Images of folders, archives and buckets, listed in a pipeline."""
 
 from __future__ import annotations
 
 import os
+import zipfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ListingError
+from beam_pipeline.core.errors import ListingError, UsageError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.listing import FanOut, list_root
+from beam_pipeline.transforms import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.buckets import SMALL, Serve, image_at, photos, together
 
-pytestmark = pytest.mark.buckets
+
+def keys(images: Any) -> Any:
+    """The keys of images."""
+    return images | f"Keys of {images.producer.full_label}" >> beam.Map(lambda image: image.key)
 
 
+@pytest.fixture
+def folders(tmp_path: Path) -> str:
+    """Two folders, and an archive."""
+    write_files(
+        str(tmp_path), {"a/1.jpg": "one", "a/deep/2.png": "2", "a/3.raw": "", "b/4.jpg": ""}
+    )
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("inner/5.jpg", "five!")
+    return str(tmp_path)
+
+
+def test_an_image_has_key_uri_size_and_version(folders: str) -> None:
+    """A name that is no file has a reason instead."""
+    os.mkfifo(f"{folders}/a/pipe.jpg")
+    version = os.stat(f"{folders}/a/1.jpg").st_mtime_ns
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        images = pipeline | ReadImages(f"{folders}/a")
+        assert images.element_type == ImageFile
+        small = images | beam.Filter(lambda image: image.key != "deep/2.png")
+        assert_that(
+            small | beam.Map(lambda image: (*image[:4], image.reason)),
+            equal_to(
+                [
+                    ("1.jpg", f"{folders}/a/1.jpg", 3, version, ""),
+                    ("pipe.jpg", f"{folders}/a/pipe.jpg", 0, 0, "not_a_file"),
+                ]
+            ),
+        )
+
+
+@pytest.mark.parametrize(
+    ("images", "patterns", "expected"),
+    [
+        ("a", (), ["1.jpg", "deep/2.png"]),
+        ("a", "**/*.raw", ["3.raw"]),
+        (["a", "b/*.jpg"], ["*.jpg"], ["1.jpg", "4.jpg"]),
+        ("c.zip", (), ["c.zip/inner/5.jpg"]),
+    ],
+)
+def test_paths_and_patterns(folders: str, images: Any, patterns: Any, expected: Any) -> None:
+    """As the command takes them; the same paths as elements give the same images."""
+    several = [images] if isinstance(images, str) else images
+    paths = [f"{folders}/{path}" for path in several]
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        assert_that(keys(pipeline | ReadImages(paths, patterns)), equal_to(expected))
+        listed = pipeline | beam.Create(paths) | ReadAllImages(patterns)
+        assert_that(keys(listed), equal_to(expected), label="All")
+
+
+@pytest.mark.buckets
+def test_a_bucket_among_the_paths(serve: Serve, folders: str) -> None:
+    """Elements of all kinds, in the windows of their paths."""
+    serve(photos(3))
+    names = [os.path.basename(name) for name in photos(3)]
+
+    def together(window_keys: Iterable[str]) -> list[str]:
+        return sorted(os.path.basename(key) for key in window_keys)
+
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        paths = [("gs://pets/photos", 1), (f"{folders}/b", 2), (f"{folders}/c.zip", 11)]
+        listed = (
+            pipeline
+            | beam.Create([TimestampedValue(path, at) for path, at in paths])
+            | beam.WindowInto(FixedWindows(10))
+            | ReadAllImages()
+        )
+        of_window = beam.CombineGlobally(beam.combiners.ToListCombineFn()).without_defaults()
+        assert_that(
+            keys(listed) | of_window | "Sorted" >> beam.Map(together),
+            equal_to([["4.jpg", *names], ["5.jpg"]]),
+        )
+
+
+def test_paths_are_looked_at_when_the_transform_is_applied(tmp_path: Path) -> None:
+    """Or when the pipeline runs, where they are elements."""
+    gone = f"{tmp_path}/gone"
+    reading = ReadImages(gone)
+    with pytest.raises(UsageError, match=f"^images {gone}: no such file or folder$"):
+        _ = beam.Pipeline() | reading
+    with (
+        pytest.raises(Exception, match=f"images {gone}: no such file or folder"),
+        beam.Pipeline(FnApiRunner()) as pipeline,
+    ):
+        _ = pipeline | beam.Create([gone]) | ReadAllImages()
+
+
+# --- Listing buckets, asked of a server that answers as Google Cloud Storage does
+
+
+@pytest.mark.buckets
 def test_a_whole_bucket_is_listed(serve: Serve) -> None:
     """Without a folder, keys are the objects' names, whatever characters they have."""
     names = ["a.jpg", "b/é e\u0301#%2F?&+.jpg", "b/\U0001f436.jpg", "b/\uff21.jpg", "c//d.jpg"]
@@ -32,6 +131,7 @@ def test_a_whole_bucket_is_listed(serve: Serve) -> None:
     assert listed.images == sorted(image_at(name) for name in names)
 
 
+@pytest.mark.buckets
 def test_a_pattern_and_label_files_hold_in_a_bucket(serve: Serve) -> None:
     """As below any other root."""
     serve(["photos/a.raw", "photos/b.raw", "photos/.c.raw", "photos/d/e.raw", "photos/f.jpg"])
@@ -39,6 +139,7 @@ def test_a_pattern_and_label_files_hold_in_a_bucket(serve: Serve) -> None:
     assert together(list_root(root)).images == [image_at("photos/a.raw", "photos")]
 
 
+@pytest.mark.buckets
 def test_a_bucket_that_is_not_there_is_said(serve: Serve) -> None:
     """With the root, and what the service said."""
     serve([])
@@ -71,6 +172,7 @@ def _collected_here(item: Any) -> None:
     _collected.append(item)
 
 
+@pytest.mark.buckets
 def test_the_job_lists_buckets_in_ranges_and_folders_as_ever(serve: Serve, tmp_path: Path) -> None:
     """Roots of both kinds add up, images and counts."""
     write_files(str(tmp_path), dict.fromkeys(["x.jpg", ".git/y", "z.csv"], b"x"))
@@ -95,6 +197,7 @@ def test_the_job_lists_buckets_in_ranges_and_folders_as_ever(serve: Serve, tmp_p
     assert max(server.chains()) <= 6
 
 
+@pytest.mark.buckets
 def test_the_job_cuts_long_ranges_again(serve: Serve) -> None:
     """As listing without a job does."""
     small = [
@@ -108,6 +211,7 @@ def test_the_job_cuts_long_ranges_again(serve: Serve) -> None:
     assert max(server.chains()) <= 16 + 1
 
 
+@pytest.mark.buckets
 @pytest.mark.parametrize("answered", [0, 1, 2, 3, 20, 120])
 def test_a_request_that_fails_is_a_refusal(serve: Serve, answered: int) -> None:
     """Whether for a first page, for a probe or for a page of a range: the job ends with the reason."""
@@ -122,6 +226,7 @@ def test_a_request_that_fails_is_a_refusal(serve: Serve, answered: int) -> None:
     assert all(refusal.message.startswith(said) for refusal in tally.refusals)
 
 
+@pytest.mark.buckets
 def test_what_cannot_be_listed_travels_to_the_end_of_the_job(serve: Serve) -> None:
     """As a reason to refuse, once, beside what else was listed."""
     serve(photos(3))
