@@ -230,10 +230,19 @@ def test_a_receipt_that_inflates_to_gigabytes_is_not_inflated() -> None:
         ({"spec": ["train", True, 3, SPEC.file_name]}, "ShardSpec.number is True"),
         ({"samples": [["a"], ["b"], ["3"]]}, "SampleRef.size is not always int"),
         ({"samples": {"key": 1}}, "samples is {'key': 1}"),
+        ({"samples": [["a"], ["b"], [3]]}, "samples has 3 columns, expected 8"),
+        (
+            {"samples": [["a"], ["b"], [-1], ["train"], [[]], [-1], [""], [5]]},
+            "SampleRef.size is negative",
+        ),
         ({"classes": {"cat": "0"}}, "classes.cat is '0', expected a whole number"),
         ({"options": []}, r"options is \[\]"),
         ({"info": ["train", 1, "../x", 2, 3, 4, []]}, "its figures are of '../x'"),
-        ({"info": ["train", 1, SPEC.file_name, -1, 3, 4, []]}, "expected figures of a shard"),
+        (
+            {"info": ["train", 1, SPEC.file_name, -1, 3, 4, []]},
+            "info is ShardInfo.*expected figures of",
+        ),
+        ({"info": ["train", 1, SPEC.file_name, 2, 3, 1 << 32, []]}, "expected figures of a shard"),
         ({"dead_letters": [["check"]]}, r"dead_letters\[0\] is \['check'\], expected a list of 7"),
         ({"dead_letters": [[1] * 7]}, "DeadLetter.stage is 1"),
         ({"version": 2}, "version is 2, expected 1"),  # a later program may say more in it

@@ -12,7 +12,7 @@ from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import CodecError, UsageError
-from beam_pipeline.core.images.header import MAX_PIXELS, BadImageError, ImageHeader
+from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import (
     DIGEST_BYTES,
     FILTER_REASONS,
@@ -32,7 +32,7 @@ from beam_pipeline.core.images.preparation import (
     outside_bytes,
     read_header,
 )
-from tests.core.images.fixtures import FORMAT_NAMES, MUTATIONS, PICTURES, mutated, outcome, saved
+from tests.core.images.fixtures import FORMAT_NAMES, PICTURES, outcome, saved
 from tests.pictures import picture
 from tests.profiles import examples
 
@@ -75,33 +75,10 @@ def test_pixels_lost_in_the_middle_are_found_by_the_full_check(tf: Any, file_for
         tf.io.decode_image(damaged)
 
 
-@settings(max_examples=examples(400))
-@given(name=st.sampled_from(sorted(PICTURES)), mutations=MUTATIONS)
-def test_a_damaged_image_raises_nothing_but_bad_image(
-    name: str, mutations: list[tuple[int, str, int]]
-) -> None:
-    """Whatever bytes are changed, lost or added, both checks give a header or a reason."""
-    data = mutated(PICTURES[name][0], mutations)
-    for check in (read_header, decode_fully):
-        found = outcome(check, data)
-        if isinstance(found, ImageHeader):
-            assert found.format in ("jpeg", "png", "gif", "bmp", "webp")
-            assert 1 <= found.channels <= 4
-            assert 0 < found.height * found.width <= MAX_PIXELS
-
-
 MAGICS = [b"", b"\xff\xd8\xff\xe0", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"BM", b"RIFF\0\0\0\0WEBP"]
 
 
 OTHER_MAGICS = [b"II*\0", b"MM\0*", b"P6 ", b"8BPS", b"DDS ", b"\x76\x2f\x31\x01", b"\0\0\1\0"]
-
-
-@settings(max_examples=examples(300))
-@given(magic=st.sampled_from(MAGICS + OTHER_MAGICS), rest=st.binary(max_size=200))
-def test_any_bytes_raise_nothing_but_bad_image(magic: bytes, rest: bytes) -> None:
-    """Bytes of any kind, whatever format they begin like, give a header or a reason."""
-    for check in (read_header, decode_fully):
-        assert isinstance(outcome(check, magic + rest), (ImageHeader, Reason))
 
 
 PROGRAMS = {
@@ -140,9 +117,6 @@ def test_a_digest_is_the_same_always() -> None:
     assert digest_of(b"").hex() == "99aa06d3014798d86001c324468d497f"
     assert digest_of(b"image").hex() == "e9c754bdc1a6ca9114ecfbe942ed47df"
     assert len(digest_of(b"image")) == len(NO_DIGEST) == DIGEST_BYTES
-
-
-# --- header ----------------------------------------------------------------------------------
 
 
 # --- codecs ----------------------------------------------------------------------------------

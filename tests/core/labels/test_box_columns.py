@@ -111,26 +111,6 @@ def test_every_form_becomes_corners(header: str, row: str, box: tuple[float, ...
     assert parse(header, [row]) == (((*box, 5),), ("object",))
 
 
-def test_tensorflows_own_table_is_read() -> None:
-    """Claimed sizes are no features, a row without a box is an image without objects."""
-    header = "width,height,class,xmin,ymin,xmax,ymax,difficult"
-    rows = ["64,48,cat,1,2,3,4,0", "64,48,,,,,,"]
-    boxes = boxes_of(header, rows, "class")
-    assert boxes == BoxColumns(
-        columns=(*object_columns(pixels=True), object_column("difficult", ColumnKind.INT64)),
-        used=frozenset(header.split(",")),
-        class_name="class",
-        integer_classes=False,
-        size=("width", "height"),
-        several_rows=True,
-        note=boxes.note,
-        names=("xmin", "ymin", "xmax", "ymax"),
-        form=CORNERS,
-    )
-    assert parse(header, rows[:1], "class") == (((1, 2, 3, 4, 5),), ("cat",), (0,))
-    assert parse(header, rows, "class") == ((), (), ())
-
-
 @pytest.mark.parametrize(
     ("rows", "pixels", "mixed"),
     [

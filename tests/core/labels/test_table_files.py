@@ -780,20 +780,3 @@ def test_only_some_layouts_have_lists() -> None:
     """Those without a table of their own."""
     with pytest.raises(LabelTableError, match="no column besides the key"):
         inspect("a/1\na/2\n", "l.txt")
-
-
-@pytest.mark.parametrize(
-    ("content", "uri", "label"),
-    [
-        ("1.jpg 0\n2.jpg 2\n", "list_eval_partition.txt", "label"),
-        ("image_id,partition\n1.jpg,0\n2.jpg,1\n", "l.csv", "partition"),
-    ],
-)
-def test_a_partition_is_asked_about(content: str, uri: str, label: str) -> None:
-    """Unless the user named its column, or it holds other values."""
-    (question,) = inspect(content, uri)[0].questions
-    assert question.reason.startswith(
-        f"The column {label!r} of {uri} would be the label, but numbers"
-    )
-    assert not inspect(content, uri, label=label)[0].questions
-    assert not inspect(content.replace("2.jpg", "3.jpg").replace("0", "7"), uri)[0].questions

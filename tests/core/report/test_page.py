@@ -293,10 +293,6 @@ def test_a_page_has_the_same_bytes_whatever_the_order_of_counts() -> None:
     assert pages[0] == pages[1]
 
 
-if __name__ == "__main__":
-    GOLDEN.write_text(shown(whole()), encoding="utf-8")
-
-
 # --- Charts and text in HTML: well-formed, with their numbers beside them; nothing from data is markup
 
 
@@ -348,3 +344,7 @@ def test_how_texts_are_shown() -> None:
 def test_how_numbers_are_shown(value: float, shown: str) -> None:
     """With as many digits as one reads."""
     assert number(value) == shown
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(shown(whole()), encoding="utf-8")
