@@ -443,20 +443,62 @@ def png_bitmap(text: Any, corner: Sequence[float], *, compressed: bool = False) 
         raise BadLabelError(f"a mask that is not a PNG in base64: {error}") from error
 
 
-def agreed(opinions: Sequence[Labelled], kind: str) -> Labelled:
+class Opinion(NamedTuple):
+    """What a person labelled in an image.
+
+    Attributes:
+      names: of the person, such as an e-mail address and an id; empty if unknown.
+      labels: as the label file has them.
+    """
+
+    names: Sequence[str]
+    labels: Any
+
+
+def opinion_of(person: Any, labels: Any) -> Opinion:
+    """The labels of a person, as JSON names one: an e-mail address, an id, or an object with both."""
+    names = [members(person, "email"), members(person, "id"), person]
+    return Opinion([str(name) for name in names if name and isinstance(name, (int, str))], labels)
+
+
+class DisagreementError(BadLabelError):
+    """People state different things of an image.
+
+    Attributes:
+      people: who, as far as known.
+      first: what the first of them states.
+    """
+
+    def __init__(self, message: str, people: Sequence[str], first: Labelled) -> None:
+        super().__init__(message)
+        self.people, self.first = people, first
+
+
+def agreed(
+    given: Sequence[Opinion], read: Callable[[Any], Labelled], noun: str, annotator: str = ""
+) -> Labelled:
     """What several people state of an image, if it is the same; the order of objects may differ.
 
     Args:
-      opinions: what each states, at least one.
-      kind: names the opinions in the message.
+      given: the labels of each, of one at least.
+      read: what labels state.
+      noun: the labels, for messages.
+      annotator: one of the names of the person who alone counts; empty for all.
     """
 
     def content(labelled: Labelled) -> Any:
         fields = sorted(map(repr, labelled.fields.items()))
         return sorted(map(repr, labelled.objects)), fields, sorted(labelled.left_out)
 
+    people = sorted({opinion.names[0] for opinion in given if opinion.names})
+    opinions = [read(each.labels) for each in given if annotator in ("", *each.names)]
+    if not opinions:
+        return Labelled(unlabelled=f"labelled by {', '.join(people) or 'nobody named'} only")
     if any(content(opinion) != content(opinions[0]) for opinion in opinions[1:]):
-        raise BadLabelError(
-            f"{len(opinions)} {kind} by different people that differ; keep one of them"
+        raise DisagreementError(
+            f"{len(opinions)} {noun} by different people that differ; keep one of them, or name a person with "
+            f"--annotator: {', '.join(people) or 'the file names none'}",
+            people,
+            opinions[0],
         )
     return opinions[0]

@@ -29,7 +29,7 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.entries import Bitmap, Labelled, json_entries
+from beam_pipeline.layouts.entries import Bitmap, DisagreementError, Labelled, json_entries
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
     ImageLabels,
@@ -51,6 +51,7 @@ from beam_pipeline.storage import files
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
 _FEW_FILES = 20  # in a folder; of more, which may be a file for each image, none is read
 _EXAMPLES = 5
+_FEW = 0.01  # of the images
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 _PLACES = frozenset([*schema.LIST_FORMS, schema.POINT_KIND])
 _MASKS = schema.OBJECT_FEATURES[0]
@@ -215,6 +216,7 @@ class RecordLayout:
       pixels: True if coordinates are in pixels, False if in fractions of the image.
       member: the member of a JSON document that is the list of entries; see `json_entries`.
       classes: (name, id) of the classes that the files number themselves.
+      annotator: the person whose labels alone count; empty for all.
     """
 
     name: ClassVar[str]
@@ -230,6 +232,7 @@ class RecordLayout:
         }
     )
     classes: tuple[tuple[str, int], ...] = ()
+    annotator: str = ""
 
     def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
         """Yields (line, entry) of each image in a file; an entry may be anything.
@@ -312,7 +315,8 @@ class RecordLayout:
     ) -> Source:
         """The source of some label files and images; raises as `open` does."""
         names = common_categories({uri: self.class_names(uri) for uri in uris})
-        form = replace(self, classes=tuple((name, i) for i, name in sorted(names.items())))
+        classes = tuple((name, i) for i, name in sorted(names.items()))
+        form = replace(self, classes=classes, annotator=options.annotator)
         survey = _Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()
@@ -330,7 +334,7 @@ class RecordLayout:
             examples=LabelledImages(columns.columns),
             numbering=numbering,
             notes=(*survey.notes(options, columns), *copies.notes),
-            questions=() if columns.label else survey.questions(),
+            questions=(*survey.disputes(), *(() if columns.label else survey.questions())),
         )
 
 
@@ -347,6 +351,7 @@ class _Survey:
       fields, attributes: names of the values of images and objects.
       left_out: kinds of objects without a box.
       states: kinds of images without labels.
+      disputed, people: the number of images on which people differ, and how many of them each labelled.
     """
 
     def __init__(self, form: RecordLayout, uris: Sequence[str]) -> None:
@@ -355,12 +360,17 @@ class _Survey:
         self.objects = self.outlines = 0
         self.fields, self.attributes = Counter[str](), Counter[str]()
         self.left_out, self.states = Counter[str](), Counter[str]()
+        self.disputed, self.people = 0, Counter[str]()
         for uri in uris:
             with opened(uri) as file:
                 for _, entry in islice(form.entries(file, uri), _LOOKED_AT):
                     try:
                         self.names.append(form.image_name(entry))
                         self._add(form.labelled(entry))
+                    except DisagreementError as error:
+                        self.disputed += 1
+                        self.people.update(error.people)
+                        self._add(error.first)
                     except BadLabelError as error:  # reported by the job
                         self.problem = self.problem or f", and a fault: {error}"
 
@@ -391,6 +401,19 @@ class _Survey:
         if unused:
             names = enumerated(unused, _EXAMPLES)
             yield f"not used: {names}; --columns {unused[0]}:str writes a feature"
+
+    def disputes(self) -> Iterator[Question]:
+        """The question about people who differ, unless these are few images."""
+        if self.disputed > _FEW * len(self.names):
+            people = [f"{name} ({number})" for name, number in self.people.most_common(_EXAMPLES)]
+            (name, _), *_ = self.people.most_common(1) or [("", 0)]
+            yield Question(
+                "annotators",
+                f"in {self.disputed} of {counted(len(self.names), 'image')} looked at, labels of several people "
+                f"differ, so these images would be left out: {', '.join(people) or 'the file names nobody'}.",
+                "To read those of one person:" if name else "Keep one's in the tool.",
+                {"annotator": name} if name else None,
+            )
 
     def questions(self) -> tuple[Question, ...]:
         """The question about objects that would be missing."""
@@ -432,7 +455,8 @@ def _columns(options: SourceOptions, survey: _Survey, form: RecordLayout) -> Rec
         return RecordColumns(None, form.pixels, masks=masks, attributes=attributes, fields=fields)
     if not of_images:
         entries = counted(len(survey.names), "image")
-        raise UsageError(f"{form.title}: no label in the first {entries}{survey.problem}")
+        states = "".join(f", {number} {state}" for state, number in sorted(survey.states.items()))
+        raise UsageError(f"{form.title}: no label in the first {entries}{survey.problem}{states}")
     if not label and len(of_images) > 1:
         names = quoted(sorted(of_images))
         raise UsageError(f"which is the class of an image? Give --label_column, one of {names}")

@@ -39,6 +39,7 @@ class Labelbox(RecordLayout):
     title = "Labelbox's export"
     head = re.compile(rb'\[?\s*\{\s*"data_row"\s*:')
     extensions = (".ndjson", ".json")
+    option_names = RecordLayout.option_names | {"annotator"}
 
     def image_name(self, entry: Any) -> str:
         row = entries.members(entry, "data_row")
@@ -49,12 +50,16 @@ class Labelbox(RecordLayout):
         projects = entries.mapping_at(entry, "projects").values()
         labels = [label for project in projects for label in entries.list_at(project, "labels")]
         skipped = ("performance_details", "skipped")
-        given = [self._opinion(label) for label in labels if not entries.members(label, *skipped)]
+        given = [
+            entries.opinion_of(entries.members(label, "label_details", "created_by"), label)
+            for label in labels
+            if not entries.members(label, *skipped)
+        ]
         if not given:
             return Labelled(unlabelled="skipped" if labels else "without a label")
         media = entries.mapping_at(entry, "media_attributes")
         size = entries.size_of(media.get("width"), media.get("height"))
-        return entries.agreed(given, "labels")._replace(size=size)
+        return entries.agreed(given, self._opinion, "labels", self.annotator)._replace(size=size)
 
     def _opinion(self, label: Any) -> Labelled:
         annotations = entries.members(label, "annotations")
@@ -317,6 +322,7 @@ class LabelStudio(RecordLayout):
         rb'"(?:completed_by|was_cancelled|from_name|drafts|data)"\s*:'
     )
     pixels = False
+    option_names = RecordLayout.option_names | {"annotator"}
     without_prefix: bool = False
 
     def source(
@@ -337,9 +343,13 @@ class LabelStudio(RecordLayout):
     def labelled(self, entry: Any) -> Labelled:
         annotations = entries.list_at(entry, "annotations") or entries.list_at(entry, "completions")
         given = [each for each in annotations if not entries.members(each, "was_cancelled")]
-        chosen = [each for each in given if entries.members(each, "ground_truth")] or given
+        truth = [each for each in given if entries.members(each, "ground_truth")]
+        chosen = given if self.annotator else truth or given
         if chosen:
-            return entries.agreed([_opinion(each) for each in chosen], "annotations")
+            opinions = [
+                entries.opinion_of(entries.members(each, "completed_by"), each) for each in chosen
+            ]
+            return entries.agreed(opinions, _opinion, "annotations", self.annotator)
         predicted = "annotated by a model only" if entries.members(entry, "predictions") else ""
         reason = "skipped" if annotations else predicted or "without an annotation"
         return Labelled(unlabelled=reason)

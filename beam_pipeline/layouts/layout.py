@@ -56,6 +56,7 @@ class SourceOptions:
       unlabelled: a name in `UNLABELLED_CHOICES`.
       split_by: the column whose equal values stay in one split, or "folder", or empty.
       class_ids: "keep" if a class's name is its id, in any layout.
+      annotator: a person, of several who labelled images; empty for all.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
       yolo_task: the task of YOLO label files, a name in `YOLO_TASKS`; None to guess.
       sample: whether a sample is an image or a row, a name in `SAMPLES`.
@@ -79,6 +80,7 @@ class SourceOptions:
     unlabelled: str = "auto"
     split_by: str = ""
     class_ids: str = CLASS_IDS[0]
+    annotator: str = ""
     object_features: tuple[str, ...] = ()
     yolo_task: str | None = None
     sample: str = SAMPLES[0]

@@ -187,6 +187,12 @@ class LabelOptions(OptionGroup):
         "",
         "FILE",
     )
+    annotator: str = option(
+        "with exports of Label Studio and Labelbox: read the labels of one person alone, by id or e-mail "
+        "address (default: several people have to agree)",
+        "",
+        "NAME",
+    )
     object_features: tuple[str, ...] = option(
         "object features to write besides boxes and classes: masks (COCO, YOLO), keypoints (COCO)",
         (),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from tests.archives import zip_bytes
 from tests.conformance.outcome import Row
-from tests.conformance.trees import Tree, csv, images, masks, paths, texts, tiff
+from tests.conformance.trees import Tree, csv, images, jsonl, masks, paths, png, texts, tiff
+from tests.layouts.make_label_tools import annotation, rectangle, task
+from tests.layouts.make_table_boxes import HEIGHT, WIDTH
 from tests.layouts.make_voc import labelimg_xml
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
 NAMES = paths("{0..11}.jpg")
 PHOTOS = images("photos/{0..11}.jpg")
+DRAWN = {f"set/{i}.png": png(i, WIDTH, HEIGHT) for i in range(6)}
 PETS = ("cat", "dog")
 
 
@@ -44,6 +48,29 @@ def coco(names: Sequence[str]) -> str:
     return json.dumps(
         {"info": {}, "images": described, "annotations": objects, "categories": categories}
     )
+
+
+def annotated(number: int) -> dict[str, Any]:
+    """A task of Label Studio; of every second, two people drew another box."""
+    people = (1, 2) if number % 2 else (2,)
+    boxes = [annotation(rectangle("car", 1, 1, 9 + by, 9), by) for by in people]
+    return task(f"{number}.png", boxes, number)
+
+
+def answered(number: int) -> dict[str, Any]:
+    """A data row of Labelbox; to every second, two people gave another answer."""
+    labels = [
+        {
+            "label_details": {"created_by": f"{by}@x.org"},
+            "annotations": {
+                "classifications": [{"name": "time", "radio_answer": {"name": answer}}]
+            },
+        }
+        for by, answer in zip(
+            ("ann", "bob")[: 1 + number % 2], PETS[number // 2 % 2 :] + PETS, strict=False
+        )
+    ]
+    return {"data_row": {"external_id": f"{number}.png"}, "projects": {"p": {"labels": labels}}}
 
 
 def column(name: str, *values: object) -> Tree:
@@ -341,6 +368,13 @@ FURTHER = {
     "submission": Row(
         "--images photos",
         {**folders("photos/{a,b}"), "photos/sample_submission.csv": csv(NAMES, label=PETS)},
+    ),
+    "annotators": Row(
+        "--images set",
+        {**DRAWN, "set/p.json": json.dumps([*map(annotated, range(6))])},
+    ),
+    "annotators_of_classes": Row(
+        "--images set", {**DRAWN, "set/p.ndjson": jsonl(map(answered, range(6)))}
     ),
     "own_output": Row(
         "--images photos",

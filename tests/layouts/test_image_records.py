@@ -406,7 +406,8 @@ FAULTS: Mapping[str, tuple[Any, str]] = {
     "result": ([task("000.jpg", [{"result": 7}]), *_studio()[1:]], "result is 7, expected a list"),
     "people": (
         [task("000.jpg", [annotation(_BOX), annotation([], 2)]), *_studio()[1:]],
-        "2 annotations by different people that differ; keep one of them",
+        "2 annotations by different people that differ; keep one of them, or name a person with --annotator: "
+        "1, 2",
     ),
     "labelbox": (
         _box_row({"name": "a", "bounding_box": {"top": 1, "left": 1, "height": 4}}),
@@ -514,6 +515,46 @@ def test_objects_without_boxes_are_asked_about(
     ) in capsys.readouterr().err
     assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
     assert {name: len(boxes) for name, boxes in _written().items()} == {"000.jpg": 1, "001.jpg": 1}
+
+
+def _disputed() -> list[Any]:
+    """Tasks of three images: of the first two, one person drew a square, of the first and last another one a disc."""
+    by = {"id": 7, "email": "eve@x.org"}
+    square = annotation(rectangle("square", 1, 1, 9, 9))
+    disc = annotation(_BOX, 2, completed_by=by, ground_truth=True)
+    given = ([square, {**disc, "ground_truth": False}], [square], [disc])
+    return [task(f"{i:03d}.jpg", annotations, i) for i, annotations in enumerate(given)]
+
+
+@pytest.mark.parametrize(
+    ("annotator", "classes"),
+    [
+        ("1", {"000.jpg": "square", "001.jpg": "square"}),
+        ("7", {"000.jpg": "disc", "002.jpg": "disc"}),
+        ("eve@x.org", {"000.jpg": "disc", "002.jpg": "disc"}),
+    ],
+)
+def test_one_of_several_annotators_counts_alone(
+    working_folder: Path, annotator: str, classes: Mapping[str, str]
+) -> None:
+    """By id or e-mail address; images of others alone are unlabelled."""
+    _write(_disputed(), images=3)
+    assert convert("--images", "set", "--annotator", annotator, "--output", "out", NONE_BAD) == 0
+    assert {name: boxes[0][0] for name, boxes in _written().items()} == classes
+    (letter,) = dead_letters_of("out")
+    assert letter["reason"] == "unlabelled"
+
+
+def test_an_annotator_who_labelled_nothing_is_an_error(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names those who did."""
+    _write(_disputed(), images=3)
+    assert convert("--images", "set", "--annotator", "bob", "--output", "out") == 2
+    assert (
+        "no label in the first 3 images, 1 labelled by 1 only (unlabelled), 1 labelled by 1, eve@x.org only "
+        "(unlabelled), 1 labelled by eve@x.org only (unlabelled)"
+    ) in capsys.readouterr().err
 
 
 def _packed(values: bytes) -> list[int]:
