@@ -369,15 +369,3 @@ def test_every_sample_is_written_or_a_dead_letter(tmp_path: Path) -> None:
         ).read_bytes()
     examples = read_all(tmp_path / "out")
     assert sorted(examples) == sorted(f"{n}.jpg" for n in range(10) if n != 4)
-
-
-def test_a_plan_that_refuses_writes_nothing(tmp_path: Path) -> None:
-    """So no image is read."""
-    refused = Plan(SHARDS, (), Tally(), Refusal("OutputError", "no"))
-    request = WriteRequest(folder=f"{tmp_path}/out", encoding=SEEDED)
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        plan = pipeline | "Plan" >> beam.Create([refused])
-        batches = pipeline | "Samples" >> beam.Create([samples(Path("/photos"), 3)])
-        written: Any = batches | WriteRecords(plan=plan, request=request)
-        assert_that(written["shards"], equal_to([]))
-    assert not (tmp_path / "out").exists()
