@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tests.layouts.make_table_boxes import HEADER, HEIGHT, WIDTH, csv_text, drawing, objects
+from tests.layouts.make_tables import HEADER, HEIGHT, WIDTH, csv_text, drawing, objects
 from tests.pictures import picture, write_files
 
 SPLITS = ("train", "val")
@@ -266,7 +266,7 @@ def gtsrb(number: int) -> dict[str, bytes | str]:
     return {**signs, f"gtsrb/{number:05d}/GT-{number:05d}.csv": header + "".join(rows)}
 
 
-def make(folder: str) -> None:
+def make_label_tools(folder: str) -> None:
     """Writes a folder for each tool, with images/ and the export, or as the tool has it."""
     drawings = {name: drawing(boxes) for name, boxes in objects().items()}
     for tool in ("label_studio", "labelbox", "ultralytics", "hasty"):

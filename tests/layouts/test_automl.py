@@ -19,7 +19,7 @@ from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.automl import (
-    SETS as WORDS,
+    AUTOML_SETS as WORDS,
 )
 from beam_pipeline.layouts.automl import Automl, is_automl
 from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
@@ -37,7 +37,7 @@ from tests.harness import (
     split_of_each,
 )
 from tests.layouts import bucket
-from tests.layouts.make_automl import BUCKET, FLOWERS, SETS, boxes_of, make
+from tests.layouts.make_boxes import AUTOML_SETS, BUCKET, FLOWERS, boxes_of, make_automl
 from tests.pictures import write_files, write_pictures
 
 SPLIT_OF = {"TRAIN": "train", "VALIDATION": "validation", "TEST": "test", "UNASSIGNED": "train"}
@@ -46,7 +46,7 @@ SPLIT_OF = {"TRAIN": "train", "VALIDATION": "validation", "TEST": "test", "UNASS
 @pytest.fixture
 def automl(working_folder: Path) -> Path:
     """A folder with CSV files and a copy of their bucket in it, which is the working directory."""
-    make(str(working_folder))
+    make_automl(str(working_folder))
     return working_folder
 
 
@@ -91,7 +91,7 @@ def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture
         for i in range(18)
     }
     assert split_of_each("out") == {
-        f"{FLOWERS[i % 3]}/img{i // 3:03d}.jpg": SPLIT_OF[SETS[i % 6]] for i in range(18)
+        f"{FLOWERS[i % 3]}/img{i // 3:03d}.jpg": SPLIT_OF[AUTOML_SETS[i % 6]] for i in range(18)
     }
     assert manifest_of("out")["options"]["layout"] == "automl"
     assert main(["verify", "out"]) == 0

@@ -39,7 +39,7 @@ from tests.harness import (
     reasons_of,
 )
 from tests.layouts import bucket
-from tests.layouts.make_caption_files import DOGS, make, with_captions
+from tests.layouts.make_texts import DOGS, make_caption_files, with_captions
 from tests.pictures import write_files, write_pictures
 
 KITTI = "Car 0.00 0 1.85 387.63 181.54 423.81 203.12 1.67 1.87 3.69 -16.53 2.39 58.49 1.57\n"
@@ -64,7 +64,7 @@ def test_a_folder_as_trainers_keep_it(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Recognised; the captions are texts, and folders mean nothing."""
-    make(".")
+    make_caption_files(".")
     write_files("dogs", {"README.txt": "My dogs.", "10_dog/note.jpg": "", "10_dog/note.txt": ""})
     Path("dogs/10_dog/note.jpg").unlink()
     assert convert("--images", "dogs", "--output", "out", "--max_bad_fraction=0.1") == 0
@@ -176,7 +176,7 @@ def captions_in_rows(source: Source) -> list[str]:
 def test_captions_in_a_bucket(working_folder: Path) -> None:
     """They are recognised as in a folder on this machine, and the shards are the same."""
     assert bucket.Bucket.scheme() == "bucket"
-    make(".")
+    make_caption_files(".")
     uri = f"bucket://{working_folder}/laion"
     argv = ["--name", "d", "--writers=0", NONE_BAD]
     assert convert("--images", uri, "--output", "remote", *argv) == 0

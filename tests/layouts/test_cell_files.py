@@ -19,7 +19,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.named_files import CellFiles
 from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
-from tests.pictures import picture, write_files
+from tests.pictures import encoded, picture, write_files
 
 RIGHT, DEPTH, NOTE, LABEL = "right", "depth", "note", "label"
 KEYS = [f"left/{i}.png" for i in range(4)]
@@ -30,12 +30,6 @@ def deep(number: int, size: tuple[int, int] = (9, 7)) -> bytes:
     width, height = size
     values = np.arange(width * height, dtype=np.uint16).reshape(height, width) * 257 + number
     return encoded(Image.fromarray(values))
-
-
-def encoded(image: Image.Image, file_format: str = "PNG", **options: Any) -> bytes:
-    out = io.BytesIO()
-    image.save(out, file_format, **options)
-    return out.getvalue()
 
 
 def csv(*rows: Sequence[str]) -> str:

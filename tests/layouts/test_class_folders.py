@@ -20,14 +20,14 @@ from tests.harness import (
     shard_names,
     split_of_each,
 )
-from tests.layouts.make_class_folders import make
+from tests.layouts.make_tables import make_class_folders
 from tests.pictures import write_files, write_pictures
 
 
 @pytest.fixture
 def folders(working_folder: Path) -> Path:
     """A folder with pets/, cars/ and digits/ in it, which is the working directory."""
-    make(str(working_folder))
+    make_class_folders(str(working_folder))
     return working_folder
 
 

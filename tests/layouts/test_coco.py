@@ -39,7 +39,7 @@ from tests.layouts.make_coco import (
     entry,
     image_entry,
     instances,
-    make,
+    make_coco,
     one,
     photo,
 )
@@ -51,7 +51,7 @@ Objects = Sequence[tuple[int, int, int, Sequence[float], float]]
 @pytest.fixture
 def folder(working_folder: Path) -> Path:
     """The working directory, with coco/ and export/ in it."""
-    make(str(working_folder))
+    make_coco(str(working_folder))
     return working_folder
 
 

@@ -45,7 +45,7 @@ from tests.layouts.make_coco import (
     dumped,
     entry,
     instances,
-    make,
+    make_coco,
     one,
     with_changes,
 )
@@ -616,7 +616,7 @@ def test_half_a_character_is_no_text() -> None:
 @pytest.mark.slow
 def test_images_with_boxes_are_kept_together_by_a_field(working_folder: Path) -> None:
     """One without it could be on either side, so it is left out."""
-    make(".")
+    make_coco(".")
     names = ("000000000034.jpg", "000000000071.jpg", "000000000508.jpg", "000000558840.jpg")
     ids = (34, 71, 508, 558840)
     places: tuple[Any, ...] = ("p1", "p1", "p2", None)
@@ -683,7 +683,7 @@ def test_a_file_without_annotations_is_refused() -> None:
 
 def test_captions_become_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of texts each, in the split of their file; there are no classes."""
-    make(str(tmp_path))
+    make_coco(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     argv = ("--images", "coco", "--labels", "coco/annotations/captions_*.json")
     assert convert(*argv, "--output", "out", NONE_BAD) == 0

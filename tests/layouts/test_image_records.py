@@ -38,7 +38,7 @@ from tests.layouts.make_label_tools import (
     fractions,
     hasty,
     labelbox,
-    make,
+    make_label_tools,
     rectangle,
     rhombus,
     split_of,
@@ -46,7 +46,7 @@ from tests.layouts.make_label_tools import (
     time_of,
     ultralytics,
 )
-from tests.layouts.make_table_boxes import HEIGHT, WIDTH, drawing, objects
+from tests.layouts.make_tables import HEIGHT, WIDTH, drawing, objects
 from tests.pictures import picture, write_files
 
 Objects = list[tuple[str, float, float, float, float]]
@@ -168,7 +168,7 @@ def _written(folder: str = "out") -> dict[str, Objects]:
 @pytest.fixture
 def tools(working_folder: Path) -> Path:
     """A folder with the exports of all tools, which is the working directory."""
-    make(str(working_folder))
+    make_label_tools(str(working_folder))
     return working_folder
 
 

@@ -23,14 +23,14 @@ from tests.harness import (
     reasons_of,
 )
 from tests.layouts import bucket
-from tests.layouts.make_imagefolder import make
+from tests.layouts.make_tables import make_imagefolder
 from tests.pictures import write_files, write_pictures
 
 
 @pytest.fixture
 def folders(working_folder: Path) -> Path:
     """A folder with pets/, cppe/ and captions/ in it, which is the working directory."""
-    make(str(working_folder))
+    make_imagefolder(str(working_folder))
     return working_folder
 
 

@@ -22,20 +22,20 @@ from tests.harness import (
     digests,
     float32,
     manifest_of,
+    objects_of,
     read_all,
     sources_of,
     split_of_each,
 )
 from tests.layouts import bucket
-from tests.layouts.make_kitti import CAR, DONT_CARE, FRAMES, frame, make
-from tests.layouts.objects import objects_of
+from tests.layouts.make_boxes import CAR, DONT_CARE, FRAMES, frame, make_kitti
 from tests.pictures import write_files
 
 
 @pytest.fixture
 def kitti(working_folder: Path) -> Path:
     """A folder with kitti/training and kitti/testing in it, which is the working directory."""
-    make(str(working_folder))
+    make_kitti(str(working_folder))
     return working_folder
 
 

@@ -40,12 +40,11 @@ from tests.layouts.make_segmentation import (
     SIZE,
     folders,
     grey,
-    jpeg,
-    make,
+    make_segmentation,
     palette,
     scene,
 )
-from tests.pictures import picture, write_files
+from tests.pictures import encoded, picture, write_files
 
 CLASS = "image/segmentation/class"
 
@@ -53,7 +52,7 @@ CLASS = "image/segmentation/class"
 @pytest.fixture
 def here(working_folder: Path) -> Path:
     """The working directory, with the sets of the page."""
-    make(str(working_folder))
+    make_segmentation(str(working_folder))
     return working_folder
 
 
@@ -216,10 +215,10 @@ def test_one_of_several_kinds_of_masks_must_be_named(working_folder: Path) -> No
     photo, mask = scene(1)
     for kind in ("binary", "types"):
         write_files("masks", {f"{n}_{kind}.png": grey([[0]]) for n in range(4)})
-    write_files("images", {f"{n}.jpg": jpeg(photo) for n in range(4)})
+    write_files("images", {f"{n}.jpg": encoded(photo, "JPEG") for n in range(4)})
     with pytest.raises(UsageError, match=r"2 masks of each image: .*_types.*, .*_binary"):
         Masks().open(SourceOptions(("images",), masks=("masks",)))
-    city = {f"{n}_leftImg8bit.png": jpeg(photo) for n in range(4)}
+    city = {f"{n}_leftImg8bit.png": encoded(photo, "JPEG") for n in range(4)}
     write_files("left", city)
     for kind in ("labelIds", "instanceIds"):
         write_files("gt", {f"{n}_gtFine_{kind}.png": grey([[0]]) for n in range(4)})

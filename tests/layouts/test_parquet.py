@@ -46,7 +46,7 @@ from tests.layouts.make_parquet import (
     FEATURES,
     IMAGE,
     image_of,
-    make,
+    make_parquet,
     pets,
     write_parquet,
 )
@@ -57,7 +57,7 @@ def test_images_classes_and_captions(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every image as it is, classes by their names in the metadata, splits by the files' names."""
-    make(".")
+    make_parquet(".")
     assert convert("--images", "hf/", "--output", "out", NONE_BAD) == 0
     out = capsys.readouterr().out
     assert (
@@ -118,7 +118,7 @@ def test_files_are_named_by_folder_glob_or_path(
     images: list[str], splits: dict[str, int], working_folder: Path
 ) -> None:
     """The names of files say their splits, wherever they are."""
-    make(".")
+    make_parquet(".")
     reader: Any = source_of(*images).labels
     assert collections.Counter(file.split for file in reader.reader.parquet) == splits
 
@@ -127,7 +127,7 @@ def test_files_are_named_by_folder_glob_or_path(
 def test_files_in_a_bucket(working_folder: Path) -> None:
     """A glob is recognised; a folder is not listed for that, and needs --layout."""
     assert bucket.Bucket.scheme() == "bucket"
-    make(".")
+    make_parquet(".")
     here = f"bucket://{working_folder}"
     assert convert("--images", f"{here}/hf/data/*.parquet", "--output", "out", NONE_BAD) == 0
     assert len(read_all("out")) == 20
@@ -139,14 +139,14 @@ def test_files_in_a_bucket(working_folder: Path) -> None:
 @pytest.mark.slow
 def test_the_same_bytes_everywhere(working_folder: Path) -> None:
     """Whatever runs the job."""
-    make(".")
+    make_parquet(".")
     assert_the_same_bytes_everywhere("--images", "hf", "--num_shards", "2", "--name", "pets")
 
 
 @pytest.mark.slow
 def test_resume_reuse_and_repair(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Shards are kept and reused as long as the files are unchanged; none can be rewritten."""
-    make(".")
+    make_parquet(".")
     argv = ["--images", "hf", "--name", "pets", NONE_BAD]
     assert convert(*argv, "--output", "out") == 0
     assert convert(*argv, "--output", "out", "--resume") == 0

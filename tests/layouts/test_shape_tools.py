@@ -37,13 +37,13 @@ from tests.harness import (
     convert_asking,
     dead_letters_of,
     digests,
+    objects_of,
     read_all,
     split_of_each,
 )
 from tests.layouts import make_shape_tools as tools
 from tests.layouts.bucket import Bucket
 from tests.layouts.make_shape_tools import BITS, SCENES, SIZE, Drawn
-from tests.layouts.objects import objects_of
 from tests.pictures import write_files
 
 TOOLS = ("labelme", "supervisely", "cvat", "via")
@@ -54,7 +54,7 @@ MASKS = ("--object_features", "masks")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of each tool."""
     folder = tmp_path_factory.mktemp("tools")
-    tools.make(str(folder))
+    tools.make_shape_tools(str(folder))
     files = {**tools.images(), "via_region_data.csv": tools.via_csv(SCENES)}
     write_files(f"{folder}/via_csv", files)
     exported = {**tools.images(), "via_region_data.json": json.dumps(tools.via(SCENES))}

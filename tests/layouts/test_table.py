@@ -40,14 +40,14 @@ from tests.harness import (
     split_of_each,
 )
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
-from tests.layouts.make_tables import make
+from tests.layouts.make_tables import make_tables
 from tests.pictures import picture, write_files, write_pictures
 
 
 @pytest.fixture
 def tagged(working_folder: Path) -> Path:
     """A folder with photos/, labels.csv and labels.jsonl in it, which is the working directory."""
-    make(str(working_folder))
+    make_tables(str(working_folder))
     return working_folder
 
 

@@ -28,7 +28,7 @@ from tests.harness import (
     split_of_each,
 )
 from tests.layouts import bucket
-from tests.layouts.make_voc import BOX, CAT, Box, labelimg_xml, make, photo
+from tests.layouts.make_voc import BOX, CAT, Box, labelimg_xml, make_voc, photo
 from tests.pictures import picture, write_files
 
 CLASSES = (
@@ -41,7 +41,7 @@ CLASSES = (
 @pytest.fixture
 def voc(working_folder: Path) -> Path:
     """A folder with VOCdevkit/ and labelled/ in it, which is the working directory."""
-    make(str(working_folder))
+    make_voc(str(working_folder))
     return working_folder
 
 
@@ -56,7 +56,7 @@ def write_set(folder: Path | str, annotations: Mapping[str, str | bytes | None])
     )
 
 
-"""What make() draws: image -> (width, height), objects."""
+"""What make_voc() draws: image -> (width, height), objects."""
 
 
 @pytest.mark.slow

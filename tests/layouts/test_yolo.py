@@ -38,7 +38,7 @@ from tests.harness import (
     sources_of,
     split_of_each,
 )
-from tests.layouts.make_yolo import LABELS, NAMES, make
+from tests.layouts.make_boxes import YOLO_LABELS, YOLO_NAMES, make_yolo
 from tests.pictures import picture, write_files
 
 LINE = "0 0.5 0.5 0.5 0.5\n"
@@ -47,7 +47,7 @@ LINE = "0 0.5 0.5 0.5 0.5\n"
 @pytest.fixture
 def coco6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with coco6/ in it, which is the working directory."""
-    make(str(tmp_path))
+    make_yolo(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -72,7 +72,7 @@ def expected_objects(lines: tuple[str, ...]) -> dict[str, Any]:
         "bbox/xmax": float32(row[1] + row[3] / 2 for row in rows),
         "bbox/ymax": float32(row[2] + row[4] / 2 for row in rows),
         "class/label": [int(row[0]) for row in rows],
-        "class/text": [NAMES[int(row[0])].encode() for row in rows],
+        "class/text": [YOLO_NAMES[int(row[0])].encode() for row in rows],
     }
 
 
@@ -88,15 +88,17 @@ def test_a_data_set_becomes_examples(
     """Boxes, classes with their ids, and splits; images without lines or label file have no objects."""
     assert convert("--images", path, "--output", "out", NONE_BAD) == 0
     examples = read_all("out")
-    assert sorted(examples) == [f"{name}.jpg" for name in sorted(LABELS)]
-    for name, lines in LABELS.items():
+    assert sorted(examples) == [f"{name}.jpg" for name in sorted(YOLO_LABELS)]
+    for name, lines in YOLO_LABELS.items():
         features = examples[f"{name}.jpg"]
         assert objects_of(features) == expected_objects(lines or ())
         assert features["image/encoded"] == [(coco6 / f"coco6/images/{name}.jpg").read_bytes()]
     splits = {"train": "train", "val": "validation"}
-    assert split_of_each("out") == {f"{n}.jpg": splits[n.partition("/")[0]] for n in LABELS}
+    assert split_of_each("out") == {f"{n}.jpg": splits[n.partition("/")[0]] for n in YOLO_LABELS}
     assert manifest_of("out")["options"]["layout"] == "yolo"
-    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == list(enumerate(NAMES))
+    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == list(
+        enumerate(YOLO_NAMES)
+    )
     out = capsys.readouterr().out
     assert "Layout yolo: data.yaml" in out
     assert (
@@ -112,10 +114,10 @@ def test_without_data_yaml(coco6: Path) -> None:
     source = source_of("coco6")
     assert "nothing names the classes, so their numbers are their names" in source.notes
     assert source.numbering.from_name
-    write_files("coco6", {"labels/classes.txt": "\n".join(NAMES)})
+    write_files("coco6", {"labels/classes.txt": "\n".join(YOLO_NAMES)})
     assert convert("--images", "coco6/images", "--output", "out", NONE_BAD) == 0
     examples = read_all("out")
-    for name, lines in LABELS.items():
+    for name, lines in YOLO_LABELS.items():
         assert objects_of(examples[f"{name}.jpg"]) == expected_objects(lines or ())
     assert set(split_of_each("out").values()) == {"train", "validation"}
 
@@ -123,7 +125,7 @@ def test_without_data_yaml(coco6: Path) -> None:
 def test_one_split_has_the_names_of_all(coco6: Path) -> None:
     """data.yaml lies two folders higher."""
     source = source_of("coco6/images/train")
-    assert source.numbering.known == tuple((name, i) for i, name in enumerate(NAMES))
+    assert source.numbering.known == tuple((name, i) for i, name in enumerate(YOLO_NAMES))
     assert [root.uri for root in source.roots] == [f"{coco6}/coco6/images/train"]
 
 
