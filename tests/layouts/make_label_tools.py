@@ -157,6 +157,15 @@ def fractions(xmin: int, ymin: int, xmax: int, ymax: int) -> list[float]:
     return [(xmin + xmax) / 2 / WIDTH, (ymin + ymax) / 2 / HEIGHT, width / WIDTH, height / HEIGHT]
 
 
+def outline(box: _Object) -> list[float]:
+    """The rhombus in a box, in fractions."""
+    return [
+        v / side
+        for point in rhombus(*box[1:])
+        for v, side in zip(point, (WIDTH, HEIGHT), strict=True)
+    ]
+
+
 def ultralytics(task: str, of_object: Callable[[_Object], Sequence[float]]) -> str:
     """A data set's line, and one of each image; those without objects have no annotations."""
     names = {str(i): name for i, name in enumerate(NAMES)}

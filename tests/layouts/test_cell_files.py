@@ -261,27 +261,6 @@ def test_a_changed_file_changes_its_sample(tree: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("column", "table", "fault"),
-    [
-        ("image", "image,right,label\n", "names the image"),
-        ("label/x", "file,label/x\n", "among the features of the image and its labels"),
-        ("missing", "file,right\n", "no column 'missing'"),
-    ],
-)
-def test_columns_that_cannot_be_files(
-    tree: Path, capsys: pytest.CaptureFixture[str], column: str, table: str, fault: str
-) -> None:
-    """The error tells why."""
-    write_files(
-        ".",
-        {"t.csv": table + ",".join(["left/0.png", "right/0.png", "cat"][: table.count(",") + 1])},
-    )
-    given = ("--images", "d", "--labels", "t.csv", "--output", "out", "--file_columns", column)
-    assert convert(*given) == 2
-    assert fault in capsys.readouterr().err
-
-
 def photo(number: int, size: tuple[int, int] = (12, 8)) -> Image.Image:
     """A picture of different pixels."""
     generator = np.random.default_rng(number)
