@@ -44,7 +44,6 @@ SETS = {
 _EXAMPLE = "TRAIN,gs://bucket/a.jpg,label"
 _COORDINATES = 8  # four vertices
 _AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
-REASON = "its first line is a set and an image, as AutoML has it"
 
 
 @dataclass(frozen=True)

@@ -163,8 +163,7 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
         if by_name.setdefault(name, uri) != uri:
             raise UsageError(
                 f"--images: {by_name[name]} and {uri} have the same name, which begins the keys of their "
-                "images; rename one, or name both by a glob below a folder above them, such as "
-                f"'{_folder_above(by_name[name], uri)}/*/{posixpath.basename(name)}'"
+                "images; rename one, or name both by a glob below a folder above them"
             )
     members = [Archive(archive_kind(uri), name) for uri, name in sorted(name_of.items())]
     if len(members) > 1 and all(len(archive.said_splits) == 1 for archive in members):
@@ -199,11 +198,6 @@ def _folder_of_archives(folder: str) -> dict[str, str]:
     if names.images or names.folders or "" in extension_of.values():
         return {}
     return {files.join(folder, name): name for name, e in extension_of.items() if e[1:] in KINDS}
-
-
-def _folder_above(first: str, second: str) -> str:
-    folders = zip(first.split("/"), second.split("/"), strict=False)
-    return "/".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], folders))
 
 
 def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:

@@ -47,7 +47,7 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.automl import REASON, Automl, is_automl
+from beam_pipeline.layouts.automl import is_automl
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head, without_class_names
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -149,7 +149,8 @@ class Table:
         heads, class_names = without_class_names([head(uri) for uri in label_files(options.labels)])
         automl = [beginning.uri for beginning in heads if is_automl(beginning)]
         if automl:
-            return _open_automl(options, f"{automl[0]} has no header: {REASON}")
+            reason = "its first line is a set and an image, as AutoML has it"
+            raise LabelTableError(f"{automl[0]} has no header: {reason}; give --layout automl")
         choices = replace(column_choices(options), may_be_lists=options.sample == SAMPLES[0])
         schema, tables = _inspected(options, heads, choices)
         if class_names and schema.leading.integer_classes:
@@ -414,15 +415,6 @@ def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumberi
     return replace(options.numbering(), order="numeric")
 
 
-def _open_automl(options: SourceOptions, note: str) -> Source:
-    """The source of rows as AutoML has them, which a user calls a table. Raises LabelTableError."""
-    for name in sorted(TABLE_OPTIONS - Automl.option_names):
-        if getattr(options, name) != getattr(SourceOptions(()), name):
-            raise LabelTableError(f"--{name} means nothing: {note}")
-    source = Automl().open(options)
-    return replace(source, notes=(note, *source.notes))
-
-
 # --- questions ------------------------------------------------------------------------------------
 
 
@@ -463,11 +455,7 @@ def _unused_folders(
             continue
         advice, answer = "If they are the classes, and the table is of no use:", _BY_FOLDER
         if len({*map(named_split, names)} - {""}) > 1:
-            above = {"/".join(path[:level]) for path in paths if len(path) > level}
             advice, answer = "If they are splits, write them in a column called split.", {}
-            if are_splits and len(above) == len(options.images):
-                advice = "Splits are the first folders in --images:"
-                answer = {"images": (posixpath.join(options.images[0], *above),)}
         yield Question(
             "unused_folders",
             f"The images are in the folders {enumerated([*map(repr, names)], _SHOWN)}, which no column "

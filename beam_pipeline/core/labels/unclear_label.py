@@ -21,8 +21,6 @@ _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
 _MANY = 64  # pixels of the smallest images that people keep in tables
 _PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?", re.IGNORECASE)
-_NUMBER = r"\s*[+-]?\d+(?:\.\d*)?\s*"
-_BOX = re.compile(rf"\[{_NUMBER}(?:,{_NUMBER}){{3}}\]")
 _PIXEL_LISTS = frozenset(["pixels", "pixel"])
 _RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
 _NO_RUN_LENGTHS = (
@@ -109,7 +107,6 @@ def unclear_label(
     texts = {name: set(map(text_of, column)) for name, column in cells.items() if column}
     lower = {name.lower() for name in names}
     objects = [name for name, column in cells.items() if any(map(_is_object, column))]
-    boxes = [name for name, column in texts.items() if all(map(_BOX.fullmatch, column))]
     flags = [name for name, column in texts.items() if any(column <= flags for flags in _FLAGS)]
     points = paired_columns(names)
     keep = "--label_column none to keep all of them as features label/<column>"
@@ -124,12 +121,6 @@ def unclear_label(
         hint = _no_objects(objects)
         if len(objects) < len(names):
             hint += f". To take the label from another: --label_column NAME --columns {skipped}"
-    elif boxes:
-        hint = (
-            f"The cells of {excerpt(boxes[0])} seem to be boxes, which are read from four columns or from texts "
-            "in brackets in one column named for it (docs/datasets/tables.md). To keep all columns "
-            "as features label/<column>: --label_column none"
-        )
     else:
         if 1 < len(flags) <= _MOST_FLAGS:
             hint = f"If 1 means that an image has a column's class: --one_hot {','.join(flags)}. Otherwise, give "

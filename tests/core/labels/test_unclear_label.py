@@ -17,12 +17,6 @@ PIXELS = (
     "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
 )
 
-BOXES = (
-    "The cells of 'bbox' seem to be boxes, which are read from four columns or from texts in brackets in one "
-    "column named for it (docs/datasets/tables.md). To keep all columns as features label/<column>: "
-    "--label_column none"
-)
-
 
 @pytest.mark.parametrize(
     ("values", "message"),
@@ -53,11 +47,11 @@ BOXES = (
         ),
         (
             {"width": ["9"], "bbox": ["[834.0, 222.0, 56.0, 36.0]", ""], "source": ["usask"]},
-            f"width, bbox, source is the label? {BOXES}",
+            f"width, bbox, source is the label? {SAY}",
         ),
         (
             {"box": [[1, 2, 3, 4]], "source": ["usask"]},
-            "box, source is the label? " + BOXES.replace("bbox", "box"),
+            "box, source is the label? " + SAY.replace("bbox", "box"),
         ),
         ({"a": ["[1, 2, 3]"], "b": [""]}, f"a, b is the label? {SAY}"),
         ({"a": ["0", "1", "-1"], "b": ["", ""]}, f"a, b is the label? {SAY}"),
