@@ -53,6 +53,7 @@ _NOT_FOUND = 1000  # missing images after which the search ends
 _LOOKED_UP = 1000  # rows whose paths are looked up on this machine
 _MOST_BEGINNINGS = 8
 _ADDED_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".JPG", ".JPEG", ".PNG")
+_URIS, _PATHS = "URIs", "paths"
 _is_absolute = re.compile(r"/|[A-Za-z]:/").match
 
 
@@ -63,13 +64,11 @@ class LocalCopy:
     Attributes:
       beginnings: the beginnings of URIs or paths to remove, with `/`; the rest is a path below a
         root.
-      by_file_name: True if images of URIs are matched by bare file name only.
-      paths_by_file_name: True if images of paths are matched by bare file name only.
+      by_file_name: "URIs" or "paths" if images that are named so are matched by bare file name only; else empty.
     """
 
     beginnings: tuple[str, ...] = ()
-    by_file_name: bool = False
-    paths_by_file_name: bool = False
+    by_file_name: str = ""
 
     def rename(self, rows: Iterator[LabelRow | DeadLetter]) -> Iterator[LabelRow | DeadLetter]:
         """Yields the rows with the names of the images on this machine."""
@@ -86,7 +85,7 @@ class LocalCopy:
         for beginning in self.beginnings:
             if path.startswith(beginning):
                 return path[len(beginning) :]
-        cut = self.by_file_name if is_remote(name) else self.paths_by_file_name
+        cut = self.by_file_name == (_URIS if is_remote(name) else _PATHS)
         return path.rpartition("/")[2] if cut else name
 
     @property
@@ -94,13 +93,8 @@ class LocalCopy:
         """Notes for the user on the removed beginnings."""
         if self.by_file_name:
             return (
-                "rows name images by URIs, and none of the first ones has a copy of the same path in "
+                f"rows name images by {self.by_file_name} of another place, whose folders are not those in "
                 "--images; rows and images are matched by their bare file names",
-            )
-        if self.paths_by_file_name:
-            return (
-                "rows name images by paths of another place, whose folders are not those in --images; "
-                "rows and images are matched by their bare file names",
             )
         return tuple(
             f"rows name images in {beginning}; taken are their copies of the same path in --images"
@@ -143,7 +137,7 @@ def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
         for beginning in beginnings
         if not any(beginning != outer and beginning.startswith(outer) for outer in beginnings)
     )  # a folder that was copied as a whole contains the copies of its subfolders
-    return LocalCopy(copied, by_file_name=missing > 0 and not copied)
+    return LocalCopy(copied, _URIS if missing and not copied else "")
 
 
 def _copies_of_paths(
@@ -167,7 +161,7 @@ def _copies_of_paths(
         elif beginning := _beginning(path, roots):
             beginnings[beginning] = None
             tails_are_names = tails_are_names and "/" not in path[len(beginning) :]
-    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(paths_by_file_name=True)
+    copies, by_file_name = LocalCopy(tuple(beginnings)), LocalCopy(by_file_name=_PATHS)
     nested = any(a != b and a.startswith(b) for a in beginnings for b in beginnings)
     changed = any(path.startswith(copies.beginnings) for path in standing)
     few = 0 < len(beginnings) <= _MOST_BEGINNINGS

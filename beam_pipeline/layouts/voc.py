@@ -23,19 +23,10 @@ from beam_pipeline.core.labels.schema import ColumnKind, object_column, object_c
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import Size
-from beam_pipeline.layouts import label_files
+from beam_pipeline.layouts import label_files, tree
 from beam_pipeline.layouts.entries import Element, xml_elements
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import (
-    IMAGE_FOLDERS,
-    beginning,
-    files_of,
-    has_folder,
-    names_in,
-    stems_of,
-    subfolders,
-)
 from beam_pipeline.storage import files
 
 IMAGES = "JPEGImages"
@@ -91,7 +82,7 @@ class Voc:
         roots = image_roots([voc_set.images for voc_set in sets])
         lists = label_files.read_split_lists([voc_set.lists for voc_set in sets], LISTED)
         needed = lists.names or len(uris) > 1
-        stems = [name for uri in uris if needed for name in stems_of(uri, _XML)]
+        stems = [name for uri in uris if needed for name in tree.stems_of(uri, _XML)]
         twice = sorted(name for name, count in Counter(stems).items() if count > 1)
         if twice and len(uris) > 1:
             raise UsageError(
@@ -99,12 +90,14 @@ class Voc:
                 f"as {twice[0]}{_XML}. VOC2012 contains all that VOC2008 to VOC2011 contain; name only "
                 "one of these, or convert each folder on its own"
             )
-        names_below = [set(_names(subfolders(root.uri))) for root in roots]
+        names_below = [set(_names(tree.subfolders(root.uri))) for root in roots]
         places = [
             label_files.Place(
                 uri,
                 bare=uri not in [root.uri for root in roots]
-                and not any(names.issuperset(_names(subfolders(uri))) for names in names_below),
+                and not any(
+                    names.issuperset(_names(tree.subfolders(uri))) for names in names_below
+                ),
             )
             for uri in uris
         ]
@@ -173,11 +166,12 @@ def years(uri: str) -> list[str]:
     """
     if posixpath.basename(uri) == IMAGES:
         uri = posixpath.dirname(uri)
-    if has_folder(f"{uri}/{IMAGES}"):
+    if tree.has_folder(f"{uri}/{IMAGES}"):
         return [uri]
-    candidates = map(subfolders, (uri, f"{uri}/VOCdevkit"))
+    candidates = map(tree.subfolders, (uri, f"{uri}/VOCdevkit"))
     sets = (
-        [below for below in folders if has_folder(f"{below}/{IMAGES}")] for folders in candidates
+        [below for below in folders if tree.has_folder(f"{below}/{IMAGES}")]
+        for folders in candidates
     )
     return next(filter(None, sets), [])
 
@@ -190,19 +184,19 @@ def _find_sets(path: str) -> list[_Set]:
     sets = []
     for year in years(uri):
         labels = f"{year}/{_LABELS}"
-        labels = labels if has_folder(labels) else _annotation_folder(year)
+        labels = labels if tree.has_folder(labels) else _annotation_folder(year)
         sets.append(_Set(year, f"{year}/{IMAGES}", labels, f"{year}/{_LISTS}"))
     if sets:
         return sets
-    if posixpath.basename(uri).lower() in IMAGE_FOLDERS and not _first_xml(uri):
+    if posixpath.basename(uri).lower() in tree.IMAGE_FOLDERS and not _first_xml(uri):
         uri = posixpath.dirname(uri)
     if labels := _annotation_folder(uri):
-        below = subfolders(uri)
+        below = tree.subfolders(uri)
         images = [folder for folder in below if posixpath.basename(folder).lower() == "images"][:1]
         images = images or [
             folder
             for folder in below
-            if any(names_in(place).images for place in (folder, *subfolders(folder)))
+            if any(tree.names_in(place).images for place in (folder, *tree.subfolders(folder)))
         ]
         if len(images) == 1:
             return [_Set(uri, images[0], labels)]
@@ -211,9 +205,9 @@ def _find_sets(path: str) -> list[_Set]:
 
 def _annotation_folder(folder: str) -> str:
     """Finds the folder below whose XML files are annotations: annotations/, or the only one; else empty."""
-    below = subfolders(folder)
+    below = tree.subfolders(folder)
     named = [path for path in below if posixpath.basename(path).lower() == _LABELS.lower()]
-    without_images = [path for path in below[:_FEW_FOLDERS] if not names_in(path).images]
+    without_images = [path for path in below[:_FEW_FOLDERS] if not tree.names_in(path).images]
     for candidates in (named, without_images):
         annotated = list(filter(_holds_annotations, candidates))
         if len(annotated) == 1:
@@ -223,14 +217,16 @@ def _annotation_folder(folder: str) -> str:
 
 def _first_xml(folder: str) -> str:
     """Finds the first .xml file of a folder, or of its folders train/, test/ and similar."""
-    inside = [below for below in subfolders(folder) if posixpath.basename(below) in _LOOKED_INTO]
-    return next((uri for place in (folder, *inside) for uri in files_of(place, _XML)), "")
+    inside = [
+        below for below in tree.subfolders(folder) if posixpath.basename(below) in _LOOKED_INTO
+    ]
+    return next((uri for place in (folder, *inside) for uri in tree.files_of(place, _XML)), "")
 
 
 def _holds_annotations(folder: str) -> bool:
     """True if the first XML file of a folder begins like a VOC annotation."""
     first = _first_xml(folder)
-    return bool(first) and _ROOT_ELEMENT.search(beginning(first, 4096)) is not None
+    return bool(first) and _ROOT_ELEMENT.search(tree.beginning(first, 4096)) is not None
 
 
 def _names(folders: Sequence[str]) -> list[str]:

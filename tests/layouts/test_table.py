@@ -286,7 +286,7 @@ def root(tmp_path: Path) -> ImageRoot:
     return ImageRoot(str(tmp_path))
 
 
-BY_NAME, PATHS_BY_NAME = LocalCopy(by_file_name=True), LocalCopy(paths_by_file_name=True)
+BY_NAME, PATHS_BY_NAME = LocalCopy(by_file_name="URIs"), LocalCopy(by_file_name="paths")
 MANY = [f"patient{number}/x{number}.jpg" for number in range(20)]
 GONE = [f"gs://b/gone/g{number}.jpg" for number in range(1000)]
 
@@ -357,14 +357,11 @@ def test_names_of_copies() -> None:
     )
     assert [*map(BY_NAME.name, ("gs://b/x/1.jpg", "x/1.jpg"))] == ["1.jpg", "x/1.jpg"]
     assert [*map(PATHS_BY_NAME.name, ("a\\b\\7.jpg", "gs://b/7.jpg"))] == ["7.jpg", "gs://b/7.jpg"]
-    assert BY_NAME.notes == (
-        "rows name images by URIs, and none of the first ones has a copy of the same path in "
-        "--images; rows and images are matched by their bare file names",
-    )
-    assert PATHS_BY_NAME.notes == (
-        "rows name images by paths of another place, whose folders are not those in --images; rows "
-        "and images are matched by their bare file names",
-    )
+    for copies, kind in ((BY_NAME, "URIs"), (PATHS_BY_NAME, "paths")):
+        assert copies.notes == (
+            f"rows name images by {kind} of another place, whose folders are not those in --images; rows "
+            "and images are matched by their bare file names",
+        )
 
 
 CSV_LIMIT = 128 << 10  # characters of a cell, unless somebody says otherwise

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.cells import (
     NEARLY_ALL,
     BadCellError,
@@ -34,13 +35,6 @@ from beam_pipeline.core.labels.cells import (
     text_of,
 )
 from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
-from beam_pipeline.core.labels.schema import (
-    KIND_NAMES,
-    Column,
-    ColumnKind,
-    object_column,
-    object_columns,
-)
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.questions import Question
@@ -260,9 +254,9 @@ def inspect_boxes(
       label: the column of classes, or empty.
       declared: column -> its type in --columns.
     """
-    kinds = {name: KIND_NAMES.get(kind) for name, kind in declared.items()}
+    kinds = {name: schema.KIND_NAMES.get(kind) for name, kind in declared.items()}
     form, names = find_boxes([name for name in values if name != label], values)
-    texts = (name for name in names if infer_kind(values[name]) is ColumnKind.BYTES)
+    texts = (name for name in names if infer_kind(values[name]) is schema.ColumnKind.BYTES)
     if not form or (
         len(names) == _SIDES and any(not all(map(is_empty, values[name])) for name in texts)
     ):
@@ -280,11 +274,11 @@ def inspect_boxes(
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
     empty = [all(map(is_empty, cells)) for cells in zip(*map(rows.cells, names), strict=True)]
-    columns = list(object_columns(pixels=pixels))
+    columns = list(schema.object_columns(pixels=pixels))
     for name in values:
         if name not in no_features:
             kind = kinds[name] if name in kinds else _object_kind(rows.cells(name), empty)
-            columns += [object_column(name, kind)] if kind else []
+            columns += [schema.object_column(name, kind)] if kind else []
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
     return BoxColumns(
         columns=tuple(columns),
@@ -314,7 +308,7 @@ def _question(
     names: Sequence[str],
     form: str,
     values: Mapping[str, Sequence[Any]],
-    kinds: Mapping[str, ColumnKind | None],
+    kinds: Mapping[str, schema.ColumnKind | None],
     *,
     mixed: bool,
     given: bool,
@@ -407,7 +401,7 @@ def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:
     return not (fractions or small), False
 
 
-def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | None:
+def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> schema.ColumnKind | None:
     """Infers the kind of a further column; integers with gaps become floats, whose gaps are NaN.
 
     Args:
@@ -419,8 +413,8 @@ def _object_kind(cells: Sequence[Any], empty: Sequence[bool]) -> ColumnKind | No
     if not {list, dict}.isdisjoint(map(type, cells)):
         return None
     kind = infer_kind(cells)
-    if kind is ColumnKind.INT64 and any(by_text(cells, is_empty)):
-        return ColumnKind.FLOAT
+    if kind is schema.ColumnKind.INT64 and any(by_text(cells, is_empty)):
+        return schema.ColumnKind.FLOAT
     return kind
 
 
@@ -445,7 +439,7 @@ def _plain_floats(cells: Sequence[Any]) -> Sequence[float]:
 
 def _float_of(cell: Any) -> float | None:
     try:
-        return parse_number(text_of(cell), ColumnKind.FLOAT)
+        return parse_number(text_of(cell), schema.ColumnKind.FLOAT)
     except ValueError:
         return None
 
@@ -478,13 +472,15 @@ def _four_items(cell: Any, name: str) -> Sequence[Any]:
     return items
 
 
-def object_value(cell: Any, column: Column) -> Any:
+def object_value(cell: Any, column: schema.Column) -> Any:
     """Returns a value of an object; a missing text is empty, a missing float NaN. Raises BadCellError."""
-    if is_empty(cell) and column.kind is ColumnKind.FLOAT:
+    if is_empty(cell) and column.kind is schema.ColumnKind.FLOAT:
         return math.nan
-    if column.kind is ColumnKind.BYTES and not text_of(cell):
+    if column.kind is schema.ColumnKind.BYTES and not text_of(cell):
         return ""
     try:
-        return parse_cell(cell, Column(column.name, column.kind, column.feature, required=True))
+        return parse_cell(
+            cell, schema.Column(column.name, column.kind, column.feature, required=True)
+        )
     except BadCellError as error:
         raise BadCellError(f"column {column.name!r}: {error}") from error

@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.cells import (
     NEARLY_ALL,
     BadCellError,
@@ -43,13 +44,6 @@ from beam_pipeline.core.labels.cells import (
     parse_cell,
     parse_cells,
     text_of,
-)
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    label_column,
-    object_column,
-    object_columns,
 )
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
@@ -88,7 +82,7 @@ class LeadingColumns:
       question: what is not safe to assume of them; None if there is nothing.
     """
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[schema.Column, ...] = ()
     used: Collection[str] = ()
     class_name: str = ""
     integer_classes: bool | None = None
@@ -109,8 +103,8 @@ NO_LEADING = LeadingColumns()
 class FolderClass(LeadingColumns):
     """No column is a label: the class of an image is its folder, and None in every row."""
 
-    columns: tuple[Column, ...] = (
-        replace(label_column("folder", ColumnKind.CLASS), required=False),
+    columns: tuple[schema.Column, ...] = (
+        replace(schema.label_column("folder", schema.ColumnKind.CLASS), required=False),
     )
 
     def parse(self, rows: TableRows) -> Parsed:
@@ -219,7 +213,9 @@ def chosen_one_hot(
     named = enumerated(list(classes.values()), _SHOWN_NAMES)
     how = "images may be of several" if several else "an image is of one"
     return OneHot(
-        columns=(replace(label_column("one_hot", ColumnKind.CLASS), repeated=several),),
+        columns=(
+            replace(schema.label_column("one_hot", schema.ColumnKind.CLASS), repeated=several),
+        ),
         used=frozenset(classes),
         note=f"one-hot columns are {len(classes)} classes: {named}; {how}",
         classes=tuple(classes.items()),
@@ -268,7 +264,7 @@ def has_objects(values: Sequence[Any]) -> bool:
 
 
 def inspect_objects(
-    column: str, values: Sequence[Any], kinds: Mapping[str, ColumnKind | None]
+    column: str, values: Sequence[Any], kinds: Mapping[str, schema.ColumnKind | None]
 ) -> ObjectLists:
     """Decides how the lists of each object are read.
 
@@ -286,7 +282,7 @@ def inspect_objects(
             elif values_of is not None:
                 no_lists[name] = None
     categories = next((name for name in CATEGORY_NAMES if name in items), CATEGORY_NAMES[0])
-    columns = list(object_columns(pixels=True))
+    columns = list(schema.object_columns(pixels=True))
     for name in items:
         if name in (_BOXES, categories):
             continue
@@ -295,7 +291,7 @@ def inspect_objects(
             no_lists[name] = None
         kind = kinds.get(chosen, infer_kind(items[name]))
         if kind and name not in no_lists:
-            columns.append(object_column(name, kind))
+            columns.append(schema.object_column(name, kind))
     names = [f"{column}.{name}" for name in no_lists]
     left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
     classes = items.get(categories, [])
@@ -337,11 +333,11 @@ def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[LabelVal
         if not isinstance(items, list):
             raise BadCellError(f"{name}: {excerpt(items)} is not a list")
         single = replace(column, repeated=False)
-        integers = column.kind is ColumnKind.CLASS and bool(objects.integer_classes)
+        integers = column.kind is schema.ColumnKind.CLASS and bool(objects.integer_classes)
         values = []
         for number, item in enumerate(items, 1):
             try:
-                is_box = column.kind is ColumnKind.BOX
+                is_box = column.kind is schema.ColumnKind.BOX
                 values.append(_box(item, line) if is_box else _single(item, single, integers))
             except BadCellError as error:
                 raise BadCellError(f"{name}: item {number}: {error}") from error
@@ -372,7 +368,7 @@ def _box(item: Any, line: int) -> Box:
     return x, y, x + width, y + height, line
 
 
-def _single(item: Any, column: Column, integers: bool) -> LabelValue:
+def _single(item: Any, column: schema.Column, integers: bool) -> LabelValue:
     if integers and not is_integer(item):
         raise BadCellError(f"{excerpt(item)} is not an integer, as most others are")
     return parse_cell(item, column)
