@@ -17,6 +17,7 @@ import io
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import LabelTableError
@@ -43,6 +44,7 @@ SETS = {
 """Words of the first cell, in upper case -> the split; empty if the row gives none."""
 _EXAMPLE = "TRAIN,gs://bucket/a.jpg,label"
 _COORDINATES = 8  # four vertices
+_SPLITS = frozenset(SETS.values())
 _AROUND_THE_IMAGE = 0.5  # how far outside [0, 1] a number still looks like a coordinate
 
 
@@ -84,13 +86,13 @@ class Automl(RecordLayout):
 
     def labelled(self, entry: Any) -> Labelled:
         split, _, rest = entry
-        if split not in SETS.values():
+        if split not in _SPLITS:
             raise BadLabelError(
                 f"{split!r} names no set; expected TRAIN, VALIDATION, TEST or UNASSIGNED"
             )
         if self.boxes:
             return Labelled([_object(rest)] if rest else (), split=split)
-        if _has_box(rest):
+        if len(rest) > 4 and _has_box(rest):
             raise BadLabelError("a box, in a file whose beginning has none")
         classes = tuple(dict.fromkeys(filter(None, rest)))
         return Labelled(fields={"label": classes or ("",)}, split=split)
@@ -154,13 +156,13 @@ def _row(cells: Sequence[str]) -> _Row:
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
-    if cells and _is_image(cells[0]):
-        return _Row("", cells[0], cells[1:])
     word, name = (*cells, "", "")[:2]
-    known = word.upper() in SETS
-    if not name or not (known or _is_image(name)):
+    split = SETS.get(word.upper())
+    if split is None and _is_image(word):
+        return _Row("", word, cells[1:])
+    if not name or (split is None and not _is_image(name)):
         raise BadLabelError(excerpt(",".join(cells)))
-    return _Row(SETS[word.upper()] if known else word, name, cells[2:])
+    return _Row(word if split is None else split, name, cells[2:])
 
 
 def _is_image(text: str) -> bool:
@@ -190,8 +192,8 @@ def _object(rest: Sequence[str]) -> LabelledObject:
 
 def _vertices(cells: Sequence[str]) -> list[tuple[float, float]]:
     """The vertices of a box: none, two or four."""
-    padded = [*cells, *[""] * (_COORDINATES - len(cells))]
-    pairs = [(x, y) for x, y in zip(padded[::2], padded[1::2], strict=False) if x or y]
+    every = zip_longest(cells[::2], cells[1::2], fillvalue="")
+    pairs = [(x, y) for x, y in every if x or y]
     if len(pairs) not in (0, 2, 4) or len(cells) > _COORDINATES:
         raise BadLabelError(f"{excerpt(cells)}: expected 2 or 4 vertices of a box")
     return [(number(x, "a coordinate"), number(y, "a coordinate")) for x, y in pairs]

@@ -53,6 +53,7 @@ _FEW_FILES = 20  # in a folder; of more, which may be a file for each image, non
 _EXAMPLES = 5
 _FEW = 0.01  # of the images
 _FIRST_DETECTION_ID = 1  # 0 is the background's
+_NOT_LABELLED = Labelled()
 _PLACES = frozenset([*schema.LIST_FORMS, schema.POINT_KIND])
 _MASKS = schema.OBJECT_FEATURES[0]
 
@@ -109,10 +110,12 @@ class RecordColumns:
             ]
         except BadCellError as error:
             raise BadLabelError(str(error)) from error
-        shapes = (_shape(labelled, index) for index in range(len(objects)))
-        masks = (tuple(shapes),) if self.masks else ()
-        boxes = tuple((*shape.box, line) for shape in objects)
-        return boxes, tuple(shape.label for shape in objects), *masks, *attributes, *fields
+        boxes = tuple([(*shape.box, line) for shape in objects])
+        labels = tuple([shape.label for shape in objects])
+        if not self.masks:
+            return boxes, labels, *attributes, *fields
+        masks = tuple(_shape(labelled, index) for index in range(len(objects)))
+        return boxes, labels, masks, *attributes, *fields
 
 
 def _shape(labelled: Labelled, index: int) -> str:
@@ -179,25 +182,25 @@ class RecordReader:
         return self.copies.rename(self._rows(file, uri))
 
     def _rows(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        columns = self.columns.columns
-        nothing: tuple[LabelValue, ...] = tuple(() if c.repeated else None for c in columns)
-        for number, (line, entry) in enumerate(self.format.entries(file, uri), 1):
+        form, columns, of_file = self.format, self.columns, self.splits.get(uri, "")
+        nothing: tuple[LabelValue, ...] = tuple(() if c.repeated else None for c in columns.columns)
+        for number, (line, entry) in enumerate(form.entries(file, uri), 1):
             try:
-                name = self.format.image_name(entry)
+                name = form.image_name(entry)
             except BadLabelError as error:
                 key = f"entry {number}"
                 problem = f"{key} names no image: {error}"
                 yield row_dead_letter(Stage.LABELS, key, Reason.BAD_ROW, problem, uri, line)
                 continue
-            labelled, values, problem = Labelled(), nothing, ""
+            labelled, values, problem = _NOT_LABELLED, nothing, ""
             try:
-                labelled = self.format.labelled(entry)
-                if self.columns.is_unlabelled(labelled):
+                labelled = form.labelled(entry)
+                if columns.is_unlabelled(labelled):
                     continue
-                values = self.columns.values(labelled, line)
+                values = columns.values(labelled, line)
             except BadLabelError as error:
                 problem = str(error)
-            split = labelled.split or self.splits.get(uri, "")
+            split = labelled.split or of_file
             yield LabelRow(name, values, split, uri, line, problem, labelled.size)
 
 
