@@ -1,4 +1,4 @@
-r"""Packs items of one kind by columns, deflated, as references travel.
+r"""Packs items of one kind by columns, compressed, as references travel.
 
     SampleRef("a/1.jpg", "/photos/a/1.jpg", 9, "train", ("a",))
     SampleRef("a/2.jpg", "/photos/a/2.jpg", 8, "train", ("a",))
@@ -8,9 +8,8 @@ becomes one column per field, each in the shortest of the forms that it can have
     [Text("a/1.jpg\na/2.jpg"), After("/photos/", 0), (9, 8), Same("train"), Same(("a",)),
      Same(-1), Same(""), Same(0), Same(None), Same(b"")]
 
-which, with their number, is pickled and deflated: the bytes begin with 68 05, zlib's header for its
-fastest level and a small window. Two references take about 90 bytes; of 4,096 similar ones, each
-takes about 5.
+which, with their number, is pickled and compressed by Zstandard, in a quarter of zlib's time. Two references take about 100
+bytes; of 4,096 numbered ones, each takes about 1.
 
 Most stages of an engine only hand batches on, so a `Batch` stays packed until somebody reads its items.
 """
@@ -19,21 +18,21 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import zlib
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
+import zstandard
+
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 _Item = TypeVar("_Item", bound=tuple[Any, ...])
 
-_FASTEST = 1  # of zlib
-# Half of zlib's usual ones: the tables for a small part take longer to fill than its text to deflate.
-_WINDOW_BITS, _MEMORY_LEVEL = 14, 7
+_LEVEL = 2  # of Zstandard
 _BREAK = "\n"
 # Times that a tuple has to occur, on average, for its repetitions to be cheaper than its columns.
 _SHARED = 8
@@ -47,8 +46,19 @@ _Form = tuple[int, Any]
 one value for all; tuples of one length, as columns; or the values as they are."""
 
 
+class _Codec(threading.local):
+    """The compressor and the decompressor of this thread."""
+
+    def __init__(self) -> None:
+        self.compress = zstandard.ZstdCompressor(level=_LEVEL).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+_codec = _Codec()
+
+
 def pack(items: Iterable[tuple[Any, ...]]) -> bytes:
-    """Packs items of one kind: the deflated pickle of their columns.
+    """Packs items of one kind: the compressed pickle of their columns.
 
     Paths that differ in a few characters shrink to a tenth, and columns are pickled in a third of
     the time of tuples.
@@ -74,14 +84,12 @@ def pack_columns(columns: Columns) -> bytes:
     if count:
         texts: dict[int, str] = {}
         forms = [_form(column, count, number, texts) for number, column in enumerate(columns)]
-    data = pickle.dumps((count, forms), pickle.HIGHEST_PROTOCOL)
-    deflater = zlib.compressobj(_FASTEST, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
-    return deflater.compress(data) + deflater.flush()
+    return _codec.compress(pickle.dumps((count, forms), pickle.HIGHEST_PROTOCOL))
 
 
 def unpack_columns(packed: bytes) -> Columns:
     """Unpacks columns; there are none if there were no items."""
-    count, forms = pickle.loads(zlib.decompress(packed))
+    count, forms = pickle.loads(_codec.decompress(packed))
     columns: list[Sequence[Any]] = []
     for form in forms:
         columns.append(_column(form, count, columns))
@@ -169,7 +177,7 @@ def _form(column: Sequence[Any], count: int, number: int, texts: dict[int, str])
     if isinstance(column, Same):
         return SAME, column.value
     first = column[0]
-    if _is_one_value(first) and column.count(first) == count:
+    if _is_one_value(first) and column[-1] == first and column.count(first) == count:
         is_number = type(first) is int  # and may be equal to one of another type
         if not is_number or set(map(type, column)) == {int}:
             return SAME, first

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-import zlib
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,8 +60,7 @@ def test_the_worked_example_of_packing_is_right() -> None:
         SampleRef("a/2.jpg", "/photos/a/2.jpg", 8, "train", ("a",)),
     ]
     packed = pack(refs)
-    assert packed.startswith(bytes.fromhex("6805"))
-    assert pickle.loads(zlib.decompress(packed)) == (
+    assert pickle.loads(zstandard.decompress(packed)) == (
         2,
         [
             (TEXT, "a/1.jpg\na/2.jpg"),
@@ -80,7 +79,7 @@ def test_the_worked_example_of_packing_is_right() -> None:
     many = [
         SampleRef(f"a/{n}.jpg", f"/photos/a/{n}.jpg", 10_000, "train", ("a",)) for n in range(4096)
     ]
-    assert 2 < len(pack(many)) / 4096 < 8
+    assert 0 < len(pack(many)) / 4096 < 1
 
 
 def columns_of(least: int, most: int) -> st.SearchStrategy[Columns]:

@@ -348,8 +348,8 @@ def test_a_file_that_is_cut_short_is_an_error() -> None:
 
 
 def test_no_references_look_like_a_place() -> None:
-    """Packed items begin as zlib does, and a batch with the number of its items."""
-    assert pack(())[0] == pack([("a",)])[0] == 0x68
+    """Packed items begin as Zstandard does, and a batch with the number of its items."""
+    assert pack(())[0] == pack([("a",)])[0] == 0x28
     assert ImageBatch().encode()[:4] == bytes(4)
 
 
