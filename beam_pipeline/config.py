@@ -17,6 +17,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.geometry import PILLOW, CropBoxes, ImageChanges
 from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
 from beam_pipeline.core.labels.classes import AUTO_ORDER, Exclusion, KnownClasses, SampleFilters
+from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.inventory import groups_for
@@ -200,17 +201,30 @@ class ConvertConfig:
         return groups_for(self.inventory_rows)
 
     @property
+    def buckets(self) -> int:
+        """In how many parts images and rows are joined."""
+        return max(buckets_for(self.label_bytes), self.inventory_groups)
+
+    @property
+    def _table_rows(self) -> int:
+        return (self.label_bytes or 0) // TABLE_ROW if self.source.tables else 0
+
+    @property
+    def expected_rows(self) -> int:
+        """About how many rows the inventories have, or else the tables; 0 if unknown."""
+        return self.inventory_rows or self._table_rows
+
+    @property
     def expected_work(self) -> Work | None:
         """The work as far as sizes of inventories or tables tell before anything is listed; None if they do not."""
-        table = (self.label_bytes or 0) // TABLE_ROW if self.source.tables else 0
-        samples = self.inventory_rows or table
+        samples = self.expected_rows
         if not samples:
             return None
         size, wanted = samples * USUAL_IMAGE, self.options.splits.shards
         splits = self.options.splits.split_names or (DEFAULT_SPLIT,)
         shards = sum(wanted.count_for(split, size // len(splits)) for split in splits)
         encode_s = USUAL_ENCODE_S if self.changes.encodes else 0.0
-        return Work(samples, size, 0, samples, bool(table), shards, encode_s=encode_s)
+        return Work(samples, size, 0, samples, bool(self._table_rows), shards, encode_s=encode_s)
 
     @property
     def sample_filter(self) -> SampleFilters | None:

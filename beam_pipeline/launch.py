@@ -39,7 +39,7 @@ from beam_pipeline.work.output_folder import (
     prepare_resume,
     shard_versions,
 )
-from beam_pipeline.work.writer_process import cores, writer_processes
+from beam_pipeline.work.writer_process import cores, expect, writer_processes
 
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
 
@@ -166,6 +166,7 @@ class Run:
         at_once = config.options.engine.writers is not None
         try:
             with writer_processes(self._writers, at_once=at_once):
+                expect(config.expected_rows)
                 self._job(Dataflow(config, failures).convert, job)
         except Exception as error:
             reason = full_disk(error)
@@ -188,6 +189,7 @@ class Run:
         """
         self.engine.prepare(self.config)
         with writer_processes(self._writers, at_once=False):
+            expect(self.config.expected_rows)
             self._job(build)
 
     def _job(self, build: Build, job: str = "") -> None:

@@ -11,7 +11,8 @@ from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
 from beam_pipeline.core.errors import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.core.labels.join import are_large, buckets_for
+from beam_pipeline.core.labels.join import are_large
+from beam_pipeline.core.labels.meeting import KeyDivision, NameDivision
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
@@ -105,10 +106,15 @@ class Dataflow:
                     prepared=self.prepared,
                 )
             ]
-        groups = config.inventory_groups
-        if config.inventory:
+        inventoried = bool(config.inventory)
+        if inventoried:
+            in_folders = isinstance(labels, FolderLabels)
             images = pipeline | "ReadInventory" >> ReadInventory(
-                files=config.inventory, roots=source.roots, groups=groups
+                files=config.inventory,
+                roots=source.roots,
+                division=KeyDivision(config.inventory_groups)
+                if in_folders
+                else NameDivision(config.buckets),
             )
         else:
             roots = tuple(replace(root, digests=digests) for root in source.roots)
@@ -119,7 +125,7 @@ class Dataflow:
                 labelling=replace(labelling, columns=columns),
                 may_repeat=source.may_repeat_keys,
                 names=labels.names,
-                buckets=groups,
+                inventoried=inventoried,
             )
             return [images, samples]
         assert isinstance(labels, FileLabels | ListedLabels), labels
@@ -132,7 +138,8 @@ class Dataflow:
         samples = joined | "JoinLabels" >> JoinLabelBatches(
             labelling=labelling if config.crops else replace(labelling, columns=columns),
             merger=row_merger(source, columns),
-            buckets=max(buckets_for(config.label_bytes), groups),
+            buckets=config.buckets,
+            inventoried=inventoried,
         )
         return [images, rows, samples]
 

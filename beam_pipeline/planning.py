@@ -243,9 +243,8 @@ def _join_lines(config: ConvertConfig) -> Iterator[str]:
         size = "label files of unknown size"
         if config.label_bytes is not None:
             size = f"{human_size(config.label_bytes)} of label files"
-        buckets = max(buckets_for(config.label_bytes), config.inventory_groups)
         yield (
-            f"  labels: {size}, {how} {counted(buckets, 'part')}; holding them in every worker would not be "
+            f"  labels: {size}, {how} {counted(config.buckets, 'part')}; holding them in every worker would not be "
             "faster (docs/scale.md)"
         )
     elif isinstance(labels, ListedLabels):

@@ -59,7 +59,7 @@ from beam_pipeline.work.outcome import (
 )
 from beam_pipeline.work.writer_process import Task, Tasks, expect
 
-MOST_HELD = 1 << 16  # references
+MOST_HELD = 1 << 18  # references
 _WELL_FILLED = 512  # references; four parts of 128 each take half as long again
 _LEAST_HELD = 1 << 14  # references that are worth a task
 _ENCODED_BYTES = 16  # of a reference, roughly: paths that differ little deflate well

@@ -155,7 +155,7 @@ class LabelByFolder(beam.PTransform):
       labelling: what happens to the samples.
       may_repeat: whether two images may have the same key.
       names: how names give labels; None if folders give the class.
-      buckets: in how many parts keys that may repeat are compared.
+      inventoried: images come from `ReadInventory`.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -163,16 +163,14 @@ class LabelByFolder(beam.PTransform):
     labelling: Labelling
     may_repeat: bool
     names: NamePattern | None = None
-    buckets: int = _BUCKETS
+    inventoried: bool = False
 
-    def expand(self, images: beam.PCollection[ImageBatch]) -> beam.pvalue.DoOutputsTuple:
-        if self.may_repeat:
-            images = (
-                images
-                | "ByFileName" >> _by_bucket(max(_BUCKETS, self.buckets))
-                | "GroupByFileName" >> beam.GroupByKey()
-            )
-        work = LabelImages(self.names, self.labelling, self.may_repeat)
+    def expand(self, images: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        if self.may_repeat and not self.inventoried:
+            images = images | "ByFileName" >> _by_bucket(_BUCKETS)
+        if self.may_repeat or self.inventoried:
+            images = images | "GroupByFileName" >> beam.GroupByKey()
+        work = LabelImages(self.names, self.labelling, self.may_repeat, self.inventoried)
         return images | "Label" >> _to_samples(partial(_label_images, work=work))
 
 
@@ -192,6 +190,7 @@ class JoinLabelBatches(beam.PTransform):
       labelling: what happens to the samples.
       merger: makes one row of all that name the same image.
       buckets: in how many parts they are joined.
+      inventoried: images come from `ReadInventory`, in these parts.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -199,18 +198,20 @@ class JoinLabelBatches(beam.PTransform):
     labelling: Labelling
     merger: RowMerger
     buckets: int
+    inventoried: bool = False
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
         pack = _by_bucket(self.buckets)
+        images = inputs[IMAGES]
         by_file_name = {
-            IMAGES: inputs[IMAGES] | "ImagesByFileName" >> pack,
+            IMAGES: images if self.inventoried else images | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> pack,
         }
         if columns := cell_files(self.labelling.columns):
             named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
-        work = JoinRows(self.merger, self.labelling)
+        work = JoinRows(self.merger, self.labelling, self.inventoried)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()

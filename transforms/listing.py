@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,13 +30,12 @@ from beam_pipeline.storage.listing import (
 )
 from beam_pipeline.transforms.in_workers import PARTS, InWorkers, Step, Work, stage
 from beam_pipeline.work.file_parts import PART_BYTES, CutBy, FilePart, cut_file
-from beam_pipeline.work.job import unspill_all
-from beam_pipeline.work.listing import InventoryTask, cut_of, list_folders, list_group
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
+from beam_pipeline.work.listing import InventoryTask, cut_of, list_folders
+from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, step
 
 IMAGES = "images"
 _REST = "rest"  # of a long range
-_MANY_GROUPS = 256  # more than these, and inventories are large
+_MANY_PARTS = 256  # more than these, and inventories are large
 
 _Listed = Iterator[Outcome]
 _Outputs = dict[str, beam.PCollection]
@@ -190,9 +189,11 @@ class ListImages(beam.PTransform):
         return {tag: listed[tag] for tag in (IMAGES, *tags)}
 
 
-def _read_inventory(part: FilePart, roots: tuple[ImageRoot, ...], groups: int) -> Iterator[Step]:
+def _read_inventory(
+    part: FilePart, roots: tuple[ImageRoot, ...], division: Division
+) -> Iterator[Step]:
     """Reads a part of an inventory; a large one that cannot be cut here, bit by bit."""
-    task = InventoryTask(part, roots, groups)
+    task = InventoryTask(part, roots, division)
     if part.read_at_once:
         yield step(part.size, task.run)
         return
@@ -201,41 +202,28 @@ def _read_inventory(part: FilePart, roots: tuple[ImageRoot, ...], groups: int) -
     yield Outcome(tally=tally)
 
 
-def _list_group(group: tuple[int, Iterable[bytes]], roots: tuple[ImageRoot, ...]) -> Iterator[Step]:
-    """The files of one group, each once."""
-    parts = unspill_all(group[1])
-    yield step(sum(map(len, parts)), list_group, parts, roots)
-
-
 @dataclass(kw_only=True)
 class ReadInventory(beam.PTransform):
-    """Takes the images of every root from inventories instead of listing the roots.
+    """Reads the rows of inventories below the roots, which are listed when rows of the same file are together.
 
     Attributes:
       files: URIs of the inventories.
       roots: folders of images; files elsewhere are skipped.
-      groups: in how many groups rows are compared, so that each file is listed once.
+      division: brings together the rows of a file, which is listed once.
 
-    Returns (tagged): as `ListImages`.
+    Returns (tagged): "images", (part, packed rows); "dead_letters", none; "tally", `Tally`s.
     """
 
     files: tuple[str, ...]
     roots: tuple[ImageRoot, ...]
-    groups: int = _MANY_GROUPS
+    division: Division
 
-    def expand(self, pipeline: beam.Pipeline) -> _Outputs:
-        read = partial(_read_inventory, roots=self.roots, groups=self.groups)
-        rows = (
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        read = partial(_read_inventory, roots=self.roots, division=self.division)
+        reading = InWorkers(read, spills=True)
+        return (
             pipeline
             | "Inventories" >> beam.Create(self.files)
-            | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.groups > _MANY_GROUPS)
-            | "ReadFile" >> stage(InWorkers(read, spills=True), PARTS, TALLY)
+            | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.division.parts > _MANY_PARTS)
+            | "ReadFile" >> stage(reading, PARTS, DEAD_LETTERS, TALLY, main=IMAGES)
         )
-        listing = InWorkers(partial(_list_group, roots=self.roots))
-        listed = (
-            rows["main"]
-            | "GroupByKey" >> beam.GroupByKey()
-            | "ListGroup" >> stage(listing, ImageBatch, DEAD_LETTERS, TALLY, main=IMAGES)
-        )
-        tallies = (rows[TALLY], listed[TALLY]) | "AllTallies" >> beam.Flatten()
-        return {IMAGES: listed[IMAGES], DEAD_LETTERS: listed[DEAD_LETTERS], TALLY: tallies}

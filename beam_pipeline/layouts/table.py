@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from beam_pipeline.core.dataset.splits import group_by
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
-from beam_pipeline.core.labels.cells import by_text, text_of
+from beam_pipeline.core.labels.cells import by_text, text_of, texts_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, differ_in_numbers
 from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples
@@ -159,7 +159,7 @@ class Table:
         roots = image_roots(options.images, frozenset(uris))
         beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]
         keys = zip(beginnings, tables, strict=True)
-        names = [text_of(cell) for part, table in keys for cell in part.cells(table.key_column)]
+        names = [name for part, table in keys for name in texts_of(part.cells(table.key_column))]
         copies = find_copies(names, roots, uris)
         rows = TableRows.together(beginnings)
         folders = functools.cache(lambda: _folders_by_name(roots))

@@ -83,6 +83,26 @@ class ScanTask:
         )
 
 
+@dataclass(frozen=True)
+class RowGroupsTask:
+    """A Parquet file that is cut before it is read.
+
+    Attributes:
+      uri: the file.
+      part_bytes: the size of a part, roughly.
+    """
+
+    uri: str
+    part_bytes: int
+
+    doing = "cutting a Parquet file"
+
+    def run(self) -> list[RowGroupRange]:
+        """Reads its footer. Raises OSError."""
+        with files.open_input(self.uri) as file:
+            return cut_row_groups(file, self.part_bytes)
+
+
 def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
     """Yields the ranges of a file; from the first block that is not regular on, all is one range.
 
@@ -119,8 +139,9 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
         if isinstance(cut, ByLines):
             ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
         elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
-            with files.open_input(uri) as file:
-                ranges = cut_row_groups(file, part_bytes)
+            groups: Tasks[list[RowGroupRange]] = Tasks(repeat=True)
+            started = groups.submit(RowGroupsTask(uri, part_bytes))
+            (ranges,) = (result() for result in itertools.chain(started, groups.rest()))
     except OSError:  # reading tells why
         ranges = []
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]

@@ -59,6 +59,7 @@ from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import REMOTE_READS
 from beam_pipeline.work.file_parts import FilePart, read_lines
+from beam_pipeline.work.listing import list_group
 from beam_pipeline.work.outcome import Division, Outcome, divide
 
 _Row = LabelRow | DeadLetter | LabelBatch
@@ -309,6 +310,20 @@ def _divided(parts: Sequence[bytes], division: Division) -> dict[int, list[bytes
     return divided
 
 
+def _images(
+    parts: Sequence[bytes], labelling: Labelling, inventoried: bool
+) -> tuple[Columns, Tally]:
+    """The columns of images, and their counts where they are listed only now."""
+    return list_group(parts, labelling.roots) if inventoried else (join_columns(parts), Tally())
+
+
+def _with_listing(outcome: Outcome, listed: Tally) -> Outcome:
+    """The outcome of images with the counts of their listing."""
+    assert outcome.tally
+    outcome.tally.add(listed)
+    return outcome
+
+
 @dataclass(frozen=True)
 class LabelImages:
     """Labels images whose own paths contain their labels.
@@ -317,16 +332,18 @@ class LabelImages:
       names: how names give labels; None if folders give the class.
       labelling: what happens to them then.
       may_repeat: whether two images may have the same key.
+      inventoried: images are rows of inventories, to be listed here.
     """
 
     names: NamePattern | None
     labelling: Labelling
     may_repeat: bool = False
+    inventoried: bool = False
 
     def __call__(self, parts: Sequence[bytes]) -> Outcome:
         """The outcome of images, packed."""
         keep, dead_letters = self.labelling.keep, list[DeadLetter]()
-        images = join_columns(parts)
+        images, listed = _images(parts, self.labelling, self.inventoried)
         if images and self.may_repeat:
             unique, dead_letters = split_duplicates(items_of(ImageRef, images))
             images = list(zip(*unique, strict=True)) if dead_letters else images
@@ -337,7 +354,7 @@ class LabelImages:
         else:
             joined = label_by_folder(images, keep)
         joined.dead_letters += dead_letters
-        return self.labelling.of(joined)
+        return _with_listing(self.labelling.of(joined), listed)
 
 
 def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
@@ -367,19 +384,22 @@ class JoinRows:
     Attributes:
       merger: makes one row of all that name the same image.
       labelling: what happens to the samples.
+      inventoried: images are rows of inventories, to be listed here.
     """
 
     merger: RowMerger
     labelling: Labelling
+    inventoried: bool = False
 
     def __call__(
-        self, images: Sequence[bytes], rows: Sequence[bytes], named: Sequence[bytes] = ()
+        self, parts: Sequence[bytes], rows: Sequence[bytes], named: Sequence[bytes] = ()
     ) -> Outcome:
         """The outcome of images and rows, packed, and of rows of files that are read beside an image."""
         beside = {name for part in named for name in unpack_columns(part)[0]}
         keep = self.labelling.keep
-        joined = join_bucket(join_columns(images), join_columns(rows), self.merger, keep, beside)
-        return self.labelling.of(joined)
+        images, listed = _images(parts, self.labelling, self.inventoried)
+        joined = join_bucket(images, join_columns(rows), self.merger, keep, beside)
+        return _with_listing(self.labelling.of(joined), listed)
 
 
 @dataclass(frozen=True)

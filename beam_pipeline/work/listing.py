@@ -6,7 +6,6 @@ Nothing here imports Beam, so that a process that does nothing else starts in a 
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,7 +47,7 @@ from beam_pipeline.storage.listing import (
 )
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.file_parts import read_lines as read_part_lines
-from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.outcome import Division, Outcome
 from beam_pipeline.work.writer_process import Tasks, backlog
 
 MOST_FILES = 1 << 14
@@ -242,7 +241,9 @@ def _taken(parts: list[Part], most: int) -> list[Part]:
 OUTSIDE, REPLACED = "outside --images", "replaced versions"
 """Names in the manifest for rows that are skipped."""
 
-_MOST_HELD = 1 << 18  # entries before their groups are packed
+_MOST_HELD = 1 << 16  # entries before their groups are packed
+_UNUSUAL = ("\n\n", "/\n", "\n.", "/.", "__MACOSX")
+"""Marks, in lines of keys, of folders, hidden ones or paths with several forms."""
 
 
 class _Entry(NamedTuple):
@@ -270,12 +271,12 @@ class InventoryTask:
     Attributes:
       part: the file.
       roots: folders of images; files elsewhere are skipped.
-      groups: in how many groups rows are compared.
+      division: the groups in which rows are compared.
     """
 
     part: FilePart
     roots: tuple[ImageRoot, ...]
-    groups: int
+    division: Division
 
     def run(self) -> Outcome:
         """Reads the rows below the roots: (group, packed entries)."""
@@ -298,8 +299,7 @@ class InventoryTask:
         if not held:
             return
         columns = put_together(held)
-        crc32, groups = zlib.crc32, self.groups
-        yield from items_by_part(columns, [crc32(key.encode()) % groups for key in columns[0]])
+        yield from items_by_part(columns, self.division.numbers(columns))
 
     def _columns(self, tally: Tally) -> Iterator[Columns]:
         roots = _Roots(self.roots, tally)
@@ -354,10 +354,11 @@ class _Roots:
             return None
         prefix, count = self._roots[0].prefix, len(rows.uris)
         text = "\n" + "\n".join(rows.uris)
-        if text.count("\n" + prefix) != count or not _is_canonical(text, prefix):
+        if text.count("\n" + prefix) != count:
             return None
         text = text.replace("\n" + prefix, "\n")
-        if any(mark in text for mark in ("\n\n", "/\n", "\n.", "/.", "__MACOSX")):
+        unusual = _UNUSUAL if is_remote(prefix) else (*_UNUSUAL, "//", "\n/")
+        if any(mark in text for mark in unusual):
             return None
         keys = text[1:].split("\n")
         return None if text.endswith(("\n", "/")) or len(keys) != count else keys
@@ -387,17 +388,8 @@ class _Roots:
                 tally.ignored[OUTSIDE] += 1
 
 
-def _is_canonical(uris: str, prefix: str) -> bool:
-    """True if all lines, which begin with a root's prefix, have the form of the roots."""
-    if is_remote(prefix):
-        return True
-    return not any(mark in uris for mark in ("//", "/./", "/../", "/\n", "/.\n", "/..\n")) and (
-        not uris.endswith(("/", "/.", "/.."))
-    )
-
-
-def list_group(parts: Sequence[bytes], roots: tuple[ImageRoot, ...]) -> Outcome:
-    """Lists the files of one group of rows, each once.
+def list_group(parts: Sequence[bytes], roots: Sequence[ImageRoot]) -> tuple[Columns, Tally]:
+    """The images of one group of rows, each once, and their counts.
 
     Args:
       parts: packed entries.
@@ -411,11 +403,7 @@ def list_group(parts: Sequence[bytes], roots: tuple[ImageRoot, ...]) -> Outcome:
     for root in rules:
         tally.ignored.update(root.rules.ignored)
         tally.label_files.add(root.rules.label_files)
-    batches = [
-        ImageBatch.of_columns([column[start : start + MOST_FILES] for column in images])
-        for start in range(0, tally.listed, MOST_FILES)
-    ]
-    return Outcome(batches, tally)
+    return images, tally
 
 
 def _images(entries: Columns, rules: Sequence[ObjectFilter], tally: Tally) -> Columns:

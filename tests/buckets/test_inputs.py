@@ -17,6 +17,7 @@ from pyarrow import parquet
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.meeting import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack_columns
 from beam_pipeline.core.references import LabelRow
@@ -216,7 +217,7 @@ def test_row_groups_are_read_from_a_bucket(cloud: Store) -> None:
     assert len(parts) == 4
 
     def read(parts: list[FilePart]) -> list[tuple[int, bytes]]:
-        tasks = [InventoryTask(part, (ImageRoot("gs://pets"),), 1) for part in parts]
+        tasks = [InventoryTask(part, (ImageRoot("gs://pets"),), KeyDivision(1)) for part in parts]
         return [rows for task in tasks for rows in task.read(Tally())]
 
     assert len(read(parts)) == 4

@@ -17,11 +17,14 @@ from pyarrow import parquet
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import Refusal
+from beam_pipeline.core.labels.meeting import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
+from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.transforms.listing import ReadInventory
 from beam_pipeline.work import listing
 from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
+from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.listing import OUTSIDE, REPLACED, InventoryTask, cut_of, list_group
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
@@ -51,15 +54,15 @@ def listed(parts: list[FilePart], roots: tuple[ImageRoot, ...]) -> tuple[list[An
     """The images of some parts, and the sum of all counts."""
     total, groups = Tally(), defaultdict(list)
     for part in parts:
-        outcome = InventoryTask(part, roots, 3).run()
+        outcome = InventoryTask(part, roots, KeyDivision(3)).run()
         for number, packed in outcome.main:
             groups[number].append(packed)
         total.add(outcome.tally or Tally())
     images = []
     for packed in groups.values():
-        outcome = list_group(packed, roots)
-        images += [image for batch in outcome.main for image in batch]
-        total.add(outcome.tally or Tally())
+        columns, tally = list_group(packed, roots)
+        images += items_of(ImageRef, columns) if columns else ()
+        total.add(tally)
     return sorted(images), total
 
 
@@ -135,12 +138,12 @@ def test_other_headers_are_read_by_columns_too(tmp_path: Path, columns: str) -> 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """A file that is gone, and one with other columns."""
-    gone = InventoryTask(FilePart(str(tmp_path / "gone.csv")), (PETS,), 3)
+    gone = InventoryTask(FilePart(str(tmp_path / "gone.csv")), (PETS,), KeyDivision(3))
     (refusal,) = (gone.run().tally or Tally()).refusals
     assert "gone.csv cannot be read: No such file" in str(refusal.to_error())
     (tmp_path / "bad.csv").write_text("a,b\n")
     (part,) = cut_file(str(tmp_path / "bad.csv"), cut_of, PART_BYTES)
-    (refusal,) = (InventoryTask(part, (PETS,), 3).run().tally or Tally()).refusals
+    (refusal,) = (InventoryTask(part, (PETS,), KeyDivision(3)).run().tally or Tally()).refusals
     assert "the columns are 'a', 'b'" in str(refusal.to_error())
 
 
@@ -313,7 +316,11 @@ def test_inventories_are_listed_as_their_roots_would_be(
     for batch_size in (1, 2, 4096):
         monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            found: Any = pipeline | ReadInventory(files=files, roots=roots)
-            assert_items(found["images"], images, "images")
-            assert_items(found[DEAD_LETTERS], [], "dead letters")
-            assert_total(found[TALLY], tally)
+            read: Any = pipeline | ReadInventory(files=files, roots=roots, division=KeyDivision(7))
+            groups = read["images"] | beam.GroupByKey()
+            found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), roots))
+            listed = found | "Images" >> beam.Map(lambda of: ImageBatch(items_of(ImageRef, of[0])))
+            assert_items(listed, images, "images")
+            assert_items(read[DEAD_LETTERS], [], "dead letters")
+            counts = found | "Counts" >> beam.Map(lambda of: of[1])
+            assert_total((read[TALLY], counts) | beam.Flatten(), tally)

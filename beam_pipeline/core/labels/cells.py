@@ -67,12 +67,13 @@ class _Fault(str):
 
 
 def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
-    """The value of a function for each cell of a column; it is called once for texts that are equal."""
+    """The value of a function for each cell of a column; it is called once for texts that are often equal."""
     if isinstance(cells, Same):
         return Same(function(cells.value), len(cells)) if len(cells) else cells
-    if set(map(type, cells)) != {str}:
+    texts = set(cells) if set(map(type, cells)) == {str} else ()
+    if 2 * len(texts) > len(cells) or not texts:
         return list(map(function, cells))
-    value_of = {text: function(text) for text in set(cells)}
+    value_of = {text: function(text) for text in texts}
     return [value_of[text] for text in cells]
 
 
@@ -266,6 +267,22 @@ def is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.strip().lower() in _NO_VALUE)
 
 
+def texts_of(cells: Sequence[Any]) -> Sequence[str]:
+    """Returns `text_of` each cell."""
+    if set(map(type, cells)) == {str}:
+        return [*map(str.strip, cells)]
+    return by_text(cells, text_of)
+
+
+def filled(cells: Sequence[Any]) -> Sequence[Any]:
+    """Returns the cells that are not empty."""
+    if set(map(type, cells)) == {str} and _NO_VALUE.isdisjoint(
+        map(str.lower, map(str.strip, cells))
+    ):
+        return cells
+    return [cell for cell in cells if not is_empty(cell)]
+
+
 def is_nested(value: Any) -> bool:
     """True if a value of JSON contains other values."""
     return isinstance(value, (list, dict))
@@ -273,6 +290,8 @@ def is_nested(value: Any) -> bool:
 
 def are_nested(cells: Sequence[Any]) -> bool:
     """True if most cells are objects of JSON, or lists of lists or objects, which no list feature can hold."""
+    if set(map(type, cells)) <= {str}:
+        return False
     nested = sum(
         isinstance(cell, dict) or (isinstance(cell, list) and any(map(is_nested, cell)))
         for cell in cells

@@ -56,7 +56,7 @@ from beam_pipeline.core.references import (
 _KEY, _ALIASES = map(ImageRef._fields.index, ("key", "aliases"))
 _NAME, _VALUES, _SPLIT, _FILE, _LINE, _PROBLEM, _ROW_SIZE = range(len(LabelRow._fields))
 
-_LEAST_BUCKETS = 256
+_LEAST_BUCKETS = 64
 _BUCKETS_FOR_ANY = 1024  # where the size of the label files is not known
 _BUCKET_BYTES = 2_000_000  # of label files: some 50,000 rows, and as many images
 _LARGE_BYTES = 20_000_000  # of label files

@@ -66,6 +66,21 @@ class NameDivision:
         ]
 
 
+@dataclass(frozen=True)
+class KeyDivision:
+    """Divides files by their keys alone, which are the first column.
+
+    Attributes:
+      parts: the number of groups.
+    """
+
+    parts: int
+
+    def numbers(self, columns: Columns) -> Sequence[int]:
+        """The group of each file."""
+        return [zlib.crc32(key.encode()) % self.parts for key in columns[0]]
+
+
 # --- the images that a row may mean --------------------------------------------------------------
 
 _Named = Iterable[tuple[str, ImageRef]]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from beam_pipeline.core.labels.cells import infer_kind, is_empty, text_of
+from beam_pipeline.core.labels.cells import filled, infer_kind, texts_of
 from beam_pipeline.core.labels.schema import FEATURE, KINDS, Column
 from beam_pipeline.core.text import printable
 
@@ -76,11 +76,11 @@ def column_rows(
     """
     rows = []
     for name, cells in values.items():
-        cells = [cell for cell in cells if not is_empty(cell)]
-        is_list = any(isinstance(cell, list | dict) for cell in cells)
+        cells = filled(cells)
+        is_list = not {list, dict}.isdisjoint(map(type, cells))
         kind = "lists" if is_list else KINDS[infer_kind(cells)].values
         subject = f"column {name or 'without a name'}"
-        distinct = list(dict.fromkeys(map(text_of, cells)))
+        distinct = list(dict.fromkeys(texts_of(cells)))
         rows.append(role_row(subject, kind, distinct, roles.get(name, IGNORED)))
     return tuple(replace(row, partial=partial) for row in rows)
 

@@ -24,10 +24,11 @@ from beam_pipeline.core.labels.cells import (
     NEARLY_ALL,
     are_nested,
     by_text,
+    filled,
     infer_kind,
-    is_empty,
     sample_items,
     text_of,
+    texts_of,
 )
 from beam_pipeline.core.labels.further_columns import (
     FileHead,
@@ -371,7 +372,7 @@ class _Inspection:
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
-        texts = [text_of(cell) for cell in self._values[column.name] if not is_empty(cell)]
+        texts = texts_of(filled(self._values[column.name]))
         called = _OF_CLASSES.search(column.name.lower())
         kinds = (ColumnKind.BYTES, ColumnKind.INT64) if called else (ColumnKind.BYTES,)
         undeclared = column.kind in kinds and column.name not in self._chosen

@@ -20,6 +20,7 @@ from beam_pipeline.core.labels.cells import (
     parse_cell,
     parse_cells,
     text_of,
+    texts_of,
 )
 from beam_pipeline.core.labels.further_columns import parse_point
 from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
@@ -58,7 +59,7 @@ def label_rows(
     place = _place(table, rename)
     for rows in chunks:
         error, rows = _until_broken_name(rows, table, schema)
-        names, faults = by_text(rows.cells(table.key_column), text_of), [*rows.faults]
+        names, faults = texts_of(rows.cells(table.key_column)), [*rows.faults]
         if "" in names and not keep_unnamed:
             message = f"the key column {table.key_column!r} is empty"
             faults += [(rows.lines[row], message) for row, name in enumerate(names) if not name]

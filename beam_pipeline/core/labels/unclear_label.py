@@ -11,7 +11,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.cells import is_empty, text_of
+from beam_pipeline.core.labels.cells import filled, is_empty, text_of, texts_of
 from beam_pipeline.core.labels.further_columns import paired_columns
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
@@ -154,9 +154,9 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
     Raises:
       LabelTableError: its first cells are all JSON objects, or lists of them, or masks as run lengths.
     """
-    filled = [cell for cell in cells if cell != [] and not is_empty(cell)]
+    values = [cell for cell in filled(cells) if cell != []]
     refused = f"{where}: the column {label!r} cannot be the label."
-    if filled and all(map(_is_object, filled)):
+    if values and all(map(_is_object, values)):
         raise LabelTableError(
             f"{refused} {_no_objects([label])}. To take the label from another column: --label_column NAME"
         )
@@ -229,7 +229,7 @@ def whole_number_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
 ) -> Iterator[Question]:
     """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
-    texts = [text_of(cell) for cell in cells if not is_empty(cell)]
+    texts = texts_of(filled(cells))
     numbers = sorted(set(texts))
     few = len(texts) >= _ENOUGH_CELLS and 1 < len(numbers) <= _FEW_NUMBERS
     if few and all(map(_WHOLE.fullmatch, numbers)):

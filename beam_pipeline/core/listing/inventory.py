@@ -46,7 +46,7 @@ _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300
 _BEYOND = 1 << 63  # sizes and generations are stored as signed integers of 64 bits
 
 
-_LEAST_GROUPS, _ROWS_A_GROUP = 256, 50_000
+_LEAST_GROUPS, _ROWS_A_GROUP = 64, 50_000
 _PLAIN_ROW, _PACKED_ROW = 50, 8  # bytes of CSV, and of anything else
 
 
@@ -162,6 +162,8 @@ def _typed(
 
 def _whole_numbers(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Sequence[int]:
     """The numbers of a column; adds row -> what is wrong with it."""
+    if set(map(type, cells)) == {int} and min(cells) >= 0 and max(cells) < _BEYOND:
+        return cells
     if set(map(type, cells)) == {str}:
         digits = "".join(cells)
         if digits.isascii() and digits.isdecimal() and all(cells) and max(map(len, cells)) < 18:
