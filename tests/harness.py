@@ -320,3 +320,9 @@ def digests(folder: Any) -> Mapping[str, str]:
             content = re.sub(b"<pre.*?</pre>|<!--.*-->", b"", content, flags=re.DOTALL)
         found[name] = hashlib.sha256(content).hexdigest()
     return found
+
+
+def objects_of(features: Mapping[str, Any]) -> dict[str, Any]:
+    """The features of an example's objects, their keys without the beginning that all share."""
+    prefix = "image/object/"
+    return {k.removeprefix(prefix): v for k, v in features.items() if k.startswith(prefix)}

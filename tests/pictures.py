@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageDraw
 
 
 def picture(
@@ -15,10 +16,27 @@ def picture(
     """The bytes of an image of (width, height) pixels whose colour depends on `number`."""
     colour = tuple(number * step % 256 for step in (37, 101, 59, 83))
     bands = len(Image.new(mode, (1, 1)).getbands())
-    image = Image.new(mode, size, colour[:bands] if bands > 1 else colour[0])
+    return encoded(Image.new(mode, size, colour[:bands] if bands > 1 else colour[0]), file_format)
+
+
+def encoded(image: Image.Image, file_format: str = "PNG", **options: Any) -> bytes:
+    """The bytes of an image."""
     out = io.BytesIO()
-    image.save(out, file_format)
+    image.save(out, file_format, **options)
     return out.getvalue()
+
+
+def with_boxes(
+    size: tuple[int, int],
+    background: tuple[int, int, int],
+    boxes: Iterable[tuple[Sequence[float], tuple[int, ...]]],
+    file_format: str = "JPEG",
+) -> bytes:
+    """The bytes of an image of (width, height) pixels with rectangles: their corners, and their colour."""
+    image = Image.new("RGB", size, background)
+    for corners, colour in boxes:
+        ImageDraw.Draw(image).rectangle([*corners], fill=colour)
+    return encoded(image, file_format)
 
 
 def write_files(folder: str, contents: Mapping[str, bytes | str]) -> None:

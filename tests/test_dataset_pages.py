@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.pages import make_data
 from tests.harness import REPOSITORY, float32, read_all, run_shell, split_of_each
-from tests.layouts.make_official_lists import make as make_official_lists
+from tests.layouts.make_official_lists import make_official_lists
 from tests.training import train
 
 FOLDER = Path(REPOSITORY, "docs/datasets")

@@ -33,7 +33,7 @@ from beam_pipeline.core.records.sharding import ShardDivision, ShardPlan
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.work.outcome import divide
 from tests.harness import REPOSITORY, run_shell
-from tests.layouts import make_table_boxes
+from tests.layouts import make_tables
 from tests.pictures import write_pictures
 from tests.promises import PAGE, PROMISES, holders, page
 
@@ -231,7 +231,7 @@ EXPECTED = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the page's commands ran."""
     found = tmp_path_factory.mktemp("readers")
-    make_table_boxes.make(f"{found}/boxes")
+    make_tables.make_table_boxes(f"{found}/boxes")
     run_shell(READERS_COMMANDS, found)
     return found
 

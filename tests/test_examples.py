@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beam_pipeline.cli import main
-from tests.harness import ALL_BAD, REPOSITORY, convert, documented, manifest_of, read_all
+from tests.harness import ALL_BAD, REPOSITORY, convert, documented, manifest_of, python, read_all
 from tests.notebook import NOTEBOOK, executed
 from tests.pictures import picture, write_files
 
@@ -31,15 +29,8 @@ def beside_the_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_python(folder: Path, *argv: str, script: str = "") -> str:
     """Runs Python in a folder and returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, *argv],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": REPOSITORY},
-        input=script,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "PYTHONPATH": REPOSITORY}
+    done = python(*argv, cwd=folder, env=env, input=script)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -34,7 +34,7 @@ from tests.harness import (
     run_convert,
     run_shell,
 )
-from tests.layouts import make_table_boxes
+from tests.layouts import make_tables
 from tests.pictures import write_files, write_pictures
 
 SHARDS = 3
@@ -210,7 +210,7 @@ def test_what_makes_no_sense_in_a_container_is_refused(
 def test_the_library_reads_boxes_of_a_webdataset(tmp_path: Path) -> None:
     """Pixels decoded, and boxes as lists in the JSON, an empty one for an image without objects."""
     wds: Any = pytest.importorskip("webdataset")
-    make_table_boxes.make(str(tmp_path))
+    make_tables.make_table_boxes(str(tmp_path))
     images = ["--images", f"{tmp_path}/train", "--labels", f"{tmp_path}/train_labels.csv"]
     out = tmp_path / "out"
     options = ["--format", "webdataset", "--name", "boxes", "--num_shards", "2"]
@@ -220,17 +220,17 @@ def test_the_library_reads_boxes_of_a_webdataset(tmp_path: Path) -> None:
     for image, features in (
         wds.WebDataset(urls, shardshuffle=False).decode("rgb8").to_tuple("jpg", "json")
     ):
-        assert image.shape == (make_table_boxes.HEIGHT, make_table_boxes.WIDTH, 3)
+        assert image.shape == (make_tables.HEIGHT, make_tables.WIDTH, 3)
         left = features["image/object/bbox/xmin"]
         names = features["image/object/class/text"]
         found[features["image/filename"]] = [
-            (name, round(x * make_table_boxes.WIDTH)) for name, x in zip(names, left, strict=True)
+            (name, round(x * make_tables.WIDTH)) for name, x in zip(names, left, strict=True)
         ]
     assert found == {
         name: [(label, x) for label, x, *_ in boxes]
-        for name, boxes in make_table_boxes.objects().items()
+        for name, boxes in make_tables.objects().items()
     }
-    assert found[f"{make_table_boxes.DRAWINGS:03d}.jpg"] == []
+    assert found[f"{make_tables.DRAWINGS:03d}.jpg"] == []
 
 
 @pytest.mark.slow

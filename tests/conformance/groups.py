@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.conformance import classes, golden, hubs, nearby, pages, questions, samples, shapes
+from tests.conformance import (
+    classes,
+    golden,
+    hubs,
+    layouts,
+    nearby,
+    pages,
+    questions,
+    samples,
+    shapes,
+)
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -23,6 +33,7 @@ GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "classes": classes.ROWS,
     "golden": golden.ROWS,
     "hubs": hubs.ROWS,
+    "layouts": layouts.ROWS,
     "nearby": nearby.ROWS,
     "pages": pages.ROWS,
     "questions": questions.ROWS,

@@ -156,7 +156,9 @@ def _nth(values: Sequence[str], number: int) -> str:
 
 def _row(parts: Sequence[str]) -> Row:
     """The conversion that the parts of a line describe."""
-    options, labels, files = ["--images set"], [], {}
+    options: list[str] = []
+    labels: list[str] = []
+    files: dict[str, bytes | str] = {}
     for part in parts:
         if part.startswith("--"):
             options.append(part)
@@ -172,16 +174,25 @@ def _row(parts: Sequence[str]) -> Row:
             files |= masks(f"set/{part[1:]}", size=(100, 80) if of_png else (16, 8))
         else:
             files |= images(f"set/{part}")
+    if not any(option.startswith("--images ") for option in options):
+        options.insert(0, "--images set")
     options += ["--labels", *labels] if labels else []
-    return Row(" ".join(options), files, stable="--resize 8" not in options)
+    unstable = {"--resize 8", "--object_features masks"}
+    return Row(" ".join(options), files, stable=unstable.isdisjoint(options))
 
 
-_LINES = [re.split("  +", line) for line in re.sub(r"\n +", "  ", TREES).splitlines() if line]
+def rows(trees: str, *options: str) -> dict[str, Row]:
+    """Name -> the conversion that a line describes, which goes on in those that are indented; with further options."""
+    lines = re.sub(r"\n +", "  ", trees).splitlines()
+    parts = [re.split("  +", line) for line in lines if line]
+    return {name: _row([*further, *options]) for name, *further in parts}
+
+
 _SPLITS = ("train", "test")
 _KEY_POINTS = coco(paths("{0..5}.jpg")).replace('"area"', '"keypoints": [2, 2, 2], "area"')
 
 ROWS = {
-    **{name: _row(parts) for name, *parts in _LINES},
+    **rows(TREES),
     "zipped_splits": Row(
         "--images set",
         {f"set/{s}.zip": zip_bytes(images(f"{s}/{{cat,dog}}/{{0..2}}.jpg")) for s in _SPLITS},

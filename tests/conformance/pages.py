@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.conformance.outcome import converted
 from tests.harness import REPOSITORY, run_shell
+from tests.layouts.make_boxes import make_automl, make_kitti, make_yolo
+from tests.layouts.make_cifar10 import make_cifar10
+from tests.layouts.make_coco import make_coco
+from tests.layouts.make_label_tools import make_label_tools
+from tests.layouts.make_official_lists import make_official_lists
+from tests.layouts.make_parquet import make_parquet
+from tests.layouts.make_segmentation import make_segmentation
+from tests.layouts.make_shape_tools import make_shape_tools
+from tests.layouts.make_tables import (
+    make_archives,
+    make_class_folders,
+    make_imagefolder,
+    make_table_boxes,
+    make_tables,
+)
+from tests.layouts.make_texts import (
+    make_caption_files,
+    make_captions,
+    make_conversations,
+    make_files_in_cells,
+)
+from tests.layouts.make_voc import make_voc
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
 _COMMAND = re.compile(r"^ *beam-tfrecord convert ", re.MULTILINE)
@@ -23,7 +44,31 @@ beam-tfrecord() { [ "$1" != convert ] || { echo "$PWD"; printf '%q ' "${@:2}"; e
 _OUTPUT = ("--output", "--name")
 
 
-_MAKERS = {
+MAKERS: Mapping[str, Callable[[str], None]] = {
+    "archives": make_archives,
+    "automl": make_automl,
+    "caption_files": make_caption_files,
+    "captions": make_captions,
+    "cifar10": make_cifar10,
+    "class_folders": make_class_folders,
+    "coco": make_coco,
+    "conversations": make_conversations,
+    "files_in_cells": make_files_in_cells,
+    "imagefolder": make_imagefolder,
+    "kitti": make_kitti,
+    "label_tools": make_label_tools,
+    "official_lists": make_official_lists,
+    "parquet": make_parquet,
+    "segmentation": make_segmentation,
+    "shape_tools": make_shape_tools,
+    "table_boxes": make_table_boxes,
+    "tables": make_tables,
+    "voc": make_voc,
+    "yolo": make_yolo,
+}
+"""Name -> writes data sets of a kind into a folder."""
+
+_DATA_OF = {
     "captions": ("captions", "caption_files"),
     "class_folders": ("class_folders", "cifar10"),
     "hugging_face": ("imagefolder", "parquet"),
@@ -32,13 +77,13 @@ _MAKERS = {
     "tables": ("tables", "table_boxes", "automl"),
     "yolo_voc_kitti": ("yolo", "voc", "kitti"),
 }
-"""Page -> modules `tests.layouts.make_*` of its data; otherwise the one that is called as the page."""
+"""Page -> makers of its data; otherwise the one that is called as the page."""
 
 
 def make_data(page: str, folder: str) -> None:
     """Writes the data sets that a page describes."""
-    for name in _MAKERS.get(page, (page,)):
-        importlib.import_module(f"tests.layouts.make_{name}").make(folder)
+    for name in _DATA_OF.get(page, (page,)):
+        MAKERS[name](folder)
 
 
 @dataclass(frozen=True)

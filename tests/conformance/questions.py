@@ -10,7 +10,7 @@ from tests.archives import zip_bytes
 from tests.conformance.outcome import Row
 from tests.conformance.trees import Tree, csv, images, jsonl, masks, paths, png, texts, tiff
 from tests.layouts.make_label_tools import annotation, rectangle, task
-from tests.layouts.make_table_boxes import HEIGHT, WIDTH
+from tests.layouts.make_tables import HEIGHT, WIDTH
 from tests.layouts.make_voc import labelimg_xml
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
 import sys
 from pathlib import Path
 
-from tests.conformance.pages import make_data
+from tests.conformance.pages import MAKERS, make_data
 from tests.harness import (
     ALL_BAD,
     PATIENCE_S,
@@ -122,7 +121,7 @@ def assert_layout_has_same_bytes(layout: str, options: tuple[str, ...], folder: 
       folder: an empty one, which is the working directory.
     """
     page, typed = LAYOUT_SETS[layout]
-    importlib.import_module(f"tests.layouts.make_{page}").make(str(folder))
+    MAKERS[page](str(folder))
     argv = [*shlex.split(typed), "--name", "d", ALL_BAD, "--num_shards", "1"]
     with job(*argv, *options, "--output", "there") as there:
         assert convert(*argv, "--output", "here") == 0

@@ -287,7 +287,7 @@ def batch_10(**changes: Any) -> bytes:
 TWO_IMAGES = pixels_of(1) + pixels_of(2)
 
 
-def make(folder: str) -> None:
+def make_cifar10(folder: str) -> None:
     """CIFAR-10 as downloaded and both versions unpacked, CIFAR-100 unpacked."""
     python, binary = cifar10_python(20), cifar10_binary(20)
     write_files(folder, {"cifar-10-python.tar.gz": tar_gz("cifar-10-batches-py", python)})

@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from PIL import Image, ImageDraw
+from PIL import Image
 
-from tests.pictures import write_files
+from tests.pictures import with_boxes, write_files
 
 INFO = {
     "description": "COCO 2017 Dataset",
@@ -63,7 +63,7 @@ VAL_OBJECTS = ((2001, 139, 18, (40.02, 22.44, 61.5, 50.06), 1604.25), (2002, 285
 FIRST_CROWD = 900100000000
 
 
-def make(folder: str) -> None:
+def make_coco(folder: str) -> None:
     """Writes coco/ and panoptic/ as of COCO 2017, and export/ as of Roboflow."""
     coco = f"{folder}/coco"
     for split, images, objects in (
@@ -200,10 +200,7 @@ def make_traps(folder: str) -> None:
 
 def coloured(size: tuple[int, int], category: int, number: int) -> bytes:
     """A JPEG whose colour tells the category, different for each number up to 50."""
-    out = io.BytesIO()
-    colour = (category * 37 % 256, category * 101 % 256, number * 5)
-    Image.new("RGB", size, colour).save(out, "JPEG")
-    return out.getvalue()
+    return with_boxes(size, (category * 37 % 256, category * 101 % 256, number * 5), ())
 
 
 def make_panoptic(folder: str) -> None:
@@ -323,15 +320,12 @@ def keypoints(images: Iterable[Mapping[str, Any]], annotations: Iterable[dict[st
 
 def photo(size: tuple[int, int], annotations: Iterable[Mapping[str, Any]] = ()) -> bytes:
     """A JPEG with a rectangle for each object."""
-    image = Image.new("RGB", size, (60, 70, 80))
-    draw = ImageDraw.Draw(image)
-    for found in annotations:
-        x, y, width, height = found["bbox"]
-        colour = tuple(found["category_id"] * step % 256 for step in (37, 101, 59))
-        draw.rectangle((x, y, x + width, y + height), colour)
-    out = io.BytesIO()
-    image.save(out, "JPEG")
-    return out.getvalue()
+    boxes = []
+    for annotation in annotations:
+        x, y, width, height = annotation["bbox"]
+        colour = tuple(annotation["category_id"] * step % 256 for step in (37, 101, 59))
+        boxes.append(((x, y, x + width, y + height), colour))
+    return with_boxes(size, (60, 70, 80), boxes)
 
 
 EXPORTED = {

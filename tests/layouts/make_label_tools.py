@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tests.layouts.make_table_boxes import HEADER, HEIGHT, WIDTH, csv_text, drawing, objects
+from tests.layouts.make_tables import HEADER, HEIGHT, WIDTH, csv_text, drawing, objects
 from tests.pictures import picture, write_files
 
 SPLITS = ("train", "val")
@@ -157,6 +157,15 @@ def fractions(xmin: int, ymin: int, xmax: int, ymax: int) -> list[float]:
     return [(xmin + xmax) / 2 / WIDTH, (ymin + ymax) / 2 / HEIGHT, width / WIDTH, height / HEIGHT]
 
 
+def outline(box: _Object) -> list[float]:
+    """The rhombus in a box, in fractions."""
+    return [
+        v / side
+        for point in rhombus(*box[1:])
+        for v, side in zip(point, (WIDTH, HEIGHT), strict=True)
+    ]
+
+
 def ultralytics(task: str, of_object: Callable[[_Object], Sequence[float]]) -> str:
     """A data set's line, and one of each image; those without objects have no annotations."""
     names = {str(i): name for i, name in enumerate(NAMES)}
@@ -266,7 +275,7 @@ def gtsrb(number: int) -> dict[str, bytes | str]:
     return {**signs, f"gtsrb/{number:05d}/GT-{number:05d}.csv": header + "".join(rows)}
 
 
-def make(folder: str) -> None:
+def make_label_tools(folder: str) -> None:
     """Writes a folder for each tool, with images/ and the export, or as the tool has it."""
     drawings = {name: drawing(boxes) for name, boxes in objects().items()}
     for tool in ("label_studio", "labelbox", "ultralytics", "hasty"):

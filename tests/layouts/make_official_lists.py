@@ -9,7 +9,7 @@ from tests.pictures import picture, write_files, write_pictures
 _IMAGES = 8  # of a class
 
 
-def make(folder: str) -> None:
+def make_official_lists(folder: str) -> None:
     """Writes a folder for each data set of docs/datasets/official_lists.md."""
     _food_101(f"{folder}/food-101")
     _dtd(f"{folder}/dtd")

@@ -21,7 +21,7 @@ FEATURES = {
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
-def make(folder: str) -> None:
+def make_parquet(folder: str) -> None:
     """Writes hf/data/ with two files of train and one of test, and plain.parquet without a description."""
     number = 0
     for name, count in (

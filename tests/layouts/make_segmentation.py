@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 
 from PIL import Image, ImageDraw
 
-from tests.pictures import write_files
+from tests.pictures import encoded, write_files
 
 SIZE = (32, 24)
 COLOURS = {
@@ -19,27 +18,20 @@ COLOURS = {
 _PALETTE = [channel for colour in COLOURS.values() for channel in colour] + [7] * 252 * 3
 
 
-def png(image: Image.Image, **options: object) -> bytes:
-    """The image as a PNG."""
-    out = io.BytesIO()
-    image.save(out, "PNG", **options)
-    return out.getvalue()
-
-
 def grey(rows: list[list[int]], bits: int = 8) -> bytes:
     """A grey PNG with these pixels."""
     size = (len(rows[0]), len(rows))
     if bits == 16:
         data = b"".join(value.to_bytes(2, "little") for row in rows for value in row)
-        return png(Image.frombytes("I;16", size, data))
-    return png(Image.frombytes("L", size, bytes(value for row in rows for value in row)))
+        return encoded(Image.frombytes("I;16", size, data))
+    return encoded(Image.frombytes("L", size, bytes(value for row in rows for value in row)))
 
 
 def palette(rows: list[list[int]]) -> bytes:
     """A PNG with a palette, whose indexes are these pixels."""
     image = Image.frombytes("P", (len(rows[0]), len(rows)), bytes(v for row in rows for v in row))
     image.putpalette(_PALETTE)
-    return png(image)
+    return encoded(image)
 
 
 def scene(number: int) -> tuple[Image.Image, Image.Image]:
@@ -60,14 +52,7 @@ def in_colours(mask: Image.Image) -> bytes:
     colours[:3] = [COLOURS[name] for name in ("background", "disc", "square")]
     image = Image.new("RGB", mask.size)
     image.putdata([colours[value] for value in mask.tobytes()])
-    return png(image)
-
-
-def jpeg(image: Image.Image) -> bytes:
-    """The image as a JPEG."""
-    out = io.BytesIO()
-    image.save(out, "JPEG")
-    return out.getvalue()
+    return encoded(image)
 
 
 def folders() -> Mapping[str, bytes | str]:
@@ -78,16 +63,16 @@ def folders() -> Mapping[str, bytes | str]:
         photo, mask = scene(number)
         split = "val" if number % 4 == 3 else "train"
         name = f"scene_{number:03d}"
-        found[f"shapes/images/{split}/{name}.jpg"] = jpeg(photo)
-        found[f"shapes/masks/{split}/{name}.png"] = png(mask)
-        found[f"camvid/{split}/{name}.png"] = png(photo)
+        found[f"shapes/images/{split}/{name}.jpg"] = encoded(photo, "JPEG")
+        found[f"shapes/masks/{split}/{name}.png"] = encoded(mask)
+        found[f"camvid/{split}/{name}.png"] = encoded(photo)
         found[f"camvid/{split}_labels/{name}_L.png"] = in_colours(mask)
         indexed = mask.convert("P")
         indexed.putdata(mask.tobytes())
         indexed.putpalette(_PALETTE)
-        found[f"{year}/JPEGImages/{name}.jpg"] = jpeg(photo)
-        found[f"{year}/SegmentationClass/{name}.png"] = png(indexed)
-        found[f"{year}/SegmentationObject/{name}.png"] = png(indexed)
+        found[f"{year}/JPEGImages/{name}.jpg"] = encoded(photo, "JPEG")
+        found[f"{year}/SegmentationClass/{name}.png"] = encoded(indexed)
+        found[f"{year}/SegmentationObject/{name}.png"] = encoded(indexed)
     for split, rest in (("train", {0, 1, 2}), ("val", {3})):
         names = [f"scene_{n:03d}\n" for n in range(12) if n % 4 in rest]
         found[f"{year}/ImageSets/Segmentation/{split}.txt"] = "".join(names)
@@ -97,6 +82,6 @@ def folders() -> Mapping[str, bytes | str]:
     return found
 
 
-def make(folder: str) -> None:
+def make_segmentation(folder: str) -> None:
     """Writes shapes/, camvid/, VOCdevkit/ and classes.txt."""
     write_files(folder, folders())

@@ -293,7 +293,7 @@ def via_csv(scenes: Mapping[str, Sequence[Drawn]]) -> str:
     return "\r\n".join([*lines, ""])
 
 
-def make(folder: str) -> None:
+def make_shape_tools(folder: str) -> None:
     """Writes a folder for each tool."""
     files = images()
     by_name = {f"images/{name}": data for name, data in files.items()}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
-from PIL import Image, ImageDraw
-
-from tests.pictures import write_files
+from tests.pictures import with_boxes, write_files
 
 Box = tuple[str, str, str, str]
 """xmin, ymin, xmax, ymax as they stand in the file."""
@@ -91,7 +88,7 @@ _LABELIMG = (
 )
 
 
-def make(folder: str) -> None:
+def make_voc(folder: str) -> None:
     """Writes VOCdevkit/VOC2007, VOCdevkit/VOC2012 and labelled/ with images/ and annotations/."""
     _make_2007(f"{folder}/VOCdevkit/VOC2007")
     _make_2012(f"{folder}/VOCdevkit/VOC2012")
@@ -122,13 +119,9 @@ CAT = labelimg_xml("a.jpg", (100, 50), [("cat", BOX)])
 
 def photo(size: tuple[int, int], boxes: Sequence[Box] = ()) -> bytes:
     """A JPEG with a rectangle for each box."""
-    image = Image.new("RGB", size, (40, 60, 80))
-    draw = ImageDraw.Draw(image)
-    for number, box in enumerate(boxes):
-        draw.rectangle([float(side) for side in box], (230, 180 - 40 * number, 60))
-    out = io.BytesIO()
-    image.save(out, "JPEG")
-    return out.getvalue()
+    colours = [(230, 180 - 40 * number, 60) for number in range(len(boxes))]
+    corners = [[float(side) for side in box] for box in boxes]
+    return with_boxes(size, (40, 60, 80), zip(corners, colours, strict=True))
 
 
 def _make_2007(year: str) -> None:

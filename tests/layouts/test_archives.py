@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts.layout import Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.paths import archive_roots, expanded
-from tests.archives import make_tar, make_zip, tar_bytes
+from tests.archives import make_tar, make_zip
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -24,8 +23,6 @@ from tests.harness import (
     digests,
     manifest_of,
     read_all,
-    reasons_of,
-    split_of_each,
 )
 from tests.pictures import picture, write_files
 
@@ -69,40 +66,6 @@ def test_class_folders_in_an_archive(
     assert main(["verify", "out"]) == 0
 
 
-@pytest.mark.slow
-def test_folders_of_splits_stand_above_those_of_classes(working_folder: Path) -> None:
-    """Also below a folder around them."""
-    names = ["p/train/cat/1.jpg", "p/train/dog/2.jpg", "p/val/cat/3.jpg"]
-    make_zip(Path("a.zip"), {name: picture(i) for i, name in enumerate(names)})
-    assert convert("--images", "a.zip", "--output", "out", NONE_BAD) == 0
-    assert split_of_each("out") == {
-        f"a.zip/{name}": "validation" if "val" in name else "train" for name in names
-    }
-    assert set(_classes("out").values()) == {"cat", "dog"}
-
-
-@pytest.mark.slow
-def test_names_of_archives_say_splits(working_folder: Path) -> None:
-    """If all do, and there are several."""
-    for split in ("train", "val"):
-        make_zip(Path(f"pets-{split}.zip"), PETS)
-    assert convert("--images", "pets-{train,val}.zip", "--output", "out", NONE_BAD) == 0
-    assert split_of_each("out") == {
-        f"pets-{split}.zip/{name}": {"val": "validation"}.get(split, split)
-        for split in ("train", "val")
-        for name in PETS
-    }
-    assert set(_classes("out").values()) == {"cat", "dog"}
-    make_zip(Path("more.zip"), PETS)
-    (question,) = _source("pets-train.zip", "pets-val.zip", "more.zip").questions
-    assert question.reason.startswith(
-        "pets-train.zip, pets-val.zip name a split, and more.zip no single one"
-    )
-    assert (
-        _source("pets-val.zip").questions == _source("pets-train.zip", "more.zip").questions == ()
-    )
-
-
 def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:
     """As its images would be in train, unless it is the only archive."""
     for name in ("train", "train_val", "test_val"):
@@ -112,46 +75,6 @@ def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:
     (question,) = _source("test_val.zip", "train_val.zip").questions
     assert question.reason == "None names a single split: test_val.zip, train_val.zip."
     assert _source("train_val.zip").questions == ()
-
-
-ROWS = {
-    "path": "{path}",
-    "stem": "pets/{path}",
-    "key": "pets.zip/photos/{path}",
-    "inside": "photos/{path}",
-    "windows": "photos\\{path}",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ROWS)
-@pytest.mark.parametrize("extension", [".jpg", ""])
-def test_rows_name_members_as_they_name_files(
-    how: str, extension: str, working_folder: Path
-) -> None:
-    """By the path in the archive, with and without its first folder, the archive's name, an extension."""
-    make_zip(Path("pets.zip"), {f"photos/{path}": content for path, content in PETS.items()})
-    rows = [ROWS[how].format(path=path.removesuffix(".jpg") + extension) for path in PETS]
-    if how == "stem":
-        make_zip(Path("pets.zip"), PETS)
-    labels = "".join(f"{row},{i}\n" for i, row in enumerate(rows))
-    write_files(".", {"labels.csv": f"image,label\n{labels}"})
-    argv = ["--images", "pets.zip", "--labels", "labels.csv", "--output", "out"]
-    assert convert(*argv, NONE_BAD) == 0
-    folder = "" if how == "stem" else "photos/"
-    assert _classes("out") == {f"pets.zip/{folder}{path}": str(i) for i, path in enumerate(PETS)}
-
-
-def test_a_row_that_two_archives_answer_to_is_ambiguous(working_folder: Path) -> None:
-    """It is never given to one of them by a guess."""
-    for name in ("a.tar", "b.tar"):
-        make_tar(Path(name), {"1.jpg": picture(1), f"{name[0]}.jpg": picture(2)})
-    rows = "image,label\n1.jpg,x\nb.tar/1.jpg,z\na.jpg,y\nb.jpg,y\n"
-    write_files(".", {"labels.csv": rows})
-    argv = ["--images", "a.tar", "b.tar", "--labels", "labels.csv", "--output", "out", ALL_BAD]
-    assert convert(*argv) == 0
-    assert _classes("out") == {"a.tar/a.jpg": "y", "b.tar/b.jpg": "y", "b.tar/1.jpg": "z"}
-    assert reasons_of("out") == {"1.jpg": "ambiguous_key", "a.tar/1.jpg": "unlabelled"}
 
 
 def test_what_cannot_be_read_is_a_dead_letter(working_folder: Path) -> None:
@@ -217,38 +140,6 @@ def test_paths_with_braces_and_globs(working_folder: Path) -> None:
     assert archive_roots(["s"]) == ((), ("s",))
 
 
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [
-        (["no.zip"], "--images no.zip: no such archive"),
-        (["s-{0..2}.tar"], "--images s-2.tar: no such archive"),
-        (["no*.zip"], "--images no*.zip: no such archives"),
-        (["gz.tar.gz"], "gz.tar.gz is compressed as a whole"),
-        (["zip:///a.zip#at=1"], "name the archive itself, not a member of it"),
-        (["s-0.tar", "d/s-0.tar"], "s-0.tar have the same name, which begins the keys"),
-        (["{0..999999}.tar"], "{0..999999}.tar matches more than 100000 names"),
-        (["broken.zip"], "broken.zip: it is not a zip, or is damaged or cut short"),
-    ],
-)
-def test_what_cannot_be_used_is_an_error(
-    images: list[str], message: str, working_folder: Path
-) -> None:
-    """With what was found, before anything is written."""
-    for name in ("s-0.tar", "s-1.tar", "d/s-0.tar"):
-        make_tar(Path(name), PETS)
-    write_files(".", {"gz.tar.gz": b"", "broken.zip": b"PK\3\4" * 99})
-    with pytest.raises(ConversionError) as caught:
-        _source(*images)
-    assert message in str(caught.value)
-
-
-def test_an_inventory_lists_no_archives(working_folder: Path) -> None:
-    """One of the two is left out."""
-    make_zip(Path("a.zip"), PETS)
-    write_files(".", {"i.csv": "uri,size\n"})
-    assert convert("--images", "a.zip", "--inventory", "i.csv", "--output", "out") == 2
-
-
 def test_a_table_in_an_archive_is_a_question(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,26 +152,7 @@ def test_a_table_in_an_archive_is_a_question(
     assert len(manifest_of("out")["questions"]) == 1
 
 
-@pytest.mark.slow
-def test_archives_with_different_folders_are_a_question(working_folder: Path) -> None:
-    """Whose answer takes the last folder as the class."""
-    make_zip(Path("a.zip"), PETS)
-    make_zip(Path("b.zip"), {f"photos/{path}": content for path, content in PETS.items()})
-    (question,) = _source("a.zip", "b.zip").questions
-    assert question.reason.startswith("Everything in ")
-    argv = ["--images", "a.zip", "b.zip", "--output", "out", NONE_BAD]
-    assert convert(*argv, "--label_from", "(?:.*/)?(?P<label>[^/]+)/[^/]+") == 0
-    assert set(_classes("out").values()) == {"cat", "dog"}
-
-
 def test_a_folder_with_an_archives_name_is_a_folder(working_folder: Path) -> None:
     """As what it is counts, not what it is called."""
     write_files("pets.tar", PETS)
     assert _source("pets.tar").roots == (ImageRoot(str(working_folder / "pets.tar")),)
-
-
-def test_a_tar_in_another_guise_is_an_error(working_folder: Path) -> None:
-    """A gzipped tar that is called .tar says so."""
-    write_files(".", {"a.tar": b"\x1f\x8b" + tar_bytes(PETS)})
-    with pytest.raises((ConversionError, UsageError), match=r"a\.tar: it is not a tar"):
-        _source("a.tar")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
@@ -34,19 +33,16 @@ from tests.harness import (
     manifest_of,
     problems_of,
     read_all,
-    split_of_each,
 )
 from tests.layouts import bucket
-from tests.layouts.make_automl import BUCKET, FLOWERS, SETS, boxes_of, make
+from tests.layouts.make_boxes import BUCKET, boxes_of, make_automl
 from tests.pictures import write_files, write_pictures
-
-SPLIT_OF = {"TRAIN": "train", "VALIDATION": "validation", "TEST": "test", "UNASSIGNED": "train"}
 
 
 @pytest.fixture
 def automl(working_folder: Path) -> Path:
     """A folder with CSV files and a copy of their bucket in it, which is the working directory."""
-    make(str(working_folder))
+    make_automl(str(working_folder))
     return working_folder
 
 
@@ -69,47 +65,6 @@ def expected_street(number: int) -> dict[str, Any]:
         "image/object/class/label": [ids[label] for label, _ in objects],
         "image/object/class/text": [label.encode() for label, _ in objects],
     }
-
-
-def test_a_row_an_image_is_its_class(automl: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sets become splits, unassigned ones train; a copy of the bucket answers to its URIs."""
-    argv = ["--images", "my-project-vcm/flowers", "--labels", "flowers.csv", "--output", "out"]
-    assert convert(*argv, "--writers=0", NONE_BAD) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Layout automl: AutoML's CSV in flowers.csv"
-    assert " ".join(lines[2].split()) == "label label class texts"
-    assert (
-        f"Note: rows name images in {BUCKET}/flowers/; taken are their copies of the same path in "
-        "--images"
-    ) in lines
-    found = {key: labels_of(features) for key, features in read_all("out").items()}
-    assert found == {
-        f"{FLOWERS[i % 3]}/img{i // 3:03d}.jpg": {
-            "image/class/label": [i % 3],
-            "image/class/text": [FLOWERS[i % 3].encode()],
-        }
-        for i in range(18)
-    }
-    assert split_of_each("out") == {
-        f"{FLOWERS[i % 3]}/img{i // 3:03d}.jpg": SPLIT_OF[SETS[i % 6]] for i in range(18)
-    }
-    assert manifest_of("out")["options"]["layout"] == "automl"
-    assert main(["verify", "out"]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["table", "automl"])
-def test_the_layout_may_be_named(
-    automl: Path, layout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A person to whom it is a table gets the same, and is told."""
-    argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--name", "d"]
-    assert convert(*argv, "--writers=0", "--output", "auto") == 0
-    capsys.readouterr()
-    assert convert(*argv, "--writers=0", "--output", layout, "--layout", layout) == 0
-    assert digests(layout) == digests("auto")
-    note = f"Note: {automl}/streets.csv has no header: its first line is a set and an image"
-    assert (note in capsys.readouterr().out) == (layout == "table")
 
 
 @pytest.mark.slow
@@ -224,74 +179,6 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
     )
     counts = manifest_of("out")["counts"]
     assert (counts["label_rows"], counts["label_rows_repeated"]) == (17, 1)
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["--labels", "flowers.csv", "--key_column", "x"],
-            "--key_column means nothing for the layout automl (AutoML's CSV in flowers.csv)",
-        ),
-        (
-            ["--labels", "flowers.csv", "--list_column", "x=;"],
-            "--list_column x: there is only 'label'",
-        ),
-        (
-            ["--labels", "flowers.csv", "--layout", "table", "--one_hot", "x"],
-            "--one_hot means nothing: {here}/flowers.csv has no header: its first line is",
-        ),
-        (["--layout", "automl"], "--layout automl needs --labels"),
-        (
-            ["--labels", "flowers.csv", "header.csv"],
-            "{here}/header.csv, line 1 names no image: 'filename,label'; expected rows such as "
-            "TRAIN,gs://bucket/a.jpg,label, and no header",
-        ),
-        (
-            ["--labels", "header.csv", "--layout", "automl"],
-            "{here}/header.csv, line 1 names no image: 'filename,label'; expected rows such as ",
-        ),
-        (
-            ["--labels", "names.csv"],
-            "{here}/names.csv: the first line contains an image's name ('a.jpg') where column names are",
-        ),
-    ],
-)
-def test_what_cannot_be_used_is_an_error(
-    automl: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is written, with what was found and expected."""
-    write_files(
-        str(automl), {"header.csv": "filename,label\na.jpg,cat\n", "names.csv": "a.jpg,cat,3\n"}
-    )
-    assert main(["convert", "--images", "my-project-vcm", "--output", "out", *argv]) == 2
-    assert message.format(here=automl) in capsys.readouterr().err
-    assert not os.path.exists("out")
-
-
-@pytest.mark.slow
-def test_names_of_local_files_may_be_said_to_be_automl(tmp_path: Path) -> None:
-    """Without a URI or a set there must be no guess, but a person may say it."""
-    write_pictures(f"{tmp_path}/p", ["a.jpg", "sub/b.jpg"])
-    write_files(str(tmp_path), {"l.csv": "a.jpg,cat\nTEST,sub/b.jpg,dog\n"})
-    argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.csv", "--layout", "automl"]
-    assert convert(*argv, "--writers=0", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    assert split_of_each(f"{tmp_path}/out") == {"a.jpg": "train", "sub/b.jpg": "test"}
-
-
-def test_recognising_never_fails(automl: Path) -> None:
-    """Missing paths, folders and buckets are for others to say."""
-    for path in (
-        "",
-        "nowhere.csv",
-        "my-project-vcm",
-        "gs://b/l.csv",
-        "*",
-        "my-project-vcm/streets/0000.png",
-    ):
-        assert Automl().recognise(SourceOptions(("my-project-vcm",), (path,))) == ""
-    assert Automl().recognise(SourceOptions(("my-project-vcm",))) == ""
-    assert Automl().recognise(SourceOptions(("x",), ("flowers.csv", "gs://b/l.csv"))) == ""
 
 
 ONE_CLASS, CLASSES, BOXES = (False, False), (False, True), (True, False)

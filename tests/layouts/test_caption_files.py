@@ -28,18 +28,15 @@ from beam_pipeline.layouts.caption_files import (
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
-from tests.archives import make_tar
 from tests.harness import (
     NONE_BAD,
     convert,
     convert_asking,
-    digests,
     manifest_of,
     read_all,
     reasons_of,
 )
-from tests.layouts import bucket
-from tests.layouts.make_caption_files import DOGS, make, with_captions
+from tests.layouts.make_texts import DOGS, make_caption_files, with_captions
 from tests.pictures import write_files, write_pictures
 
 KITTI = "Car 0.00 0 1.85 387.63 181.54 423.81 203.12 1.67 1.87 3.69 -16.53 2.39 58.49 1.57\n"
@@ -64,7 +61,7 @@ def test_a_folder_as_trainers_keep_it(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Recognised; the captions are texts, and folders mean nothing."""
-    make(".")
+    make_caption_files(".")
     write_files("dogs", {"README.txt": "My dogs.", "10_dog/note.jpg": "", "10_dog/note.txt": ""})
     Path("dogs/10_dog/note.jpg").unlink()
     assert convert("--images", "dogs", "--output", "out", "--max_bad_fraction=0.1") == 0
@@ -170,41 +167,6 @@ def captions_in_rows(source: Source) -> list[str]:
     """The patterns of the caption files."""
     assert isinstance(source.labels, FileLabels)
     return [pattern for folder in source.labels.folders for pattern in folder.patterns]
-
-
-@pytest.mark.slow
-def test_captions_in_a_bucket(working_folder: Path) -> None:
-    """They are recognised as in a folder on this machine, and the shards are the same."""
-    assert bucket.Bucket.scheme() == "bucket"
-    make(".")
-    uri = f"bucket://{working_folder}/laion"
-    argv = ["--name", "d", "--writers=0", NONE_BAD]
-    assert convert("--images", uri, "--output", "remote", *argv) == 0
-    assert convert("--images", "laion", "--output", "local", *argv) == 0
-    shards = {name: digest for name, digest in digests("local").items() if "tfrecord" in name}
-    assert shards.items() <= digests("remote").items()
-
-
-@pytest.mark.parametrize(
-    ("images", "options", "message"),
-    [
-        ("plain", {}, "no captions in /"),
-        ("a.tar", {}, "captions in archives are read with --layout webdataset"),
-        ("nowhere", {}, "--images nowhere: no such file or folder"),
-        ("d", {"labels": ("nowhere",)}, "--labels nowhere: no such file or folder"),
-        ("d", {"label_column": "breed"}, "no column 'breed' (--label_column)"),
-    ],
-)
-def test_what_cannot_be_used_is_an_error(
-    images: str, options: dict[str, Any], message: str, working_folder: Path
-) -> None:
-    """Before the job starts."""
-    write_pictures("plain", ["0.jpg"])
-    make_tar(Path("a.tar"), {"0.txt": b"x"})
-    write_files("d", with_captions({"0.jpg": "x"}))
-    with pytest.raises(UsageError) as caught:
-        opened(images, **options)
-    assert message in str(caught.value)
 
 
 def found_in(folder: Path, *files: str) -> Captions:

@@ -19,7 +19,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.named_files import CellFiles
 from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
-from tests.pictures import picture, write_files
+from tests.pictures import encoded, picture, write_files
 
 RIGHT, DEPTH, NOTE, LABEL = "right", "depth", "note", "label"
 KEYS = [f"left/{i}.png" for i in range(4)]
@@ -30,12 +30,6 @@ def deep(number: int, size: tuple[int, int] = (9, 7)) -> bytes:
     width, height = size
     values = np.arange(width * height, dtype=np.uint16).reshape(height, width) * 257 + number
     return encoded(Image.fromarray(values))
-
-
-def encoded(image: Image.Image, file_format: str = "PNG", **options: Any) -> bytes:
-    out = io.BytesIO()
-    image.save(out, file_format, **options)
-    return out.getvalue()
 
 
 def csv(*rows: Sequence[str]) -> str:
@@ -264,27 +258,6 @@ def test_a_changed_file_changes_its_sample(tree: Path) -> None:
     assert {p.name: p.read_bytes() for p in Path("next").glob("next-*")} == {
         p.name.replace("third", "next"): p.read_bytes() for p in Path("third").glob("third-*")
     }
-
-
-@pytest.mark.parametrize(
-    ("column", "table", "fault"),
-    [
-        ("image", "image,right,label\n", "names the image"),
-        ("label/x", "file,label/x\n", "among the features of the image and its labels"),
-        ("missing", "file,right\n", "no column 'missing'"),
-    ],
-)
-def test_columns_that_cannot_be_files(
-    tree: Path, capsys: pytest.CaptureFixture[str], column: str, table: str, fault: str
-) -> None:
-    """The error tells why."""
-    write_files(
-        ".",
-        {"t.csv": table + ",".join(["left/0.png", "right/0.png", "cat"][: table.count(",") + 1])},
-    )
-    given = ("--images", "d", "--labels", "t.csv", "--output", "out", "--file_columns", column)
-    assert convert(*given) == 2
-    assert fault in capsys.readouterr().err
 
 
 def photo(number: int, size: tuple[int, int] = (12, 8)) -> Image.Image:

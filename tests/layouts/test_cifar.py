@@ -12,7 +12,6 @@ import struct
 import tarfile
 import tracemalloc
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from beam_pipeline.layouts.cifar import (
     CifarError,
     CifarReader,
     cifar10,
-    cifar100,
     read_pickled,
     read_records,
 )
@@ -50,8 +48,6 @@ from tests.layouts import bucket
 from tests.layouts.make_cifar10 import (
     CIFAR10_BATCHES,
     CIFAR10_NAMES,
-    COARSE_NAMES,
-    FINE_NAMES,
     TWO_IMAGES,
     Picture,
     UInt8Array,
@@ -95,10 +91,6 @@ def expected_rows(picture: Picture) -> bytes:
     """The picture's pixels, row by row, channels together."""
     planes = np.frombuffer(picture.pixels, np.uint8).reshape(3, 32, 32)
     return planes.transpose(1, 2, 0).tobytes()
-
-
-def without_image(features: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in features.items() if key != "image/encoded"}
 
 
 def source_of(given: SourceOptions, layout: str = "auto") -> Source:
@@ -187,44 +179,6 @@ def test_a_folder_and_its_archive_give_the_same_bytes(
     assert main(["verify", "of_archive"]) == 0
 
 
-def test_cifar100_has_fine_classes_and_coarse_labels(data: Path) -> None:
-    """The class is the fine label; the coarse one is there by number and by name."""
-    import tensorflow as tf
-
-    assert convert("--images", f"data/{PY_100}", "--output", "out") == 0
-    examples = read_all("out")
-    assert len(examples) == 24
-    for batch in ("train", "test"):
-        for i, picture in enumerate(cifar100_pictures(batch)):
-            features = examples[f"{batch}/{i:05d}"]
-            coarse, fine = picture.labels
-            (encoded,) = features["image/encoded"]
-            assert tf.io.decode_png(encoded).numpy().tobytes() == expected_rows(picture)
-            assert without_image(features) == {
-                "image/format": [b"png"],
-                "image/height": [32],
-                "image/width": [32],
-                "image/channels": [3],
-                "image/filename": [picture.filename.encode()],
-                "image/source_id": [f"{batch}/{i:05d}".encode()],
-                "image/class/label": [fine],
-                "image/class/text": [FINE_NAMES[fine].encode()],
-                "label/coarse_label": [coarse],
-                "label/coarse_text": [COARSE_NAMES[coarse].encode()],
-            }
-    manifest = manifest_of("out")
-    assert [entry["name"] for entry in manifest["classes"]] == FINE_NAMES
-    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
-        "train": 12,
-        "test": 12,
-    }
-    assert manifest["features"]["label/coarse_label"] == {
-        "kind": "int64",
-        "optional": False,
-        "shape": [],
-    }
-
-
 def test_raw_examples_hold_the_pixels_row_by_row(data: Path) -> None:
     """Channels together, with the format that says so."""
     assert convert("--images", f"data/{BIN}", "--output", "out", "--image_encoding", "raw") == 0
@@ -255,64 +209,6 @@ def test_nothing_is_copied_of_records_on_disk(data: Path) -> None:
         with open(ref.uri, "rb") as file:
             file.seek(ref.offset)
             assert file.read(3072) == cifar10_pictures("data_batch_1")[7].pixels
-
-
-@pytest.mark.parametrize(
-    ("path", "layout", "why"),
-    [
-        (f"data/{PY}", "cifar10", f"data_batch_1 and data_batch_2 in DATA/{PY}"),
-        (f"data/{BIN}", "cifar10", f"data_batch_1.bin and data_batch_2.bin in DATA/{BIN}"),
-        (f"data/{PY_100}", "cifar100", f"train and test in DATA/{PY_100}"),
-        (f"data/{BIN_100}/", "cifar100", f"train.bin and test.bin in DATA/{BIN_100}"),
-        (f"data/{TAR}", "cifar10", f"named {TAR}"),
-        (f"data/{BIN_100}.tar.gz", "cifar100", f"named {BIN_100}.tar.gz"),
-        ("data", "cifar10", f"data_batch_1 and data_batch_2 in DATA/{PY}"),
-    ],
-)
-def test_auto_knows_them_by_the_names_of_their_files(
-    data: Path, path: str, layout: str, why: str
-) -> None:
-    """A folder, the folder around it, or an archive."""
-    given = SourceOptions(images=(path,))
-    found = [known for known in (CIFAR10_LAYOUT, CIFAR100_LAYOUT) if known.recognise(given)]
-    assert found[0].name == layout
-    assert found[0].recognise(given) == why.replace("DATA", f"{data}/data")
-
-
-CIFAR10_LAYOUT, CIFAR100_LAYOUT = cifar10(), cifar100()
-
-
-def test_what_is_named_in_a_bucket_is_known_by_its_name() -> None:
-    """Nothing is asked of the bucket."""
-    for name, layout in ((PY, CIFAR10_LAYOUT), (f"{PY_100}.tar.gz", CIFAR100_LAYOUT)):
-        assert (
-            layout.recognise(SourceOptions(images=(f"gs://no-such-bucket/x/{name}",)))
-            == f"named {name}"
-        )
-    assert CIFAR10_LAYOUT.recognise(SourceOptions(images=("gs://no-such-bucket/photos",))) == ""
-
-
-def test_other_folders_are_left_to_other_layouts(tmp_path: Path) -> None:
-    """Folders called train and test, one file alone, missing paths, globs, several paths."""
-    write_files(
-        str(tmp_path),
-        {
-            "photos/train/cat/1.jpg": "",
-            "photos/test/cat/2.jpg": "",
-            "one/train": "",
-            "x.tar.gz": "",
-        },
-    )
-    for path in ("photos", "one", "x.tar.gz", "missing", "photos/*", "a\0b", TAR):
-        given = SourceOptions(images=(f"{tmp_path}/{path}",))
-        assert [layout.recognise(given) for layout in (CIFAR10_LAYOUT, CIFAR100_LAYOUT)] == ["", ""]
-    for given in (
-        SourceOptions(images=("",)),
-        SourceOptions(images=("a", "b")),
-        SourceOptions(images=()),
-        SourceOptions(images=(f"{tmp_path}/one",), labels=("x.csv",)),
-    ):
-        assert CIFAR10_LAYOUT.recognise(given) == ""
 
 
 @pytest.mark.slow

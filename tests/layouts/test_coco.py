@@ -18,7 +18,6 @@ from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     convert,
     dead_letters_of,
-    digests,
     float32,
     manifest_of,
     read_all,
@@ -27,51 +26,23 @@ from tests.harness import (
 )
 from tests.layouts.make_coco import (
     CATEGORIES,
-    EXPORT_CATEGORIES,
-    EXPORTED,
-    NAMES,
     TRAIN,
     TRAIN_OBJECTS,
     VAL,
-    VAL_OBJECTS,
-    annotation,
     dumped,
     entry,
-    image_entry,
     instances,
-    make,
+    make_coco,
     one,
-    photo,
 )
 from tests.pictures import write_files
-
-Objects = Sequence[tuple[int, int, int, Sequence[float], float]]
 
 
 @pytest.fixture
 def folder(working_folder: Path) -> Path:
     """The working directory, with coco/ and export/ in it."""
-    make(str(working_folder))
+    make_coco(str(working_folder))
     return working_folder
-
-
-def features_of(image_id: int, size: tuple[int, int], objects: Objects) -> dict[str, Any]:
-    """The features that the labels of one image become."""
-    own = [one for one in objects if one[1] == image_id]
-    boxes = [(x, y, x + width, y + height) for _, _, _, (x, y, width, height), _ in own]
-    sides = {
-        f"image/object/bbox/{name}": float32(min(box[side] / size[side % 2], 1.0) for box in boxes)
-        for side, name in enumerate(("xmin", "ymin", "xmax", "ymax"))
-    }
-    return {
-        **sides,
-        "image/object/class/label": [category for _, _, category, _, _ in own],
-        "image/object/class/text": [NAMES[category].encode() for _, _, category, _, _ in own],
-        "image/object/area": float32(area for *_, area in own),
-        "image/object/is_crowd": [int(object_id >= 900100000000) for object_id, *_ in own],
-        "image/object/id": [object_id for object_id, *_ in own],
-        "label/image_id": [str(image_id).encode()],
-    }
 
 
 def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,24 +63,6 @@ def write_val(
 # --- whole conversions ---------------------------------------------------------------------------
 
 
-def test_coco_is_converted_label_by_label(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its folder is all that has to be named; captions and key points beside it are passed over."""
-    assert convert("--images", "coco/", "--output", "out") == 0
-    assert capsys.readouterr().out.startswith(
-        "Layout coco: annotations/instances_train2017.json, annotations/instances_val2017.json in "
-        "coco\n"
-    )
-    examples = read_all("out")
-    assert {key: labels_of(features) for key, features in examples.items()} == {
-        **{f"train2017/{n}": features_of(*what, TRAIN_OBJECTS) for n, what in TRAIN.items()},
-        **{f"val2017/{n}": features_of(*what, VAL_OBJECTS) for n, what in VAL.items()},
-    }
-    for key, features in examples.items():
-        assert features["image/encoded"] == [Path("coco", key).read_bytes()]
-        assert features["image/filename"] == [key.encode()]
-    assert dead_letters_of("out") == []
-
-
 def test_an_example_says_what_the_file_says(folder: Path) -> None:
     """One with a crowd, every number written out; objects stand in the order of the annotations."""
     assert convert("--images", "coco/", "--output", "out") == 0
@@ -125,88 +78,6 @@ def test_an_example_says_what_the_file_says(folder: Path) -> None:
         "image/object/id": [900100000071, 1802],
         "label/image_id": [b"71"],
     }
-
-
-def test_splits_and_classes_are_those_of_the_files(folder: Path) -> None:
-    """Ids keep their gaps, so there is a label map and no list of names; a class without objects stays."""
-    assert convert("--images", "coco/", "--output", "out") == 0
-    manifest = manifest_of("out")
-    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
-        "train": 4,
-        "validation": 2,
-    }
-    assert [(c["id"], c["name"], c["objects"]) for c in manifest["classes"]] == [
-        (1, "person", 3),
-        (3, "car", 1),
-        (18, "dog", 2),
-        (67, "dining table", 1),
-        (90, "toothbrush", 0),
-    ]
-    assert manifest["options"]["layout"] == "coco"
-    assert manifest["counts"]["label_rows"] == 6
-    assert not os.path.exists("out/labels.txt")
-    assert Path("out/label_map.pbtxt").read_text() == "\n".join(
-        f'item {{\n  id: {i}\n  name: "{name}"\n}}\n' for i, name in NAMES.items()
-    )
-
-
-@pytest.mark.slow
-def test_images_and_files_may_be_named_one_by_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Several folders and several files, or a glob, or their folder: the same examples but for their keys."""
-    images = ["--images", "coco/train2017", "coco/val2017", "--labels"]
-    files = ["coco/annotations/instances_train2017.json", "coco/annotations/instances_val2017.json"]
-    for number, labels in enumerate(
-        (files, ["coco/annotations/instances_*.json"], ["coco/annotations"])
-    ):
-        assert convert(*images, *labels, "--output", f"out{number}", "--name", "coco") == 0
-        reason = "glob" if number == 1 else ", ".join(files)
-        reason = reason.replace("glob", "coco/annotations/instances_*.json")
-        assert f"Layout coco: COCO's JSON in {reason}\n" in capsys.readouterr().out
-        assert digests(f"out{number}") == digests("out0")
-    assert {key: labels_of(features) for key, features in read_all("out0").items()} == {
-        **{name: features_of(*what, TRAIN_OBJECTS) for name, what in TRAIN.items()},
-        **{name: features_of(*what, VAL_OBJECTS) for name, what in VAL.items()},
-    }
-    assert manifest_of("out0")["splits"]["validation"]["examples"] == 2
-
-
-def test_an_export_with_a_file_beside_the_images(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Roboflow's train/, valid/ and test/. Ids begin at 0, so the names are a list and no label map."""
-    assert convert("--images", "export/", "--output", "out") == 0
-    assert capsys.readouterr().out.startswith(
-        "Layout coco: test/_annotations.coco.json, train/_annotations.coco.json, "
-        "valid/_annotations.coco.json in export\n"
-    )
-    examples = read_all("out")
-    assert sorted(examples) == sorted(
-        f"{split}/{name}.jpg" for split, (name, _) in EXPORTED.items()
-    )
-    cat = examples[f"train/{EXPORTED['train'][0]}.jpg"]
-    assert cat["image/object/class/label"] == [1]
-    assert cat["image/object/class/text"] == [b"cat"]
-    assert cat["image/object/bbox/ymax"] == float32([0.8075])
-    assert cat["image/object/id"] == [0]
-    assert examples[f"test/{EXPORTED['test'][0]}.jpg"]["image/object/class/label"] == []
-    splits = manifest_of("out")["splits"]
-    assert {name: split["examples"] for name, split in splits.items()} == {
-        "test": 1,
-        "train": 1,
-        "validation": 1,
-    }
-    names = [str(category["name"]) for category in EXPORT_CATEGORIES]
-    assert Path("out/labels.txt").read_text().splitlines() == names
-    assert not os.path.exists("out/label_map.pbtxt")
-
-
-def test_one_folder_of_an_export_is_converted(folder: Path) -> None:
-    """The file lies right in the folder of the images; the folder's name is the split."""
-    assert convert("--images", "export/valid", "--output", "out") == 0
-    assert list(read_all("out")) == [f"{EXPORTED['valid'][0]}.jpg"]
-    assert list(manifest_of("out")["splits"]) == ["validation"]
 
 
 def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
@@ -235,36 +106,6 @@ def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
 
 
 # --- which image is meant ------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("above", ["", "images/"])
-def test_two_splits_may_have_images_of_the_same_names(working_folder: Path, above: str) -> None:
-    """Those of instances_val2017.json are in val2017/ or images/val2017/ beside annotations/."""
-    for image_id, split in enumerate(("train2017", "val2017")):
-        found = annotation(image_id + 50, image_id, 1, (1, 2, 3, 4), 9)
-        text = instances([image_entry(split, "1.jpg", image_id, (20, 20))], [found])
-        write_files("mine", {f"annotations/instances_{split}.json": text})
-        write_files("mine", {f"{above}{split}/1.jpg": photo((20, 20), [found])})
-    assert convert("--images", "mine", "--output", "out") == 0
-    examples = read_all("out")
-    assert {key: features["image/object/id"] for key, features in examples.items()} == {
-        f"{above}train2017/1.jpg": [50],
-        f"{above}val2017/1.jpg": [51],
-    }
-    assert {name: s["examples"] for name, s in manifest_of("out")["splits"].items()} == {
-        "train": 1,
-        "validation": 1,
-    }
-
-
-def test_images_may_lie_in_another_place_than_the_files(folder: Path, tmp_path: Path) -> None:
-    """A folder val2017 beside annotations/ is not taken if it is not in --images."""
-    os.rename("coco/val2017", "elsewhere")
-    os.mkdir("coco/val2017")
-    argv = ("--images", "elsewhere", "--labels", "coco/annotations/instances_val2017.json")
-    assert convert(*argv, "--output", "out") == 0
-    assert sorted(read_all("out")) == sorted(VAL)
 
 
 # --- what is wrong with an image or an annotation ------------------------------------------------
@@ -524,26 +365,6 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return error.splitlines(keepends=True)[-1].replace(f"{os.getcwd()}/", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected an object in braces at the end of the file, byte 0"),
-        ("x", "expected an object in braces at byte 0, near 'x'"),
-        ('{"images": [{"id": 1},', "expected a value at the end of the file, byte 22"),
-        ('{"images": [{"id": 1}]]', "expected , or } at byte 22, near"),
-    ],
-)
-def test_what_is_no_coco_json_is_refused_at_once(
-    folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
-) -> None:
-    """Before the job starts, with the place."""
-    write_files("coco", {"annotations/instances_val2017.json": text})
-    error = error_of(capsys)
-    assert error.startswith(f"beam-tfrecord: error: {VAL_JSON} is broken: {message}")
-    assert error.endswith("; export it again\n")
-    assert not os.path.exists("out")
-
-
 @pytest.mark.slow
 def test_a_fault_in_the_middle_is_refused_by_the_job(
     folder: Path, capsys: pytest.CaptureFixture[str]
@@ -562,26 +383,6 @@ def test_a_fault_in_the_middle_is_refused_by_the_job(
     assert shard_names("out") == []
 
 
-def test_captions_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are found by a glob that takes all."""
-    assert error_of(capsys, "--images", "coco/", "--labels", "coco/annotations/*.json") == (
-        "beam-tfrecord: error: coco/annotations/captions_train2017.json contains captions and "
-        "coco/annotations/instances_train2017.json contains objects; name files of one kind with --labels, "
-        "and convert the others on their own\n"
-    )
-
-
-def test_key_points_are_read_as_the_boxes_of_persons(folder: Path) -> None:
-    """If their file is named; the points are left out."""
-    argv = ("--images", "coco/", "--labels", "coco/annotations/person_keypoints_train2017.json")
-    assert convert(*argv, "--output", "out") == 0
-    examples = read_all("out")
-    assert sorted(examples) == sorted(f"train2017/{name}" for name in TRAIN)
-    persons = [one for one in TRAIN_OBJECTS if one[2] == 1]
-    for name, what in TRAIN.items():
-        assert labels_of(examples[f"train2017/{name}"]) == features_of(*what, persons)
-
-
 def test_instances_and_key_points_of_the_same_images_contradict_each_other(folder: Path) -> None:
     """Their objects are not put together: images with others than persons are left out."""
     train = [
@@ -597,24 +398,6 @@ def test_instances_and_key_points_of_the_same_images_contradict_each_other(folde
     assert set(read_all("out")) == {f"train2017/{name}" for name in TRAIN} - contradicted
 
 
-def test_files_that_disagree_on_a_category_are_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The same id for two names, or the same name for two ids; both files are named."""
-    train = "coco/annotations/instances_train2017.json"
-    must = "; files that are converted together must agree on their categories\n"
-    other = [{"id": 18, "name": "wolf"}]
-    write_files("coco", {"annotations/instances_val2017.json": instances([], [], other)})
-    assert error_of(capsys) == (
-        f"beam-tfrecord: error: category 18 is 'dog' in {train} and 'wolf' in {VAL_JSON}{must}"
-    )
-    other = [{"id": 17, "name": "dog"}]
-    write_files("coco", {"annotations/instances_val2017.json": instances([], [], other)})
-    assert error_of(capsys) == (
-        f"beam-tfrecord: error: category 'dog' has the id 18 in {train} and 17 in {VAL_JSON}{must}"
-    )
-
-
 def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
     """An id means what its own file says."""
     other = [{"id": 2, "name": "bicycle"}, {"id": 18, "name": "dog"}]
@@ -627,22 +410,6 @@ def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
     assert key == "val2017/000000000285.jpg"
     assert message == "annotation 7: category_id 1 is not among the categories"
     assert [c["id"] for c in manifest_of("out")["classes"]] == [1, 2, 3, 18, 67, 90]
-
-
-def test_a_folder_without_files_of_coco_is_said(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With --layout coco, for images and for labels."""
-    argv = ("--layout", "coco", "--images", "coco/train2017")
-    assert error_of(capsys, *argv) == (
-        "beam-tfrecord: error: --images coco/train2017: no annotations/instances_*.json below it and "
-        "no _annotations.coco.json in it or its folders; name COCO's JSON files with --labels\n"
-    )
-    assert error_of(capsys, *argv, "--labels", "coco/val2017") == (
-        "beam-tfrecord: error: --labels coco/val2017: no annotations/instances_*.json below it and no "
-        "_annotations.coco.json in it or its folders; name COCO's JSON files with --labels\n"
-    )
-    assert "no such file" in error_of(capsys, *argv, "--labels", "coco/instances_x.json")
 
 
 # --- what is taken for COCO ----------------------------------------------------------------------
@@ -686,36 +453,6 @@ def test_tables_and_other_json_are_not_taken_for_coco(tmp_path: Path, name: str,
     """JSON Lines, too, begin with a brace."""
     write_files(str(tmp_path), {name: text})
     assert Coco().recognise(SourceOptions(("x",), (f"{tmp_path}/{name}",))) == ""
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        SourceOptions(()),
-        SourceOptions(("",)),
-        SourceOptions(("missing", "gs://bucket/coco")),
-        SourceOptions(("gs://bucket/coco",)),
-        SourceOptions(("coco/*2017",)),
-        SourceOptions(("coco/train2017", "coco/val2017")),
-        SourceOptions(("coco", "elsewhere")),
-        SourceOptions(("coco",), ("missing.json",)),
-        SourceOptions(("coco",), ("",)),
-        SourceOptions(("coco",), ("gs://bucket/labels.json",)),
-        SourceOptions(("coco",), ("coco/annotations/instances_val2017.json", "labels.csv")),
-        SourceOptions(("coco",), ("coco/val2017",)),
-    ],
-)
-def test_what_cannot_be_told_is_not_taken(folder: Path, given: SourceOptions) -> None:
-    """No path makes it fail."""
-    assert Coco().recognise(given) == ""
-
-
-@pytest.mark.parametrize(
-    "name", ["gs://b/annotations/instances_val2017.json", "s3://b/train/_annotations.coco.json"]
-)
-def test_files_in_a_bucket_are_known_by_their_names(name: str) -> None:
-    """Nothing is opened for it."""
-    assert Coco().recognise(SourceOptions(("gs://b/val2017",), (name,))) == f"COCO's JSON in {name}"
 
 
 @pytest.mark.parametrize(

@@ -33,19 +33,14 @@ from tests.harness import (
     convert,
     dead_letters_of,
     float32,
-    manifest_of,
     read_all,
-    split_of_each,
 )
 from tests.layouts.make_coco import (
     CATEGORIES,
     NAMES,
-    TRAIN,
-    VAL,
     dumped,
     entry,
     instances,
-    make,
     one,
     with_changes,
 )
@@ -466,50 +461,6 @@ def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
     assert str(caught.value) == problem
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ("--object_features", "keypoints", "--labels", "coco/annotations/mugs.json"),
-            "have key points in no category; name person_keypoints_*.json with --labels",
-        ),
-        (
-            ("--object_features", "keypoints"),
-            "--images coco: no annotations/person_keypoints_*.json below it",
-        ),
-        (("--object_features", "poses"), "--object_features is 'poses', expected one of (masks,"),
-    ],
-)
-def test_features_that_the_files_do_not_have(
-    argv: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Are an error, not an empty list."""
-    write("instances_val.json", [small_image()], [outlined(1)])
-    mugs = {
-        "images": [small_image()],
-        "annotations": [outlined(1)],
-        "categories": PERSON_AND_MUG[1:],
-    }
-    write_files("coco/annotations", {"mugs.json": json.dumps(mugs)})
-    layout = ("--layout", "coco")
-    assert convert("--images", "coco", *layout, *argv, "--output", "out") == 2
-    assert message in capsys.readouterr().err
-
-
-def test_lvis() -> None:
-    """Images by coco_url, and the categories that were looked for and not found."""
-    image = small_image(
-        coco_url="http://images.cocodataset.org/val2017/a.png", neg_category_ids=[7, 3]
-    )
-    del image["file_name"]
-    write("lvis_v1_val.json", [{**image, "not_exhaustive_category_ids": []}], [outlined(1)])
-    found = convert_coco("--labels", "coco/annotations/lvis_v1_val.json")["a.png"]
-    assert found["image/neg_category_ids"] == [7, 3]
-    assert found["image/not_exhaustive_category_ids"] == []
-    assert found["image/object/class/label"] == [1]
-    assert manifest_of("out")["splits"].keys() == {"validation"}
-
-
 @pytest.mark.slow
 def test_an_image_of_another_size_than_its_entry_says() -> None:
     """It is left out; one of an unknown size is taken."""
@@ -613,29 +564,6 @@ def test_half_a_character_is_no_text() -> None:
         field_values({"x": "\ud800"}, [group_column("x")])
 
 
-@pytest.mark.slow
-def test_images_with_boxes_are_kept_together_by_a_field(working_folder: Path) -> None:
-    """One without it could be on either side, so it is left out."""
-    make(".")
-    names = ("000000000034.jpg", "000000000071.jpg", "000000000508.jpg", "000000558840.jpg")
-    ids = (34, 71, 508, 558840)
-    places: tuple[Any, ...] = ("p1", "p1", "p2", None)
-    images = [
-        {**entry(f"train2017/{name}", i), "place": place}
-        for name, i, place in zip(names, ids, places, strict=True)
-    ]
-    Path("coco/x.json").write_text(with_changes(images=images, annotations=[one(image_id=34)]))
-    argv = ("--images", "coco", "--labels", "coco/x.json", "--output", "out", ALL_BAD)
-    assert (
-        convert(*argv, "--splits", "train=0.5,test=0.5", "--split_by", "place", "--seed", "3") == 0
-    )
-    split_of = {key[-10:]: split for key, split in split_of_each("out").items()}
-    assert split_of["000034.jpg"] == split_of["000071.jpg"] != split_of["000508.jpg"]
-    (letter,) = [x for x in dead_letters_of("out") if x["reason"] == "bad_label_value"]
-    assert letter["key"] == "train2017/000000558840.jpg"
-    assert letter["message"].startswith("field 'place': ")
-
-
 # --- COCO's captions
 
 
@@ -679,30 +607,3 @@ def test_a_file_without_annotations_is_refused() -> None:
     """Like any other file of COCO's that lacks a list."""
     with pytest.raises(LabelTableError, match=r"x\.json has no annotations"):
         list(CocoReader(Captions()).read(io.BytesIO(b'{"images": []}'), "x.json"))
-
-
-def test_captions_become_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of texts each, in the split of their file; there are no classes."""
-    make(str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    argv = ("--images", "coco", "--labels", "coco/annotations/captions_*.json")
-    assert convert(*argv, "--output", "out", NONE_BAD) == 0
-    examples = read_all("out")
-    assert sorted(examples) == sorted(
-        [f"train2017/{name}" for name in TRAIN] + [f"val2017/{name}" for name in VAL]
-    )
-    found = examples["val2017/000000000139.jpg"]
-    assert found["image/caption"] == [b"A dog sits beside a small table."]
-    assert found["label/image_id"] == [b"139"]
-    assert split_of_each("out")["val2017/000000000139.jpg"] == "validation"
-    assert manifest_of("out")["classes"] == []
-
-
-@pytest.mark.slow
-def test_a_folder_with_captions_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are found without --labels."""
-    monkeypatch.chdir(tmp_path)
-    text = json.dumps({"images": IMAGES[:1], "annotations": [caption(5, "One.")]})
-    write_files("set", {"a.jpg": picture(1), "annotations/captions_val.json": text})
-    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
-    assert read_all("out")["a.jpg"]["image/caption"] == [b"One."]

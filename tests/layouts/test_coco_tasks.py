@@ -26,13 +26,11 @@ from tests.harness import (
     convert,
     convert_asking,
     dead_letters_of,
-    float32,
     manifest_of,
     read_all,
     reasons_of,
-    split_of_each,
 )
-from tests.layouts.make_coco import SPECIES, coloured, make_inat, make_traps
+from tests.layouts.make_coco import coloured
 from tests.pictures import picture, write_files
 
 CATEGORIES = [{"id": 0, "name": "empty"}, {"id": 10, "name": "deer"}, {"id": 3, "name": "fox"}]
@@ -197,68 +195,6 @@ def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return error.replace(f"{os.getcwd()}/", "")
 
 
-def test_inaturalist_is_converted_label_by_label(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Splits are those of the files' names, ids those of the categories; NaN is no value."""
-    make_inat(".")
-    argv = ("--images", "inat", "--labels", "inat/train_mini.json", "inat/val.json")
-    columns = ("--columns", "latitude:float,location_uncertainty:int,date:str")
-    assert convert(*argv, *columns, "--output", "out") == 0
-    assert "Note" not in capsys.readouterr().out
-    examples = read_all("out")
-    for category, name, directory, _ in SPECIES:
-        for split, most in (("train_mini", 4), ("val", 2)):
-            for number in range(most):
-                image_id = 100 * category + number
-                key = f"{split}/{directory}/{image_id:08x}-5f0e.jpg"
-                labels = {
-                    k: v for k, v in examples.pop(key).items() if "class" in k or "label/" in k
-                }
-                known = number != 1
-                assert labels == {
-                    "image/class/label": [category],
-                    "image/class/text": [name.encode()],
-                    "label/image_id": [str(image_id).encode()],
-                    "label/date": [b"2015-07-05 09:15:57+00:00"],
-                    **({"label/latitude": float32([43.5 + number])} if known else {}),
-                    **({"label/location_uncertainty": [77]} if known else {}),
-                }
-    assert examples == {}
-    assert dead_letters_of("out") == []
-    splits = manifest_of("out")["splits"]
-    assert {name: s["examples"] for name, s in splits.items()} == {"train": 12, "validation": 6}
-    assert Path("out/labels.txt").read_text().splitlines() == [name for _, name, _, _ in SPECIES]
-
-
-def test_camera_traps_are_divided_by_place(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Their category ids have gaps, those of the classes do not; the manifest and a note say so."""
-    make_traps(".")
-    argv = ("--images", "traps/images", "--labels", "traps/traps.json", "--output", "out")
-    splits = ("--splits", "train=0.5,test=0.5", "--split_by", "location", "--stratify")
-    assert convert(*argv, *splits) == 0
-    assert "class ids are not the ids of the categories: 3 -> 1, 10 -> 2" in capsys.readouterr().out
-    examples = read_all("out")
-    assert len(examples) == 24
-    assert examples["p0/2019/0003.JPG"]["image/class/label"] == [2]
-    assert examples["p0/2019/0003.JPG"]["image/class/text"] == [b"mule_deer"]
-    assert "label/location" not in examples["p0/2019/0003.JPG"]
-    places = {
-        name: {key[:2] for key, split in split_of_each("out").items() if split == name}
-        for name in ("train", "test")
-    }
-    assert (len(places["train"]), len(places["test"])) == (2, 2)
-    assert places["train"] | places["test"] == {"p0", "p1", "p2", "p3"}
-    classes = manifest_of("out")["classes"]
-    assert [(one["id"], one["name"]) for one in classes] == [
-        (0, "empty"),
-        (1, "red_fox"),
-        (2, "mule_deer"),
-    ]
-
-
 def test_several_categories_of_an_image_are_asked_about(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -301,47 +237,6 @@ def test_a_file_with_any_box_holds_objects(working_folder: Path) -> None:
     assert examples["b.jpg"]["image/object/class/label"] == [3]
     assert examples["b.jpg"]["label/location"] == [b"y"]
     assert reasons_of("out") == {"a.jpg": "bad_label_value"}
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["--list_column", "tags=,"],
-            "--list_column tags: the layout coco has one column that may be a list, category; "
-            "expected --list_column category=,",
-        ),
-        (
-            ["--object_features", "masks"],
-            "--object_features means nothing for the layout coco with the classes of whole images; "
-            "leave it out",
-        ),
-        (
-            ["--class_ids", "keep", "--label_base", "1"],
-            "--label_base means nothing with --class_ids keep; leave it out",
-        ),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(
-    working_folder: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
-) -> None:
-    """Before the job starts."""
-    write_traps([entry("a")], [of("a", 3)])
-    assert error_of(capsys, *argv) == f"beam-tfrecord: error: {message}\n"
-
-
-def test_classes_and_objects_are_not_put_together(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Both files are named."""
-    write_traps([entry("a")], [of("a", 3)])
-    objects = text([entry("a")], [{**of("a", 3, bbox=[1, 2, 3, 4]), "id": 1}])
-    write_files("traps", {"objects.json": objects})
-    assert error_of(capsys, "--labels", "traps/labels.json", "traps/objects.json") == (
-        "beam-tfrecord: error: traps/labels.json contains the classes of whole images and "
-        "traps/objects.json contains objects; name files of one kind with --labels, and convert the "
-        "others on their own\n"
-    )
 
 
 # --- panoptic segmentation -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,10 @@ from tests.harness import (
     convert_asking,
     dead_letters_of,
     float32,
-    manifest_of,
     read_all,
-    split_of_each,
 )
 from tests.layouts.make_label_tools import (
     SKIPPED,
-    SPLITS,
     UNSEEN,
     annotation,
     choice,
@@ -38,19 +35,13 @@ from tests.layouts.make_label_tools import (
     fractions,
     hasty,
     labelbox,
-    make,
+    make_label_tools,
     rectangle,
-    rhombus,
-    split_of,
     task,
-    time_of,
     ultralytics,
 )
-from tests.layouts.make_table_boxes import HEIGHT, WIDTH, drawing, objects
+from tests.layouts.make_tables import HEIGHT, WIDTH
 from tests.pictures import picture, write_files
-
-Objects = list[tuple[str, float, float, float, float]]
-"""Class, xmin, ymin, xmax, ymax of each, in fractions."""
 
 _GRID = (WIDTH, HEIGHT, WIDTH, HEIGHT)
 
@@ -58,102 +49,7 @@ _GRID = (WIDTH, HEIGHT, WIDTH, HEIGHT)
 # --- independent parsers -------------------------------------------------------------------------
 
 
-def _around(label: str, xs: list[float], ys: list[float]) -> tuple[str, float, float, float, float]:
-    return label, min(xs), min(ys), max(xs), max(ys)
-
-
-def _of_label_studio(folder: Path) -> Iterator[tuple[str, str, Objects]]:
-    for each in json.loads((folder / "project-1.json").read_text()):
-        given = [a for a in each["annotations"] if not a["was_cancelled"]]
-        given.sort(key=lambda a: not a["ground_truth"])
-        name = each["file_upload"].split("-", 1)[1]
-        boxes: Objects = []
-        for result in given[0]["result"] if given else ():
-            value = {k: v / 100 for k, v in result["value"].items() if isinstance(v, int | float)}
-            if result["type"] == "rectanglelabels":
-                x, y = value["x"], value["y"]
-                right, bottom = x + value["width"], y + value["height"]
-                boxes.append((result["value"]["rectanglelabels"][0], x, y, right, bottom))
-            if result["type"] == "polygonlabels":
-                xs, ys = zip(*result["value"]["points"], strict=True)
-                label = result["value"]["polygonlabels"][0]
-                boxes.append(_around(label, [x / 100 for x in xs], [y / 100 for y in ys]))
-        if given:
-            yield name, "train", boxes
-
-
-def _of_labelbox(folder: Path) -> Iterator[tuple[str, str, Objects]]:
-    for line in (folder / "export.ndjson").read_text().splitlines():
-        row = json.loads(line)
-        for label in row["projects"]["cl1"]["labels"]:
-            if label["performance_details"]["skipped"]:
-                continue
-            boxes: Objects = []
-            for each in label["annotations"]["objects"]:
-                points = each.get("polygon") or []
-                if box := each.get("bounding_box"):
-                    right, bottom = box["left"] + box["width"], box["top"] + box["height"]
-                    points = [{"x": box["left"], "y": box["top"]}, {"x": right, "y": bottom}]
-                xs, ys = [p["x"] / WIDTH for p in points], [p["y"] / HEIGHT for p in points]
-                boxes.append(_around(each["name"], xs, ys))
-            yield row["data_row"]["external_id"], "train", boxes
-
-
-def _of_ultralytics(folder: Path) -> Iterator[tuple[str, str, Objects]]:
-    head, *lines = map(json.loads, (folder / "shapes.ndjson").read_text().splitlines())
-    for line in lines:
-        boxes: Objects = []
-        for number, *values in line.get("annotations", {}).get("boxes", ()):
-            x, y, width, height = values
-            sides = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-            boxes.append((head["class_names"][str(number)], *sides))
-        yield line["file"], {"train": "train", "val": "validation"}[line["split"]], boxes
-
-
-def _of_hasty(folder: Path) -> Iterator[tuple[str, str, Objects]]:
-    for image in json.loads((folder / "project.json").read_text())["images"]:
-        split = {"train set": "train", "val set": "validation"}[image["dataset_name"]]
-        boxes: Objects = [
-            (
-                label["class_name"],
-                *(side / of for side, of in zip(label["bbox"], _GRID, strict=True)),
-            )
-            for label in image["labels"]
-        ]
-        if image["image_status"] == "DONE":
-            yield image["image_name"], split, boxes
-
-
-def _of_datumaro(folder: Path) -> Iterator[tuple[str, str, Objects]]:
-    for split, name in (("train", "train"), ("val", "validation")):
-        content = json.loads((folder / f"annotations/{split}.json").read_text())
-        labels = [label["name"] for label in content["categories"]["label"]["labels"]]
-        for item in content["items"]:
-            boxes: Objects = []
-            for each in item["annotations"]:
-                points = each.get("points")
-                if each["type"] == "bbox":
-                    x, y, width, height = each["bbox"]
-                    if each["attributes"]["rotation"] == 90:
-                        x, y = x + (width - height) / 2, y + (height - width) / 2
-                        width, height = height, width
-                    points = [x, y, x + width, y + height]
-                if points:
-                    xs, ys = [x / WIDTH for x in points[::2]], [y / HEIGHT for y in points[1::2]]
-                    boxes.append(_around(labels[each["label_id"]], xs, ys))
-            yield item["image"]["path"], name, boxes
-
-
-PARSERS: Mapping[str, Callable[[Path], Iterator[tuple[str, str, Objects]]]] = {
-    "label_studio": _of_label_studio,
-    "labelbox": _of_labelbox,
-    "ultralytics": _of_ultralytics,
-    "hasty": _of_hasty,
-    "datumaro": _of_datumaro,
-}
-
-
-def _written(folder: str = "out") -> dict[str, Objects]:
+def _written(folder: str = "out") -> dict[str, list[tuple[str, float, float, float, float]]]:
     """File name -> its objects, as TensorFlow reads them."""
     found = {}
     for key, features in read_all(folder).items():
@@ -168,31 +64,8 @@ def _written(folder: str = "out") -> dict[str, Objects]:
 @pytest.fixture
 def tools(working_folder: Path) -> Path:
     """A folder with the exports of all tools, which is the working directory."""
-    make(str(working_folder))
+    make_label_tools(str(working_folder))
     return working_folder
-
-
-@pytest.mark.parametrize("tool", PARSERS)
-def test_an_export_is_detected_and_read_as_an_independent_parser_reads_it(
-    tools: Path, capsys: pytest.CaptureFixture[str], tool: str
-) -> None:
-    """Boxes and classes of every image, splits, and images without labels; nothing else is left out."""
-    assert convert_asking("--images", tool, "--output", "out", NONE_BAD) == 0
-    assert f"Layout {tool}: " in capsys.readouterr().out
-    expected = [*PARSERS[tool](tools / tool)]
-    written = _written()
-    assert written.keys() == {name for name, _, _ in expected}
-    for name, _, boxes in expected:
-        assert [box[0] for box in written[name]] == [box[0] for box in boxes]
-        assert [box[1:] for box in written[name]] == [pytest.approx(box[1:]) for box in boxes]
-    splits = {key.rpartition("/")[2]: split for key, split in split_of_each("out").items()}
-    assert splits == {name: split for name, split, _ in expected}
-    assert sum(map(len, written.values())) == sum(len(boxes) for _, _, boxes in expected) > 40
-    unlabelled = {d["key"].rpartition("/")[2]: d["reason"] for d in dead_letters_of("out")}
-    assert unlabelled == dict.fromkeys(objects().keys() - written.keys(), "unlabelled")
-    first = 1 if tool in ("label_studio", "labelbox", "hasty") else 0
-    classes = {entry["name"]: entry["id"] for entry in manifest_of("out")["classes"]}
-    assert classes == {"disc": first, "square": first + 1}
 
 
 def test_skipped_and_unseen_images_are_counted(
@@ -212,40 +85,6 @@ def test_skipped_and_unseen_images_are_counted(
         assert f"Note: of the 25 images looked at: {counts}\n" in out
         unused = {"label_studio": "occluded, time", "labelbox": "seen, time", "hasty": "side, tags"}
         assert f"Note: not used: {unused.get(tool)}; --columns " in out or tool == "ultralytics"
-
-
-def test_answers_and_attributes_become_features_and_outlines_masks(tools: Path) -> None:
-    """--columns names those of images and of objects; --object_features masks draws outlines."""
-    for tool, argv in (
-        ("labelbox", "--columns seen:str,time:str --object_features masks"),
-        ("datumaro", "--columns occluded:int,rotation:float,frame:int,caption:str"),
-        ("hasty", "--columns side:int,tags:str --list_column tags=,"),
-    ):
-        assert convert("--images", tool, *argv.split(), "--output", f"out/{tool}", NONE_BAD) == 0
-    features = {
-        tool: next(f for key, f in read_all(f"out/{tool}").items() if key.endswith("002.jpg"))
-        for tool in ("labelbox", "datumaro", "hasty")
-    }
-    assert features["labelbox"]["image/object/seen"] == [b"wholly", b"partly", b"partly"]
-    assert features["labelbox"]["label/time"] == [b"day"]
-    drawn = [mask[:8] for mask in features["labelbox"]["image/object/mask"]]
-    assert drawn == [b"\x89PNG\r\n\x1a\n"] * 3
-    assert features["datumaro"]["image/object/occluded"] == [0, 1, 1]
-    assert features["datumaro"]["label/frame"] == [2]
-    assert features["datumaro"]["label/caption"] == [b"a drawing by day"]
-    sides = [xmax - xmin for _, xmin, _, xmax, _ in objects()["002.jpg"]]
-    assert features["hasty"]["image/object/side"] == sides
-    assert features["hasty"]["label/tags"] == [b"day"]
-
-
-@pytest.mark.parametrize("tool", ["label_studio", "labelbox", "hasty"])
-def test_an_answer_can_be_the_class_of_images(tools: Path, tool: str) -> None:
-    """--label_column names it; objects are not used, and images without an answer are unlabelled."""
-    name = "tags" if tool == "hasty" else "time"
-    assert convert("--images", tool, "--label_column", name, "--output", "out", NONE_BAD) == 0
-    classes = {key[-7:]: f["image/class/text"] for key, f in read_all("out").items()}
-    unlabelled = {SKIPPED, UNSEEN, *(["024.jpg"] if tool == "label_studio" else [])}
-    assert classes == {n: [time_of(n).encode()] for n in objects().keys() - unlabelled}
 
 
 def _write(entries: Any, images: int = 4, name: str = "set/export.json") -> None:
@@ -598,85 +437,7 @@ def test_brush_masks_of_label_studio(working_folder: Path) -> None:
         assert (np.asarray(written) > 0).tolist() == (mask > 0).tolist()
 
 
-@pytest.mark.parametrize(
-    ("kind", "of_object"),
-    [
-        (
-            "segment",
-            lambda box: [
-                v / s for p in rhombus(*box[1:]) for v, s in zip(p, _GRID[:2], strict=True)
-            ],
-        ),
-        (
-            "obb",
-            lambda box: [
-                v / s for p in rhombus(*box[1:]) for v, s in zip(p, _GRID[:2], strict=True)
-            ],
-        ),
-        ("pose", lambda box: [*fractions(*box[1:]), 0.5, 0.5, 2]),
-    ],
-)
-def test_other_tasks_of_ultralytics_have_the_same_boxes(
-    working_folder: Path, kind: str, of_object: Any
-) -> None:
-    """Outlines, corners and key points; the fixture draws all of them in the boxes."""
-    images = {f"set/{name}": drawing(boxes) for name, boxes in objects().items()}
-    write_files(".", {"set/s.ndjson": ultralytics(kind, of_object), **images})
-    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
-    for name, boxes in objects().items():
-        expected = [[v / s for v, s in zip(box[1:], _GRID, strict=True)] for box in boxes]
-        assert [list(box[1:]) for box in _written()[name]] == [pytest.approx(b) for b in expected]
-
-
 # --- tables --------------------------------------------------------------------------------------
-
-
-def test_tables_of_tools_are_read_as_they_are(tools: Path) -> None:
-    """Roboflow's boxes and one-hot classes, Open Images with its names of classes, ROIs of traffic signs."""
-    splits = {name: {"val": "validation"}.get(split_of(name), "train") for name in objects()}
-    boxes = {
-        name: [
-            (box[0], *float32(v / s for v, s in zip(box[1:], _GRID, strict=True))) for box in drawn
-        ]
-        for name, drawn in objects().items()
-    }
-    with_objects = {name: drawn for name, drawn in boxes.items() if drawn}
-    tables = [f"roboflow/{split}/_annotations.csv" for split in SPLITS]
-    assert convert("--images", "roboflow", "--labels", *tables, "--output", "out/a", NONE_BAD) == 0
-    assert _written("out/a") == with_objects
-    written = {key.rpartition("/")[2]: split for key, split in split_of_each("out/a").items()}
-    assert written == {name: splits[name] for name in with_objects}
-    named = [f"roboflow_classes/{split}/_classes.csv" for split in SPLITS]
-    argv = ("--labels", *named, "--one_hot", "day,night", "--output", "out/b", NONE_BAD)
-    assert convert("--images", "roboflow_classes", *argv) == 0
-    classes = {key[-7:]: f["image/class/text"] for key, f in read_all("out/b").items()}
-    assert classes == {name: [time_of(name).encode()] for name in objects()}
-    tables = [
-        "open_images/train-annotations-bbox.csv",
-        "open_images/class-descriptions-boxable.csv",
-    ]
-    argv = ("--labels", *tables, "--output", "out/c", NONE_BAD)
-    assert convert("--images", "open_images/train", *argv) == 0
-    assert _written("out/c") == with_objects
-    flags = read_all("out/c")["002.jpg"]
-    assert flags["image/object/IsGroupOf"] == [0, 1, 0]
-    assert flags["image/object/IsOccluded"] == [-1, 0, 0]
-    argv = ("--labels", "gtsrb/*/GT-*.csv", "--reencode", "auto", "--output", "out/d", NONE_BAD)
-    assert convert("--images", "gtsrb", *argv) == 0
-    signs = read_all("out/d")
-    assert {k: f["image/object/class/label"] for k, f in signs.items()} == {
-        f"{number:05d}/{i:05d}_00000.ppm": [number] for number in (0, 1) for i in range(10)
-    }
-    sides = [
-        signs["00001/00003_00000.ppm"][f"image/object/bbox/{side}"] for side in ("xmin", "ymax")
-    ]
-    assert sides == [float32([5 / 29]), float32([25 / 30])]
-    assert (
-        convert("--images", "gtsrb", "--label_column", "ClassId", *argv[:4], "--output", "e") == 0
-    )
-    (first,) = {tuple(sorted(f)) for f in read_all("e").values()}
-    assert "label/Roi.X1" in first
-    assert "image/object/bbox/xmin" not in first
 
 
 def test_descriptions_of_classes_that_are_no_pairs_are_an_error(

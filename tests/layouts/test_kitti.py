@@ -11,32 +11,21 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.kitti import COLUMNS, Kitti, KittiFormat
+from beam_pipeline.layouts.kitti import COLUMNS, KittiFormat
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
-from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
     convert,
     dead_letters_of,
-    digests,
     float32,
     manifest_of,
+    objects_of,
     read_all,
     sources_of,
-    split_of_each,
 )
-from tests.layouts import bucket
-from tests.layouts.make_kitti import CAR, DONT_CARE, FRAMES, frame, make
-from tests.layouts.objects import objects_of
+from tests.layouts.make_boxes import CAR, DONT_CARE, frame
 from tests.pictures import write_files
-
-
-@pytest.fixture
-def kitti(working_folder: Path) -> Path:
-    """A folder with kitti/training and kitti/testing in it, which is the working directory."""
-    make(str(working_folder))
-    return working_folder
 
 
 def write_frames(folder: Path, labels: Mapping[str, str | bytes | None]) -> None:
@@ -92,22 +81,6 @@ IDS = {
     "Tram": 7,
     "Misc": 8,
 }
-
-
-@pytest.mark.slow
-def test_a_set_of_ones_own_keeps_kittis_ids_and_gets_others_behind_them(tmp_path: Path) -> None:
-    """Types that KITTI does not have follow in their sorted order; --label_base 0 moves all."""
-    lines = [CAR, CAR.replace("Car", "car"), CAR.replace("Car", "Bus"), CAR.replace("Car", "Tram")]
-    write_frames(tmp_path, {"a": "\n".join(lines)})
-    argv = ("--images", str(tmp_path), NONE_BAD)
-    assert convert(*argv, "--output", f"{tmp_path}/one") == 0
-    (example,) = read_all(tmp_path / "one").values()
-    assert example["image/object/class/label"] == [1, 10, 9, 7]
-    assert convert(*argv, "--output", f"{tmp_path}/zero", "--label_base", "0") == 0
-    (example,) = read_all(tmp_path / "zero").values()
-    assert example["image/object/class/label"] == [0, 9, 8, 6]
-    assert example["image/object/class/text"] == [b"Car", b"car", b"Bus", b"Tram"]
-    assert [c["name"] for c in manifest_of(tmp_path / "zero")["classes"]] == [*IDS, "Bus", "car"]
 
 
 def test_real_frames_are_read_to_the_last_digit(samples: Path, tmp_path: Path) -> None:
@@ -228,192 +201,6 @@ def test_impossible_boxes_and_lone_files_become_dead_letters(tmp_path: Path) -> 
     }
     counts = manifest_of(tmp_path / "out")["counts"]
     assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (6, 1, 6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("argv", "why"),
-    [
-        (["--images", "kitti"], "image_2/ beside label_2/ in kitti/training"),
-        (["--images", "kitti/training/"], "image_2/ beside label_2/ in kitti/training"),
-        (["--images", "kitti/training/image_2"], "image_2/ beside label_2/ in kitti/training"),
-        (
-            ["--images", "kitti/training/image_2", "--labels", "kitti/training/label_2"],
-            "label files of KITTI in kitti/training/label_2",
-        ),
-        (
-            ["--images", "kitti", "--labels", "kitti"],
-            "label files of KITTI in kitti/training/label_2",
-        ),
-        (
-            ["--images", "kitti/training/image_2/*.png", "--labels", "kitti/training"],
-            "label files of KITTI in kitti/training/label_2",
-        ),
-    ],
-)
-def test_the_layout_is_seen_from_names_or_from_the_first_labels(
-    kitti: Path, capsys: pytest.CaptureFixture[str], argv: list[str], why: str
-) -> None:
-    """Whichever folder is named, the layout is found, the reason printed and all frames read."""
-    assert convert(*argv, "--output", "out", NONE_BAD) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"Layout kitti: {why}"
-    assert sorted(read_all("out")) == [f"{name}.png" for name in FRAMES]
-    assert manifest_of("out")["options"]["layout"] == "kitti"
-
-
-@pytest.mark.slow
-def test_images_and_labels_may_lie_far_apart(tmp_path: Path) -> None:
-    """A set in images/ and labels/, and KITTI's archives unpacked into folders of their own."""
-    for number, (images, labels, named) in enumerate(
-        (
-            ("images", "labels", ("images", "labels")),
-            ("a/training/image_2", "b/training/label_2", ("a/training", "b")),
-        )
-    ):
-        folder = tmp_path / str(number)
-        files = {f"{images}/x.1.png": frame((100, 50)), f"{labels}/x.1.txt": CAR}
-        write_files(str(folder), files)
-        argv = ("--images", f"{folder}/{named[0]}", "--labels", f"{folder}/{named[1]}")
-        assert convert(*argv, "--output", f"{tmp_path}/out", NONE_BAD, "--overwrite") == 0
-        assert list(read_all(tmp_path / "out")) == ["x.1.png"]
-
-
-def test_what_is_not_kittis_is_left_to_other_layouts(tmp_path: Path) -> None:
-    """Images without label_2/, labels of other columns, tables, nothing at all: no reason given."""
-    write_files(
-        str(tmp_path),
-        {
-            "lonely/image_2/a.png": frame((9, 9)),
-            "yolo/a.txt": "0 0.5 0.5 0.1 0.1\n",
-            "results/a.txt": f"{CAR} 0.9\n",
-            "empty/a.txt": "",
-            "named/label_2/a.txt": "Car",
-            "labels.csv": "filename,label\na.png,cat\n",
-        },
-    )
-
-    def seen(images: str, *labels: str) -> str:
-        folders = tuple(f"{tmp_path}/{name}" for name in labels)
-        return Kitti().recognise(SourceOptions((f"{tmp_path}/{images}",), folders))
-
-    assert seen("lonely") == ""
-    assert seen("nowhere") == ""
-    assert [seen("lonely", name) for name in ("yolo", "results", "empty", "labels.csv", "no")] == [
-        "",
-        "",
-        "",
-        "",
-        "",
-    ]
-    assert seen("lonely", "named") == f"label files of KITTI in {tmp_path}/named/label_2"
-    for path in ("", "gs://bucket/photos", "gs://bucket/training", "*"):
-        assert Kitti().recognise(SourceOptions((path,))) == ""
-        assert Kitti().recognise(SourceOptions((str(tmp_path),), (path,))) == ""
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["--images", "plain"],
-            "--images plain: no image_2/ beside label_2/ in it or in its training/; put KITTI's label "
-            "files there, or name their folder with --labels",
-        ),
-        (
-            ["--images", "lonely"],
-            "--images {here}/lonely/image_2: no image_2/ beside label_2/ in it or in its training/",
-        ),
-        (
-            ["--images", "plain", "--labels", "labels.csv"],
-            "--labels labels.csv is a file; expected a folder of label files of KITTI (*.txt)",
-        ),
-        (
-            ["--images", "plain", "--labels", "nowhere"],
-            "--labels nowhere does not exist; expected a folder of label files of KITTI (*.txt)",
-        ),
-        (
-            ["--images", "plain", "--labels", "lonely"],
-            "no label files of KITTI (*.txt) in {here}/lonely; expected one for each image, of its "
-            "name",
-        ),
-        (["--images", "nowhere", "--labels", "good"], "--images nowhere: no such file or folder"),
-        (
-            ["--images", "plain", "--labels", "good", "--key_column", "x"],
-            "--key_column means nothing for the layout kitti",
-        ),
-    ],
-)
-def test_what_cannot_be_used_is_said(
-    working_folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    argv: list[str],
-    message: str,
-) -> None:
-    """Exit code 2, with what was found and what was expected, and nothing written."""
-    write_files(
-        str(working_folder),
-        {
-            "plain/a.png": frame((9, 9)),
-            "lonely/image_2/a.png": frame((9, 9)),
-            "good/a.txt": CAR,
-            "labels.csv": "filename,label\n",
-        },
-    )
-    assert convert(*argv, "--layout", "kitti", "--output", "out") == 2
-    assert message.format(here=working_folder) in capsys.readouterr().err
-    assert not (working_folder / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_set_in_a_bucket(kitti: Path) -> None:
-    """Folders are found by KITTI's names alone, or named one by one; the bytes are the same."""
-    root = f"{bucket.Bucket.scheme()}://{kitti}/kitti"
-    image_2, label_2 = f"{root}/training/image_2", f"{root}/training/label_2"
-    assert (
-        Kitti().recognise(SourceOptions((image_2,)))
-        == f"image_2/ beside label_2/ in {root}/training"
-    )
-    assert (
-        Kitti().recognise(SourceOptions((image_2,), (label_2,)))
-        == f"label files of KITTI in {label_2}"
-    )
-    for given in (
-        SourceOptions((root,)),
-        SourceOptions((f"{root}/training/",)),
-        SourceOptions((image_2,)),
-        SourceOptions((f"{root}/training",), (label_2,)),
-        SourceOptions((image_2,), (label_2,)),
-    ):
-        assert Kitti().open(given).uris == (image_2, label_2)
-    argv = ("--name", "d", "--writers", "0", NONE_BAD)
-    assert convert("--images", image_2, *argv, "--output", "from_bucket") == 0
-    assert convert("--images", "kitti", *argv, "--output", "from_disk") == 0
-    assert digests("from_bucket") == digests("from_disk")
-
-
-@pytest.mark.slow
-def test_lists_beside_training_say_the_splits(
-    kitti: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """test.txt is of testing/, whose names are those of other images; what no list names is apart."""
-    lists = {"train": "000000\n000003\n", "val": "000001\r\n", "test": "000000\n000002\n"}
-    write_files("kitti/ImageSets", {f"{name}.txt": text for name, text in lists.items()})
-    for path in ("kitti", "kitti/training", "kitti/training/image_2"):
-        assert convert("--images", path, "--output", "out", "--overwrite", NONE_BAD) == 0
-        assert split_of_each("out") == {
-            "000000.png": "train",
-            "000001.png": "validation",
-            "000002.png": "unlisted",
-            "000003.png": "train",
-            "000004.png": "unlisted",
-            "000005.png": "unlisted",
-        }
-    out = capsys.readouterr().out
-
-    assert (
-        "Note: 3 of 6 label files are in no list of ImageSets/, so their images go to a split "
-        "'unlisted' unless --splits is given\n"
-    ) in out
 
 
 URI = "/data/label_2/000007.txt"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,17 +34,15 @@ from tests.harness import (
     read_all,
     split_of_each,
 )
-from tests.layouts import bucket
 from tests.layouts.make_segmentation import (
     SIZE,
     folders,
     grey,
-    jpeg,
-    make,
+    make_segmentation,
     palette,
     scene,
 )
-from tests.pictures import picture, write_files
+from tests.pictures import encoded, picture, write_files
 
 CLASS = "image/segmentation/class"
 
@@ -53,7 +50,7 @@ CLASS = "image/segmentation/class"
 @pytest.fixture
 def here(working_folder: Path) -> Path:
     """The working directory, with the sets of the page."""
-    make(str(working_folder))
+    make_segmentation(str(working_folder))
     return working_folder
 
 
@@ -178,48 +175,15 @@ def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixtur
     assert "Restore the images, or convert again with --overwrite" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        (
-            ["--images", "camvid/train", "--masks", "camvid/train_labels"],
-            "colours are not class ids",
-        ),
-        (["--images", "shapes/masks", "--masks", "shapes/images"], "the masks are JPEGs"),
-        (
-            ["--images", "shapes", "--masks", "shapes/masks", "--labels", "classes.txt"],
-            "are both labels",
-        ),
-        (["--images", "shapes/images", "--masks", "nowhere"], "--masks nowhere: no such file"),
-        (
-            ["--images", "shapes/images", "--masks", "shapes/images"],
-            "--images and --masks both list",
-        ),
-        (
-            ["--images", "shapes/images/**/*.jpg", "--masks", "shapes/images/**/*.jpg"],
-            "--images and --masks both list",
-        ),
-        (["--images", "shapes", "--masks", "shapes/*.png"], "no masks there"),
-        (["--images", "shapes/images", "--layout", "masks"], "no masks found there"),
-    ],
-)
-def test_an_input_without_masks_is_refused(
-    argv: list[str], said: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before the job, with the reason."""
-    assert convert(*argv, "--output", "out") == 2
-    assert said in capsys.readouterr().err
-
-
 def test_one_of_several_kinds_of_masks_must_be_named(working_folder: Path) -> None:
     """Unless it is known which holds class ids, as of Cityscapes."""
     photo, mask = scene(1)
     for kind in ("binary", "types"):
         write_files("masks", {f"{n}_{kind}.png": grey([[0]]) for n in range(4)})
-    write_files("images", {f"{n}.jpg": jpeg(photo) for n in range(4)})
+    write_files("images", {f"{n}.jpg": encoded(photo, "JPEG") for n in range(4)})
     with pytest.raises(UsageError, match=r"2 masks of each image: .*_types.*, .*_binary"):
         Masks().open(SourceOptions(("images",), masks=("masks",)))
-    city = {f"{n}_leftImg8bit.png": jpeg(photo) for n in range(4)}
+    city = {f"{n}_leftImg8bit.png": encoded(photo, "JPEG") for n in range(4)}
     write_files("left", city)
     for kind in ("labelIds", "instanceIds"):
         write_files("gt", {f"{n}_gtFine_{kind}.png": grey([[0]]) for n in range(4)})
@@ -261,36 +225,6 @@ def test_masks_below_the_images_are_no_images(here: Path) -> None:
     source = Masks().open(SourceOptions(("shapes",), masks=("shapes/masks",)))
     assert source.roots == (ImageRoot(f"{here}/shapes", without=("masks/",)),)
     assert Image.open("shapes/masks/train/scene_000.png").mode == "L"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("images", ["mixed", "mixed/**/*.png"])
-def test_masks_may_lie_among_the_images(images: str, working_folder: Path) -> None:
-    """Those that the pattern of --masks names are no images, whether or not --images has one."""
-    for n in range(4):
-        write_files("mixed", {f"{n % 2}/{n}_mask.png": grey([[n, 1]])})
-        write_files("apart", {f"images/{n % 2}/{n}.png": picture(n, size=(2, 1))})
-        write_files("apart", {f"masks/{n % 2}/{n}.png": grey([[n, 1]])})
-    shutil.copytree("apart/images", "mixed", dirs_exist_ok=True)
-    options = ("--name", "d", "--writers", "0")
-    masks = ("--masks", "mixed/**/*_mask.png")
-    assert convert("--images", images, *masks, *options, "--output", "one") == 0
-    assert convert("--images", "apart", *options, "--output", "two") == 0
-    shards = [name for name in digests("two") if ".tfrecord" in name]
-    assert {n: digests("one")[n] for n in shards} == {n: digests("two")[n] for n in shards}
-    assert manifest_of("one")["counts"]["dead_letters"] == 0
-
-
-@pytest.mark.slow
-def test_masks_in_a_bucket(here: Path) -> None:
-    """Their names are listed before the job, too; the shards are those of local files."""
-    root = f"{bucket.Bucket.scheme()}://{here}/shapes"
-    options = ("--name", "d", "--writers", "0")
-    remote = ("--images", f"{root}/images", "--masks", f"{root}/masks", *options)
-    assert convert(*remote, "--output", "remote") == 0
-    assert convert("--images", "shapes", *options, "--output", "local") == 0
-    shards = [name for name in digests("local") if ".tfrecord" in name]
-    assert {n: digests("remote")[n] for n in shards} == {n: digests("local")[n] for n in shards}
 
 
 def put(*names: str) -> None:

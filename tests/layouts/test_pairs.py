@@ -157,35 +157,3 @@ def test_further_parts_are_optional_and_the_image_can_be_chosen(working_folder: 
     for key, value in stored("image_2", png(6)).items():
         assert examples["image_3/000002.png"][key] == value
     assert dead_letters_of("out") == []
-
-
-@pytest.mark.parametrize(
-    ("files", "options", "message"),
-    [
-        (
-            ("d/a/1.png", "d/b/2.png"),
-            (),
-            "no folders beside each other there contain files of the same names",
-        ),
-        (("d/left/1.png", "d/right/1.png"), ("--key_column", "up"), "--key_column up"),
-        (("d/left/1.png", "d/right/1.png"), ("--columns", "up:skip"), "expected one of right"),
-        (
-            ("d/left/1.png", "d/right/1.png"),
-            ("--columns", "right:skip"),
-            "leaves no partners of left",
-        ),
-        (("d/a/1.png", "d/label/1.png", "d/labels/1.png"), (), "label and labels would both be"),
-        (("d/left/1.png",), ("--labels", "d"), "needs one folder in --images"),
-    ],
-)
-def test_parts_that_there_are_not(
-    working_folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    files: tuple[str, ...],
-    options: tuple[str, ...],
-    message: str,
-) -> None:
-    """The error names what was expected."""
-    write_files(".", dict.fromkeys(files, png(1)))
-    assert convert("--images", "d", *PAIRS, "--output", "out", *options) == 2
-    assert message in capsys.readouterr().err

@@ -31,7 +31,6 @@ from beam_pipeline.storage import files
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     convert_asking,
     dead_letters_of,
@@ -40,52 +39,15 @@ from tests.harness import (
     read_all,
     split_of_each,
 )
-from tests.layouts import bucket
 from tests.layouts.make_parquet import (
-    CLASSES,
     FEATURES,
     IMAGE,
     image_of,
-    make,
+    make_parquet,
     pets,
     write_parquet,
 )
 from tests.pictures import picture, write_files, write_pictures
-
-
-def test_images_classes_and_captions(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every image as it is, classes by their names in the metadata, splits by the files' names."""
-    make(".")
-    assert convert("--images", "hf/", "--output", "out", NONE_BAD) == 0
-    out = capsys.readouterr().out
-    assert (
-        "Layout parquet: data/test-00000-of-00001.parquet contains images in its column image"
-        in out
-    )
-    expected, splits = {}, {}
-    files = [(f"train-0000{i}-of-00002", range(8 * i, 8 * i + 8)) for i in range(2)]
-    for name, numbers in (*files, ("test-00000-of-00001", range(16, 20))):
-        for row, i in enumerate(numbers):
-            key = f"data/{name}.parquet/{row:05d}"
-            splits[key] = name.partition("-")[0]
-            expected[key] = {
-                "image/channels": [3],
-                "image/class/label": [i % 2],
-                "image/class/text": [CLASSES[i % 2].encode()],
-                "image/encoded": [picture(i, size=(32, 32))],
-                "image/filename": [(key if i % 2 else f"pet{i}.jpg").encode()],
-                "image/format": [b"jpeg"],
-                "image/height": [32],
-                "image/source_id": [key.encode()],
-                "image/width": [32],
-                "label/caption": [f"a {CLASSES[i % 2]} in the garden".encode()],
-            }
-    assert read_all("out") == expected
-    assert split_of_each("out") == splits
-    assert not Path("out/.incomplete").exists()
-    assert main(["verify", "out"]) == 0
 
 
 def source_of(*images: str, **options: Any) -> Source:
@@ -118,35 +80,15 @@ def test_files_are_named_by_folder_glob_or_path(
     images: list[str], splits: dict[str, int], working_folder: Path
 ) -> None:
     """The names of files say their splits, wherever they are."""
-    make(".")
+    make_parquet(".")
     reader: Any = source_of(*images).labels
     assert collections.Counter(file.split for file in reader.reader.parquet) == splits
 
 
 @pytest.mark.slow
-def test_files_in_a_bucket(working_folder: Path) -> None:
-    """A glob is recognised; a folder is not listed for that, and needs --layout."""
-    assert bucket.Bucket.scheme() == "bucket"
-    make(".")
-    here = f"bucket://{working_folder}"
-    assert convert("--images", f"{here}/hf/data/*.parquet", "--output", "out", NONE_BAD) == 0
-    assert len(read_all("out")) == 20
-    named = ["--images", f"{here}/hf", "--layout", "parquet"]
-    assert convert(*named, "--output", "out2", NONE_BAD) == 0
-    assert {f"data/{key}" for key in read_all("out")} == {*read_all("out2")}
-
-
-@pytest.mark.slow
-def test_the_same_bytes_everywhere(working_folder: Path) -> None:
-    """Whatever runs the job."""
-    make(".")
-    assert_the_same_bytes_everywhere("--images", "hf", "--num_shards", "2", "--name", "pets")
-
-
-@pytest.mark.slow
 def test_resume_reuse_and_repair(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Shards are kept and reused as long as the files are unchanged; none can be rewritten."""
-    make(".")
+    make_parquet(".")
     argv = ["--images", "hf", "--name", "pets", NONE_BAD]
     assert convert(*argv, "--output", "out") == 0
     assert convert(*argv, "--output", "out", "--resume") == 0

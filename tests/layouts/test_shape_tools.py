@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import math
 import pickle
 import shutil
 import tracemalloc
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
 
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.image_records import (
@@ -27,23 +23,18 @@ from beam_pipeline.layouts.image_records import (
     RecordReader,
 )
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
-from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.registry import LAYOUTS, layout_named
 from beam_pipeline.layouts.shape_tools import Cvat, LabelMe, Supervisely, Via
 from tests.harness import (
     ALL_BAD,
-    NONE_BAD,
     convert,
     convert_asking,
     dead_letters_of,
-    digests,
+    objects_of,
     read_all,
     split_of_each,
 )
 from tests.layouts import make_shape_tools as tools
-from tests.layouts.bucket import Bucket
-from tests.layouts.make_shape_tools import BITS, SCENES, SIZE, Drawn
-from tests.layouts.objects import objects_of
+from tests.layouts.make_shape_tools import SCENES, SIZE, Drawn
 from tests.pictures import write_files
 
 TOOLS = ("labelme", "supervisely", "cvat", "via")
@@ -54,7 +45,7 @@ MASKS = ("--object_features", "masks")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of each tool."""
     folder = tmp_path_factory.mktemp("tools")
-    tools.make(str(folder))
+    tools.make_shape_tools(str(folder))
     files = {**tools.images(), "via_region_data.csv": tools.via_csv(SCENES)}
     write_files(f"{folder}/via_csv", files)
     exported = {**tools.images(), "via_region_data.json": json.dumps(tools.via(SCENES))}
@@ -66,88 +57,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 Boxes = dict[str, list[tuple[str, tuple[float, ...]]]]
 """Name of an image without folder and extension -> class and box of each object."""
-
-
-def _around(points: Any) -> tuple[float, ...]:
-    xs, ys = zip(*points, strict=True)
-    return min(xs), min(ys), max(xs), max(ys)
-
-
-def read_labelme(folder: Path) -> Boxes:
-    boxes: Boxes = {}
-    for file in folder.rglob("*.json"):
-        shapes = boxes.setdefault(file.stem, [])
-        for shape in json.loads(file.read_text())["shapes"]:
-            points = shape["points"]
-            if shape["shape_type"] == "circle":
-                (x, y), edge = points
-                r = math.dist((x, y), edge)
-                points = [(x - r, y - r), (x + r, y + r)]
-            if shape["shape_type"] == "mask":  # of whole pixels
-                points = [points[0], [points[1][0] + 1, points[1][1] + 1]]
-            shapes.append((shape["label"], _around(points)))
-    return boxes
-
-
-def read_supervisely(folder: Path) -> Boxes:
-    boxes: Boxes = {}
-    for file in folder.rglob("ann/*.json"):
-        shapes = boxes.setdefault(file.name.removesuffix(".jpg.json"), [])
-        for each in json.loads(file.read_text())["objects"]:
-            if each["geometryType"] == "bitmap":
-                data = zlib.decompress(base64.b64decode(each["bitmap"]["data"]))
-                x, y = each["bitmap"]["origin"]
-                width, height = Image.open(io.BytesIO(data)).size
-                box: tuple[float, ...] = (x, y, x + width, y + height)
-            else:
-                box = _around(each["points"]["exterior"])
-            shapes.append((each["classTitle"], box))
-    return boxes
-
-
-def read_cvat(folder: Path) -> Boxes:
-    boxes: Boxes = {}
-    for image in ElementTree.parse(folder / "annotations.xml").iter("image"):
-        shapes = boxes.setdefault(image.attrib["name"].removesuffix(".jpg"), [])
-        for each in image:
-            v = {k: float(x) for k, x in each.attrib.items() if x.replace(".", "").isdigit()}
-            if each.tag == "box":
-                box: tuple[float, ...] = (v["xtl"], v["ytl"], v["xbr"], v["ybr"])
-            elif each.tag == "ellipse":
-                box = (v["cx"] - v["rx"], v["cy"] - v["ry"], v["cx"] + v["rx"], v["cy"] + v["ry"])
-            elif each.tag == "mask":
-                box = (v["left"], v["top"], v["left"] + v["width"], v["top"] + v["height"])
-            else:
-                pairs = each.attrib["points"].split(";")
-                box = _around([tuple(map(float, pair.split(","))) for pair in pairs])
-            shapes.append((each.attrib["label"], box))
-    return boxes
-
-
-def read_via(folder: Path) -> Boxes:
-    boxes: Boxes = {}
-    project = json.loads((folder / "via_project.json").read_text())
-    for entry in project["_via_img_metadata"].values():
-        shapes = boxes.setdefault(Path(entry["filename"]).stem, [])
-        for region in entry["regions"]:
-            s = region["shape_attributes"]
-            if s["name"] == "rect":
-                box = (s["x"], s["y"], s["x"] + s["width"], s["y"] + s["height"])
-            elif s["name"] == "polygon":
-                box = _around(zip(s["all_points_x"], s["all_points_y"], strict=True))
-            else:  # the ellipse is a circle, too
-                r = s.get("r") or s["rx"]
-                box = (s["cx"] - r, s["cy"] - r, s["cx"] + r, s["cy"] + r)
-            shapes.append((next(iter(region["region_attributes"]["type"])), box))
-    return boxes
-
-
-READERS: Mapping[str, Callable[[Path], Boxes]] = {
-    "labelme": read_labelme,
-    "supervisely": read_supervisely,
-    "cvat": read_cvat,
-    "via": read_via,
-}
 
 
 def written(output: Path) -> Boxes:
@@ -166,132 +75,6 @@ def written(output: Path) -> Boxes:
 
 
 # --- conversions ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_boxes_and_splits_are_those_of_the_files(
-    made: Path, tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As independent parsers read them; the layout is detected; an image that the tool lacks is unlabelled."""
-    output = tmp_path / "out"
-    assert convert_asking("--images", f"{made}/{tool}", "--output", str(output), ALL_BAD) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"Layout {tool}: ")
-    assert "the boxes around them are written; --object_features masks adds a mask" in printed
-    expected = {
-        name: [(label, tuple(round(side, 4) for side in box)) for label, box in shapes]
-        for name, shapes in READERS[tool](made / tool).items()
-    }
-    assert sum(map(len, expected.values())) == 5
-    assert written(output) == expected
-    splits = {Path(key).stem: split for key, split in split_of_each(output).items()}
-    assert splits == {"yard 1": "train", "2": "train", "3": "train", "4": "test"}
-    assert [(Path(d["key"]).stem, d["reason"]) for d in dead_letters_of(output)] == [
-        ("5", "unlabelled")
-    ]
-
-
-@pytest.mark.parametrize("export", ["via_csv", "via_json"])
-def test_the_exports_of_via_are_its_project(made: Path, tmp_path: Path, export: str) -> None:
-    """Its CSV and its JSON give the same objects."""
-    output = tmp_path / "out"
-    assert convert("--images", f"{made}/{export}", "--output", str(output), ALL_BAD) == 0
-    assert written(output) == {
-        name: [(label, tuple(round(side, 4) for side in box)) for label, box in shapes]
-        for name, shapes in read_via(made / "via").items()
-    }
-
-
-def _inside(x: float, y: float, points: Any) -> bool:
-    """True if a point is inside of a polygon, by the even-odd rule."""
-    crossings = 0
-    for (ax, ay), (bx, by) in zip(points, [*points[1:], points[0]], strict=True):
-        if (ay > y) != (by > y) and x < ax + (y - ay) * (bx - ax) / (by - ay):
-            crossings += 1
-    return crossings % 2 == 1
-
-
-def _drawn(is_inside: Callable[[float, float], bool]) -> set[tuple[int, int]]:
-    return {(x, y) for x in range(SIZE[0]) for y in range(SIZE[1]) if is_inside(x + 0.5, y + 0.5)}
-
-
-@pytest.mark.parametrize("tool", ["labelme", "supervisely", "cvat"])
-def test_masks_are_what_was_drawn(made: Path, tmp_path: Path, tool: str) -> None:
-    """Of a box, a polygon, a circle or a polygon with holes, and pixels with a hole."""
-    output = tmp_path / "out"
-    argv = ("--images", f"{made}/{tool}", "--output", str(output), *MASKS, ALL_BAD)
-    assert convert(*argv) == 0
-    pixels: dict[str, list[set[tuple[int, int]]]] = {}
-    for key, features in read_all(output).items():
-        for png in features.get("image/object/mask", []):
-            with Image.open(io.BytesIO(png)) as image:
-                assert image.size == SIZE
-                set_ = {(x, y) for x, y in _drawn(lambda *_: True) if image.getpixel((x, y))}
-            pixels.setdefault(Path(key).stem, []).append(set_)
-    polygon = SCENES["train/yard 1"][1].numbers
-    outline = list(zip(polygon[::2], polygon[1::2], strict=True))
-    assert pixels["yard 1"] == [
-        _drawn(lambda x, y: 1.5 <= x < 30 and 2 <= y < 20.25),
-        _drawn(lambda x, y: _inside(x, y, outline)),
-    ]
-    first, mask = pixels["2"]
-    assert mask == {
-        (7 + x, 4 + y) for y, row in enumerate(BITS) for x, bit in enumerate(row) if bit == "1"
-    }
-    if tool == "supervisely":
-        triangle, square = [(8, 6), (10, 6), (10, 9)], [(12, 12), (15, 12), (15, 15), (12, 15)]
-        assert first == _drawn(
-            lambda x, y: (
-                6 <= x < 18
-                and 4 <= y < 16
-                and not _inside(x, y, triangle)
-                and not _inside(x, y, square)
-            )
-        )
-    else:
-        assert first == _drawn(lambda x, y: math.dist((x, y), (12, 10)) < 6)
-
-
-@pytest.mark.parametrize(
-    ("tool", "options", "feature", "values"),
-    [
-        (
-            "labelme",
-            "description:str",
-            "object/description",
-            {"yard 1": [b"red", b""], "4": [b"blue"]},
-        ),
-        ("labelme", "occluded:int", "object/occluded", {"yard 1": [0, 0], "2": [0, 0], "4": [0]}),
-        ("labelme", "flags:str", "label/flags", {"4": [b"night"]}),
-        ("supervisely", "colour:str", "object/colour", {"yard 1": [b"red", b""], "4": [b"blue"]}),
-        ("supervisely", "tags:str", "label/tags", {"4": [b"night"]}),
-        ("cvat", "colour:str", "object/colour", {"yard 1": [b"red", b""], "4": [b"blue"]}),
-        ("cvat", "occluded:int", "object/occluded", {"yard 1": [0, 0], "2": [0, 0], "4": [0]}),
-        ("via", "colour:str", "object/colour", {"yard 1": [b"red", b""], "4": [b"blue"]}),
-        ("via", "night:str", "label/night", {"4": [b"yes"]}),
-    ],
-)
-def test_values_of_objects_and_images_can_be_written(
-    made: Path,
-    tmp_path: Path,
-    tool: str,
-    options: str,
-    feature: str,
-    values: dict[str, list[Any]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A note names those that are not used."""
-    name = options.partition(":")[0]
-    argv = ("--images", f"{made}/{tool}", ALL_BAD, "--output")
-    assert convert(*argv, str(tmp_path / "without")) == 0
-    (note,) = [line for line in capsys.readouterr().out.splitlines() if "not used: " in line]
-    assert name in note
-    assert convert(*argv, str(tmp_path / "out"), "--columns", options) == 0
-    key = feature if feature.startswith("label/") else f"image/{feature}"
-    examples = read_all(tmp_path / "out").items()
-    found = {Path(name).stem: features.get(key) for name, features in examples}
-    assert {name: value for name, value in found.items() if value and any(map(len, map(str, value)))
-            and value != [b"", b""]} == values  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -396,17 +179,6 @@ def test_data_sets_of_supervisely_may_be_nested(tmp_path: Path) -> None:
     }
 
 
-def test_each_tool_is_recognised_by_its_layout_alone(made: Path) -> None:
-    """No other layout that looks at label files takes the folder, and these take no others."""
-    for tool in TOOLS:
-        options = SourceOptions((f"{made}/{tool}",))
-        reasons = {name for name in LAYOUTS if layout_named(name).recognise(options)}
-        assert reasons - {"class_folders"} == {tool}
-    for path in ("", "nowhere", "gs://bucket/photos", "*"):
-        assert not any(layout_named(tool).recognise(SourceOptions((path,))) for tool in TOOLS)
-    assert LabelMe().recognise(SourceOptions((f"{made}/via",), (f"{made}/via",))) == ""
-
-
 def test_the_attribute_that_is_the_class_may_have_any_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -436,21 +208,6 @@ def test_the_attribute_that_is_the_class_may_have_any_name(
         assert convert_asking(*argv) == 0
         (features,) = read_all(output).values()
         assert features["image/object/class/text"] == [label]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", TOOLS)
-def test_exports_in_a_bucket(
-    made: Path, tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are detected and converted as those on this machine are."""
-    shutil.copytree(made / tool, tmp_path / "set")
-    for image in (tmp_path / "set").rglob("5.jpg"):
-        image.unlink()
-    monkeypatch.chdir(tmp_path)
-    for output, folder in ("disk", "set"), ("from_bucket", f"{Bucket.scheme()}://{tmp_path}/set"):
-        assert convert("--images", folder, "--output", output, "--name", "d", NONE_BAD) == 0
-    assert digests("from_bucket") == digests("disk")
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -691,26 +448,6 @@ def test_a_broken_file_of_many_images_ends_the_run(
     assert convert(*argv, "--layout", layout, "--output", f"{tmp_path}/out") == 2
     assert f"{tmp_path}/set/{name}" in (error := capsys.readouterr().err)
     assert message in error
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_folder_without_label_files_is_an_error(
-    tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It tells what was expected."""
-    write_files(f"{tmp_path}/set", tools.images())
-    argv = ("--images", f"{tmp_path}/set", "--layout", tool, "--output", f"{tmp_path}/out")
-    assert convert(*argv) == 2
-    expected = {
-        "labelme": "no file of LabelMe's JSON in its folders; name their folder with --labels",
-        "supervisely": "--layout supervisely expects img/ beside ann/ in folders of --images",
-        "cvat": "--layout cvat needs --labels: CVAT's XML",
-        "via": "--layout via needs --labels: VIA's annotations",
-    }
-    assert expected[tool] in capsys.readouterr().err
-    if tool == "supervisely":
-        assert convert(*argv, "--labels", f"{tmp_path}/set") == 2
-        assert "--layout supervisely expects img/ beside ann/" in capsys.readouterr().err
 
 
 def test_lines_and_points_are_asked_about(

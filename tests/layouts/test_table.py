@@ -6,16 +6,13 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from PIL import Image
-from pyarrow import parquet
 
-from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_rows import TableHead
@@ -40,95 +37,7 @@ from tests.harness import (
     split_of_each,
 )
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
-from tests.layouts.make_tables import make
 from tests.pictures import picture, write_files, write_pictures
-
-
-@pytest.fixture
-def tagged(working_folder: Path) -> Path:
-    """A folder with photos/, labels.csv and labels.jsonl in it, which is the working directory."""
-    make(str(working_folder))
-    return working_folder
-
-
-def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
-    """The features that come from the labels."""
-    prefixes = ("image/class/", "image/label", "label/")
-    return {key: value for key, value in features.items() if key.startswith(prefixes)}
-
-
-@pytest.mark.slow
-def test_lists_of_other_columns_and_kinds(tmp_path: Path) -> None:
-    """Integers, floats and texts, by their looks or as the person says; a class once a cell."""
-    write_pictures(f"{tmp_path}/p", ["a.jpg", "b.jpg", "c.jpg"])
-    rows = "a,cat,1|2|3,0.5;1,1 2,x|x\nb,dog,,,,\nc,cat,7,-2.25,5,|y|\n"
-    write_files(str(tmp_path), {"l.csv": f"id,label,n,w,zip,t\n{rows}"})
-    argv = ["--images", f"{tmp_path}/p", "--labels", f"{tmp_path}/l.csv", "--writers=0", NONE_BAD]
-    lists = [x for column in ("n=|", "w=;", "zip= ", "t=|") for x in ("--list_column", column)]
-    output = tmp_path / "out"
-    assert convert(*argv, *lists, "--columns", "zip:str", "--output", str(output)) == 0
-    assert {key: labels_of(features) for key, features in read_all(output).items()} == {
-        "a.jpg": {
-            "image/class/label": [0],
-            "image/class/text": [b"cat"],
-            "label/n": [1, 2, 3],
-            "label/w": [0.5, 1.0],
-            "label/zip": [b"1", b"2"],
-            "label/t": [b"x", b"x"],
-        },
-        "b.jpg": {
-            "image/class/label": [1],
-            "image/class/text": [b"dog"],
-            "label/n": [],
-            "label/w": [],
-            "label/zip": [],
-            "label/t": [],
-        },
-        "c.jpg": {
-            "image/class/label": [0],
-            "image/class/text": [b"cat"],
-            "label/n": [7],
-            "label/w": [-2.25],
-            "label/zip": [b"5"],
-            "label/t": [b"y"],
-        },
-    }
-    assert main(["verify", str(output)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["--labels", "labels.csv", "--list_column", "tag=;"],
-            "{here}/labels.csv: no column 'tag' (--list_column); found filename, tags, people, rating",
-        ),
-        (
-            ["--labels", "labels.csv", "--list_column", "filename=;"],
-            "{here}/labels.csv: the column 'filename' names the image, so it contains no list "
-            "(--list_column)",
-        ),
-        (
-            ["--labels", "twice.csv"],
-            "{here}/twice.csv: the header names 'label' more than once; give each column a "
-            "different name",
-        ),
-        (
-            ["--layout", "class_folders", "--list_column", "tags=;"],
-            "--list_column means nothing for the layout class_folders; it is for webdataset, parquet, "
-            "labelme, supervisely, cvat, via, label_studio, labelbox, ultralytics, hasty, datumaro, coco, imagefolder, caption_files, automl, table",
-        ),
-    ],
-)
-def test_what_cannot_be_used_is_an_error(
-    tagged: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is written, with what was found and expected."""
-    write_files(".", {"twice.csv": "filename,label,label\na,b,c\n"})
-    assert main(["convert", "--images", "photos", "--output", "out", *argv]) == 2
-    assert capsys.readouterr().err == f"beam-tfrecord: error: {message.format(here=tagged)}\n"
-    assert not os.path.exists("out")
-
 
 # --- tables as people have them -------------------------------------------------------------------
 
@@ -204,55 +113,6 @@ def test_a_table_claims_sizes_beside_boxes(tmp_path: Path, monkeypatch: pytest.M
         f"{tmp_path}/l.csv, line 7 claims an image of 9 x 7 pixels, {tmp_path}/l.csv, line 8 one of "
         "7 x 9; correct the wrong one"
     )
-
-
-@pytest.mark.slow
-def test_bad_boxes_of_a_table_are_dead_letters_with_their_lines(pictures: Path) -> None:
-    """One that is inverted is found when its image is read, one that is no number before."""
-    lines = ["00.jpg,cat,1,1,5,5", "01.jpg,cat,5,1,1,5", "02.jpg,cat,1,x,5,5", "03.jpg,,1,1,5,5"]
-    lines += [f"{name},dog,1,1,5,5" for name in PICTURES[4:]]
-    write_files(".", {"l.csv": "\n".join(["image,class,x1,y1,x2,y2", *lines, ""])})
-    assert sorted(converted("l.csv", none_bad=ALL_BAD)) == ["00.jpg", *PICTURES[4:]]
-    assert [(d["key"], d["reason"], d["line"]) for d in dead_letters_of("out")] == [
-        ("01.jpg", "bad_box", 3),
-        ("02.jpg", "bad_label_value", 4),
-        ("03.jpg", "bad_label_value", 5),
-    ]
-
-
-def test_one_hot_columns_are_classes(pictures: Path) -> None:
-    """With --one_hot and without; the manifest records the option where it was given."""
-    rows = [f"{name},{i % 2}.0,{1 - i % 2}.0" for i, name in enumerate(PICTURES)]
-    write_files(".", {"l.csv": "\n".join(["image,is_cat,is_dog", *rows, ""])})
-    named = converted("l.csv", "--one_hot", "is_*")
-    assert [named[name]["image/class/text"] for name in PICTURES[:2]] == [[b"dog"], [b"cat"]]
-    assert manifest_of("out")["options"]["one_hot"] == ["is_*"]
-    found = converted("l.csv", "--overwrite", "--yes")
-    assert [found[name]["image/class/text"] for name in PICTURES[:2]] == [[b"is_dog"], [b"is_cat"]]
-    assert "one_hot" not in manifest_of("out")["options"]
-
-
-def test_a_parquet_table_is_read(pictures: Path) -> None:
-    """Numbers, lists and nothing keep their kinds; a dead letter has the row's number."""
-    table = {
-        "path": [*PICTURES[:11], "none.jpg"],
-        "label": ["cat", "dog"] * 6,
-        "score": [0.5, None, *[1.5] * 10],
-        "tags": [["a", "b"], [], *[["c"]] * 10],
-    }
-    parquet.write_table(pa.table(table), "l.parquet", row_group_size=5)
-    found = converted("l.parquet", none_bad=ALL_BAD)
-    assert found["00.jpg"] == {
-        "image/class/label": [0],
-        "image/class/text": [b"cat"],
-        "label/score": [0.5],
-        "label/tags": [b"a", b"b"],
-    }
-    assert "label/score" not in found["01.jpg"]
-    assert [(d["key"], d["reason"], d.get("line")) for d in dead_letters_of("out")] == [
-        ("11.jpg", "unlabelled", None),
-        ("none.jpg", "missing_image", 12),
-    ]
 
 
 def test_a_table_of_excel_in_german_is_read(
@@ -355,33 +215,6 @@ def test_tables_named_like_splits_are_asked_about(
     assert splits_of("all") == {"train": 12}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--labels", "a.csv"],
-            "the name of .*/a.csv contains no split, or several; expected names",
-        ),
-        (
-            ["--labels", "train_test.csv"],
-            "the name of .*/train_test.csv contains no split, or several",
-        ),
-        (["--labels", "train.csv"], "the column 'split' contains the split of each row; leave"),
-        ([], "means nothing for the layout class_folders; it is for tables named with --labels"),
-        (["--labels", "train.csv", "--stratify"], "--stratify needs --splits with the split sizes"),
-    ],
-)
-def test_what_does_not_fit_splits_by_tables(
-    pictures: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 2, and why."""
-    write_split_tables("filename,label,split", ",train")
-    write_files(".", dict.fromkeys(["a.csv", "train_test.csv"], "filename,label\n00.jpg,a\n"))
-    argv = ("--images", "photos", *options, "--splits", "label_files", "--output", "out")
-    assert convert(*argv) == 2
-    assert re.search(message, capsys.readouterr().err)
-
-
 # --- lists of images without labels ---------------------------------------------------------------
 
 LISTED = ("b/1.jpg", "b/2.png", "c/d/3.jpg", "c/d/4.jpg", "b/5.jpg", "c/d/6.jpg")
@@ -444,23 +277,6 @@ def test_listed_images_in_no_class_folder_are_an_error(
     said = capsys.readouterr().err
     assert "none of 2 images has labels that can be used, in 2 label rows (2 unlabelled)" in said
     assert "is in a list without labels, and is in no class folder" in said
-
-
-@pytest.mark.slow
-def test_groups_come_from_a_table_and_classes_from_folders(listed: Path) -> None:
-    """A table with no column but the key and the group is a list; whole classes are asked about."""
-    rows = "".join(f"{name},{'pq'[i % 2]}\n" for i, name in enumerate(LISTED))
-    write_files(".", {"groups.csv": f"filename,patient\n{rows}"})
-    argv = ["--images", "data/images", "--labels", "groups.csv", "--splits", "train=0.5,test=0.5"]
-    argv += ["--output", "out", "--stratify", "--split_by"]
-    assert convert_asking(*argv, "patient") == 0
-    found = split_of_each("out")
-    assert {found[name] for name in LISTED[::2]} != {found[name] for name in LISTED[1::2]}
-    assert {key: f["label/patient"] for key, f in read_all("out").items()} == {
-        name: [b"pq"[i % 2 : i % 2 + 1]] for i, name in enumerate(LISTED)
-    }
-    write_files(".", {"groups.csv": rows.replace(",p", "").replace(",q", "")})
-    assert convert_asking(*argv, "folder", "--overwrite") == 2
 
 
 @pytest.fixture
@@ -662,32 +478,6 @@ def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
     uri = f"{tmp_path}/x.parquet"
     write_parquet(uri, [{"name": b"a"}, {"name": NO_IMAGE}])
     assert head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
-
-
-@pytest.mark.slow
-def test_several_numbers_are_features_of_their_own(working_folder: Path) -> None:
-    """The label is one of them, or none; empty cells are features left out."""
-    write_files("data", {"metadata.csv": "filename,label,age,height\na,0.5,31,1.75\nb,1.5,,1.5\n"})
-    write_pictures("data", ["a.png", "b.png"])
-    argv = ["--images", "data/*.png", "--writers=0", NONE_BAD]
-    keys = ("image/label", "label/label", "label/age", "label/height")
-
-    def said(folder: str) -> dict[str, dict[str, list[float]]]:
-        return {
-            key: {name: features[name] for name in keys if name in features}
-            for key, features in read_all(folder).items()
-        }
-
-    assert convert(*argv, "--output", "one") == 0
-    assert said("one") == {
-        "a.png": {"image/label": [0.5], "label/age": [31], "label/height": [1.75]},
-        "b.png": {"image/label": [1.5], "label/height": [1.5]},
-    }
-    assert convert(*argv, "--label_column=none", "--columns=age:float", "--output", "none") == 0
-    assert said("none") == {
-        "a.png": {"label/label": [0.5], "label/age": [31.0], "label/height": [1.75]},
-        "b.png": {"label/label": [1.5], "label/height": [1.5]},
-    }
 
 
 @pytest.mark.parametrize(("first", "second", "listed"), [("a/1.jpg", "b/2.jpg", 0), ("1", "2", 1)])

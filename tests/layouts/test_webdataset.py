@@ -10,18 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ContainerError, ConversionError, UsageError
+from beam_pipeline.core.errors import ContainerError
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.webdataset import WebDataset, sample_name
-from tests.archives import make_tar, make_zip
+from tests.archives import make_tar
 from tests.conformance.trees import jsonl, masks, png
 from tests.harness import (
     NONE_BAD,
     convert,
-    convert_asking,
     read_all,
-    split_of_each,
 )
 from tests.pictures import picture, write_files
 
@@ -175,71 +173,6 @@ def test_our_own_shards_come_back_to_the_same_features(options: str, working_fol
     assert back == plain
 
 
-@pytest.mark.slow
-def test_files_of_a_sample_may_lie_far_apart(working_folder: Path) -> None:
-    """As where one was added later; a zip will do as well as a tar, and folders are part of the name."""
-    files = {"x/0.jpg": IMAGE, "y/0.jpg": picture(2), "y/0.cls": b"1", "x/0.cls": b"0"}
-    make_zip(Path("a.zip"), files)
-    assert convert("--images", "a.zip", "--output", "out", NONE_BAD) == 0
-    found = {key: features["image/class/label"] for key, features in read_all("out").items()}
-    assert found == {"a.zip/x/0.jpg": [0], "a.zip/y/0.jpg": [1]}
-
-
-@pytest.mark.slow
-def test_integers_keep_their_order_or_are_the_ids(working_folder: Path) -> None:
-    """2 before 10; with --class_ids keep, 10 is 10."""
-    files = {
-        f"{i}.{kind}": [IMAGE, b"%d" % i][kind == "cls"] for i in (2, 10) for kind in ("jpg", "cls")
-    }
-    make_tar(Path("a.tar"), files)
-    for option, ids in (("number", [0, 1]), ("keep", [2, 10])):
-        argv = ["--images", "a.tar", "--output", option, "--class_ids", option, NONE_BAD]
-        assert convert(*argv) == 0
-        examples = read_all(option)
-        assert [examples[f"a.tar/{i}.jpg"]["image/class/label"] for i in (2, 10)] == [
-            [i] for i in ids
-        ]
-
-
-@pytest.mark.slow
-def test_a_column_may_be_the_label(working_folder: Path) -> None:
-    """Of objects alone, one has to be; a split among them counts."""
-    fields = b'{"breed": "%s", "age": %d, "split": "%s"}'
-    files = {
-        name: content
-        for i, (breed, split) in enumerate(
-            [(b"pug", b"train"), (b"lab", b"val"), (b"pug", b"test")]
-        )
-        for name, content in ((f"{i}.jpg", picture(i)), (f"{i}.json", fields % (breed, i, split)))
-    }
-    make_tar(Path("a.tar"), files)
-    with pytest.raises(UsageError, match=r"which of the columns breed, age is the label"):
-        opened("a.tar")
-    argv = ["--images", "a.tar", "--output", "out", "--label_column", "breed", NONE_BAD]
-    assert convert(*argv) == 0
-    assert split_of_each("out") == {
-        "a.tar/0.jpg": "train",
-        "a.tar/1.jpg": "validation",
-        "a.tar/2.jpg": "test",
-    }
-    assert read_all("out")["a.tar/2.jpg"]["image/class/text"] == [b"pug"]
-    assert read_all("out")["a.tar/2.jpg"]["label/age"] == [2]
-
-
-@pytest.mark.slow
-def test_captions_alone_are_no_classes(working_folder: Path) -> None:
-    """A .txt is a text; lines of numbers may be boxes, so they are a question."""
-    make_tar(Path("a.tar"), {"0.jpg": IMAGE, "0.txt": "ein Hündchen\n".encode()})
-    assert convert("--images", "a.tar", "--output", "out", NONE_BAD) == 0
-    (features,) = read_all("out").values()
-    assert features["label/caption"] == ["ein Hündchen".encode()]
-    assert "image/class/label" not in features
-    make_tar(Path("b.tar"), {"0.jpg": IMAGE, "0.txt": b"0 0.5 0.5 0.1 0.1\n1 0.5 0.5 0.1 0.2\n"})
-    assert convert_asking("--images", "b.tar", "--output", "b") == 2
-    (question,) = opened("b.tar").questions
-    assert "which look like YOLO's boxes" in question.reason
-
-
 def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:
     """A text beside no image is none; nor are folders, or archives beside folders."""
     make_tar(Path("wds.tar"), shard())
@@ -250,27 +183,6 @@ def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None
         for images in [("wds.tar",), ("plain.tar",), ("folder", "wds.tar")]
     }
     assert list(layouts.values()) == ["webdataset", "class_folders", "class_folders"]
-
-
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [
-        (("folder",), "reads archives (.tar, .zip), not folder"),
-        (("plain.tar",), "no .cls, .txt, .json beside an image"),
-        (("cut.tar",), "unexpected end of data"),
-    ],
-)
-def test_what_cannot_be_used_is_an_error(
-    images: tuple[str, ...], message: str, working_folder: Path
-) -> None:
-    """Before the job starts."""
-    make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE})
-    make_tar(Path("cut.tar"), {"cat/1.jpg": IMAGE})
-    Path("cut.tar").write_bytes(Path("cut.tar").read_bytes()[:700])
-    Path("folder").mkdir()
-    with pytest.raises(ConversionError) as caught:
-        opened(*images)
-    assert message in str(caught.value)
 
 
 def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:

@@ -29,7 +29,6 @@ from beam_pipeline.layouts.yolo_data_set import (
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     float32,
     manifest_of,
@@ -38,7 +37,7 @@ from tests.harness import (
     sources_of,
     split_of_each,
 )
-from tests.layouts.make_yolo import LABELS, NAMES, make
+from tests.layouts.make_boxes import YOLO_LABELS, YOLO_NAMES, make_yolo
 from tests.pictures import picture, write_files
 
 LINE = "0 0.5 0.5 0.5 0.5\n"
@@ -47,7 +46,7 @@ LINE = "0 0.5 0.5 0.5 0.5\n"
 @pytest.fixture
 def coco6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with coco6/ in it, which is the working directory."""
-    make(str(tmp_path))
+    make_yolo(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -72,7 +71,7 @@ def expected_objects(lines: tuple[str, ...]) -> dict[str, Any]:
         "bbox/xmax": float32(row[1] + row[3] / 2 for row in rows),
         "bbox/ymax": float32(row[2] + row[4] / 2 for row in rows),
         "class/label": [int(row[0]) for row in rows],
-        "class/text": [NAMES[int(row[0])].encode() for row in rows],
+        "class/text": [YOLO_NAMES[int(row[0])].encode() for row in rows],
     }
 
 
@@ -88,15 +87,17 @@ def test_a_data_set_becomes_examples(
     """Boxes, classes with their ids, and splits; images without lines or label file have no objects."""
     assert convert("--images", path, "--output", "out", NONE_BAD) == 0
     examples = read_all("out")
-    assert sorted(examples) == [f"{name}.jpg" for name in sorted(LABELS)]
-    for name, lines in LABELS.items():
+    assert sorted(examples) == [f"{name}.jpg" for name in sorted(YOLO_LABELS)]
+    for name, lines in YOLO_LABELS.items():
         features = examples[f"{name}.jpg"]
         assert objects_of(features) == expected_objects(lines or ())
         assert features["image/encoded"] == [(coco6 / f"coco6/images/{name}.jpg").read_bytes()]
     splits = {"train": "train", "val": "validation"}
-    assert split_of_each("out") == {f"{n}.jpg": splits[n.partition("/")[0]] for n in LABELS}
+    assert split_of_each("out") == {f"{n}.jpg": splits[n.partition("/")[0]] for n in YOLO_LABELS}
     assert manifest_of("out")["options"]["layout"] == "yolo"
-    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == list(enumerate(NAMES))
+    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == list(
+        enumerate(YOLO_NAMES)
+    )
     out = capsys.readouterr().out
     assert "Layout yolo: data.yaml" in out
     assert (
@@ -105,85 +106,11 @@ def test_a_data_set_becomes_examples(
     ) in out
 
 
-@pytest.mark.slow
-def test_without_data_yaml(coco6: Path) -> None:
-    """Folders' names say splits, and classes.txt the classes; without it, ids are names."""
-    os.remove("coco6/data.yaml")
-    source = source_of("coco6")
-    assert "nothing names the classes, so their numbers are their names" in source.notes
-    assert source.numbering.from_name
-    write_files("coco6", {"labels/classes.txt": "\n".join(NAMES)})
-    assert convert("--images", "coco6/images", "--output", "out", NONE_BAD) == 0
-    examples = read_all("out")
-    for name, lines in LABELS.items():
-        assert objects_of(examples[f"{name}.jpg"]) == expected_objects(lines or ())
-    assert set(split_of_each("out").values()) == {"train", "validation"}
-
-
 def test_one_split_has_the_names_of_all(coco6: Path) -> None:
     """data.yaml lies two folders higher."""
     source = source_of("coco6/images/train")
-    assert source.numbering.known == tuple((name, i) for i, name in enumerate(NAMES))
+    assert source.numbering.known == tuple((name, i) for i, name in enumerate(YOLO_NAMES))
     assert [root.uri for root in source.roots] == [f"{coco6}/coco6/images/train"]
-
-
-@pytest.mark.slow
-def test_roboflow(folder: Path) -> None:
-    """A folder a split, each with images and labels; the same name in two splits is two images."""
-    for split in ("train", "valid", "test"):
-        write_files(f"set/{split}", {"images/a.b.jpg": picture(len(split)), "labels/a.b.txt": LINE})
-    write_files(
-        "set",
-        {
-            "data.yaml": "train: ../train/images\nval: ../valid/images\ntest: ../test/images\n"
-            "nc: 1\nnames: ['mug']\n",
-            "README.roboflow.txt": "mugs",
-        },
-    )
-    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
-    assert split_of_each("out") == {
-        "train/images/a.b.jpg": "train",
-        "valid/images/a.b.jpg": "validation",
-        "test/images/a.b.jpg": "test",
-    }
-    assert {tuple(e["image/object/class/text"]) for e in read_all("out").values()} == {(b"mug",)}
-
-
-@pytest.mark.slow
-def test_label_files_beside_the_images_or_elsewhere(folder: Path) -> None:
-    """As LabelImg writes them, with classes.txt; --labels names another folder, with the images' paths."""
-    beside: dict[str, Any] = {"a.jpg": picture(1), "a.txt": LINE, "b.png": picture(2)}
-    write_files("shots", {**beside, "classes.txt": "mug\ncup\n"})
-    assert convert("--images", "shots", "--output", "of_shots", NONE_BAD) == 0
-    examples = read_all("of_shots")
-    assert {k: e["image/object/class/text"] for k, e in examples.items()} == {
-        "a.jpg": [b"mug"],
-        "b.png": [],
-    }
-    write_files("photos", {"x/a.jpg": picture(1), "y/a.jpg": picture(2), "b.jpg": picture(3)})
-    write_files("notes", {"x/a.txt": LINE, "y/a.txt": "1 0.5 0.5 1 1", "b.txt": ""})
-    assert convert("--images", "photos", "--labels", "notes", "--output", "out", NONE_BAD) == 0
-    examples = read_all("out")
-    assert {k: e["image/object/class/label"] for k, e in examples.items()} == {
-        "x/a.jpg": [0],
-        "y/a.jpg": [1],
-        "b.jpg": [],
-    }
-
-
-@pytest.mark.slow
-def test_list_files_say_the_splits(folder: Path) -> None:
-    """An image in no list goes to a split of its own, and a note says how many."""
-    write_files("set", {f"images/{n}.jpg": picture(i) for i, n in enumerate("abc")})
-    write_files("set", {f"labels/{n}.txt": LINE for n in "abc"})
-    write_files("set", {"train.txt": "./images/a.jpg\n", "val.txt": "images/b.jpg\n"})
-    source = source_of("set")
-    assert (
-        "1 of 3 images are in no list file, so they go to a split 'unlisted' unless --splits is "
-        "given"
-    ) in source.notes
-    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
-    assert split_of_each("out") == {"a.jpg": "train", "b.jpg": "validation", "c.jpg": "unlisted"}
 
 
 def test_bad_label_files_are_dead_letters_of_their_images(folder: Path) -> None:
@@ -292,76 +219,6 @@ def test_key_points(folder: Path) -> None:
     assert features["image/object/keypoint/y"] == [0.25, 0.0]
     assert features["image/object/keypoint/visibility"] == [2, 0]
     assert features["image/object/keypoint/num"] == [1]
-
-
-@pytest.mark.parametrize(
-    ("files", "argv", "message"),
-    [
-        (
-            {"labels/a.txt": "0" + " 0.5" * 9},
-            (),
-            "label files of key points need kpt_shape, [number of key points, 2 or 3], in data.yaml",
-        ),
-        (
-            {"labels/a.txt": LINE},
-            ("--object_features", "masks"),
-            "--object_features masks: the label files lack outlines (--yolo_task is detect)",
-        ),
-        (
-            {"labels/a.txt": LINE},
-            ("--object_features", "faces"),
-            "--object_features is 'faces', expected one of (masks, keypoints)",
-        ),
-        (
-            {"labels/a.txt": LINE},
-            ("--yolo_task", "classify"),
-            "--yolo_task is 'classify', expected one of (detect, segment, pose, obb)",
-        ),
-        (
-            {"labels/a.txt": LINE, "data.yaml": "train: x\nnames: [a]\n"},
-            (),
-            "data.yaml: nothing of what it names is there: x in ",
-        ),
-        (
-            {"x.yaml": "a: 1", "labels/a.txt": LINE},
-            ("--layout", "kitti"),
-            "no image_2/ beside label_2/",
-        ),
-        (
-            {"labels/a.txt": LINE},
-            ("--label_base", "1"),
-            "--label_base means nothing for the layout",
-        ),
-    ],
-)
-def test_what_cannot_be_converted_says_why(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    files: dict[str, bytes | str],
-    argv: tuple[str, ...],
-    message: str,
-) -> None:
-    """One line, with what to do."""
-    write_files("set", {"images/a.jpg": picture(1), **files})
-    assert convert("--images", "set", "--output", "out", *argv) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_other_data_sets_are_not_taken(folder: Path) -> None:
-    """Text files beside images are captions if they hold words, and labels/ may hold anything."""
-    write_files("captions", {"cat/a.jpg": picture(1), "cat/a.txt": "a cat on a mat, 2 years old"})
-    write_files("kitti", {"images/a.jpg": picture(1), "labels/a.txt": "Car 0 0 1 2 3 4 5"})
-    write_files("empty", {"images/a.jpg": picture(1), "labels/a.txt": ""})
-    write_files("yaml", {"cat/a.jpg": picture(1), "data.yaml": "train: x"})
-    assert source_of("captions").layout == "caption_files"
-    for name in ("kitti", "empty", "yaml"):
-        assert source_of(name).layout == "class_folders"
-
-
-@pytest.mark.slow
-def test_the_same_bytes_everywhere(coco6: Path) -> None:
-    """In one thread, in three processes and in Beam's threads."""
-    assert_the_same_bytes_everywhere("--images", "coco6", "--name", "coco6", NONE_BAD)
 
 
 # --- lines -------------------------------------------------------------------------------------------

@@ -68,21 +68,6 @@ def test_sizes_of_the_modes(mode: str, size: tuple[int, int], expected: tuple[in
     assert plan_geometry(size, 1, Resize(256, 256, mode)).size == expected
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("shortest", (60, 40)),
-        ("longest", (30, 20)),
-        ("exact", (30, 40)),
-        ("pad", (30, 40)),
-        ("crop", (30, 40)),
-    ],
-)
-def test_small_images_may_be_enlarged(mode: str, expected: tuple[int, int]) -> None:
-    """A picture of 6 x 4, and a target of 30 x 40."""
-    assert plan_geometry((6, 4), 1, Resize(30, 40, mode, never_enlarge=False)).size == expected
-
-
 @given(SIZES, ORIENTATIONS, RESIZES)
 def test_what_is_kept_fills_its_place(
     size: tuple[int, int], orientation: int, resize: Resize

@@ -24,6 +24,7 @@ from beam_pipeline.core.labels.box_columns import (
 from beam_pipeline.core.labels.cells import BadCellError
 from beam_pipeline.core.labels.further_columns import paired_columns, resize_questions
 from beam_pipeline.core.labels.leading_columns import (
+    FolderClass,
     chosen_one_hot,
     find_one_hot,
     has_objects,
@@ -470,6 +471,14 @@ def test_minus_one_stands_for_zero_where_there_is_no_zero() -> None:
     one_hot = chosen_one_hot(["a", "b", "c"], ["a", "b", "c"], uncertain, "l.csv")
     problem = "column 'b': '-1' is neither 0 nor 1"
     assert pickle.loads(pickle.dumps(one_hot)).parse(uncertain) == ([[()]], {0: problem})
+
+
+def test_a_class_that_is_the_folder_is_empty_in_every_row() -> None:
+    """The join fills it in."""
+    folders = FolderClass()
+    assert [column.required for column in folders.columns] == [False]
+    values, problems = folders.parse(rows_of("1 2 3", "4 5 6"))
+    assert ([list(column) for column in values], problems) == ([[None, None]], {})
 
 
 BOXES_AND_CLASSES = object_columns(pixels=True)

@@ -161,21 +161,6 @@ def test_the_first_bad_box_is_named_with_its_line() -> None:
 # --- as fractions -------------------------------------------------------------------------------
 
 
-def test_pixels_become_fractions_of_width_and_height() -> None:
-    """Each side of all boxes is a list of its own, in the order of the boxes."""
-    boxes = [(100.0, 25.0, 300.0, 50.0, 1), (0.0, 0.0, 400.0, 100.0, 2)]
-    sides = [box_fractions(boxes, side, WIDE, pixels=True) for side in range(4)]
-    assert sides == [[0.25, 0.0], [0.25, 0.0], [0.75, 1.0], [0.5, 1.0]]
-
-
-@pytest.mark.parametrize("pixels", [True, False])
-def test_what_reaches_out_is_cut_at_the_edge(pixels: bool) -> None:
-    """No fraction is below 0 or above 1."""
-    box = (-20.0, -0.5, 9000.0, 100.5, 1) if pixels else (-0.05, -0.005, 22.5, 1.005, 1)
-    sides = [box_fractions([box], side, WIDE, pixels=pixels) for side in range(4)]
-    assert sides == [[0.0], [0.0], [1.0], [1.0]]
-
-
 COORDINATES = st.floats(-1e4, 1e4) | st.sampled_from([-1.0, 0.0, 1.0, 400.0, 401.0, 1e-300])
 
 

@@ -205,37 +205,6 @@ def parsed(text: str) -> list[tuple[str, int]]:
     return [(item.name, item.id) for item in message.item]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        'the "best"',
-        "it's",
-        "back\\slash",
-        "ends in \\",
-        "\\n",
-        '\\"',
-        "two\nlines",
-        "two\r\nlines",
-        "tab\tbed",
-        "nul\0l",
-        "nul\x007",
-        "bell\x07, delete\x7f, escape\x1b",
-        "강아지",
-        "Äffchen",
-        "😀",
-        "\x85\u2028\ufeff",
-        "item { id: 3 }",
-        "# no comment",
-        "",
-    ],
-)
-def test_a_name_comes_back_from_a_label_map_as_it_was(name: str) -> None:
-    """Quotes, backslashes, line breaks and letters of any script are the name's own."""
-    text = label_map([("before", 1), (name, 2), ("behind", 3)])
-    assert parsed(text) == [("before", 1), (name, 2), ("behind", 3)]
-    assert text.count("\n") == label_map([("before", 1), ("x", 2), ("behind", 3)]).count("\n")
-
-
 @given(names=st.lists(st.text(max_size=20), max_size=5))
 @example(names=[chr(i) + "7" for i in range(0x100)])
 def test_any_label_map_is_read_as_it_was_written(names: list[str]) -> None:

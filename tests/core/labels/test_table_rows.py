@@ -177,47 +177,21 @@ def parquet_file(columns: dict[str, Any], **settings: Any) -> io.BytesIO:
 
 def test_values_are_those_that_json_has() -> None:
     """Numbers, texts, lists and dicts as they are; NaN is nothing, a date its text."""
-    assert fields_of(
-        parquet_file(
-            {
-                "name": ["a", "b"],
-                "number": [1.5, float("nan")],
-                "whole": [7, None],
-                "flag": [True, False],
-                "bytes": [b"x", "é".encode()],
-                "tags": [["p", "q"], []],
-                "objects": [{"bbox": [[1.0, 2.0, 3.0, 4.0]], "category": [3]}, None],
-                "day": [datetime.date(2020, 1, 2)] * 2,
-                "price": [decimal.Decimal("1.50")] * 2,
-                "kind": pa.array(["u", "v"]).dictionary_encode(),
-            }
-        )
-    ) == [
-        {
-            "name": "a",
-            "number": 1.5,
-            "whole": 7,
-            "flag": True,
-            "bytes": "x",
-            "tags": ["p", "q"],
-            "objects": {"bbox": [[1.0, 2.0, 3.0, 4.0]], "category": [3]},
-            "day": "2020-01-02",
-            "price": "1.50",
-            "kind": "u",
-        },
-        {
-            "name": "b",
-            "number": None,
-            "whole": None,
-            "flag": False,
-            "bytes": "é",
-            "tags": [],
-            "objects": None,
-            "day": "2020-01-02",
-            "price": "1.50",
-            "kind": "v",
-        },
-    ]
+    boxes = {"bbox": [[1.0, 2.0, 3.0, 4.0]], "category": [3]}
+    columns: dict[str, tuple[Any, list[Any]]] = {  # name -> (cells, values)
+        "number": ([1.5, float("nan")], [1.5, None]),
+        "whole": ([7, None], [7, None]),
+        "flag": ([True, False], [True, False]),
+        "bytes": ([b"x", "é".encode()], ["x", "é"]),
+        "tags": ([["p", "q"], []], [["p", "q"], []]),
+        "objects": ([boxes, None], [boxes, None]),
+        "day": ([datetime.date(2020, 1, 2)] * 2, ["2020-01-02"] * 2),
+        "price": ([decimal.Decimal("1.50")] * 2, ["1.50"] * 2),
+        "kind": (pa.array(["u", "v"]).dictionary_encode(), ["u", "v"]),
+    }
+    fields = fields_of(parquet_file({name: cells for name, (cells, _) in columns.items()}))
+    values = zip(*(values for _, values in columns.values()), strict=True)
+    assert repr(fields) == repr([dict(zip(columns, row, strict=True)) for row in values])
 
 
 def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:

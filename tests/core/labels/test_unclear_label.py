@@ -131,6 +131,8 @@ def test_texts_that_repeat_beside_boxes_without_classes_are_asked_about() -> Non
     assert (
         question.reason == "all boxes would be of one class, although species may contain classes."
     )
+    for choices in ({"label": "none"}, {"label": "species"}, {"kinds": {"species": "str"}}):
+        assert inspect(BOX_ROWS, **choices)[0].questions == ()  # the option says what it is
 
 
 @pytest.mark.parametrize(

@@ -133,25 +133,6 @@ def test_text_of_parquet_that_is_not_utf8_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "rows"),
-    [
-        ({"uri": ["a", "b"], "size": [1, 2]}, [("a", 1, 0), ("b", 2, 0)]),
-        ({"bucket": ["p"], "name": ["é"], "size": ["7"]}, [("gs://p/é", 7, 0)]),
-        ({"uri": ["a"], "size": [1], "generation": [5], "timeDeleted": [None]}, [("a", 1, 5)]),
-        ({"uri": ["a"], "size": [1], "generation": pyarrow.nulls(1)}, [("a", 1, 0)]),
-        ({"uri": ["a"], "size": [" 1"]}, [("a", 1, 0)]),
-        ({"uri": ["a", "b"], "size": [1, 2], "generation": [None, 7]}, [("a", 1, 0), ("b", 2, 7)]),
-        ({"uri": ["a"], "size": [1], "timeDeleted": [""]}, [("a", 1, 0)]),
-    ],
-)
-def test_cells_of_parquet_are_numbers_or_texts(
-    columns: dict[str, Any], rows: list[tuple[str, int, int]]
-) -> None:
-    """Missing ones are 0 where they may be missing."""
-    assert [(row.uri, row.size, row.version) for row in read(as_parquet(columns))] == rows
-
-
-@pytest.mark.parametrize(
     ("columns", "row", "column", "message"),
     [
         ({"uri": ["a", ""], "size": [1, 2]}, 2, "uri", "'', expected text"),
@@ -333,30 +314,6 @@ def test_columns_of_regular_lines_are_those_of_their_records(text: str) -> None:
         columns = columns_of_lines(text, ",", count)
         if columns is not None:
             assert [list(row) for row in zip(*columns, strict=True)] == records(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a,b\nc,d\n", [["a", "c"], ["b", "d"]]),
-        ("a,b\r\nc,d", [["a", "c"], ["b", "d"]]),
-        ('"a, b",c\n', [["a, b"], ["c"]]),
-        ('"say ""a""",\n', [['say "a"'], [""]]),
-        ("a,b\n\nc,d\n", None),
-        ("a,b\nc\n", None),
-        ("a,b\0\n", None),
-        ('a,"b\n', None),
-        (f"a,{'b' * 200_000}\n", None),
-    ],
-)
-def test_columns_of_lines(text: str, expected: list[list[str]] | None) -> None:
-    """Quoted cells lose their quotes; a line that csv would not read as one row gives none."""
-    limit = csv.field_size_limit(131_072)
-    try:
-        columns = columns_of_lines(text, ",", 2)
-    finally:
-        csv.field_size_limit(limit)
-    assert (columns and [list(column) for column in columns]) == expected
 
 
 @pytest.mark.parametrize(

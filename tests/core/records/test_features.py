@@ -325,28 +325,6 @@ def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.Da
 # --- the wire format ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [
-        (0, "00"),
-        (1, "01"),
-        (127, "7f"),
-        (128, "8001"),
-        (300, "ac02"),
-        (16_383, "ff7f"),
-        (16_384, "808001"),
-        ((1 << 21) - 1, "ffff7f"),
-        (1 << 21, "80808001"),
-        ((1 << 63) - 1, "ffffffffffffffff7f"),
-        (-1, "ffffffffffffffffff01"),
-        (-(1 << 63), "80808080808080808001"),
-    ],
-)
-def test_varint_is_the_one_of_the_protobuf_encoding(value: int, encoded: str) -> None:
-    """Seven bits a byte, the low ones first, and ten bytes for a negative number."""
-    assert varint(value).hex() == encoded
-
-
 @pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 10**30])
 def test_an_integer_too_large_for_an_int64_is_refused(value: int) -> None:
     """Its upper bits do not vanish in silence."""

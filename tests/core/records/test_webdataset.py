@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import math
@@ -239,39 +238,6 @@ def test_the_first_bytes_name_a_file_however_short_it_is(
     """Sounds begin as WebP does, and are no images."""
     files = files_of({"label/blob": [beginning + rest]})
     assert [name for name in files if name.startswith("label")] == [f"label_blob.{extension}"]
-
-
-def test_lists_are_lists_as_the_manifest_says() -> None:
-    """One box is a list of one; a size is a number."""
-    features = {"image/height": [7], "image/object/bbox/xmin": [0.25], "tags": [b"a", b"b"]}
-    described = {
-        "image/height": {"kind": "int64", "shape": []},
-        "image/object/bbox/xmin": {"kind": "float", "shape": [None]},
-    }
-    files = files_of(features, described)
-    assert json_of(files) == {
-        "image/height": 7,
-        "image/object/bbox/xmin": [0.25],
-        "tags": ["a", "b"],
-    }
-
-
-def test_a_mask_is_a_file_and_masks_of_objects_are_urls() -> None:
-    """The one is read as an image by the library, the others stay a list."""
-    features = {"image/segmentation/class/encoded": [PNG], "image/object/mask": [PNG, JPEG, b"\0"]}
-    files = files_of(features)
-    assert list(files) == ["segmentation_class.png", "json"]
-    assert files["segmentation_class.png"] == PNG
-    found = json_of(files)
-    assert found["image/segmentation/class/encoded"] == {"file": "segmentation_class.png"}
-    starts, values = zip(*(url.split(",") for url in found["image/object/mask"]), strict=True)
-    assert starts == (
-        "data:image/png;base64",
-        "data:image/jpeg;base64",
-        "data:application/octet-stream;base64",
-    )
-    assert list(map(base64.b64decode, values)) == [PNG, JPEG, b"\0"]
-    assert example_of(files, "a sample") == record_of(features)
 
 
 @given(FEATURES)

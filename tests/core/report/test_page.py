@@ -255,14 +255,6 @@ def test_a_page_is_small_whatever_the_data_set() -> None:
     assert most.count(b"<tr><th") < MOST_CLASSES + 1500
 
 
-@pytest.mark.parametrize("count", [0, 1, 40])
-def test_the_table_of_classes_is_searched_where_it_is_long(count: int) -> None:
-    """A short one can be read."""
-    classes = {f"class {i}": i for i in range(count)}
-    page = report_page(Report(manifest=manifest_of({"train": 9}, classes)))
-    assert (body(page).find(".//input") is not None) == (count == 40)
-
-
 @given(st.integers(0, 3), st.integers(0, 3))
 def test_small_data_sets_have_a_page(samples: int, dead: int) -> None:
     """Nothing is divided by the number of nothing."""
