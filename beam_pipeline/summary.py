@@ -118,6 +118,9 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
     report = files.join(folder, REPORT_NAME)
     if files.exists(report):
         yield f"  report: {report}"
+    if not counts.examples:
+        yield "  note: no sample could be written, so the data set is empty"
+        return
     # The code that reads the first split; without a label, all features as a dict.
     first = DEFAULT_SPLIT if DEFAULT_SPLIT in manifest.splits else next(iter(manifest.splits))
     as_dict = not any(column.feature in _LABELS for column in manifest.options.columns)

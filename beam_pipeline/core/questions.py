@@ -42,7 +42,9 @@ class Commands(Protocol):
         """The command line that gives these options with others in their place."""
 
 
-_OF_COLUMNS = frozenset(["columns", "key_column", "label_column", "list_column", "one_hot"])
+_OF_COLUMNS = frozenset(
+    ["columns", "key_column", "label_column", "list_column", "one_hot", "no_image"]
+)
 
 
 def _with_columns(

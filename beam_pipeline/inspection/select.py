@@ -32,6 +32,7 @@ from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.records.example_view import FeatureList, Features
 from beam_pipeline.core.records.sharding import KeyHasher, shard_of
+from beam_pipeline.core.references import ROW_MARK, row_key
 from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.inspection.sources import RecordFile, Source, parsed, text_of
 from beam_pipeline.readers.shards import open_shard
@@ -168,11 +169,18 @@ def files_for(source: Source, key: str) -> Sequence[RecordFile]:
 
 
 def find(source: Source, key: str) -> FoundExample | None:
-    """The sample of a key, or None.
+    """The sample of a key, or None; the id in the key of a row may be as in its table.
 
     Raises:
       DamagedRecordError: a file that may contain it is damaged.
     """
+    marks = [at for at, mark in enumerate(key) if mark == ROW_MARK]
+    rows = [row_key(key[:at], key[at + 1 :]) for at in marks]
+    keys = dict.fromkeys([key, *rows, key.replace(ROW_MARK, "%23")])
+    return next(filter(None, (_find(source, each) for each in keys)), None)
+
+
+def _find(source: Source, key: str) -> FoundExample | None:
     places = files_for(source, key)
     for file in places:
         if example := _from_receipt(source, file, key):

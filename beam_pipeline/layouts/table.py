@@ -23,6 +23,7 @@ from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, differ_in_number
 from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
+    FOLLOWING,
     NO_LABEL_COLUMN,
     ColumnChoices,
     ColumnKind,
@@ -163,7 +164,7 @@ class Table:
         copies = find_copies(names, roots, uris)
         rows = TableRows.together(beginnings)
         folders = functools.cache(lambda: _folders_by_name(roots))
-        doubts = [*_other_keys(options, folders, names, rows)]
+        doubts = [*_other_keys(options, folders, names, rows, schema)]
         doubts += _unused_folders(options, folders, names, rows, schema)
         if schema.class_by_folder and options.split_by == FOLDER:
             doubts.append(WHOLE_CLASSES)
@@ -475,14 +476,27 @@ def _other_keys(
     folders: Callable[[], Collection[str]],
     names: Sequence[str],
     rows: TableRows,
+    schema: LabelSchema,
 ) -> Iterator[Question]:
-    """Asks about a column whose values are names of the images, if those of the key are not."""
+    """Asks about columns whose values are names of the images, or lists of them, if those of the key are not."""
     if options.key_column or not names or any(map(is_image_name, names)):
+        return
+    reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
+    if not any(names):
+        reason = "Rows name no image of their own."
+        if options.no_image != NO_IMAGE[0]:
+            return
+    lists = [c.name for c in schema.columns if c.kind in FOLLOWING and c.repeated]
+    if lists and not _are_names(names, folders(), any):
+        answer = {"key_column": NO_LABEL_COLUMN, "no_image": NO_IMAGE[1]}
+        answer |= {} if schema.label_name in LABEL_NAMES else {"label_column": NO_LABEL_COLUMN}
+        yield Question(
+            "other_key", reason, f"If those in {lists[0]!r} are all that a row has:", answer
+        )
         return
     keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), folders(), all)]
     if keys and not _are_names(names, folders(), any):
         (advice, answer), *further = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
-        reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
         yield Question("other_key", reason, advice, answer, tuple(further))
 
 

@@ -197,6 +197,18 @@ ROWS = {
         "--images set",
         {f"set/{s}.zip": zip_bytes(images(f"{s}/{{cat,dog}}/{{0..2}}.jpg")) for s in _SPLITS},
     ),
+    "classes_of_roboflow": Row(
+        "--images set --labels set/train/_classes.csv set/valid/_classes.csv --one_hot day,night,rain",
+        images("set/{train,valid}/{0..5}_jpg.rf.ab.jpg")
+        | {
+            f"set/{split}/_classes.csv": "filename, day, night, rain\n"
+            + "".join(f"{i}_jpg.rf.ab.jpg, {ones}\n" for i, ones in enumerate(given))
+            for split, given in (
+                ("train", ("1, 0, 0", "0, 1, 1", "0, 0, 0", "1, 1, 1", "0, 0, 1", "1, 0, 0")),
+                ("valid", ("1, 0, 0", "0, 1, 0", "0, 0, 1", "0, 1, 0", "1, 0, 0", "1, 0, 0")),
+            )
+        },
+    ),
     "metadata_of_splits": Row(
         "--images set",
         images("set/{train,test}/{0..2}.jpg")

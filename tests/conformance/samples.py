@@ -9,7 +9,7 @@ from typing import Any
 from beam_pipeline.core.images.png import grey_png
 from tests.archives import tar_bytes
 from tests.conformance.outcome import Row
-from tests.conformance.trees import csv, image, images, jsonl, paths, png
+from tests.conformance.trees import csv, image, images, jsonl, paths, png, texts
 
 PHOTOS = images("photos/{0..5}.jpg")
 NAMES = paths("{0..5}.jpg")
@@ -45,6 +45,25 @@ VIEWS = [
     for i, name in enumerate(LEFT)
 ]
 PAIRED = "--images pairs --labels pairs.csv --max_bad_fraction 1"
+
+TWO_EACH = [
+    {"id": f"q{i}", "image": [NAMES[i], NAMES[i + 1]], "conversations": turns(i)} for i in range(5)
+]
+STUDIES = images("files/p10/p1{0..3}/s5{0..1}/{a,b,c}.jpg") | texts(
+    "No finding.", "files/p10/p1{0..3}/s5{0..1}.txt"
+)
+VIEWS_OF = {
+    path[:-4]: [f"{path[:-4]}/{v}.jpg" for v in "abc"] for path in STUDIES if path.endswith("txt")
+}
+OF_STUDIES = [
+    {
+        "study_id": path[10:17],
+        "subject_id": path[10:13],
+        "images": views,
+        "report": f"{path}.txt",
+    }
+    for path, views in VIEWS_OF.items()
+]
 
 CELLS = ['{"a": 1}', '{"a": 1', "[]", "", "[1e999]", '{"b": {"a": null}}']
 
@@ -131,6 +150,38 @@ ROWS = {
         "--images photos --labels talks.jsonl --sample row --columns conversations:json,messages:json "
         "--file_columns images --no_image keep --max_bad_fraction 1 --yes",
         {**PHOTOS, "talks.jsonl": jsonl(SEVERAL)},
+    ),
+    "several_images_in_each": Row(
+        "--images photos --labels talks.json", {**PHOTOS, "talks.json": json.dumps(TWO_EACH)}
+    ),
+    "several_images_in_each_by_id": Row(
+        "--images photos --labels talks.json --sample row --row_id id --columns conversations:json "
+        "--file_columns images --no_image keep",
+        {**PHOTOS, "talks.json": json.dumps(TWO_EACH)},
+    ),
+    "studies": Row(
+        "--images files --labels studies.jsonl", {**STUDIES, "studies.jsonl": jsonl(OF_STUDIES)}
+    ),
+    "studies_of_a_patient": Row(
+        "--images files --labels studies.jsonl --file_columns images,report --key_column none --row_id study_id "
+        "--no_image keep --splits train=0.5,test=0.5 --split_by subject_id",
+        {**STUDIES, "studies.jsonl": jsonl(OF_STUDIES)},
+    ),
+    "images_of_a_patient": Row(
+        "--images files --labels images.csv --label_column none --file_columns report --splits train=0.5,test=0.5 "
+        "--split_by subject_id",
+        {
+            **STUDIES,
+            "images.csv": csv(
+                [view for study in OF_STUDIES for view in study["images"]],
+                subject_id=[study["subject_id"] for study in OF_STUDIES for _ in "abc"],
+                report=[study["report"] for study in OF_STUDIES for _ in "abc"],
+            ),
+        },
+    ),
+    "labels_of_studies": Row(
+        "--images files --labels labels.csv --label_column edema",
+        {**STUDIES, "labels.csv": csv(["s50", "s51"], edema=(0, 1))},
     ),
     "only_with_images": Row(f"{TALKS_OF_LLAVA} --row_id id --max_bad_fraction 1", OF_LLAVA),
     "crops": Row(

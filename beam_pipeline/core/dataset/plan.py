@@ -377,6 +377,11 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
                     f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
                     "write one of them as the other, with unicodedata.normalize in Python. "
                 )
+            if row and any(row in (step, step[1:]) for step in image.split("/")[:-1]):
+                return (
+                    f"The row {row!r} is about a folder, as that of {image!r}; a table of folders, studies or "
+                    "patients is first joined with one that names the images. "
+                )
             if image.endswith(f"/{row}"):
                 folder = image.removesuffix(row)
                 return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "

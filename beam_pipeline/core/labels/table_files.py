@@ -38,6 +38,7 @@ from beam_pipeline.core.labels.cells import (
 from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_rows import (
     ENCODING_NAMES,
+    IMAGES_COLUMN,
     UTF_8,
     WINDOWS,
     Format,
@@ -56,6 +57,7 @@ _SEPARATORS = ",;\t|"
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
 _SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
 _ADVICE = {
+    ".gz": "; uncompress it first, as gunzip does",
     ".json": "; of JSON, COCO's and arrays of objects are read. Write a line for each image, such as "
     '{"file_name": "a.jpg", "label": "cat"}; docs/datasets/official_lists.md has commands',
     ".xml": ". Pascal VOC's annotations, a file for each image, are read with --layout voc; tools such as "
@@ -314,8 +316,11 @@ def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
         raise LabelTableError(f"{uri}: the column {choices.key!r} cannot be both key and label")
     if choices.key in names:
         return choices.key
+    unnamed = ""
+    if IMAGES_COLUMN in names and not path_columns(names):
+        unnamed = _PATH_NAMES[2]  # which later rows of conversations may have
     if choices.key == NO_LABEL_COLUMN:
-        return ""
+        return unnamed
     if choices.key:
         raise LabelTableError(
             f"{uri}: no column {choices.key!r} (--key_column); it has {', '.join(names)}"
@@ -327,7 +332,8 @@ def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
             f"{uri}: which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
         )
     index = [INDEX_COLUMN] if names[0] == INDEX_COLUMN else []
-    return [*paths, *index, *columns_called(_ID_NAMES, candidates), *candidates][0]
+    key = [*paths, *index, *columns_called(_ID_NAMES, candidates), *candidates][0]
+    return unnamed if unnamed and key == choices.row_id else key
 
 
 # --- lists of names, with or without labels, whose first lines must all fit -----------------------

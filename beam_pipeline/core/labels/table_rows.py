@@ -55,7 +55,8 @@ _NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
 """A line of Flickr captions: the image's name, the caption's number, and the caption."""
 
 _TALKS = ("messages", "conversations")
-_IMAGES = ("image", "images")
+IMAGES_COLUMN = "images"
+_IMAGES = ("image", IMAGES_COLUMN)
 _PARTS = ("image", "image_url", "path")
 
 ABSENT = object()
