@@ -38,6 +38,7 @@ from beam_pipeline.core.labels.schema import (
     ENCODED_KEY,
     FILE_TYPES,
     JSON_KIND,
+    KIND_NAMES,
     SEGMENTATION,
     SKIP_KIND,
     Column,
@@ -180,7 +181,8 @@ class _Sample:
                 self.kinds |= {CLASS_COLUMN: "float"} if key == _LABELS[1] else {}
             elif f"{key.rpartition('/')[0]}/" not in of_files and key not in _IMPLIED:
                 self.fields[name] = value
-                self.kinds |= {name: type(items[0]).__name__} if items else {}
+                kind = type(items[0]).__name__ if items else ""
+                self.kinds |= {name: kind} if kind in KIND_NAMES else {}
 
     def divided(self, image: str, columns: Collection[str]) -> tuple[list[_Image], list[_Image]]:
         """Its images, of which one is expected, and the further files beside it.
@@ -189,6 +191,8 @@ class _Sample:
           image: the name of the image among several; empty for one without a name.
           columns: the columns of further files.
         """
+        if len(self.files) == 1 and "." not in self.files[0][0] and not image:  # as nearly always
+            return [_Image(self.files[0][0], "", None, self.files[0][1])], []
         images = []
         for extension, ref in self.files:
             column, number = extension.rpartition(".")[0], None

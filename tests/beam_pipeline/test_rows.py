@@ -142,6 +142,20 @@ def test_an_image_is_read_once_a_shard(photos: Path, monkeypatch: pytest.MonkeyP
         assert changes == max(0, len(set(images)) - 1)
 
 
+def test_a_row_is_shown_by_its_id_as_the_table_has_it(photos: Path) -> None:
+    """Keys escape `#` and `/`, which a user need not know; of rows without an image as well."""
+    rows = [{**TALKS[0], "image": "0.jpg", "id": "v/0#1"}, {"id": "v/1#", "conversations": []}]
+    write_files(".", {"talks.json": json.dumps(rows)})
+    assert convert(*ROWS, *KEEP, "--output", "out") == 0
+    for key, written in (
+        ("0.jpg#v/0#1", "0.jpg#v%2F0%231"),
+        ("talks.json:v/1#", "talks.json:v/1%23"),
+    ):
+        for name in (key, written):
+            assert written in run("inspect", "out", "--key", name).out
+    run("inspect", "out", "--key", "0.jpg#v/0", code=1)
+
+
 @pytest.mark.parametrize("grouped", [(), ("--group_by", "image")], ids=["shuffled", "neighbours"])
 def test_rows_are_resumed_repaired_and_reused(photos: Path, grouped: tuple[str, ...]) -> None:
     """A lost shard comes again byte for byte, and a further row changes no shard but its own."""

@@ -11,7 +11,7 @@ import pytest
 from beam_pipeline.core.dataset.manifest import ImageEntries
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.summary import class_lines, size_line
-from tests.harness import run_convert
+from tests.harness import ALL_BAD, convert, run_convert
 from tests.pictures import picture, write_files, write_pictures
 
 
@@ -103,6 +103,18 @@ def test_a_class_called_by_a_number_is_told_from_its_id() -> None:
         ([(0, "3d", 1), (1, "cat", 2)], "0 is '3d' (1), 1 is 'cat' (2)"),
     ):
         assert [*class_lines(classes, chosen=True)] == [f"  2 classes: {names}"]
+
+
+def test_a_run_that_may_lose_all_samples_says_that_it_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0, as --max_bad_fraction 1 asks for, but no code that reads the data set."""
+    write_files(str(tmp_path), {f"photos/{name}.jpg": b"text" for name in ("a/1", "b/2")})
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", ALL_BAD)
+    assert convert(*argv) == 0
+    out = capsys.readouterr().out
+    assert "  note: no sample could be written, so the data set is empty\n" in out
+    assert "Read it:" not in out
 
 
 def test_of_many_classes_the_largest_and_the_smallest_are_named(tmp_path: Path) -> None:

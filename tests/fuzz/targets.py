@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from google.protobuf.message import DecodeError
@@ -90,9 +91,11 @@ from beam_pipeline.layouts.image_records import (
 from beam_pipeline.layouts.kitti import KittiFormat
 from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader
 from beam_pipeline.layouts.label_tools import Datumaro, Hasty, Labelbox, LabelStudio, Ultralytics
+from beam_pipeline.layouts.layout import ContainerLabels, SourceOptions
 from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.layouts.shape_tools import Cvat, LabelMe, Supervisely, Via
 from beam_pipeline.layouts.voc import VocFormat
+from beam_pipeline.layouts.webdataset import WebDataset
 from beam_pipeline.layouts.yolo import (
     DETECT,
     OBB,
@@ -102,6 +105,7 @@ from beam_pipeline.layouts.yolo import (
     line_lengths,
 )
 from beam_pipeline.layouts.yolo_data_set import read_class_file, read_description
+from tests.archives import make_tar
 from tests.layouts import make_shape_tools as shape_tools
 from tests.layouts.make_shape_tools import SCENES
 from tests.pictures import picture
@@ -282,6 +286,12 @@ def _index(data: bytes) -> None:
 
 _CSV = 'filename,label,score,xmin\n"a ""b"".jpg",cat,0.5,1\nb.jpg,\u732b,"1,5",2\n\nc.jpg,dog,-3,\n'
 _JSONL = '{"file_name": "a.jpg", "label": 1, "boxes": [[1, 2, 3, 4]]}\n{"file_name": "\\ud83d"}\n'
+
+
+_TALKS = (
+    '{"id": 1, "image": ["a.jpg", "b.jpg"], "conversations": [{"from": "human", "value": "?"}]}\n'
+    '{"messages": [{"content": [{"type": "image", "image": {"url": "a.jpg"}}]}]}\n'
+)
 
 
 def _json_cell(data: bytes) -> None:
@@ -557,6 +567,18 @@ def _archive(data: bytes) -> None:
             content.read(1 << 20)
 
 
+def _sample(data: bytes) -> None:
+    """JSON of a sample, in files of its own and of a column: each sample is a reference or a dead letter."""
+    image = _pictures()[2]
+    files = {"a.png": image, "a.right.png": image, "a.json": data, "a.talk.json": data}
+    with tempfile.TemporaryDirectory() as folder:
+        tar = f"{folder}/a.tar"
+        make_tar(Path(tar), {**files, "b.png": image, "b.right.png": image, "b.cls": b"1"})
+        reader = WebDataset().open(SourceOptions(images=(tar,), columns={"talk": "json"})).labels
+        assert isinstance(reader, ContainerLabels)
+        assert len(list(reader.reader.read(tar, ""))) == 2
+
+
 def _dumped(value: Any) -> bytes:
     return json.dumps(value).encode()
 
@@ -683,6 +705,18 @@ TARGETS: dict[str, Target] = {
         [json.dumps(_SAMPLE).encode()],
         words=(b'{"file":', b"null", b"[]", b"[{", b'"talk.json"'),
     ),
+    "WebDataset sample": Target(
+        _sample,
+        [json.dumps(_SAMPLE).encode(), b'{"n": 1.5, "tags": ["a"], "split": "val", "right": {}}'],
+        words=(
+            b'{"file":',
+            b"null",
+            b"[]",
+            b'"image/encoded": {',
+            b'"image/class/text":',
+            b"1e999",
+        ),
+    ),
     "image header": Target(_header, _pictures(), (BadImageError,)),
     "image pixels": Target(_pixels, _pictures(), (BadImageError,)),
     "TFRecord": Target(_all(read_records), [_framed(_examples())]),
@@ -712,7 +746,9 @@ TARGETS: dict[str, Target] = {
         _table("t.csv"), [_CSV.encode(), _CSV.encode("utf-16")], words=(b'"', b"\r", b"\0")
     ),
     "JSON Lines": Target(
-        _table("t.jsonl"), [_JSONL.encode()], words=(b"[" * 3000, b"null", b"\\u")
+        _table("t.jsonl"),
+        [_JSONL.encode(), _TALKS.encode()],
+        words=(b"[" * 3000, b"null", b"\\u", b'"images":', b'"messages": ['),
     ),
     "JSON in a cell": Target(
         _json_cell,
@@ -836,6 +872,7 @@ TARGETS: dict[str, Target] = {
 }
 
 KEPT: dict[str, list[bytes]] = {
+    "WebDataset sample": [b'{"image/encoded": {"file": "png"}, "label/n": [null, 1e999]}'],
     "LabelMe": [
         b'{"shapes": [{"label": "a", "points": [], "shape_type": {}}]}',
         b'{"shapes": [{"label": "a", "points": [[1, 2], [3, 4]], "shape_type": "rectangle", "flags": {"b": 1e999}}]}',

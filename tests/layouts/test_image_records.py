@@ -16,7 +16,13 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.layouts.image_records import RecordColumns, RecordLayout, RecordReader
-from beam_pipeline.layouts.label_tools import Datumaro, Labelbox, LabelStudio
+from beam_pipeline.layouts.label_tools import (
+    Datumaro,
+    Hasty,
+    Labelbox,
+    LabelStudio,
+    Ultralytics,
+)
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -455,7 +461,7 @@ def test_descriptions_of_classes_that_are_no_pairs_are_an_error(
 # --- size ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", ["label_studio", "labelbox", "datumaro"])
+@pytest.mark.parametrize("tool", ["label_studio", "labelbox", "datumaro", "hasty", "ultralytics"])
 def test_a_hundred_thousand_objects_are_read_in_bounded_memory(
     working_folder: Path, tool: str
 ) -> None:
@@ -473,6 +479,16 @@ def test_a_hundred_thousand_objects_are_read_in_bounded_memory(
         item = content["items"][0] | {"annotations": content["items"][0]["annotations"][:1] * 100}
         form = Datumaro(classes=(("disc", 0), ("square", 1)))
         entry, beginning, end = json.dumps(item), '{"items": [', '], "info": {}}'
+    if tool == "hasty":
+        first = hasty()["images"][0]
+        entry = json.dumps(first | {"labels": first["labels"][:1] * 100})
+        form, beginning, end = Hasty(), '{"images": [', "]}"
+    if tool == "ultralytics":
+        head, first = ultralytics("detect", lambda b: fractions(*b[1:])).splitlines()[:2]
+        thirds = [[0, 1 / 3, 1 / 3, 1 / 3, 1 / 3]] * 100
+        entry = json.dumps({**json.loads(first), "annotations": {"boxes": thirds}})
+        form, beginning = Ultralytics(classes=(("disc", 0), ("square", 1))), f"{head}\n"
+        between, end = "\n", "\n"
     with open("large.json", "w") as file:
         file.write(beginning + between.join([entry] * 1000) + end)
     reader = RecordReader(form, RecordColumns(None, form.pixels))

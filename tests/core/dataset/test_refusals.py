@@ -172,6 +172,12 @@ def test_names_that_are_nearly_met_are_shown_with_the_first_dead_letter() -> Non
             "The row 'caf\\xe9.png' and the image 'cafe\\u0301.png' differ only in their Unicode form: "
             "write one of them as the other, with unicodedata.normalize in Python.",
         ),
+        (  # a table of studies, as MIMIC-CXR's
+            ["50414267"],
+            "p10/p10000032/s50414267/a.jpg",
+            "The row '50414267' is about a folder, as that of 'p10/p10000032/s50414267/a.jpg'; a table of folders, "
+            "studies or patients is first joined with one that names the images.",
+        ),
         (  # --images names the folder above the one that the rows' paths begin in
             ["b/2.png", "a/1.png"],
             "old/images/a/1.png",
