@@ -479,13 +479,9 @@ def _other_keys(
     schema: LabelSchema,
 ) -> Iterator[Question]:
     """Asks about columns whose values are names of the images, or lists of them, if those of the key are not."""
-    if options.key_column or not names or any(map(is_image_name, names)):
+    if options.key_column or not any(names) or any(map(is_image_name, names)):
         return
     reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
-    if not any(names):
-        reason = "Rows name no image of their own."
-        if options.no_image != NO_IMAGE[0]:
-            return
     lists = [c.name for c in schema.columns if c.kind in FOLLOWING and c.repeated]
     if lists and not _are_names(names, folders(), any):
         answer = {"key_column": NO_LABEL_COLUMN, "no_image": NO_IMAGE[1]}
