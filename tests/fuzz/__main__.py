@@ -6,11 +6,15 @@ With `--atheris`, libFuzzer chooses the inputs by the branches that they reach; 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import resource
+import signal
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from typing import IO, NoReturn
 
 from tests.fuzz.campaign import fault_of, inputs
 from tests.fuzz.guided import run_guided
@@ -28,20 +32,34 @@ def main() -> int:
     names = arguments.names or list(TARGETS)
     if arguments.atheris:
         return _with_atheris(names, int(arguments.seconds), arguments.corpus)
+    sound = [_run_apart(name, arguments.seconds, arguments.seed) for name in names]
+    return 0 if all(sound) else 1
+
+
+def _run_apart(name: str, seconds: float, seed: int) -> bool:
+    """Fuzzes one target in a process, which a library in C++ may end; returns whether there was no fault."""
+    with tempfile.TemporaryFile(buffering=0) as last:
+        run = (name, TARGETS[name], seconds, seed, last)
+        process = multiprocessing.get_context("fork").Process(target=_run, args=run)
+        process.start()
+        process.join()
+        if process.exitcode and process.exitcode < 0:
+            last.seek(0)
+            print(f"{name}: ended by {signal.Signals(-process.exitcode).name}\n    {last.read()!r}")
+    return process.exitcode == 0
+
+
+def _run(name: str, target: Target, seconds: float, seed: int, last: IO[bytes]) -> NoReturn:
+    """Fuzzes one target and prints a line; `last` has the input at work. Exits with 1 if there were faults."""
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-    found = 0
-    for name in names:
-        found += _run(name, TARGETS[name], arguments.seconds, arguments.seed)
-    return 1 if found else 0
-
-
-def _run(name: str, target: Target, seconds: float, seed: int) -> int:
-    """Fuzzes one target, prints a line, and returns the number of different faults."""
     end = time.monotonic() + seconds
     faults: dict[str, bytes] = {}
     tried = 0
     for data in inputs(target, seed=seed):
         tried += 1
+        last.seek(0)
+        last.truncate()
+        last.write(data)
         fault = fault_of(target, data)
         if fault:
             faults.setdefault(fault.what.split(":")[0] + fault.what[-60:], fault.data)
@@ -50,8 +68,8 @@ def _run(name: str, target: Target, seconds: float, seed: int) -> int:
         if time.monotonic() > end:
             break
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(f"{name}: {tried} inputs, {len(faults)} faults, peak {peak} MiB so far", flush=True)
-    return len(faults)
+    print(f"{name}: {tried} inputs, {len(faults)} faults, peak {peak} MiB", flush=True)
+    sys.exit(bool(faults))
 
 
 def _with_atheris(names: Sequence[str], seconds: int, corpus: str | None) -> int:

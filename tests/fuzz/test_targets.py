@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from itertools import islice
 
 import pytest
 
+from tests.fuzz.__main__ import main
 from tests.fuzz.campaign import MOST_BYTES, fault_of, inputs, peak_bytes
-from tests.fuzz.targets import KEPT, TARGETS
+from tests.fuzz.targets import KEPT, TARGETS, Target
 from tests.profiles import examples
 
 
@@ -19,6 +23,19 @@ def test_spoilt_inputs_end_in_named_errors(name: str) -> None:
     assert [fault_of(target, data) for data in target.seeds] == [None] * len(target.seeds)
     tried = [*KEPT.get(name, []), *islice(inputs(target, seed=0), examples(2000))]
     assert [fault for data in tried if (fault := fault_of(target, data))] == []
+
+
+def test_an_input_that_ends_the_process_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As an exception of C++ does; the next target is tried all the same."""
+    dying = Target(lambda _: os.kill(os.getpid(), signal.SIGKILL), [b"spoilt"])
+    monkeypatch.setitem(TARGETS, "dying", dying)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "dying", "CSV", "--seconds", "0"])
+    assert main() == 1
+    (ended, data, tried) = capfd.readouterr().out.splitlines()
+    assert (ended, data) == ("dying: ended by SIGKILL", "    b'spoilt'")
+    assert tried.startswith("CSV: 1 inputs, 0 faults")
 
 
 def test_sound_inputs_are_read() -> None:
