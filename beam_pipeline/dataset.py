@@ -1,4 +1,7 @@
-"""A complete data set, read from its manifest. Readers begin here as well; nothing needs TensorFlow."""
+"""A complete data set, read from its manifest.
+
+Readers begin here as well: nothing needs TensorFlow, and what plans conversions is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,13 @@ from numbers import Integral
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.changes import option_differences
-from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.dataset.manifest import (
+    MANIFEST_NAME,
+    FeatureEntry,
+    Manifest,
+    parse_manifest,
+)
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
@@ -24,7 +31,6 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
-from beam_pipeline.work.output_folder import read_dead_letters, read_manifest
 
 _SHOWN_CLASSES = 10
 _SLICE = re.compile(r"(\w+)\[ *(-?\d+%?|-?\d*\.\d+%)? *: *(-?\d+%?|-?\d*\.\d+%)? *\]")
@@ -85,6 +91,8 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
     Raises:
       UsageError: their examples differ in more; names what.
     """
+    from beam_pipeline.core.dataset.changes import option_differences
+
     described = (  # all but features, by names of options
         {
             "record_format": repr(part.record_format),
@@ -119,6 +127,21 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
     raise UsageError(
         f"{first.path} and {second.path} cannot be read as one: {'; '.join(differences)}. {remedy}"
     )
+
+
+def read_manifest(folder: str) -> Manifest:
+    """The manifest of a complete data set, its entries checked.
+
+    Raises:
+      ConversionError: it is missing or cannot be read.
+    """
+    uri = files.join(folder, MANIFEST_NAME)
+    try:
+        return parse_manifest(files.read_bytes(uri), uri)
+    except OSError as error:
+        raise ConversionError(
+            f"{uri} cannot be read ({error.strerror or error}): the folder does not contain a complete data set"
+        ) from error
 
 
 class Shard(NamedTuple):
@@ -200,6 +223,8 @@ class Dataset:
         Raises:
           OSError: their file, or a part of it, cannot be read.
         """
+        from beam_pipeline.work.output_folder import read_dead_letters
+
         yield from read_dead_letters(self.path, self.manifest)
 
     @property
@@ -211,6 +236,12 @@ class Dataset:
     def bare_pixels(self) -> bool:
         """Tells whether images are stored as bare pixels rather than as image files."""
         return self.manifest.bare_pixels
+
+    @property
+    def image_formats(self) -> frozenset[str]:
+        """The formats of all images, such as "jpeg"; none where they were not counted."""
+        images = self.manifest.images
+        return frozenset(images.formats if images else ())
 
     def key_of(self, standard: str) -> str | None:
         """The key that a standard feature was written under; None without such a feature."""
@@ -320,6 +351,12 @@ class JoinedDatasets(Dataset):
         for part, weight in zip(self.parts, self.weights, strict=True):
             total.update({name: count * weight for name, count in part.splits.items()})
         return dict(total)
+
+    @property
+    def image_formats(self) -> frozenset[str]:
+        """Those of all parts."""
+        formats = [part.image_formats for part in self.parts]
+        return frozenset().union(*formats) if all(formats) else frozenset()
 
     def _shards_of(self, term: str) -> list[Shard]:
         """The shards of a split of all parts that have it, mixed in proportion; a slice is one of each.

@@ -22,12 +22,12 @@ from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.side_files import CARD_NAMES
 from beam_pipeline.core.text import counted, enumerated, human_size
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.output_folder import (
     is_somebody_elses,
     read_dead_letters,
-    read_manifest,
     shown_uri,
 )
 

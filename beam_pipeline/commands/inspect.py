@@ -21,6 +21,7 @@ from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import counted, enumerated
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.inspection.select import (
     EXAMPLES_OF_A_SAMPLE,
     SHOWN,
@@ -44,7 +45,6 @@ from beam_pipeline.inspection.show import (
 from beam_pipeline.inspection.sources import Source, open_source
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.output_folder import read_manifest
 from beam_pipeline.work.receipts import read_receipt
 
 _SHOWN_CLASSES = 20

@@ -37,6 +37,7 @@ from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.records.tfrecord import index_file
 from beam_pipeline.core.text import counted, excerpt
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import usual_reading
 from beam_pipeline.terminal import complain, say
@@ -45,7 +46,6 @@ from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import (
     check_no_links,
     dead_letter_lines,
-    read_manifest,
     shown_uri,
     spoilt_side_files,
     write_side_file,

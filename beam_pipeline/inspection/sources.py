@@ -26,9 +26,9 @@ from beam_pipeline.core.records.formats import DEFAULT_FORMAT
 from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
 from beam_pipeline.core.text import counted, excerpt, is_utf8, quoted
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.storage import files
-from beam_pipeline.work.output_folder import read_manifest
 
 CLASS_TEXTS = (
     "image/class/text",

@@ -122,6 +122,7 @@ class PixelPlan:
       size: (height, width) to resize to; None for the stored size.
       options: the others.
       pictures: name -> (key, type of the pixels) of each further picture.
+      formats: of all images, such as "jpeg"; none where they are unknown.
     """
 
     keys: Sequence[str]
@@ -133,6 +134,7 @@ class PixelPlan:
     size: tuple[int, int] | None
     options: PixelOptions
     pictures: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    formats: frozenset[str] = frozenset()
 
     @property
     def deep(self) -> bool:
@@ -201,6 +203,7 @@ def plan_pixels(
         pictures={name: picture for name, picture in beside.items() if picture[0] in keys},
         size=checked_size(options.image_size),
         options=options,
+        formats=dataset.image_formats,
     )
 
 

@@ -32,8 +32,6 @@ from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import REMOTE_READS
-from beam_pipeline.work.receipts import read_record_sizes
 
 _log = logging.getLogger("beam_pipeline")
 
@@ -187,6 +185,8 @@ class Records:
         """Reads several records in their order; from a bucket in parallel. Raises as `read`."""
         if len(places) < 2 or not self._remote:
             return map(self.read, places)
+        from beam_pipeline.storage.read_ahead import REMOTE_READS
+
         with ThreadPoolExecutor(min(REMOTE_READS, len(places))) as threads:
             shards = {self._shards[place.shard].uri: self._shards[place.shard] for place in places}
             list(threads.map(self._offsets_of, shards.values()))
@@ -223,6 +223,8 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
       ConversionError: the receipt is damaged.
       DamagedRecordError: the index is.
     """
+    from beam_pipeline.work.receipts import read_record_sizes
+
     if not shard.examples:
         return ()
     folder, _, name = shard.uri.rpartition("/")

@@ -42,7 +42,8 @@ _RECORDS_A_TURN = 16  # records of one shard before the next
 _DTYPES = {"bytes": tf.string, "float": tf.float32, "int64": tf.int64}
 _CHECKED_IMAGES = 32  # images whose sizes are compared
 _JPEG, _PNG = b"\xff\xd8", b"\x89P"
-_NATIVE = {1: (_PNG,), 3: (_JPEG, _PNG, b"GI", b"BM"), 4: ()}
+_BEGINNINGS = {"jpeg": _JPEG, "png": _PNG, "gif": b"GI", "bmp": b"BM"}
+_NATIVE = {1: (_PNG,), 3: tuple(_BEGINNINGS.values()), 4: ()}
 """Channels -> the beginnings of the formats that TensorFlow itself decodes to so many; 1-bit PNGs, for
 example, get an alpha of 1. Others are converted."""
 _SCALES = (2, 4, 8)  # that libjpeg can divide the sides of an image by, besides 1
@@ -192,13 +193,16 @@ def image_reader(
     crop: CropDecoder | None = None,
 ) -> Reader | None:
     """Returns a reader that decodes, crops and resizes the image; None if the examples lack images."""
-    encoded, size, channels, deep = plan.encoded, plan.size, plan.options.channels, plan.deep
+    encoded, size, channels = plan.encoded, plan.size, plan.options.channels
     if antialias and not size:
         raise UsageError("antialias is for images that are resized: give image_size, too")
     if not encoded:
         return None
-    exact = plan.options.exact or deep or plan.bare or crop or not size
     optional = dataset.features[encoded].optional
+    if optional:
+        plan = replace(plan, formats=frozenset())
+    no_jpeg = plan.formats and "jpeg" not in plan.formats
+    exact = plan.options.exact or plan.deep or plan.bare or crop or not size or no_jpeg
 
     def decode(parsed: Parsed) -> Any:
         data, number = parsed[encoded], parsed.get(NUMBER_DRAWN)
@@ -211,7 +215,7 @@ def image_reader(
             return crop.of_file(data, number)
         if plan.sides and not exact:
             return _scaled(data, [parsed[key] for key in plan.sides], plan)
-        return decoded(data, channels, deep=deep)
+        return decoded(data, plan)
 
     def read(parsed: Parsed) -> Any:
         image = decode(parsed)
@@ -271,7 +275,7 @@ def mask_readers(
         if pixels == DEEP:
             made[name] = _mask_reader(dataset, plan, key, pixels, 0)
         else:
-            part = replace(plan, encoded=key, bare=(), sides=())
+            part = replace(plan, encoded=key, bare=(), sides=(), formats=frozenset())
             image = image_reader(dataset, part, antialias=antialias)
             assert image
             made[name] = image._replace(read=_or_black(key, image, plan))
@@ -331,7 +335,7 @@ def _scaled(data: Any, sides: Sequence[Any], plan: PixelPlan) -> Any:
 
     def decode(scale: int) -> Any:
         if scale == 1:
-            return decoded(data, channels)
+            return decoded(data, plan)
         return _of_jpeg(data, channels, partial(tf.io.decode_jpeg, data, ratio=scale))
 
     # A side of 1001 pixels becomes 126 at the scale 1/8.
@@ -341,7 +345,7 @@ def _scaled(data: Any, sides: Sequence[Any], plan: PixelPlan) -> Any:
         )
         for scale in _SCALES
     ]
-    return _at_scale(enough, decode, where=_begins(data, _JPEG))
+    return _at_scale(enough, decode, where=_begins(data, plan, _JPEG))
 
 
 def _at_scale(enough: Sequence[Any], decode: Callable[[int], Any], where: Any = True) -> Any:
@@ -350,32 +354,47 @@ def _at_scale(enough: Sequence[Any], decode: Callable[[int], Any], where: Any = 
     return tf.switch_case(number, [partial(decode, scale) for scale in (1, *_SCALES)])
 
 
-def _begins(data: Any, *beginnings: bytes) -> Any:
+def _begins(data: Any, plan: PixelPlan, *beginnings: bytes) -> Any:
+    """Tells whether an image file begins in one of these ways; a bool where the plan's formats tell it of all."""
+    known = {_BEGINNINGS.get(name, b"") for name in plan.formats}
+    if known and (known <= {*beginnings} or known.isdisjoint(beginnings)):
+        return known <= {*beginnings}
     return tf.reduce_any(tf.strings.substr(data, 0, 2) == beginnings)
 
 
-def decoded(data: Any, channels: int, *, deep: bool = False) -> Any:
-    """Decodes an image file, the first frame, to this many channels, and uint16 pixels if it is deep."""
-    if deep:
-        return tf.cond(
-            _begins(data, _PNG),
+def _either(test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+    """`tf.cond`, which takes time for each image, unless the test is a bool."""
+    if isinstance(test, bool):
+        return first() if test else second()
+    return tf.cond(test, first, second)
+
+
+def decoded(data: Any, plan: PixelPlan) -> Any:
+    """Decodes an image file, the first frame, to the plan's channels, and uint16 pixels if it is deep."""
+    channels = plan.options.channels
+    if plan.deep:
+        shallow = replace(plan, options=plan.options._replace(dtype="uint8"))
+        return _either(
+            _begins(data, plan, _PNG),
             lambda: converted(tf.io.decode_png(data, dtype=tf.uint16), channels),
-            lambda: tf.cast(decoded(data, channels), tf.uint16) * DEEPER,
+            lambda: tf.cast(decoded(data, shallow), tf.uint16) * DEEPER,
         )
     image = partial(tf.io.decode_image, data, expand_animations=False)
     native = _NATIVE[channels]
     if not native:
         return converted(image(), channels)
     if channels == 1:  # a JPEG is grey without its colours, unless it is of CMYK
-        return tf.cond(
-            _begins(data, _JPEG),
+        return _either(
+            _begins(data, plan, _JPEG),
             lambda: _of_jpeg(data, 1, partial(tf.io.decode_jpeg, data)),
-            lambda: tf.cond(
-                _begins(data, *native), lambda: image(channels=1), lambda: converted(image(), 1)
+            lambda: _either(
+                _begins(data, plan, *native),
+                lambda: image(channels=1),
+                lambda: converted(image(), 1),
             ),
         )
-    return tf.cond(
-        _begins(data, *native),
+    return _either(
+        _begins(data, plan, *native),
         lambda: image(channels=channels),
         lambda: converted(image(), channels),
     )
@@ -486,14 +505,14 @@ class CropDecoder:
 
     def of_file(self, data: Any, number: Any) -> Any:
         """Decodes a part of an image file, as drawn by a number."""
-        channels, deep = self.plan.options.channels, self.plan.deep
 
         def of_whole() -> Any:
-            return self.of_pixels(decoded(data, channels, deep=deep), number)
+            return self.of_pixels(decoded(data, self.plan), number)
 
-        if deep:
+        if self.plan.deep:
             return of_whole()
-        return tf.cond(_begins(data, _JPEG), lambda: self._part_of_jpeg(data, number), of_whole)
+        is_jpeg = _begins(data, self.plan, _JPEG)
+        return _either(is_jpeg, lambda: self._part_of_jpeg(data, number), of_whole)
 
     def of_pixels(self, image: Any, number: Any) -> Any:
         """A part of an image, as drawn by a number."""

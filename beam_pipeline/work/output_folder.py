@@ -63,21 +63,6 @@ from beam_pipeline.work.incomplete_folder import (
 from beam_pipeline.work.receipts import read_receipt, receipts_there
 
 
-def read_manifest(folder: str) -> Manifest:
-    """The manifest of a complete data set, its entries checked.
-
-    Raises:
-      ConversionError: it is missing or cannot be read.
-    """
-    uri = files.join(folder, MANIFEST_NAME)
-    try:
-        return parse_manifest(files.read_bytes(uri), uri)
-    except OSError as error:
-        raise ConversionError(
-            f"{uri} cannot be read ({error.strerror or error}): the folder does not contain a complete data set"
-        ) from error
-
-
 def earlier_manifest(folder: str) -> Manifest | None:
     """The manifest of a complete data set, or None."""
     uri = files.join(folder, MANIFEST_NAME)

@@ -18,7 +18,7 @@ from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manife
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
-from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import (
     ChangedInputsError,
     ConversionError,
@@ -30,6 +30,7 @@ from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
@@ -51,7 +52,6 @@ from beam_pipeline.work.output_folder import (
     prepare_resume,
     read_dead_letters,
     read_earlier,
-    read_manifest,
     shard_versions,
     shown_uri,
     spoilt_side_files,
@@ -69,13 +69,15 @@ PLAN = Plan(
 )
 NAMES = [spec.file_name for spec in PLAN.shard_plan.specs]
 RUN = {"name": "pets", "seed": 5, "options": {"compression": "gzip", "columns": []}, "features": {}}
+SHARDS = [
+    ShardInfo(spec.split, spec.number, spec.file_name, 1, 3, 0, ())
+    for spec in PLAN.shard_plan.specs
+]
 MANIFEST = build_manifest(
     plan=PLAN,
     tally=Tally(),
-    shards=[
-        ShardInfo(spec.split, spec.number, spec.file_name, 1, 3, 0, ())
-        for spec in PLAN.shard_plan.specs
-    ],
+    shards=SHARDS,
+    totals=Totals.of_shards(SHARDS),
     recorded=Recorded(seed=5, options={"compression": "gzip", "columns": []}, features={}),
 )
 INDEX = PLAN.shard_plan.record_format.index_name(NAMES[0])

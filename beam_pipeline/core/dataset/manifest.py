@@ -10,7 +10,7 @@ import math
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from google_crc32c import value as crc32c
 
@@ -19,10 +19,8 @@ from beam_pipeline.core.dataset.names import (
 )
 from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
 from beam_pipeline.core.dataset.names import MOST_PARTS
-from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
-from beam_pipeline.core.images.preparation import RAW_FORMAT
+from beam_pipeline.core.images.header import RAW_FORMAT
 from beam_pipeline.core.labels.roles import RoleRow, recorded_roles
 from beam_pipeline.core.records.formats import (
     DEFAULT_FORMAT,
@@ -30,11 +28,7 @@ from beam_pipeline.core.records.formats import (
     format_class,
     record_format,
 )
-from beam_pipeline.core.records.image_statistics import (
-    formats_and_lengths,
-)
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.sharding import ShardInfo
 from beam_pipeline.core.typed_json import (
     FORMAT_VERSION,
     Count,
@@ -45,6 +39,11 @@ from beam_pipeline.core.typed_json import (
     decode,
     one_of,
 )
+
+if TYPE_CHECKING:  # else readers would import all that plans a conversion
+    from beam_pipeline.core.dataset.plan import Plan
+    from beam_pipeline.core.dataset.tally import Tally, Totals
+    from beam_pipeline.core.records.sharding import ShardInfo
 
 ROLES_ENTRY = "roles"
 CHECKSUM_ENTRY = "crc32c"
@@ -328,7 +327,7 @@ def build_manifest(
     tally: Tally,
     shards: Sequence[ShardInfo],
     recorded: Recorded,
-    totals: Totals | None = None,
+    totals: Totals,
     dead_letter_files: DeadLetterFiles = ONE_FILE,
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, runner or workers.
@@ -340,10 +339,9 @@ def build_manifest(
       tally: the counts of all stages, to the last dead letter.
       shards: the figures of those that were written.
       recorded: what it records of the options.
-      totals: the sums over all shards; None to sum over `shards`.
+      totals: the sums over all shards.
       dead_letter_files: the files that list dead letters.
     """
-    totals = totals or Totals.of_shards(shards)
     images, statistics = totals.images, totals.statistics
     options = recorded.options
     examples = sum(shard.examples for shard in shards)
@@ -389,7 +387,7 @@ def build_manifest(
             "images": dict(images.events) or None,
         },
         # None where some examples were given finished.
-        "images": formats_and_lengths(statistics) if 0 < examples == statistics.images else None,
+        "images": statistics.formats_and_lengths() if 0 < examples == statistics.images else None,
         "dead_letters": dict(sorted(tally.dead.items())),
         "dead_letter_parts": dead_letter_files.parts or None,
         ROLES_ENTRY: recorded_roles(recorded.roles) or None,

@@ -27,6 +27,13 @@ from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import Reason
 
+RAW_FORMAT = "raw"
+"""The value of `image/format` where `image/encoded` is uint8 pixels, row by row, channels together."""
+
+DIGEST_BYTES = 16
+NO_DIGEST = bytes(DIGEST_BYTES)
+"""Stands for the digest of an image that was not read, or became no example."""
+
 MAX_PIXELS = 178_956_970
 """A larger image is a decompression bomb. This is Pillow's own limit for an error."""
 

@@ -32,13 +32,11 @@ from beam_pipeline.core.images.gif_bmp_jxl import (
     gif_header,
     jxl_header,
 )
+from beam_pipeline.core.images.header import DIGEST_BYTES as DIGEST_BYTES
+from beam_pipeline.core.images.header import NO_DIGEST as NO_DIGEST
+from beam_pipeline.core.images.header import RAW_FORMAT as RAW_FORMAT
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.text import excerpt
-
-DIGEST_BYTES = 16
-NO_DIGEST = bytes(DIGEST_BYTES)
-"""Stands for the digest of an image that was not read, or became no example."""
-
 
 digest_of: Callable[[bytes], bytes] = xxh3_128_digest
 """An image -> its digest: XXH3 of 128 bits, which takes 4 us for 110 kB, where SHA-256 takes 150.
@@ -47,8 +45,6 @@ It is not a cryptographic hash: somebody who wants to can make two images with t
 """
 
 
-RAW_FORMAT = "raw"
-"""The value of `image/format` where `image/encoded` is uint8 pixels, row by row, channels together."""
 _PNG_LEVEL = 1  # as small as the default of 6 for small photographs, in a sixth less time
 
 

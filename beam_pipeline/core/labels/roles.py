@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from beam_pipeline.core.labels.cells import filled, infer_kind, texts_of
 from beam_pipeline.core.labels.schema import FEATURE, KINDS, Column
 from beam_pipeline.core.text import printable
 
@@ -74,6 +73,8 @@ def column_rows(
       roles: column -> role; others are ignored.
       partial: whether there are further rows.
     """
+    from beam_pipeline.core.labels.cells import filled, infer_kind, texts_of
+
     rows = []
     for name, cells in values.items():
         cells = filled(cells)

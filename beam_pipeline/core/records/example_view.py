@@ -10,15 +10,17 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.record_format import RecordFormat, crc32c_extend
-from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.wire import parse_varint
+
+if TYPE_CHECKING:
+    from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PROTO_LISTS = {"bytes": _FIELD.TYPE_BYTES, "float": _FIELD.TYPE_FLOAT, "int64": _FIELD.TYPE_INT64}
@@ -233,6 +235,8 @@ def read_shard(
     Raises:
       DamagedRecordError: the framing, a checksum, the compression or an example is broken; the message tells where.
     """
+    from beam_pipeline.core.records.sharding import ShardInfo  # readers of records do without it
+
     measured: Any = MeasuredFile(file)
     classes: Counter[int] = Counter()
     examples = 0

@@ -219,6 +219,17 @@ class ImageStatistics:
             dict(sorted(self.numbers.items())),
         ]
 
+    def formats_and_lengths(self) -> dict[str, Any]:
+        """The formats of images with their counts, and the least and greatest width and height in pixels.
+
+        {"formats": {"jpeg": 98, "png": 2}, "width": [75, 500], "height": [56, 500]}
+        """
+        lengths = {name: self.lengths[name] for name in ("width", "height")}
+        return {
+            "formats": dict(sorted(self.counts["format"].items())),
+            **{name: [histogram.low, histogram.high] for name, histogram in lengths.items()},
+        }
+
 
 NOTHING_COUNTED = ImageStatistics()
 
@@ -256,18 +267,6 @@ def merged(parts: Iterable[ImageStatistics]) -> ImageStatistics:
         if len(sizes) > MOST_SIZES or MORE_SIZES in sizes:
             counts["size"] = Counter({MORE_SIZES: sizes.total()})
     return ImageStatistics(images, counts, lengths, numbers)
-
-
-def formats_and_lengths(statistics: ImageStatistics) -> dict[str, Any]:
-    """The formats of images with their counts, and the least and greatest width and height in pixels.
-
-    {"formats": {"jpeg": 98, "png": 2}, "width": [75, 500], "height": [56, 500]}
-    """
-    lengths = {name: statistics.lengths[name] for name in ("width", "height")}
-    return {
-        "formats": dict(sorted(statistics.counts["format"].items())),
-        **{name: [histogram.low, histogram.high] for name, histogram in lengths.items()},
-    }
 
 
 _WIDTH, _HEIGHT = (itemgetter(ImageHeader._fields.index(name)) for name in ("width", "height"))

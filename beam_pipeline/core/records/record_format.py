@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol
 import google_crc32c
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.images.preparation import NO_DIGEST
+from beam_pipeline.core.images.header import NO_DIGEST
 
 crc32c_extend = google_crc32c.extend
 """(crc, chunk) -> crc of what came before and the chunk; 0 starts. Releases the GIL."""

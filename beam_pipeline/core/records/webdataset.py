@@ -28,8 +28,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.images.header import LEAST_IMAGE, image_extension
-from beam_pipeline.core.images.preparation import RAW_FORMAT
+from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
 from beam_pipeline.core.labels.schema import ENCODED_KEY
 from beam_pipeline.core.records.record_format import (
     EncodedSample,

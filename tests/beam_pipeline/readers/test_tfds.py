@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from beam_pipeline.core.report.metadata import tfds_files
-from beam_pipeline.work.output_folder import read_manifest
+from beam_pipeline.dataset import read_manifest
 from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.harness import convert, documented, run_shell
 from tests.layouts.make_segmentation import grey

@@ -34,7 +34,7 @@ from beam_pipeline.core.dataset.names import (
     writer_of,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally
+from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
@@ -74,7 +74,9 @@ def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "exa
         counted=counted,
     )
     listed = DeadLetterFiles(crc=dead_letter_crc)
-    return manifest_file(build_manifest(PLAN, TALLY, shards, recorded, None, listed))
+    return manifest_file(
+        build_manifest(PLAN, TALLY, shards, recorded, Totals.of_shards(shards), listed)
+    )
 
 
 def test_a_manifest_is_this_file() -> None:

@@ -30,7 +30,6 @@ from beam_pipeline.core.records.image_statistics import (
     RecordedHistogram,
     StatisticsGatherer,
     edge,
-    formats_and_lengths,
     histogram_of,
     merged,
     parse_statistics,
@@ -106,7 +105,7 @@ def test_what_is_counted_of_images() -> None:
     assert statistics.lengths["width"].bins == ((12, 2), (50, 1))
     assert (statistics.lengths["bytes"].low, statistics.lengths["bytes"].high) == (10, 1000)
     assert statistics.numbers["image/label"].values == 2
-    assert formats_and_lengths(statistics) == {
+    assert statistics.formats_and_lengths() == {
         "formats": {"jpeg": 1, "png": 2},
         "width": [100, 400],
         "height": [100, 300],
