@@ -4,7 +4,8 @@
 
 makes images and shards in the folder `--work`, where they stay for the next run, and prints a table.
 Each way makes one pass over all images in batches of 32, in its own process. The time starts with the
-listing or `load()`, and leaves out the import of the library that reads. Every round runs each way
+listing or `load()`, after the import of what reads, whether a library or this package, and after a collection of
+the garbage that imports leave. Every round runs each way
 once, in turn, with the files in the page cache and with their pages dropped from it. The table shows
 medians over the rounds, with the span, and each way's wall and CPU time as ratios to those of
 `load()`, as the medians of the rounds' own ratios.
@@ -13,6 +14,7 @@ medians over the rounds, with the span, and each way's wall and CPU time as rati
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import os
@@ -29,6 +31,7 @@ from make_images import make_images
 
 BATCH = 32
 FIRST = "load()"
+ARRAY_RECORDS = "Grain, ArrayRecord, Pillow by hand"
 CACHES = ("warm", "cold")
 
 
@@ -38,6 +41,11 @@ class Data(NamedTuple):
     images: str
     shards: str
     side: int
+
+    @property
+    def array_records(self) -> str:
+        """The same data set as ArrayRecords."""
+        return f"{self.shards}_as_array_records"
 
 
 class Figures(NamedTuple):
@@ -87,8 +95,23 @@ def by_scaled_pytorch(data: Data) -> Any:
 
     from beam_pipeline import TFRecordDataset
 
-    dataset = TFRecordDataset(data.shards, decode=True, image_size=(data.side, data.side))
+    dataset = TFRecordDataset(
+        data.shards, decode=True, image_size=data.side, features=["image", "image/class/label"]
+    )
     for batch in DataLoader(dataset, BATCH, num_workers=2):
+        yield batch["image"], batch["image/class/label"]
+
+
+def by_random_access(data: Data) -> Any:
+    """Reads the shards in random order with PyTorch and our own decoding."""
+    from torch.utils.data import DataLoader
+
+    from beam_pipeline import RandomAccess
+
+    source = RandomAccess(
+        data.shards, decode=True, image_size=data.side, features=["image", "image/class/label"]
+    )
+    for batch in DataLoader(source, BATCH, shuffle=True, num_workers=2):
         yield batch["image"], batch["image/class/label"]
 
 
@@ -218,8 +241,29 @@ def by_scaled_grain(data: Data) -> Any:
     """Reads the shards with Grain and our own decoding."""
     from beam_pipeline import RandomAccess
 
-    source = RandomAccess(data.shards, decode=True, image_size=(data.side, data.side))
+    source = RandomAccess(
+        data.shards, decode=True, image_size=data.side, features=["image", "image/class/label"]
+    )
     return _with_grain(source, lambda example: (example["image"], example["image/class/label"]))
+
+
+def by_array_record(data: Data) -> Any:
+    """Reads ArrayRecords of the same examples with Grain, TensorFlow's message and Pillow."""
+    import io
+
+    import grain
+    import numpy as np
+    import tensorflow as tf
+    from PIL import Image
+
+    def decode(record: bytes) -> Any:
+        features = tf.train.Example.FromString(record).features.feature
+        image = Image.open(io.BytesIO(features["image/encoded"].bytes_list.value[0]))
+        image = image.convert("RGB").resize((data.side, data.side), Image.Resampling.BILINEAR)
+        return np.array(image), features["image/class/label"].int64_list.value[0]
+
+    paths = [path for path in paths_below(data.array_records) if ".array_record-" in path]
+    return _with_grain(grain.sources.ArrayRecordDataSource(sorted(paths)), decode)
 
 
 def by_dali(data: Data) -> Any:
@@ -277,25 +321,34 @@ WAYS: Mapping[str, Callable[[Data], Any]] = {
     "Python generator, files": by_generator,
     "TFRecordDataset, Pillow by hand": by_pytorch,
     "TFRecordDataset(decode=True)": by_scaled_pytorch,
+    "RandomAccess(decode=True)": by_random_access,
     "DataLoader with Pillow, files": by_files_in_pytorch,
     "Grain, Pillow by hand": by_grain,
     "Grain, RandomAccess(decode=True)": by_scaled_grain,
+    ARRAY_RECORDS: by_array_record,
     "DALI on the CPU": by_dali,
 }
-WITH_PYTORCH = (by_pytorch, by_scaled_pytorch, by_files_in_pytorch)
-WITH_ANOTHER = {**dict.fromkeys(WITH_PYTORCH, "torch"), by_dali: "nvidia.dali"}
-WITH_ANOTHER |= dict.fromkeys((by_grain, by_scaled_grain), "grain")
-"""Way without TensorFlow, whose threads do not survive a loader's fork -> what it imports."""
+WITH_PYTORCH = (by_pytorch, by_scaled_pytorch, by_random_access, by_files_in_pytorch)
+_READERS = "beam_pipeline.readers"
+IMPORTS = {
+    **dict.fromkeys((by_load, by_scaled_load), ("tensorflow", f"{_READERS}.tf_data")),
+    **dict.fromkeys((by_pytorch, by_scaled_pytorch), ("torch", f"{_READERS}.torch_dataset")),
+    by_random_access: ("torch", f"{_READERS}.random_access"),
+    by_files_in_pytorch: ("torch",),
+    **dict.fromkeys((by_grain, by_scaled_grain), ("grain", f"{_READERS}.random_access")),
+    by_array_record: ("grain", "tensorflow"),
+    by_dali: ("nvidia.dali",),
+}
+"""Way -> what reads; by default TensorFlow, whose threads do not survive a loader's fork."""
 
 
 def one_pass(way: str, data: Data) -> Figures:
     """Makes a pass in this process."""
-    if WAYS[way] in WITH_ANOTHER:
-        importlib.import_module(WITH_ANOTHER[WAYS[way]])
-    else:
-        import tensorflow as tf
-
-        tf.constant(0)  # starts TensorFlow's runtime
+    for name in IMPORTS.get(WAYS[way], ("tensorflow",)):
+        importlib.import_module(name)
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].constant(0)  # starts its runtime
+    gc.collect()
     start, cpu = time.perf_counter(), time.process_time()
     images = 0
     for batch, _ in WAYS[way](data):
@@ -337,15 +390,19 @@ def make_data(arguments: argparse.Namespace) -> Data:
     kind = f"{arguments.count}_of_{arguments.kilobytes:g}_kb"
     images = arguments.images or f"{arguments.work}/{kind}/images"
     shards = f"{arguments.work}/{os.path.basename(images) if arguments.images else kind}/shards"
-    if not os.path.exists(f"{shards}/manifest.json"):
-        if not arguments.images:
-            make_images(images, arguments.count, arguments.kilobytes)
-        command = [sys.executable, "-m", "beam_pipeline", "convert", "--overwrite"]
-        command += ["--images", images, "--output", shards, "--num_shards", "16"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    data = Data(images, shards, arguments.side)
+    folders = {"tfrecord": shards, "array_record": data.array_records}
+    if not arguments.images and not os.path.exists(images):
+        make_images(images, arguments.count, arguments.kilobytes)
+    for name, folder in folders.items():
+        wanted = name == "tfrecord" or ARRAY_RECORDS in arguments.ways
+        if wanted and not os.path.exists(f"{folder}/manifest.json"):
+            command = [sys.executable, "-m", "beam_pipeline", "convert", "--overwrite"]
+            command += ["--images", images, "--output", folder, "--num_shards", "16"]
+            subprocess.run([*command, "--format", name], check=True, stdout=subprocess.DEVNULL)
     command = [sys.executable, "-m", "beam_pipeline", "index", shards]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return Data(images, shards, arguments.side)
+    return data
 
 
 def table(results: Mapping[tuple[str, str], list[Figures]]) -> str:

@@ -150,8 +150,9 @@ def open_image(data: bytes) -> Opened:
     Raises:
       BadImageError: it is not an image, or has too many pixels or scans.
     """
-    check_scans(data)
     plain = plain_jpeg(data)
+    if not (plain and plain.single_scan):
+        check_scans(data)
     if plain:
         return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
     try:

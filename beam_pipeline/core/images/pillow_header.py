@@ -15,6 +15,7 @@ import io
 import re
 import struct
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from PIL import Image, WebPImagePlugin
 
@@ -232,7 +233,8 @@ def _header(image: Image.Image, data: bytes) -> ImageHeader:
 
 def check_scans(data: bytes) -> None:
     """Checks a JPEG before its pixels are decoded, at no cost unless it may be a bomb. Raises BadImageError."""
-    if data.startswith(jpeg.MAGIC) and data.count(jpeg.SCAN) > jpeg.MAX_SCANS:
+    scans = jpeg.SCAN.finditer(data) if data.startswith(jpeg.MAGIC) else iter(())
+    if next(islice(scans, jpeg.MAX_SCANS, None), None):
         _check_scans(data)
 
 

@@ -88,6 +88,19 @@ def test_importing_the_package_imports_no_tensorflow_and_no_beam() -> None:
         beam_pipeline.lode  # type: ignore[attr-defined]  # noqa: B018
 
 
+def test_reading_imports_nothing_that_plans_a_conversion() -> None:
+    """The readers begin in a fraction of the time that a conversion takes to."""
+    script = "import sys; from beam_pipeline import RandomAccess; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    names = {name for name in done.stdout.split() if name.startswith("beam_pipeline.")}
+    core = "beam_pipeline.core"
+    assert f"{core}.dataset.manifest" in names
+    assert not names & {f"{core}.dataset.plan", f"{core}.dataset.receipts", f"{core}.report"}
+    assert not names & {f"{core}.images.preparation", f"{core}.labels.cells", "beam_pipeline.work"}
+
+
 def test_without_tensorflow_the_error_says_what_to_install() -> None:
     """Where TensorFlow cannot be imported, `load` cannot either, and says how it can."""
     script = "import sys; sys.modules['tensorflow'] = None; from beam_pipeline import load"
@@ -850,6 +863,41 @@ def test_two_data_sets_are_loaded_as_one(tmp_path: Path) -> None:
     assert min(halves[True], halves[False]) >= 2
     assert beam_pipeline.class_names(folders) == {0: "a", 1: "b"}
     assert beam_pipeline.feature_spec(folders) == beam_pipeline.feature_spec(folders[0])
+
+
+def test_an_image_takes_no_branch_where_the_manifest_counts_formats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of all data sets that are read as one: grey PNGs beside JPEGs are decoded as without them."""
+    folders = []
+    for name in ("jpg", "png"):
+        pictures = [f"{'ab'[i % 2]}/{name}{i}.{name}" for i in range(4)]
+        write_pictures(str(tmp_path / name / "photos"), pictures)
+        folders.append(str(tmp_path / name / "out"))
+        argv = ("--images", f"{tmp_path}/{name}/photos", "--output", folders[-1])
+        assert convert(*argv, "--num_shards", "1") == 0
+    branches: list[Any] = []
+    cond = tf.cond
+    monkeypatch.setattr(tf, "cond", lambda *args: branches.append(args) or cond(*args))
+    options: dict[str, Any] = {"as_dict": True, "shuffle": False}
+    for folder in folders:
+        beam_pipeline.load(folder, image_size=4, **options)
+        assert not branches
+    beam_pipeline.load(folders, channels=1, **options)
+    assert branches
+    images = [
+        e["image"] for e in beam_pipeline.load(folders, channels=1, **options).as_numpy_iterator()
+    ]
+    alone = [
+        e["image"]
+        for folder in folders
+        for e in beam_pipeline.load(folder, channels=1, **options).as_numpy_iterator()
+    ]
+    stored = [read_shard(Path(path), shard_names(Path(path))[0]) for path in folders]
+    encoded = [example["image/encoded"][0] for examples in stored for example in examples]
+    for image, own, data in zip(images, alone, encoded, strict=True):
+        assert np.array_equal(image, decoded(data, 1))
+        assert np.array_equal(image, own)
 
 
 SIZES = {"image/height": feature("int64"), "image/width": feature("int64")}

@@ -22,6 +22,7 @@ from beam_pipeline.core.images.jpeg import (
     jpeg_header,
     plain_jpeg,
 )
+from beam_pipeline.core.images.pillow_codec import open_image
 from beam_pipeline.core.images.pillow_header import read_any_header
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.records.alteration import Alteration
@@ -101,6 +102,13 @@ def test_scans_are_bounded_wherever_pixels_are_decoded(name: str) -> None:
     sound = _of_scans(PROGRESSIVE, 2, EXIF) + b"\xff\xda" * 1000
     assert Alteration(CHANGES[name]).alter(sound, header).image != sound
     assert thumbnail(sound) is not None
+
+
+def test_scans_after_the_only_one_are_not_decoded() -> None:
+    """So that those of a baseline JPEG, each with all of its components, need not be counted."""
+    image = open_image(_of_scans(BASELINE, MAX_SCANS + 1)).image
+    with pytest.raises(OSError, match="broken data stream"):
+        image.load()
 
 
 @pytest.mark.timeout(60)
@@ -197,7 +205,8 @@ def read_by_pillow(data: bytes) -> PlainJpeg:
     """A JPEG without PLAIN_HEADER_EXIF, as Pillow has it."""
     image = Image.open(io.BytesIO(data))
     header = ImageHeader("jpeg", image.height, image.width, len(image.getbands()))
-    return PlainJpeg(header, image.info.get("icc_profile", b""))
+    single_scan = not image.info.get("progressive")
+    return PlainJpeg(header, image.info.get("icc_profile", b""), single_scan)
 
 
 JPEGS = {
