@@ -13,8 +13,8 @@ from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.report.contents import is_unchanged
 from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.work import report
-from beam_pipeline.work.output_folder import read_manifest
 from beam_pipeline.work.report import make_report, read_samples, some_of_each_reason
 from tests.harness import convert
 from tests.pictures import picture, write_files, write_pictures

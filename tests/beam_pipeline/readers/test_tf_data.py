@@ -91,9 +91,7 @@ def test_importing_the_package_imports_no_tensorflow_and_no_beam() -> None:
 def test_reading_imports_nothing_that_plans_a_conversion() -> None:
     """The readers begin in a fraction of the time that a conversion takes to."""
     script = "import sys; from beam_pipeline import RandomAccess; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = python("-c", script, check=True)
     names = {name for name in done.stdout.split() if name.startswith("beam_pipeline.")}
     core = "beam_pipeline.core"
     assert f"{core}.dataset.manifest" in names
