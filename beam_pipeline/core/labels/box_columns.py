@@ -34,6 +34,7 @@ from beam_pipeline.core.labels.cells import (
     parse_number,
     text_of,
 )
+from beam_pipeline.core.labels.further_columns import note_on_object_files
 from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.packing import Same
@@ -82,6 +83,8 @@ _IMAGE_SIZES = (
 _ANGLES = frozenset(["angle", "theta", "rotation", "rotationangle", "boxangle", "bboxangle"])
 
 _LARGEST_FRACTION = 1.5  # a box may extend slightly beyond its image
+_ROUNDED = 1.0  # pixel that the sides of a box may be off, as ends may count or not
+_ROUNDED_FRACTION = 1e-3
 _SIDES = 4
 _PLAIN_NUMBERS = re.compile(r"[-+.\d]*", re.ASCII)
 _LONGEST_PLAIN = 38  # digits of a number that surely fits a float32
@@ -271,6 +274,8 @@ def inspect_boxes(
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
     pixels, mixed = _unit(boxes)
+    if size and _is_of_boxes(boxes, rows, size, form, pixels=pixels):
+        size = ()
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
     empty = [all(map(is_empty, cells)) for cells in zip(*map(rows.cells, names), strict=True)]
@@ -287,7 +292,7 @@ def inspect_boxes(
         integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         size=size,
         several_rows=True,
-        note=_note(names, form, label, size, pixels=pixels),
+        note=_note(names, form, label, size, pixels=pixels) + note_on_object_files(columns),
         question=_question(names, form, values, kinds, mixed=mixed, given=bool(given)),
         names=names,
         form=form,
@@ -380,6 +385,27 @@ def _sides(
         return [rows.cells(name) for name in names], {}
     lists, faults = parse_cells(rows.cells(names[0]), partial(_four_items, name=names[0]))
     return [[four[side] if four else "" for four in lists] for side in range(_SIDES)], faults
+
+
+def _is_of_boxes(
+    boxes: Sequence[_Numbers | None],
+    rows: TableRows,
+    size: Sequence[str],
+    form: str,
+    *,
+    pixels: bool,
+) -> bool:
+    """Returns True if width and height are the sides of the boxes: they are too short for an image."""
+    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
+    outside = False
+    for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):
+        if box is None or width is None or height is None:
+            continue
+        xmin, ymin, xmax, ymax = _TO_CORNERS[form](*box)
+        if abs(xmax - xmin - width) > rounded or abs(ymax - ymin - height) > rounded:
+            return False
+        outside = outside or xmax > width + rounded or ymax > height + rounded
+    return outside
 
 
 def _unit(boxes: Sequence[_Numbers | None]) -> tuple[bool, bool]:

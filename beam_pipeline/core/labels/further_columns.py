@@ -31,7 +31,7 @@ from beam_pipeline.core.labels.cells import (
     parse_cell,
     text_of,
 )
-from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.text import enumerated
@@ -183,6 +183,17 @@ def files_question(names: Sequence[str], where: str) -> Question:
         f"--columns {shlex.quote(f'{names[0]}:str')} keeps a column as text, {shlex.quote(f'{names[0]}:skip')} "
         f"leaves it out. For the files (in short, --file_columns {shlex.quote(','.join(names))}):",
         {"columns": dict.fromkeys(names, "file")},
+    )
+
+
+def note_on_object_files(columns: Sequence[Column]) -> str:
+    """Continues a sentence on a table with a row for each object, if objects have files; else empty."""
+    names = [column.name for column in columns if column.kind in CELL_FILES]
+    if not names:
+        return ""
+    return (
+        f"; the files of {enumerated(names, _SHOWN)} belong to objects, so they are written as they are, neither "
+        "rotated nor resized with the image"
     )
 
 

@@ -39,6 +39,7 @@ from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, ColumnChoices, Col
 from beam_pipeline.core.labels.table_rows import (
     ENCODING_NAMES,
     IMAGES_COLUMN,
+    LATIN,
     UTF_8,
     WINDOWS,
     Format,
@@ -180,16 +181,22 @@ def guess_encoding(head: TableHead) -> str:
     if not head.whole:
         text = text[:-3]  # the last character may be incomplete
     broken = sum("\udc80" <= mark <= "\udcff" for mark in text)
-    return WINDOWS if broken > sum(mark > "\x7f" for mark in text) - broken else UTF_8
+    if not broken or broken <= sum(mark > "\x7f" for mark in text) - broken:
+        return UTF_8
+    try:
+        head.data.decode(WINDOWS)
+    except UnicodeDecodeError:
+        return LATIN
+    return WINDOWS
 
 
 def file_notes(head: TableHead, table: LabelTable) -> Iterator[str]:
     """Returns notes for the user on how a file is read, one sentence each."""
     name = posixpath.basename(table.uri)
-    if table.encoding == WINDOWS:
+    if table.encoding in (WINDOWS, LATIN):
         words = re.findall(r"\w*[^\x00-\x7f]\w*", head.data.decode(table.encoding, "replace"))
         yield (
-            f"{name} is not UTF-8 and is read as {ENCODING_NAMES[WINDOWS]}, with words such "
+            f"{name} is not UTF-8 and is read as {ENCODING_NAMES[table.encoding]}, with words such "
             f"as {', '.join(map(repr, words[:1]))}; override it with --labels_encoding NAME"
         )
     if table.format is Format.NAMES and len(table.header) == 1:

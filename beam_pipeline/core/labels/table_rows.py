@@ -36,10 +36,10 @@ from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
-UTF_8, WINDOWS = "utf-8-sig", "cp1252"
-ENCODING_NAMES = {WINDOWS: "Windows-1252", UTF_8: "UTF-8"}
+UTF_8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
+ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8"}
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
-_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, "latin-1"))
+_BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, LATIN))
 """Encodings whose line break byte is never part of another character."""
 
 BLOCK_BYTES = 1 << 20  # of lines that become columns at once, some 25,000 rows

@@ -223,6 +223,27 @@ def test_a_size_is_two_whole_numbers(row: Mapping[str, Any], size: tuple[int, in
     assert list(claimed_sizes(rows, ())) == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        (["30,40,10,20,40,60", "30,40,0,0,30,40"], ()),
+        (["29,39,10,20,40,60"], ()),
+        (["0.25,0.5,0.5,0.25,0.75,0.75"], ()),
+        (["30,40,0,0,30,40"], ("width", "height")),
+        (["30,40,10,20,40,60", "64,48,10,20,40,60"], ("width", "height")),
+        (["64,48,10,20,40,60"], ("width", "height")),
+    ],
+)
+def test_sides_of_boxes_are_not_those_of_images(rows: list[str], size: tuple[str, ...]) -> None:
+    """Width and height beside corners are the box's if they always are its sides, and too small to
+    be the image's; they become no features in either case.
+    """
+    boxes = boxes_of("width,height,xmin,ymin,xmax,ymax", rows)
+    assert boxes
+    assert boxes.size == size
+    assert boxes.columns == object_columns(pixels=boxes.columns[0].pixels)
+
+
 # --- a box in one cell --------------------------------------------------------------------------
 
 

@@ -503,7 +503,7 @@ def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str
         ("Käfer".encode(), "utf-8-sig"),
         ("Käfer".encode("cp1252"), "cp1252"),
         ("10 €".encode("cp1252"), "cp1252"),
-        (b"x\x81\xe4", "cp1252"),
+        (b"x\x81\xe4", "latin-1"),
         ("Käfer, Vögel und Mäuse".encode() + b"\xe4", "utf-8-sig"),
         ("Käfer".encode("utf-16"), "utf-16"),
     ],
