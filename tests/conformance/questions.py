@@ -106,16 +106,6 @@ DOCUMENTED = {
     ),
     "flags": Row(LABELLED, column("label", "[1, 0, 0]", "[0, 1, 0]", "[0, 0, 1]")),
     "missing": Row(LABELLED, column("label", "cat", "dog", "nan")),
-    "minus_one": Row(LABELLED, column("label", -1, 0, 1, 2)),
-    "minus_one_and_one": Row(LABELLED, column("label", -1, 1)),
-    "pandas_index": Row(
-        LABELLED,
-        {
-            **PHOTOS,
-            "labels.csv": ",filename,label\n"
-            + "".join(f"{i},{name},{PETS[i % 2]}\n" for i, name in enumerate(NAMES)),
-        },
-    ),
     "whole_numbers": Row(LABELLED, column("label", "0.0", "1.0", "2.0")),
     "splits_in_names": Row("--images pets", folders("pets/{test,training}_set/{cat,dog}")),
     "same_below": Row("--images leaves", folders("leaves/{color,gray}/{apple,grape,kiwi}")),
@@ -248,6 +238,16 @@ DOCUMENTED = {
 }
 
 FURTHER = {
+    "minus_one": Row(LABELLED, column("label", -1, 0, 1, 2)),
+    "minus_one_and_one": Row(LABELLED, column("label", -1, 1)),
+    "pandas_index": Row(
+        LABELLED,
+        {
+            **PHOTOS,
+            "labels.csv": ",filename,label\n"
+            + "".join(f"{i},{name},{PETS[i % 2]}\n" for i, name in enumerate(NAMES)),
+        },
+    ),
     "table_in_one_of_several": Row(
         "--images a b",
         {
