@@ -10,6 +10,7 @@ from tests.archives import tar_bytes, zip_bytes
 from tests.conformance.golden import KITTI_LINES, VOC, VOC_OBJECT
 from tests.conformance.hubs import rows
 from tests.conformance.outcome import Row
+from tests.conformance.outcome import row as row_of
 from tests.conformance.trees import JPEG, Tree, images, texts
 from tests.layouts import make_label_tools as label_tools
 from tests.layouts import make_shape_tools as shape_tools
@@ -62,6 +63,8 @@ class_folders_splits  {train,val}/{bus,van}/{0..2}.png  --splits all=1
 class_folders_order  {10,9,-1,b,a10,a9,009}/1.png  --label_order numeric
 file_names_twice  a/{owl_1,owl_2,night/cat_12,test/cat_7}.jpg  b/{owl_1,dog_3}.jpg
   --images set/a set/b --label_from '(?P<label>.+)_(?P<shot>\d+)\.jpg' --columns shot:int
+pairs_of_splits  {train,test}/{A,B,label}/{1,3}.png  --layout pairs
+pairs_of_sides  s{0..4}/{left,right}.png  --layout pairs
 masks_among_images  {0,1}/{2,3}.png  ~{0,1}/{2,3}_mask.png  --masks set/**/*_mask.png
 masks_among_some_images  {0,1}/{2,3}.png  ~{0,1}/{2,3}_mask.png  --images set/**/*.png --masks set/**/*_mask.png
 """
@@ -72,11 +75,10 @@ PETS: Mapping[str, bytes] = {
 }
 
 
-def row(argv: str, *trees: Tree, stable: bool = True) -> Row:
-    """A conversion of files of several kinds, by default of those in set/, whatever is left out or asked."""
+def row(argv: str, *trees: Tree) -> Row:
+    """A conversion by default of set/, whatever is left out or asked."""
     argv = argv if "--images" in argv else f"--images set {argv}"
-    files = {name: content for tree in trees for name, content in tree.items()}
-    return Row(f"{argv} --max_bad_fraction 1 --yes", files, stable)
+    return row_of(f"{argv} --max_bad_fraction 1 --yes", *trees)
 
 
 def below(folder: str, files: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,6 +190,11 @@ OF_TOOLS = {
 
 ROWS = {
     **rows(TREES, "--max_bad_fraction 1 --yes"),
+    "lists_of_splits": Row(
+        "--images set/images --labels set/train.txt set/TestList.txt",
+        images("set/images/{b/1,b/2,c/d/3,c/d/4,b/5,c/d/6}.jpg")
+        | {"set/train.txt": "b/1\nb/2\n/c/d/3.jpg\n", "set/TestList.txt": "c/d/4\n5.jpg\n"},
+    ),
     "voc_in_splits": voc("{train,test}/1.jpg", train__1="cat", test__1="dog"),
     "voc_in_a_tree": voc(
         "Data/{a,b}/1.jpg",
@@ -250,6 +257,12 @@ ROWS = {
         "a.jpg",
         "--clip_boxes",
         annotations=[{"id": 1, "image_id": 0, "category_id": 1, "bbox": [-5, 0, 50, 8]}],
+    ),
+    "coco_of_another_size": coco(
+        "{a,b}.jpg",
+        images=[
+            {"id": i, "file_name": f"{'ab'[i]}.jpg", "width": 32 * i, "height": 8} for i in (0, 1)
+        ],
     ),
     "lvis": coco(
         "a.jpg",

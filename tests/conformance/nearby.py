@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.outcome import Row
+from tests.conformance.outcome import row as row_of
 from tests.conformance.questions import PETS, coco
 from tests.conformance.trees import Tree, csv, images, masks, paths, texts
 
@@ -12,12 +13,12 @@ LABELS = csv(["1.jpg"], label=["cat"])
 
 def photos(files: Tree) -> Row:
     """Class folders with other files."""
-    return Row("--images photos", {**CLASSES, **files}, runs=False)
+    return row("photos", CLASSES, files)
 
 
 def row(folder: str, *trees: Tree) -> Row:
-    """Files of several kinds."""
-    return Row(f"--images {folder}", {k: v for tree in trees for k, v in tree.items()}, runs=False)
+    """Files of several kinds; no job runs."""
+    return row_of(f"--images {folder}", *trees, runs=False)
 
 
 def named(*names: str) -> Row:

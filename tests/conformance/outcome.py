@@ -19,12 +19,7 @@ from typing import Any
 from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.dataset.manifest import (
-    CHECKSUM_ENTRY,
-    LINES_ENTRY,
-    ROLES_ENTRY,
-    dump_json,
-)
+from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY, ROLES_ENTRY, dump_json
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_view import Example
@@ -98,6 +93,11 @@ class Row:
 
     def _converted(self, command: str) -> dict[str, Any]:
         return converted(shlex.split(command), stable=self.stable, runs=self.runs)
+
+
+def row(argv: str, *trees: Tree, **options: bool) -> Row:
+    """A conversion of the files of several trees, of which a later one replaces those of an earlier one."""
+    return Row(argv, {name: text for tree in trees for name, text in tree.items()}, **options)
 
 
 def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.archives import zip_bytes
-from tests.conformance.outcome import Row
+from tests.conformance.outcome import Row, row
 from tests.conformance.trees import Tree, csv, images, jsonl, masks, paths, png, texts, tiff
 from tests.layouts.make_label_tools import annotation, rectangle, task
 from tests.layouts.make_tables import HEIGHT, WIDTH
@@ -115,122 +115,101 @@ DOCUMENTED = {
         folders("camera/2021-05-0{3,4}/fox", "camera/2021-05-04/owl", "camera/2021-06-01/elk"),
     ),
     "spellings": Row("--images photos", folders("photos/train/cat", "photos/test/Cat")),
-    "only_class": Row(
+    "only_class": row(
         LABELLED,
-        {
-            **PHOTOS,
-            "labels.csv": csv(NAMES, xmin=[1], ymin=[1], xmax=[5], ymax=[6], species=PETS),
-        },
+        PHOTOS,
+        {"labels.csv": csv(NAMES, xmin=[1], ymin=[1], xmax=[5], ymax=[6], species=PETS)},
     ),
-    "turned_boxes": Row(
+    "turned_boxes": row(
         LABELLED,
-        {
-            **PHOTOS,
-            "labels.csv": csv(NAMES, cx=[4], cy=[3], w=[2], h=[2], angle=[0, 30], label=PETS),
-        },
+        PHOTOS,
+        {"labels.csv": csv(NAMES, cx=[4], cy=[3], w=[2], h=[2], angle=[0, 30], label=PETS)},
     ),
-    "moved_points": Row(
+    "moved_points": row(
         f"{LABELLED} --resize 8",
-        {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, nose_x=[1, 2, 3], nose_y=[4, 5, 6])},
+        PHOTOS,
+        {"labels.csv": csv(NAMES, label=PETS, nose_x=[1, 2, 3], nose_y=[4, 5, 6])},
         stable=False,
     ),
-    "split_tables": Row(
+    "split_tables": row(
         "--images photos --labels train.csv test.csv",
-        {**PHOTOS, "train.csv": csv(NAMES[:9], label=PETS), "test.csv": csv(NAMES[9:], label=PETS)},
+        PHOTOS,
+        {"train.csv": csv(NAMES[:9], label=PETS), "test.csv": csv(NAMES[9:], label=PETS)},
     ),
     "split_roots": Row(
         "--images pets/train pets/val",
         images("pets/train/{cat,dog}/1.jpg", "pets/val/{cat,dog}/2.jpg"),
     ),
-    "split_column": Row(
+    "split_column": row(
+        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, set=["train", "train", "val"])}
+    ),
+    "split_numbers": row(
+        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, split=[0, 0, 1, 2])}
+    ),
+    "corners_or_sizes": row(
+        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, bbox=["[1, 2, 4, 5]"])}
+    ),
+    "unused_folders": row(
         LABELLED,
-        {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, set=["train", "train", "val"])},
+        {f"photos/{('healthy', 'sick')[i % 2]}/{n}": c for i, (n, c) in enumerate(_flat())},
+        {"labels.csv": csv(NAMES, age=["old", "young", "young"])},
     ),
-    "split_numbers": Row(
-        LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, split=[0, 0, 1, 2])}
-    ),
-    "corners_or_sizes": Row(
-        LABELLED,
-        {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, bbox=["[1, 2, 4, 5]"])},
-    ),
-    "unused_folders": Row(
-        LABELLED,
-        {
-            **{f"photos/{('healthy', 'sick')[i % 2]}/{n}": c for i, (n, c) in enumerate(_flat())},
-            "labels.csv": csv(NAMES, age=["old", "young", "young"]),
-        },
-    ),
-    "split_flag": Row(
-        LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, label=PETS, is_valid=["True", "False"])}
+    "split_flag": row(
+        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, is_valid=["True", "False"])}
     ),
     "splits_in_paths": Row("--images pets", folders("pets/a/archive/{train,valid}/{cat,dog}")),
-    "table": Row(
-        "--images photos --seed 3", {**PHOTOS, "photos/labels.csv": csv(NAMES, label=PETS)}
+    "table": row("--images photos --seed 3", PHOTOS, {"photos/labels.csv": csv(NAMES, label=PETS)}),
+    "table_above": row(
+        "--images photos", PHOTOS, {"train.csv": csv(NAMES, label=PETS), "other.csv": "a,b\n1,2\n"}
     ),
-    "table_above": Row(
-        "--images photos",
-        {**PHOTOS, "train.csv": csv(NAMES, label=PETS), "other.csv": "a,b\n1,2\n"},
-    ),
-    "json": Row("--images photos", {**folders("photos/{a,b}"), "photos/labels.json": '{"0": "c"}'}),
-    "coco": Row(
+    "json": row("--images photos", folders("photos/{a,b}"), {"photos/labels.json": '{"0": "c"}'}),
+    "coco": row(
         "--images coco/train2017",
+        images(*(f"coco/{split}/{n}" for split in COCO_SPLITS for n in COCO_SPLITS[split])),
         {
-            **images(*(f"coco/{split}/{n}" for split in COCO_SPLITS for n in COCO_SPLITS[split])),
-            **{
-                f"coco/annotations/{kind}_{split}.json": coco(names)
-                for kind in ("captions", "instances")
-                for split, names in COCO_SPLITS.items()
-            },
+            f"coco/annotations/{kind}_{split}.json": coco(names)
+            for kind in ("captions", "instances")
+            for split, names in COCO_SPLITS.items()
         },
     ),
-    "coco_part": Row(
+    "coco_part": row(
         "--images set/images/train",
-        {
-            **images("set/images/train/{0..11}.jpg", "set/images/more/x.jpg"),
-            "set/annotations/instances_all.json": coco(paths("images/train/{0..11}.jpg")),
-        },
+        images("set/images/train/{0..11}.jpg", "set/images/more/x.jpg"),
+        {"set/annotations/instances_all.json": coco(paths("images/train/{0..11}.jpg"))},
     ),
-    "voc_in_folders": Row(
+    "voc_in_folders": row(
         "--images sets",
-        {
-            **images("sets/a/a{0..2}.jpg", "sets/b/b{0..2}.jpg"),
-            **voc(*paths("sets/a/a{0..2}.jpg", "sets/b/b{0..2}.jpg")),
-        },
+        images("sets/a/a{0..2}.jpg", "sets/b/b{0..2}.jpg"),
+        voc(*paths("sets/a/a{0..2}.jpg", "sets/b/b{0..2}.jpg")),
     ),
-    "voc_deeper": Row(
+    "voc_deeper": row(
         "--images photos",
-        {
-            **images("photos/a/b/{0..2}.jpg", "photos/c/9.jpg"),
-            **voc(*paths("photos/a/b/{0..2}.jpg", "photos/c/9.jpg")),
-        },
+        images("photos/a/b/{0..2}.jpg", "photos/c/9.jpg"),
+        voc(*paths("photos/a/b/{0..2}.jpg", "photos/c/9.jpg")),
     ),
-    "xml": Row(
-        "--images photos", {**folders("photos/{a,b}"), "photos/catalogue.xml": "<catalogue/>"}
+    "xml": row(
+        "--images photos", folders("photos/{a,b}"), {"photos/catalogue.xml": "<catalogue/>"}
     ),
-    "kitti": Row(
-        "--images left", {**images("left/{0..11}.jpg"), **texts(KITTI, "labels/{0..11}.txt")}
-    ),
-    "yolo": Row(
+    "kitti": row("--images left", images("left/{0..11}.jpg"), texts(KITTI, "labels/{0..11}.txt")),
+    "yolo": row(
         "--images cars",
-        {**images("cars/{0..11}.jpg"), **texts("0 0.5 0.5 0.25 0.5\n", "labels/{0..11}.txt")},
+        images("cars/{0..11}.jpg"),
+        texts("0 0.5 0.5 0.25 0.5\n", "labels/{0..11}.txt"),
     ),
-    "captions": Row(
+    "captions": row(
         "--images photos --max_bad_fraction 0.5",
-        {**PHOTOS, **texts("\na cat on a mat\n", "photos/{0..7}.txt")},
+        PHOTOS,
+        texts("\na cat on a mat\n", "photos/{0..7}.txt"),
     ),
-    "masks": Row(
+    "masks": row(
         "--images data --max_bad_fraction 0.5",
-        {
-            **images("data/images/{0..11}.jpg"),
-            **masks("data/masks/{0..11}.png", "data/masks/{more,others}.png"),
-        },
+        images("data/images/{0..11}.jpg"),
+        masks("data/masks/{0..11}.png", "data/masks/{more,others}.png"),
     ),
-    "masks_among": Row(
+    "masks_among": row(
         "--images scans",
-        {
-            **images("scans/{benign,malignant}/{0..2}.png"),
-            **masks("scans/{benign,malignant}/{0..2}_mask.png", size=(100, 80)),
-        },
+        images("scans/{benign,malignant}/{0..2}.png"),
+        masks("scans/{benign,malignant}/{0..2}_mask.png", size=(100, 80)),
     ),
     "images": Row("--images data", images("data/images/{0..11}.jpg")),
     "splits_only": Row("--images photos", folders("photos/{train,val}")),
@@ -240,54 +219,49 @@ DOCUMENTED = {
 FURTHER = {
     "minus_one": Row(LABELLED, column("label", -1, 0, 1, 2)),
     "minus_one_and_one": Row(LABELLED, column("label", -1, 1)),
-    "pandas_index": Row(
+    "pandas_index": row(
         LABELLED,
+        PHOTOS,
         {
-            **PHOTOS,
             "labels.csv": ",filename,label\n"
-            + "".join(f"{i},{name},{PETS[i % 2]}\n" for i, name in enumerate(NAMES)),
+            + "".join(f"{i},{name},{PETS[i % 2]}\n" for i, name in enumerate(NAMES))
         },
     ),
-    "table_in_one_of_several": Row(
+    "table_in_one_of_several": row(
         "--images a b",
-        {
-            **images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
-            "a/labels.csv": csv(NAMES, label=PETS),
-        },
+        images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
+        {"a/labels.csv": csv(NAMES, label=PETS)},
     ),
-    "table_beside_globs": Row(
+    "table_beside_globs": row(
         "--images a/*/*.jpg b/*/*.jpg",
-        {
-            **images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
-            "a/labels.csv": csv(NAMES, label=PETS),
-        },
+        images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
+        {"a/labels.csv": csv(NAMES, label=PETS)},
     ),
-    "taken_below": Row(
+    "taken_below": row(
         "--images demo",
-        {
-            **images("demo/images/{0..11}.jpg"),
-            "demo/labels.csv": csv(NAMES, label=PETS),
-            "demo/notes.csv": "a,b\nx,y\n",
-        },
+        images("demo/images/{0..11}.jpg"),
+        {"demo/labels.csv": csv(NAMES, label=PETS), "demo/notes.csv": "a,b\nx,y\n"},
     ),
     "taken_wrapped": Row("--images wrapped", folders("wrapped/data/{train,val}/{cat,dog}")),
-    "taken_voc": Row(
-        "--images boxes", {**images("boxes/set/{0..3}.jpg"), **voc(*paths("boxes/set/{0..3}.jpg"))}
+    "taken_voc": row(
+        "--images boxes", images("boxes/set/{0..3}.jpg"), voc(*paths("boxes/set/{0..3}.jpg"))
     ),
-    "confirmed_folders": Row(
+    "confirmed_folders": row(
         "--images data --layout class_folders",
-        {**images("data/images/{0..11}.jpg"), **masks("data/masks/{0..11}.png")},
+        images("data/images/{0..11}.jpg"),
+        masks("data/masks/{0..11}.png"),
     ),
     "confirmed_integers": Row(f"{LABELLED} --class_ids keep", column("age", *range(20, 30))),
     "confirmed_column": Row(f"{LABELLED} --columns age:str", column("age", *range(20, 30))),
     "few_images": Row("--images photos", images("photos/pets/{0..3}.jpg")),
     "boxes_in_cells": Row(LABELLED, column("label", "cat 1 2 3 4", "dog 1 1 5 5", "cat 2 2 3 3")),
-    "partition": Row(
+    "partition": row(
         "--images photos --labels list_eval_partition.csv",
-        {**PHOTOS, "list_eval_partition.csv": csv(NAMES, partition=[0, 0, 1, 2])},
+        PHOTOS,
+        {"list_eval_partition.csv": csv(NAMES, partition=[0, 0, 1, 2])},
     ),
-    "one_hot": Row(
-        LABELLED, {**PHOTOS, "labels.csv": csv(NAMES, cat=[1, 0, 0], dog=[0, 1, 0], owl=[0, 0, 1])}
+    "one_hot": row(
+        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, cat=[1, 0, 0], dog=[0, 1, 0], owl=[0, 0, 1])}
     ),
     "whole_classes": Row(
         "--images photos --split_by folder --splits train=0.5,test=0.5",
@@ -322,12 +296,10 @@ FURTHER = {
     "missing_in_folders": Row("--images photos", folders("photos/{cat,dog,nan}")),
     "numbers_as_folders": Row("--images photos", folders("photos/{0.1,0.2,0.35}")),
     "lists_as_folders": Row("--images photos", folders("photos/{cat;dog,cat,dog}")),
-    "colours": Row(
+    "colours": row(
         "--images data",
-        {
-            **images("data/{x,y}/{0..3}.jpg"),
-            "data/class_dict.csv": "name,r,g,b\nsky,1,2,3\nroad,4,5,6\n",
-        },
+        images("data/{x,y}/{0..3}.jpg"),
+        {"data/class_dict.csv": "name,r,g,b\nsky,1,2,3\nroad,4,5,6\n"},
     ),
     "csv_in_zip": Row(
         "--images set.zip",
@@ -354,35 +326,29 @@ FURTHER = {
         },
     ),
     "images_of_a_bucket_below": Row("--images kaggle/*/*/*", folders("kaggle/images/{cat,dog}")),
-    "texts_of_numbers": Row(
+    "texts_of_numbers": row(
+        "--images photos", folders("photos/{a,b}"), texts("1.5 2.5\n", "photos/{a,b}/{0..3}.txt")
+    ),
+    "dota": row(
         "--images photos",
-        {**folders("photos/{a,b}"), **texts("1.5 2.5\n", "photos/{a,b}/{0..3}.txt")},
+        folders("photos/{a,b}"),
+        texts("imagesource:x\n1 2 3 4 5 6 7 8 plane 0\n", "photos/{a,b}/{0..3}.txt"),
     ),
-    "dota": Row(
+    "submission": row(
         "--images photos",
-        {
-            **folders("photos/{a,b}"),
-            **texts("imagesource:x\n1 2 3 4 5 6 7 8 plane 0\n", "photos/{a,b}/{0..3}.txt"),
-        },
+        folders("photos/{a,b}"),
+        {"photos/sample_submission.csv": csv(NAMES, label=PETS)},
     ),
-    "submission": Row(
+    "annotators": row(
+        "--images set", DRAWN, {"set/p.json": json.dumps([*map(annotated, range(6))])}
+    ),
+    "annotators_of_classes": row(
+        "--images set", DRAWN, {"set/p.ndjson": jsonl(map(answered, range(6)))}
+    ),
+    "own_output": row(
         "--images photos",
-        {**folders("photos/{a,b}"), "photos/sample_submission.csv": csv(NAMES, label=PETS)},
-    ),
-    "annotators": Row(
-        "--images set",
-        {**DRAWN, "set/p.json": json.dumps([*map(annotated, range(6))])},
-    ),
-    "annotators_of_classes": Row(
-        "--images set", {**DRAWN, "set/p.ndjson": jsonl(map(answered, range(6)))}
-    ),
-    "own_output": Row(
-        "--images photos",
-        {
-            **folders("photos/{a,b}"),
-            "photos/out/d.tfrecord-00000-of-00001": "",
-            "photos/out/dead_letters.jsonl": "{}",
-        },
+        folders("photos/{a,b}"),
+        {"photos/out/d.tfrecord-00000-of-00001": "", "photos/out/dead_letters.jsonl": "{}"},
     ),
     "wrapper": Row("--images kaggle", folders("kaggle/pets/{cat,dog}")),
     "wrapper_twice": Row("--images a", folders("a/b/c/{cat,dog}")),
@@ -404,48 +370,38 @@ FURTHER = {
     "images_below_some_classes": Row(
         "--images tiny", folders("tiny/train/{n01,n02}/images", "tiny/val/images")
     ),
-    "numbered_points": Row(
+    "numbered_points": row(
         f"{LABELLED} --label_column none",
-        {
-            **PHOTOS,
-            "labels.csv": csv(NAMES, x1=[1], y1=[2], x2=[3], y2=[4], x3=[5], y3=[6]),
-        },
+        PHOTOS,
+        {"labels.csv": csv(NAMES, x1=[1], y1=[2], x2=[3], y2=[4], x3=[5], y3=[6])},
         stable=False,
     ),
     "wrapper_below": Row("--images pets", folders("pets/{cat,dog}/raw")),
     "wrapper_confirmed": Row(
         "--images kaggle --layout class_folders", folders("kaggle/pets/{cat,dog}")
     ),
-    "table_of_folder_below": Row(
+    "table_of_folder_below": row(
         "--images kaggle",
-        {
-            **images("kaggle/train/{0..5}.jpg", "kaggle/test/{6..11}.jpg"),
-            "kaggle/train.csv": csv(NAMES[:6], label=PETS),
-        },
+        images("kaggle/train/{0..5}.jpg", "kaggle/test/{6..11}.jpg"),
+        {"kaggle/train.csv": csv(NAMES[:6], label=PETS)},
     ),
-    "masks_in_tiff": Row(
+    "masks_in_tiff": row(
         "--images data",
-        {
-            **images("data/images/{0..5}.jpg"),
-            **dict.fromkeys(paths("data/masks/{0..5}.tif"), tiff()),
-        },
+        images("data/images/{0..5}.jpg"),
+        dict.fromkeys(paths("data/masks/{0..5}.tif"), tiff()),
     ),
     "voc_in_annots": Row("--images set", voc_beside("images")),
     "voc_in_annots_of_pics": Row("--images set", voc_beside("pics")),
     "voc_beside_pics": Row("--images set/pics", voc_beside("pics")),
-    "coco_backslashes": Row(
+    "coco_backslashes": row(
         "--images set --labels set/coco.json",
-        {
-            **images("set/{a,b}/{0..2}.jpg"),
-            "set/coco.json": coco(paths("a\\{0..2}.jpg", ".\\b\\{0..2}.jpg")),
-        },
+        images("set/{a,b}/{0..2}.jpg"),
+        {"set/coco.json": coco(paths("a\\{0..2}.jpg", ".\\b\\{0..2}.jpg"))},
     ),
-    "mnist": Row(
+    "mnist": row(
         "--images photos",
-        {
-            **folders("photos/{a,b}"),
-            **texts("\0\0\x08\3", "photos/{train,t10k}-{images-idx3,labels-idx1}-ubyte"),
-        },
+        folders("photos/{a,b}"),
+        texts("\0\0\x08\3", "photos/{train,t10k}-{images-idx3,labels-idx1}-ubyte"),
     ),
 }
 

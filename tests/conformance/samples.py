@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_pipeline.core.images.png import grey_png
 from tests.archives import tar_bytes
-from tests.conformance.outcome import Row
+from tests.conformance.outcome import Row, row
 from tests.conformance.trees import csv, image, images, jsonl, paths, png, texts
 
 PHOTOS = images("photos/{0..5}.jpg")
@@ -56,12 +56,7 @@ VIEWS_OF = {
     path[:-4]: [f"{path[:-4]}/{v}.jpg" for v in "abc"] for path in STUDIES if path.endswith("txt")
 }
 OF_STUDIES = [
-    {
-        "study_id": path[10:17],
-        "subject_id": path[10:13],
-        "images": views,
-        "report": f"{path}.txt",
-    }
+    {"study_id": path[10:17], "subject_id": path[10:13], "images": views, "report": f"{path}.txt"}
     for path, views in VIEWS_OF.items()
 ]
 
@@ -125,19 +120,22 @@ OF_BOXES = {
 }
 
 ROWS = {
-    "captions": Row(
+    "captions": row(
         "--images photos --labels l.csv --sample row --label_column none --max_bad_fraction 1 --yes",
-        {**PHOTOS, "l.csv": CAPTIONS},
+        PHOTOS,
+        {"l.csv": CAPTIONS},
     ),
-    "neighbours": Row(
+    "neighbours": row(
         "--images photos --labels l.csv --sample row --columns score:str,split:skip --label_column none "
         "--group_by image --num_shards 3 --splits train=0.5,test=0.5 --max_bad_fraction 1 --yes",
-        {**PHOTOS, "l.csv": CAPTIONS},
+        PHOTOS,
+        {"l.csv": CAPTIONS},
     ),
-    "kept_without_rows": Row(
+    "kept_without_rows": row(
         "--images photos --labels l.csv --sample row --unlabelled keep --label_column text --max_bad_fraction 1 "
         "--columns score:str,split:skip --yes",
-        {**PHOTOS, "l.csv": CAPTIONS},
+        PHOTOS,
+        {"l.csv": CAPTIONS},
     ),
     "conversations": Row(
         f"{TALKS_OF_LLAVA} --row_id id --no_image keep --splits train=0.7,test=0.3 --max_bad_fraction 1",
@@ -146,42 +144,46 @@ ROWS = {
     "conversations_by_number": Row(
         f"{TALKS_OF_LLAVA},id:skip --no_image keep --max_bad_fraction 1", OF_LLAVA
     ),
-    "several_images": Row(
+    "several_images": row(
         "--images photos --labels talks.jsonl --sample row --columns conversations:json,messages:json "
         "--file_columns images --no_image keep --max_bad_fraction 1 --yes",
-        {**PHOTOS, "talks.jsonl": jsonl(SEVERAL)},
+        PHOTOS,
+        {"talks.jsonl": jsonl(SEVERAL)},
     ),
-    "several_images_in_each": Row(
-        "--images photos --labels talks.json", {**PHOTOS, "talks.json": json.dumps(TWO_EACH)}
+    "several_images_in_each": row(
+        "--images photos --labels talks.json", PHOTOS, {"talks.json": json.dumps(TWO_EACH)}
     ),
-    "several_images_in_each_by_id": Row(
+    "several_images_in_each_by_id": row(
         "--images photos --labels talks.json --sample row --row_id id --columns conversations:json "
         "--file_columns images --no_image keep",
-        {**PHOTOS, "talks.json": json.dumps(TWO_EACH)},
+        PHOTOS,
+        {"talks.json": json.dumps(TWO_EACH)},
     ),
-    "studies": Row(
-        "--images files --labels studies.jsonl", {**STUDIES, "studies.jsonl": jsonl(OF_STUDIES)}
+    "studies": row(
+        "--images files --labels studies.jsonl", STUDIES, {"studies.jsonl": jsonl(OF_STUDIES)}
     ),
-    "studies_of_a_patient": Row(
+    "studies_of_a_patient": row(
         "--images files --labels studies.jsonl --file_columns images,report --key_column none --row_id study_id "
         "--no_image keep --splits train=0.5,test=0.5 --split_by subject_id",
-        {**STUDIES, "studies.jsonl": jsonl(OF_STUDIES)},
+        STUDIES,
+        {"studies.jsonl": jsonl(OF_STUDIES)},
     ),
-    "images_of_a_patient": Row(
+    "images_of_a_patient": row(
         "--images files --labels images.csv --label_column none --file_columns report --splits train=0.5,test=0.5 "
         "--split_by subject_id",
+        STUDIES,
         {
-            **STUDIES,
             "images.csv": csv(
                 [view for study in OF_STUDIES for view in study["images"]],
                 subject_id=[study["subject_id"] for study in OF_STUDIES for _ in "abc"],
                 report=[study["report"] for study in OF_STUDIES for _ in "abc"],
-            ),
+            )
         },
     ),
-    "labels_of_studies": Row(
+    "labels_of_studies": row(
         "--images files --labels labels.csv --label_column edema",
-        {**STUDIES, "labels.csv": csv(["s50", "s51"], edema=(0, 1))},
+        STUDIES,
+        {"labels.csv": csv(["s50", "s51"], edema=(0, 1))},
     ),
     "only_with_images": Row(f"{TALKS_OF_LLAVA} --row_id id --max_bad_fraction 1", OF_LLAVA),
     "crops": Row(
@@ -195,9 +197,10 @@ ROWS = {
         "--class_ids number --yes",
         OF_JSONL,
     ),
-    "json_cells": Row(
+    "json_cells": row(
         "--images photos --labels l.csv --columns meta:json --max_bad_fraction 1",
-        {**PHOTOS, "l.csv": csv(NAMES, label=("cat", "dog"), meta=CELLS)},
+        PHOTOS,
+        {"l.csv": csv(NAMES, label=("cat", "dog"), meta=CELLS)},
     ),
     "pairs": Row(PAIRED, OF_PAIRS),
     "file_columns": Row(f"{PAIRED} --file_columns right,depth,note", OF_PAIRS, every_file=True),
@@ -206,13 +209,15 @@ ROWS = {
         OF_PAIRS,
         stable=False,
     ),
-    "files_in_lists": Row(
+    "files_in_lists": row(
         "--images pairs/im0 --labels pairs/views.jsonl --columns views:file --max_bad_fraction 1",
-        {**PAIRS, "pairs/views.jsonl": jsonl(VIEWS)},
+        PAIRS,
+        {"pairs/views.jsonl": jsonl(VIEWS)},
     ),
-    "pairs_of_folders": Row(
+    "pairs_of_folders": row(
         "--images pairs --layout pairs --columns notes:skip --max_bad_fraction 1",
-        {**PAIRS, "pairs/im1/9.png": png(1, 16, 8), "pairs/im0/8.png": png(2, 16, 8)},
+        PAIRS,
+        {"pairs/im1/9.png": png(1, 16, 8), "pairs/im0/8.png": png(2, 16, 8)},
         every_file=True,
     ),
     "images_of_webdataset": Row(

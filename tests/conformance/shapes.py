@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.conformance.outcome import Row
+from tests.conformance.outcome import row
 from tests.conformance.questions import KITTI, LABELLED, NAMES, PHOTOS, coco
 from tests.conformance.trees import csv, images, paths
 from tests.layouts.make_voc import labelimg_xml
@@ -37,58 +37,46 @@ _YOLO = "0 0.5 0.5 0.25 0.5\n"
 _AUTOML = "TRAIN,{}.jpg,cat,0.1,0.1,,,{},0.5,,\n"
 
 EMPTY_BOXES = {
-    "coco": Row(
-        "--images set", {**images("set/{0..5}.jpg"), "set/_annotations.coco.json": _coco()}
-    ),
-    "yolo": Row(
+    "coco": row("--images set", images("set/{0..5}.jpg"), {"set/_annotations.coco.json": _coco()}),
+    "yolo": row(
         "--images set",
-        {
-            **images("set/images/{0..5}.jpg"),
-            **_boxed(_YOLO, _YOLO.replace("0.25", "0"), "set/labels"),
-        },
+        images("set/images/{0..5}.jpg"),
+        _boxed(_YOLO, _YOLO.replace("0.25", "0"), "set/labels"),
     ),
-    "yolo_drop_image": Row(
+    "yolo_drop_image": row(
         "--images set --bad_boxes drop_image --max_bad_fraction 1",
-        {
-            **images("set/images/{0..5}.jpg"),
-            **_boxed(_YOLO, _YOLO.replace("0.25", "0"), "set/labels"),
-        },
+        images("set/images/{0..5}.jpg"),
+        _boxed(_YOLO, _YOLO.replace("0.25", "0"), "set/labels"),
     ),
-    "voc": Row(
+    "voc": row(
         "--images set",
-        {
-            **images("set/{0..5}.jpg"),
-            "set/0.xml": _voc(_THIN, ("1", "1", "5", "6")),
-            "set/1.xml": _voc(_THIN),
-            **{f"set/{i}.xml": _voc(("1", "1", "5", "6")) for i in range(2, 6)},
-        },
+        images("set/{0..5}.jpg"),
+        {"set/0.xml": _voc(_THIN, ("1", "1", "5", "6")), "set/1.xml": _voc(_THIN)},
+        {f"set/{i}.xml": _voc(("1", "1", "5", "6")) for i in range(2, 6)},
     ),
-    "kitti": Row(
+    "kitti": row(
         "--images set",
-        {
-            **images("set/training/image_2/{0..5}.jpg"),
-            **_boxed(KITTI, _KITTI_THIN, "set/training/label_2"),
-        },
+        images("set/training/image_2/{0..5}.jpg"),
+        _boxed(KITTI, _KITTI_THIN, "set/training/label_2"),
     ),
-    "table": Row(
+    "table": row(
         LABELLED,
+        PHOTOS,
         {
-            **PHOTOS,
             "labels.csv": csv(
                 [NAMES[0], *NAMES], label=["cat"], xmin=[1], ymin=[1], xmax=[1, *[5] * 12], ymax=[6]
-            ),
+            )
         },
     ),
-    "automl": Row(
+    "automl": row(
         "--images photos --labels a.csv",
-        {**PHOTOS, "a.csv": "".join(_AUTOML.format(i, 0.1 if i < 2 else 0.5) for i in range(12))},
+        PHOTOS,
+        {"a.csv": "".join(_AUTOML.format(i, 0.1 if i < 2 else 0.5) for i in range(12))},
     ),
-    "clipped": Row(
+    "clipped": row(
         f"{LABELLED} --clip_boxes",
-        {
-            **PHOTOS,
-            "labels.csv": csv(NAMES, label=["cat"], x1=[20, *[1] * 11], y1=[1], x2=[30], y2=[6]),
-        },
+        PHOTOS,
+        {"labels.csv": csv(NAMES, label=["cat"], x1=[20, *[1] * 11], y1=[1], x2=[30], y2=[6])},
     ),
 }
 

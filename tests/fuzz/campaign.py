@@ -58,7 +58,7 @@ def peak_bytes(target: Target, data: bytes) -> int:
 
 NUMBERS = (
     b"0", b"-1", b"1e400", b"-0.0", b"nan", b"Infinity", b"007", b"99999999999999999999",
-    b"9223372036854775807", b"1" * 5000, b"0x7f", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80",
+    b"9223372036854775807", b"1" * 5000, b"0x7f", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80"
 )  # fmt: skip
 """Pieces that numbers, sizes and lengths are replaced by, in text or in binary."""
 
@@ -133,5 +133,5 @@ def _swap_number(data: bytearray, _: object, words: Sequence[bytes], rng: random
 
 
 _CHANGES: Sequence[Callable[[bytearray, Sequence[bytes], Sequence[bytes], random.Random], None]] = (
-    _flip, _flip, _set, _set, _cut, _remove, _double, _insert, _overwrite, _splice, _swap_number,
+    _flip, _flip, _set, _set, _cut, _remove, _double, _insert, _overwrite, _splice, _swap_number
 )  # fmt: skip

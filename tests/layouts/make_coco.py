@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,26 +13,8 @@ from PIL import Image
 
 from tests.pictures import with_boxes, write_files
 
-INFO = {
-    "description": "COCO 2017 Dataset",
-    "url": "http://cocodataset.org",
-    "version": "1.0",
-    "year": 2017,
-    "contributor": "COCO Consortium",
-    "date_created": "2017/09/01",
-}
-LICENSES = [
-    {
-        "url": "http://creativecommons.org/licenses/by-nc-sa/2.0/",
-        "id": 1,
-        "name": "Attribution-NonCommercial-ShareAlike License",
-    },
-    {
-        "url": "http://creativecommons.org/licenses/by-nc/2.0/",
-        "id": 2,
-        "name": "Attribution-NonCommercial License",
-    },
-]
+INFO = {"description": "COCO 2017 Dataset", "version": "1.0", "year": 2017}
+LICENSES = [{"url": "http://creativecommons.org/licenses/by-nc/2.0/", "id": 1, "name": "CC BY-NC"}]
 CATEGORIES = [
     {"supercategory": "person", "id": 1, "name": "person"},
     {"supercategory": "vehicle", "id": 3, "name": "car"},
@@ -101,49 +84,24 @@ SPECIES = (
 def make_inat(folder: str) -> None:
     """Writes inat/ as iNaturalist 2021 unpacks, with its train_mini.json and val.json."""
     categories = [
-        {
-            "id": i,
-            "name": name,
-            "common_name": name,
-            "supercategory": group,
-            "kingdom": directory.split("_")[1],
-            "image_dir_name": directory,
-        }
+        {"id": i, "name": name, "supercategory": group, "image_dir_name": directory}
         for i, name, directory, group in SPECIES
     ]
+    about = {"width": 40, "height": 30, "license": 0, "date": "2015-07-05 09:15:57+00:00"}
+    nowhere = {"latitude": math.nan, "longitude": math.nan, "location_uncertainty": None}
     for split, most in (("train_mini", 4), ("val", 2)):
         images, annotations = [], []
         files: dict[str, bytes | str] = {}
-        for category, _, directory, _ in SPECIES:
-            for number in range(most):
-                image_id = 100 * category + number
-                name = f"{split}/{directory}/{image_id:08x}-5f0e.jpg"
-                unknown = number == 1
-                images.append(
-                    {
-                        "id": image_id,
-                        "width": 40,
-                        "height": 30,
-                        "file_name": name,
-                        "license": 0,
-                        "rights_holder": "Ada Vega",
-                        "date": "2015-07-05 09:15:57+00:00",
-                        "latitude": math.nan if unknown else 43.5 + number,
-                        "longitude": math.nan if unknown else -89.25,
-                        "location_uncertainty": None if unknown else 77,
-                    }
-                )
-                annotations.append({"id": image_id, "image_id": image_id, "category_id": category})
-                files[name] = coloured((40, 30), category, 10 * most + number)
-        files[f"{split}.json"] = dumped(
-            {
-                "info": INFO,
-                "images": images,
-                "categories": categories,
-                "annotations": annotations,
-                "licenses": LICENSES,
-            }
-        )
+        for category, number in itertools.product(range(len(SPECIES)), range(most)):
+            image_id = 100 * category + number
+            name = f"{split}/{SPECIES[category][2]}/{image_id:08x}-5f0e.jpg"
+            place = {"latitude": 43.5 + number, "longitude": -89.25, "location_uncertainty": 77}
+            entry = {"id": image_id, "file_name": name, **about}
+            images.append({**entry, **(nowhere if number == 1 else place)})
+            annotations.append({"id": image_id, "image_id": image_id, "category_id": category})
+            files[name] = coloured((40, 30), category, 10 * most + number)
+        lists = {"images": images, "categories": categories, "annotations": annotations}
+        files[f"{split}.json"] = dumped({"info": INFO, **lists, "licenses": LICENSES})
         write_files(f"{folder}/inat", files)
 
 
@@ -164,37 +122,16 @@ def make_traps(folder: str) -> None:
         place, sequence, frame = number // 6, number // 3, number % 3
         image_id, category = f"p{place}_{number:04d}", (0, 10, 3)[sequence % 3]
         name = f"p{place}/2019/{number:04d}.JPG"
-        images.append(
-            {
-                "id": image_id,
-                "file_name": name,
-                "width": 40,
-                "height": 30,
-                "datetime": f"2019-05-01 12:00:{frame:02d}",
-                "location": f"p{place}",
-                "seq_id": f"s{sequence}",
-                "seq_num_frames": 3,
-                "frame_num": frame,
-                "corrupt": False,
-            }
-        )
+        entry = {"id": image_id, "file_name": name, "width": 40, "height": 30, "corrupt": False}
+        when = {"datetime": f"2019-05-01 12:00:{frame:02d}", "location": f"p{place}"}
+        images.append({**entry, **when, "seq_id": f"s{sequence}", "frame_num": frame})
         annotations += [
-            {
-                "id": f"{image_id}-{animal}",
-                "image_id": image_id,
-                "category_id": category,
-                "sequence_level_annotation": True,
-            }
+            {"id": f"{image_id}-{animal}", "image_id": image_id, "category_id": category}
             for animal in range(2 if category == 10 else 1)
         ]
         files[f"images/{name}"] = coloured((40, 30), category, number)
-    content = {
-        "info": {"version": "1.0", "description": "Camera traps"},
-        "images": images,
-        "categories": TRAP_CATEGORIES,
-        "annotations": annotations,
-    }
-    files["traps.json"] = json.dumps(content, indent=1)
+    content = {"images": images, "categories": TRAP_CATEGORIES, "annotations": annotations}
+    files["traps.json"] = json.dumps({"info": {"version": "1.0"}, **content}, indent=1)
     write_files(f"{folder}/traps", files)
 
 
@@ -275,15 +212,8 @@ def instances(
     categories: Sequence[Mapping[str, Any]] = CATEGORIES,
 ) -> str:
     """The text of an instances_*.json."""
-    return dumped(
-        {
-            "info": INFO,
-            "licenses": LICENSES,
-            "images": list(images),
-            "annotations": list(annotations),
-            "categories": list(categories),
-        }
-    )
+    lists = {"images": [*images], "annotations": [*annotations], "categories": [*categories]}
+    return dumped({"info": INFO, "licenses": LICENSES, **lists})
 
 
 def captions(images: Iterable[Mapping[str, Any]]) -> str:
@@ -300,17 +230,7 @@ def keypoints(images: Iterable[Mapping[str, Any]], annotations: Iterable[dict[st
     """The text of a person_keypoints_*.json: the persons, each with 17 points."""
     points = [coordinate for point in range(17) for coordinate in (40 + point, 30 + point, 2)]
     persons = [
-        {
-            "segmentation": person["segmentation"],
-            "num_keypoints": 17,
-            "area": person["area"],
-            "iscrowd": person["iscrowd"],
-            "keypoints": points,
-            "image_id": person["image_id"],
-            "bbox": person["bbox"],
-            "category_id": 1,
-            "id": person["id"],
-        }
+        {**person, "num_keypoints": 17, "keypoints": points}
         for person in annotations
         if person["category_id"] == 1
     ]
@@ -346,54 +266,25 @@ def make_export(folder: str) -> None:
     """Writes export/ with train, valid and test, each with images and their JSON."""
     ids = {category["name"]: category["id"] for category in EXPORT_CATEGORIES}
     for split, (name, objects) in EXPORTED.items():
+        common = {"image_id": 0, "segmentation": [], "iscrowd": 0}
         annotations = [
-            {
-                "id": number,
-                "image_id": 0,
-                "category_id": ids[kind],
-                "bbox": box,
-                "area": box[2] * box[3],
-                "segmentation": [],
-                "iscrowd": 0,
-            }
-            for number, (kind, box) in enumerate(objects)
+            {"id": i, "category_id": ids[kind], "bbox": box, "area": box[2] * box[3], **common}
+            for i, (kind, box) in enumerate(objects)
         ]
-        entry = {
-            "id": 0,
-            "license": 1,
-            "file_name": f"{name}.jpg",
-            "height": 100,
-            "width": 100,
-            "date_captured": "2024-03-05T10:11:12+00:00",
-        }
+        entry = {"id": 0, "license": 1, "file_name": f"{name}.jpg", "height": 100, "width": 100}
         content = {
-            "info": {
-                "year": "2024",
-                "version": "1",
-                "description": "Exported from roboflow.com",
-                "contributor": "",
-                "url": "https://public.roboflow.com/object-detection/undefined",
-                "date_created": "2024-03-05T10:11:12+00:00",
-            },
-            "licenses": [
-                {
-                    "id": 1,
-                    "url": "https://creativecommons.org/licenses/by/4.0/",
-                    "name": "CC BY 4.0",
-                }
-            ],
+            "info": {"year": "2024", "description": "Exported from roboflow.com"},
+            "licenses": [{"id": 1, "name": "CC BY 4.0"}],
             "categories": EXPORT_CATEGORIES,
             "images": [entry],
             "annotations": annotations,
         }
-        write_files(
-            f"{folder}/export",
-            {
-                f"{split}/{name}.jpg": photo((100, 100), annotations),
-                f"{split}/_annotations.coco.json": json.dumps(content, separators=(",", ":")),
-                "README.roboflow.txt": "not read",
-            },
-        )
+        files = {
+            f"{split}/{name}.jpg": photo((100, 100), annotations),
+            f"{split}/_annotations.coco.json": json.dumps(content, separators=(",", ":")),
+            "README.roboflow.txt": "not read",
+        }
+        write_files(f"{folder}/export", files)
 
 
 # --- parts to spoil ------------------------------------------------------------------------------

@@ -34,10 +34,7 @@ SCENES: Mapping[str, tuple[Drawn, ...]] = {
         Drawn("car", "box", (1.5, 2.0, 30.0, 20.25), {"colour": "red"}),
         Drawn("dög & cat", "polygon", (4.0, 3.0, 20.0, 3.0, 20.5, 25.0, 9.25, 12.5)),
     ),
-    "train/2": (
-        Drawn("car", "ellipse", (12.0, 10.0, 6.0, 6.0)),
-        Drawn("car", "mask", (7, 4)),
-    ),
+    "train/2": (Drawn("car", "ellipse", (12.0, 10.0, 6.0, 6.0)), Drawn("car", "mask", (7, 4))),
     "train/3": (),
     "test/4": (Drawn("person", "box", (0.0, 0.0, 40.0, 30.0), {"colour": "blue"}),),
 }

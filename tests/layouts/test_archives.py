@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from beam_pipeline.layouts.paths import archive_roots, expanded
 from tests.archives import make_tar, make_zip
 from tests.harness import (
     ALL_BAD,
-    NONE_BAD,
     convert,
     convert_asking,
     dead_letters_of,
@@ -41,29 +39,6 @@ def _classes(folder: str) -> dict[str, str]:
 
 def _images(folder: str) -> dict[str, bytes]:
     return {key: features["image/encoded"][0] for key, features in read_all(folder).items()}
-
-
-@pytest.mark.parametrize(
-    ("name", "compression"),
-    [("pets.tar", 0), ("pets.zip", zipfile.ZIP_STORED), ("pets.zip", zipfile.ZIP_DEFLATED)],
-)
-@pytest.mark.parametrize(
-    "top", ["photos/", *(pytest.param(top, marks=pytest.mark.slow) for top in ("", "./a/b/"))]
-)
-def test_class_folders_in_an_archive(
-    name: str, compression: int, top: str, working_folder: Path
-) -> None:
-    """The same classes as in a folder; a folder around all of them is none."""
-    members = {top + path: content for path, content in PETS.items()}
-    if name.endswith(".tar"):
-        make_tar(Path(name), members)
-    else:
-        make_zip(Path(name), members, compression)
-    assert convert("--images", name, "--output", "out", NONE_BAD) == 0
-    inside = top.removeprefix("./")
-    assert _images("out") == {f"{name}/{inside}{path}": PETS[path] for path in PETS}
-    assert _classes("out") == {f"{name}/{inside}{path}": path.partition("/")[0] for path in PETS}
-    assert main(["verify", "out"]) == 0
 
 
 def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:

@@ -17,9 +17,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.automl import (
-    SETS as WORDS,
-)
+from beam_pipeline.layouts.automl import SETS as WORDS
 from beam_pipeline.layouts.automl import Automl, is_automl
 from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
 from beam_pipeline.layouts.layout import SourceOptions
@@ -412,10 +410,7 @@ def test_an_image_may_have_no_objects(row: str) -> None:
         ("car,0.1,1e999,,,0.5,0.6,,", "a coordinate is '1e999', expected a number"),
         ("car,0.1,0_1,,,0.5,0.6,,", "a coordinate is '0_1', expected a number"),
         ("car,0.1,0.2", "['0.1', '0.2']: expected 2 or 4 vertices of a box"),
-        (
-            "car,0,0,1,0,1,1",
-            "['0', '0', '1', '0', '1', '1']: expected 2 or 4 vertices of a box",
-        ),
+        ("car,0,0,1,0,1,1", "['0', '0', '1', '0', '1', '1']: expected 2 or 4 vertices of a box"),
         (
             "car,0,0,1,0,1,1,0,1,9",
             "['0', '0', '1', '0', '1', '1', '0', '1', '9']: expected 2 or 4 vertices of a box",

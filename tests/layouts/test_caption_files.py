@@ -28,14 +28,7 @@ from beam_pipeline.layouts.caption_files import (
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
-from tests.harness import (
-    NONE_BAD,
-    convert,
-    convert_asking,
-    manifest_of,
-    read_all,
-    reasons_of,
-)
+from tests.harness import NONE_BAD, convert, convert_asking, manifest_of, read_all, reasons_of
 from tests.layouts.make_texts import DOGS, make_caption_files, with_captions
 from tests.pictures import write_files, write_pictures
 
@@ -346,10 +339,7 @@ def test_notes_are_no_captions(name: str) -> None:
     ],
 )
 def test_json_beside_a_caption_is_columns(
-    content: str | bytes | None,
-    values: tuple[object, ...],
-    problem: str,
-    tmp_path: Path,
+    content: str | bytes | None, values: tuple[object, ...], problem: str, tmp_path: Path
 ) -> None:
     """The caption's own file comes first; a broken object is a fault of the image."""
     write_files(str(tmp_path), {"a.json": content} if content is not None else {})

@@ -71,26 +71,6 @@ def tree(working_folder: Path) -> Path:
     return working_folder
 
 
-def test_files_are_written_beside_their_image(tree: Path) -> None:
-    """A picture has five features, other bytes one; listed images that are such files are no samples."""
-    assert convert(*OPTIONS, *FILES, NONE_BAD) == 0
-    examples = read_all("out")
-    assert sorted(examples) == KEYS
-    for i, key in enumerate(KEYS):
-        example = examples[key]
-        assert {key: value for key, value in example.items() if not key.startswith("image/")} == {
-            **stored(RIGHT, content(f"d/right/{i}.png")),
-            **stored(DEPTH, deep(i), channels=1),
-            "note/encoded": [b"note %d" % i],
-        }
-    counts = manifest_of("out")["counts"]
-    assert (counts["listed_images"], counts["examples"], counts["dead_letters"]) == (4, 4, 0)
-    pictures = {
-        k: v["content"] for k, v in manifest_of("out")["features"].items() if "content" in v
-    }
-    assert pictures == {"right/encoded": "picture", "depth/encoded": "picture16"}
-
-
 def test_the_question_has_the_command(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Paths of existing files are no features before somebody says so; the command works as printed."""
     assert convert_asking(*OPTIONS) == 2
@@ -342,3 +322,73 @@ def test_only_files_below_the_images_or_the_table_are_found(tmp_path: Path, uri:
         samples, letters = located.locate([sample])
         assert len(letters) == is_missing, name
         assert len(samples) == (not is_missing)
+
+
+# --- pairs without a table: partners are the files of the same names in folders, or in each scene ----
+
+PAIRS = ("--layout", "pairs")
+
+
+def png(number: int) -> bytes:
+    return picture(number, file_format="PNG")
+
+
+Tree = dict[str, bytes | str]
+KITTI: Tree = {
+    f"d/{folder}/00000{i}.png": deep(i) if folder == "depth" else png(3 * i + n)
+    for n, folder in enumerate(("image_2", "image_3", "depth"))
+    for i in range(4)
+}
+
+
+PAIR_FAULTS: Mapping[str, tuple[str, bytes | None, str, str, str, str]] = {
+    # path, its content or None to remove it, key, reason, file, message
+    "no partner": (
+        *("d/image_3/000001.png", None, "image_2/000001.png", "unlabelled", ""),
+        "no partner is for this image",
+    ),
+    "no image": (
+        *("d/image_2/000001.png", None, "image_2/000001", "missing_image"),
+        *("d/image_3/000001.png", ""),
+    ),
+    "broken": (
+        *("d/image_3/000001.png", png(1)[:40], "image_2/000001.png", "corrupt_image"),
+        *("d/image_3/000001.png", "column 'image_3'"),
+    ),
+    "twice": (
+        *("d/image_3/000001.jpg", png(1), "image_2/000001.png", "conflicting_labels", ""),
+        "000001.png are both partners of this image; remove one",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", PAIR_FAULTS)
+def test_what_is_not_a_pair_is_a_dead_letter(working_folder: Path, fault: str) -> None:
+    """The reason names the culprit, and the other pairs are written."""
+    path, content, key, reason, file, message = PAIR_FAULTS[fault]
+    write_files(".", KITTI)
+    if content is None:
+        Path(path).unlink()
+    else:
+        write_files(".", {path: content})
+    given = ("--images", "d", *PAIRS, "--output", "out", "--columns", "depth:skip")
+    assert convert(*given, "--max_bad_fraction", "1") == 0
+    assert sorted(read_all("out")) == [f"image_2/00000{i}.png" for i in (0, 2, 3)]
+    (letter,) = dead_letters_of("out")
+    assert (letter["key"], letter["reason"]) == (key, reason)
+    assert letter.get("file", "") == (str(working_folder / file) if file else "")
+    assert message in letter["message"]
+
+
+def test_further_parts_are_optional_and_the_image_can_be_chosen(working_folder: Path) -> None:
+    """As for columns of tables, whose empty cells leave their features out."""
+    write_files(".", KITTI)
+    Path("d/depth/000002.png").unlink()
+    assert convert("--images", "d", *PAIRS, "--key_column", "image_3", "--output", "out") == 0
+    examples = read_all("out")
+    assert sorted(examples) == [f"image_3/00000{i}.png" for i in range(4)]
+    with_depth = {key for key, example in examples.items() if "depth/encoded" in example}
+    assert with_depth == examples.keys() - {"image_3/000002.png"}
+    for key, value in stored("image_2", png(6)).items():
+        assert examples["image_3/000002.png"][key] == value
+    assert dead_letters_of("out") == []

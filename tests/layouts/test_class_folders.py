@@ -10,14 +10,7 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.layouts.class_folders import ClassFolders
 from beam_pipeline.layouts.layout import SourceOptions
-from tests.harness import (
-    NONE_BAD,
-    convert,
-    dead_letters_of,
-    manifest_of,
-    read_all,
-    split_of_each,
-)
+from tests.harness import NONE_BAD, convert, dead_letters_of, manifest_of, read_all
 from tests.layouts.make_tables import make_class_folders
 from tests.pictures import write_pictures
 
@@ -147,32 +140,6 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_pictures(f"{tmp_path}/photos", NAMES)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_names_of_images_say_their_labels(named: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The class, a number, and the split of the folder; a name that does not match is left out."""
-    argv = ("--label_from", PATTERN, "--columns", "shot:int", "--output", "out")
-    assert convert("--images", "photos", NONE_BAD, *argv) == 0
-    assert "Layout file_names: --label_from is given" in capsys.readouterr().out
-    found = {
-        key: [
-            *features["image/class/text"],
-            *features["image/class/label"],
-            *features["label/shot"],
-        ]
-        for key, features in read_all("out").items()
-    }
-    assert found == {
-        "tawny_owl_1.jpg": [b"tawny_owl", 1, 1],
-        "tawny_owl_2.jpg": [b"tawny_owl", 1, 2],
-        "night/cat_12.jpg": [b"cat", 0, 12],
-        "test/cat_7.jpg": [b"cat", 0, 7],
-    }
-    assert split_of_each("out")["test/cat_7.jpg"] == "test"
-    (dead_letter,) = dead_letters_of("out")
-    assert (dead_letter["key"], dead_letter["reason"]) == ("notes.jpg", "unlabelled")
-    assert dead_letter["message"] == f"its name 'notes.jpg' does not match --label_from {PATTERN}"
-    assert manifest_of("out")["options"]["label_from"] == PATTERN
 
 
 def test_a_pattern_that_matches_no_name_is_said(

@@ -273,7 +273,7 @@ def test_what_names_no_image_is_a_bad_row(folder: Path) -> None:
     write_val(
         [entry(), {"id": 5}, {"id": 6, "file_name": 7}, {"file_name": "000000000285.jpg"}, "x",
          {"id": True, "file_name": "000000000285.jpg"}, {"id": 8, "file_name": "\ud800.jpg"}],
-        [one(), one(image_id=5, id=3), 17, {"id": 4, "bbox": [1, 2, 3, 4]}, one(image_id=1.5, id=5)],
+        [one(), one(image_id=5, id=3), 17, {"id": 4, "bbox": [1, 2, 3, 4]}, one(image_id=1.5, id=5)]
     )  # fmt: skip
     expected = "expected an object with an id and a file_name"
     found = problems_with_coco()

@@ -27,23 +27,8 @@ from beam_pipeline.layouts.coco_file import (
 from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import SourceOptions
-from tests.harness import (
-    ALL_BAD,
-    NONE_BAD,
-    convert,
-    dead_letters_of,
-    float32,
-    read_all,
-)
-from tests.layouts.make_coco import (
-    CATEGORIES,
-    NAMES,
-    dumped,
-    entry,
-    instances,
-    one,
-    with_changes,
-)
+from tests.harness import ALL_BAD, NONE_BAD, convert, dead_letters_of, read_all
+from tests.layouts.make_coco import CATEGORIES, NAMES, dumped, entry, instances, one, with_changes
 from tests.pictures import picture, write_files
 
 BAD_ANNOTATIONS: list[tuple[dict[str, Any], str]] = [
@@ -415,34 +400,6 @@ def test_masks_that_cannot_be_drawn() -> None:
     }
 
 
-def test_key_points() -> None:
-    """Places as fractions, all points of all objects one behind another, and zeros where none are."""
-    points = [4, 1, 2, 0, 0, 0]
-    write("instances_val.json", [small_image()], [])
-    write(
-        "person_keypoints_val.json", [small_image()], [outlined(1, keypoints=points), outlined(2)]
-    )
-    found = convert_coco("--object_features", "keypoints")["a.png"]
-    assert found["image/object/keypoint/x"] == [0.5, 0, 0, 0]
-    assert found["image/object/keypoint/y"] == [0.25, 0, 0, 0]
-    assert found["image/object/keypoint/visibility"] == [2, 0, 0, 0]
-    assert found["image/object/keypoint/num"] == [1, 0]
-    assert found["image/object/keypoint/text"] == [b"nose", b"left_eye"] * 2
-    assert found["image/object/bbox/xmax"] == float32([3 / 8] * 2)
-    both = convert_coco("--object_features", "keypoints", "masks", "--overwrite")["a.png"]
-    assert len(both.pop("image/object/mask")) == 2
-    assert both == found
-
-
-@pytest.mark.slow
-def test_an_image_without_objects_has_empty_lists() -> None:
-    """Of every further feature."""
-    write("person_keypoints_val.json", [small_image()], [])
-    found = convert_coco("--object_features", "keypoints", "masks")["a.png"]
-    for key in ("mask", "keypoint/x", "keypoint/y", "keypoint/num", "keypoint/text"):
-        assert found[f"image/object/{key}"] == []
-
-
 @pytest.mark.parametrize(
     ("points", "problem"),
     [
@@ -459,30 +416,6 @@ def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
     with pytest.raises(BadLabelError) as caught:
         Instances(keypoints=("a", "b")).parse(outlined(1, keypoints=points))
     assert str(caught.value) == problem
-
-
-@pytest.mark.slow
-def test_an_image_of_another_size_than_its_entry_says() -> None:
-    """It is left out; one of an unknown size is taken."""
-    write(
-        "instances_val.json",
-        [
-            small_image(width=16, height=8),
-            small_image("b.png", 6, width=0),
-            small_image("c.png", 7, height="x"),
-        ],
-        [outlined(1)],
-    )
-    write_files(
-        "coco", {name: picture(1, file_format="PNG", size=(8, 4)) for name in ("b.png", "c.png")}
-    )
-    assert sorted(convert_coco(bad=ALL_BAD)) == ["b.png", "c.png"]
-    (dead_letter,) = dead_letters_of("out")
-    assert (dead_letter["key"], dead_letter["reason"]) == ("a.png", "size_mismatch")
-    assert dead_letter["message"].startswith(
-        "the label file is for an image of 16 x 8 pixels, this one"
-    )
-    assert dead_letter["file"].endswith("annotations/instances_val.json")
 
 
 # --- Fields of images' entries that become features or keep images together

@@ -340,10 +340,7 @@ def test_a_panoptic_set_is_converted(working_folder: Path) -> None:
         "is_crowd": [0, 0],
         "id": [70000, 9],
     }
-    assert manifest_of("out")["dead_letters"] == {
-        "bad_mask": 1,
-        "unlabelled": 1,
-    }
+    assert manifest_of("out")["dead_letters"] == {"bad_mask": 1, "unlabelled": 1}
     letters = {letter["key"]: letter for letter in dead_letters_of("out")}
     assert letters["1.jpg"]["message"] == (
         "the mask: pixels of a segment 4 that its annotation does not describe"

@@ -334,11 +334,7 @@ def test_an_entry_without_an_image_is_a_bad_row(
     ],
 )
 def test_what_cannot_be_used_is_an_error(
-    working_folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    entries: Any,
-    argv: str,
-    message: str,
+    working_folder: Path, capsys: pytest.CaptureFixture[str], entries: Any, argv: str, message: str
 ) -> None:
     """Options that name nothing, projects without labels, broken files: before any image is read."""
     name = "set/e.ndjson" if isinstance(entries, str) and '"dataset"' in entries else "set/e.json"

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import (
-    convert,
-    manifest_of,
-    read_all,
-)
+from tests.harness import convert, manifest_of, read_all
 from tests.layouts.make_tables import make_imagefolder
 from tests.pictures import write_files, write_pictures
 

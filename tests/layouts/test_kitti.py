@@ -259,12 +259,7 @@ def test_a_line_that_is_not_kittis_is_the_rows_problem(line: str | bytes, proble
     if not data.startswith(b"\xff\xfe"):  # UTF-16 is not to be had in the middle of a file
         data, number = f"{CAR}\n\n".encode() + data, 3
     assert parse_labels(data, URI) == LabelRow(
-        name="000007",
-        values=((),) * len(COLUMNS),
-        split="",
-        file=URI,
-        line=number,
-        problem=problem,
+        name="000007", values=((),) * len(COLUMNS), split="", file=URI, line=number, problem=problem
     )
 
 

@@ -18,13 +18,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.label_files import Splits
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.masks import (
-    MaskReader,
-    Masks,
-    first_keys,
-    look_for_pairs,
-    voc_sets,
-)
+from beam_pipeline.layouts.masks import MaskReader, Masks, first_keys, look_for_pairs, voc_sets
 from tests.harness import (
     convert,
     convert_asking,
@@ -34,14 +28,7 @@ from tests.harness import (
     read_all,
     split_of_each,
 )
-from tests.layouts.make_segmentation import (
-    SIZE,
-    folders,
-    grey,
-    make_segmentation,
-    palette,
-    scene,
-)
+from tests.layouts.make_segmentation import SIZE, folders, grey, make_segmentation, palette, scene
 from tests.pictures import encoded, picture, write_files
 
 CLASS = "image/segmentation/class"
@@ -147,10 +134,7 @@ def test_masks_of_16_bits_are_kept(working_folder: Path) -> None:
     write_files("images", {f"{stem}.png": picture(1, size=(3, 1)) for stem in "ab"})
     assert convert("--images", "images", "--masks", "masks", "--output", "out") == 0
     written = {key: f[f"{CLASS}/encoded"][0] for key, f in read_all("out").items()}
-    assert written == {
-        "a.png": masks["a.png"],
-        "b.png": grey_png(b"\0\0\0\1\0\2", 3, 1, 16),
-    }
+    assert written == {"a.png": masks["a.png"], "b.png": grey_png(b"\0\0\0\1\0\2", 3, 1, 16)}
     assert manifest_of("out")["features"][f"{CLASS}/encoded"]["pixels"] == "uint16"
 
 

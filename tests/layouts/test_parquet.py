@@ -20,12 +20,7 @@ from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.parquet import Parquet
-from beam_pipeline.layouts.parquet_rows import (
-    first_parquet,
-    name_classes,
-    parquet_files,
-    splits_of,
-)
+from beam_pipeline.layouts.parquet_rows import first_parquet, name_classes, parquet_files, splits_of
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.storage import files
 from tests.harness import (
@@ -39,14 +34,7 @@ from tests.harness import (
     read_all,
     split_of_each,
 )
-from tests.layouts.make_parquet import (
-    FEATURES,
-    IMAGE,
-    image_of,
-    make_parquet,
-    pets,
-    write_parquet,
-)
+from tests.layouts.make_parquet import FEATURES, IMAGE, image_of, make_parquet, pets, write_parquet
 from tests.pictures import picture, write_files, write_pictures
 
 
@@ -159,11 +147,7 @@ def test_whole_numbers_of_a_float_column_are_no_classes(working_folder: Path) ->
 
 @pytest.mark.parametrize(
     ("labels", "names"),
-    [
-        (["b", "a", "b"], ["a", "b"]),
-        ([3, 7, 3], ["3", "7"]),
-        ([["a", "b"], [], ["a"]], ["a", "b"]),
-    ],
+    [(["b", "a", "b"], ["a", "b"]), ([3, 7, 3], ["3", "7"]), ([["a", "b"], [], ["a"]], ["a", "b"])],
 )
 @pytest.mark.slow
 def test_classes_without_names_in_the_metadata(

@@ -252,74 +252,74 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         "labelme",
         GOOD_LABELME.replace("rectangle", "blob"),
         0,
-        "shape 1: shape_type is 'blob', which LabelMe does not have",
+        "shape 1: shape_type is 'blob', which LabelMe does not have"
     ),
     "labelme points": (
         "labelme",
         GOOD_LABELME.replace("0.0", '"x"', 1),
         0,
-        "shape 1: ['x', 0.0]: expected x and y",
+        "shape 1: ['x', 0.0]: expected x and y"
     ),
     "labelme label": ("labelme", GOOD_LABELME.replace('"person"', "3"), 0, "shape 1: 3: expected"),
     "labelme polygon": (
         "labelme",
         GOOD_LABELME.replace("rectangle", "polygon"),
         0,
-        "shape 1: an outline of 2 points, expected 3 or more",
+        "shape 1: an outline of 2 points, expected 3 or more"
     ),
     "labelme mask": (
         "labelme",
         GOOD_LABELME.replace("rectangle", "mask").replace('"mask": null', '"mask": "!"'),
         0,
-        "shape 1: a mask that is not a PNG in base64",
+        "shape 1: a mask that is not a PNG in base64"
     ),
     "labelme mask outside": (
         "labelme",
         tools.labelme("train/2", [Drawn("car", "mask", (38, 4))]),
         0,
-        "object 1 ('car'): a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30",
+        "object 1 ('car'): a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30"
     ),
     "supervisely kind": (
         "supervisely",
         GOOD_SUPERVISELY.replace('"rectangle"', "null"),
         0,
-        "object 1: ",
+        "object 1: "
     ),
     "supervisely bitmap": (
         "supervisely",
         tools.supervisely("train/2", [MASK]).replace('"data": "', '"data": "AAAA'),
         0,
-        "object 1: a mask that is not a PNG in base64: Error",
+        "object 1: a mask that is not a PNG in base64: Error"
     ),
     "supervisely points": (
         "supervisely",
         GOOD_SUPERVISELY.replace("[40.0, 30.0]", "[40.0]"),
         0,
-        "object 1: [40.0]: expected x and y",
+        "object 1: [40.0]: expected x and y"
     ),
     "cvat number": (
         "cvat",
         _of_cvat(BOX).replace('xtl="0.00"', 'xtl="x"', 1),
         8,
-        "expected numbers as xtl, ytl, xbr, ybr",
+        "expected numbers as xtl, ytl, xbr, ybr"
     ),
     "cvat infinite": (
         "cvat",
         _of_cvat(BOX).replace('xtl="0.00"', 'xtl="inf"', 1),
         8,
-        "expected numbers as xtl, ytl, xbr, ybr",
+        "expected numbers as xtl, ytl, xbr, ybr"
     ),
     "cvat label": (
         "cvat",
         _of_cvat(BOX).replace('label="person"', 'label=""', 1),
         8,
-        "'': expected a text as label",
+        "'': expected a text as label"
     ),
     "cvat rle": (
         "cvat",
         _of_cvat(MASK).replace('rle="1,', 'rle="2,', 1),
         8,
-        "the rle of a mask does not add up to 5 x 3 pixels",
+        "the rle of a mask does not add up to 5 x 3 pixels"
     ),
     "cvat bomb": (
         "cvat",
@@ -327,41 +327,41 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
             'rle="1, 3, 1, 2, 1, 2, 1, 3, 1"', 'rle="0, 10000000000"'
         ),
         8,
-        "the rle of a mask does not add up to 100000 x 100000 pixels",
+        "the rle of a mask does not add up to 100000 x 100000 pixels"
     ),
     "cvat shape": (
         "cvat",
         _of_cvat(inside='<blob label="a"/>'),
         8,
-        "<blob> is not a shape of CVAT",
+        "<blob> is not a shape of CVAT"
     ),
     "via shape": (
         "via",
         _of_via({"shape_attributes": {"name": "cube"}, "region_attributes": {"a": "b"}}),
         1,
-        "region 1: {'name': 'cube'}: expected the shape of a rect or polygon",
+        "region 1: {'name': 'cube'}: expected the shape of a rect or polygon"
     ),
     "via class": (
         "via",
         _of_via(
             REGION,
-            {**REGION, "region_attributes": {}},
+            {**REGION, "region_attributes": {}}
         ),
         1,
-        "region 2: {}: expected a text as a",
+        "region 2: {}: expected a text as a"
     ),
     "via radius": (
         "via",
         _of_via({**REGION, "shape_attributes": {**CIRCLE, "r": 0}}),
         1,
-        "region 1: an ellipse whose half axes are 0 and 0",
+        "region 1: an ellipse whose half axes are 0 and 0"
     ),
     "via rows": (
         "via_csv",
         tools.via_csv({"train/2": SCENES["train/2"], "test/4": [BOX]}).replace(",2,0,", ",3,0,"),
         2,
-        "region_count is '3', but the image has 2 rows one after the other",
-    ),
+        "region_count is '3', but the image has 2 rows one after the other"
+    )
 }  # fmt: skip
 
 

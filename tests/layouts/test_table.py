@@ -31,10 +31,7 @@ from tests.harness import (
     convert_asking,
     dead_letters_of,
     float32,
-    manifest_of,
     read_all,
-    reasons_of,
-    split_of_each,
 )
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import picture, write_files, write_pictures
@@ -174,47 +171,6 @@ def test_most_images_without_a_label_stop_the_run(
     assert len(read_all("other")) == 5
 
 
-SPLIT_TABLES = {
-    "train.csv": PICTURES[:7],
-    "labels_val.csv": PICTURES[7:9],
-    "Test.csv": PICTURES[9:],
-}
-
-
-def write_split_tables(header: str = "filename,label", tail: str = "") -> list[str]:
-    """Writes a table for each split; returns the arguments that name them."""
-    rows = {
-        name: "".join(f"{picture},{'ab'[i % 2]}{tail}\n" for i, picture in enumerate(pictures))
-        for name, pictures in SPLIT_TABLES.items()
-    }
-    write_files(".", {name: f"{header}\n{lines}" for name, lines in rows.items()})
-    return ["--images", "photos", "--labels", *rows]
-
-
-def splits_of(folder: str) -> dict[str, int]:
-    """Split -> examples."""
-    return {split: entry["examples"] for split, entry in manifest_of(folder)["splits"].items()}
-
-
-def test_tables_named_like_splits_are_asked_about(
-    pictures: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command of the question puts each into its split; --yes puts all into train, as ever."""
-    argv = write_split_tables()
-    assert convert_asking(*argv, "--output", "out") == 2
-    said = capsys.readouterr().err
-    assert "those of 'Test.csv', 'labels_val.csv' too" in said
-    answer = next(line.strip() for line in said.splitlines() if "label_files" in line)
-    assert answer.startswith(
-        f"beam-tfrecord convert {' '.join(argv)} --splits label_files --output "
-    )
-    assert convert_asking(*argv, "--output", "out", "--splits", "label_files") == 0
-    assert splits_of("out") == {"test": 3, "train": 7, "validation": 2}
-    assert manifest_of("out")["options"]["splits_from"] == "label_files"
-    assert convert_asking(*argv, "--output", "all", "--yes") == 0
-    assert splits_of("all") == {"train": 12}
-
-
 # --- lists of images without labels ---------------------------------------------------------------
 
 LISTED = ("b/1.jpg", "b/2.png", "c/d/3.jpg", "c/d/4.jpg", "b/5.jpg", "c/d/6.jpg")
@@ -227,31 +183,6 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_pictures("data/images", LISTED)
     write_files(".", {"train.txt": "b/1\nb/2\n/c/d/3.jpg\n", "TestList.txt": "c/d/4\n5.jpg\n"})
     return tmp_path
-
-
-def test_lists_say_the_split_and_folders_the_class(
-    listed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without the option for splits, the run asks; an image in no list is left out."""
-    argv = ["--images", "data/images", "--labels", "train.txt", "TestList.txt"]
-    assert convert_asking(*argv, "--output", "out") == 2
-    assert "--splits label_files" in capsys.readouterr().err
-    assert convert_asking(*argv, "--splits", "label_files", "--output", "out") == 0
-    found = {
-        key: (split_of_each("out")[key], features["image/class/text"])
-        for key, features in read_all("out").items()
-    }
-    assert found == {
-        "b/1.jpg": ("train", [b"b"]),
-        "b/2.png": ("train", [b"b"]),
-        "c/d/3.jpg": ("train", [b"c/d"]),
-        "c/d/4.jpg": ("test", [b"c/d"]),
-        "b/5.jpg": ("test", [b"b"]),
-    }
-    assert reasons_of("out") == {"c/d/6.jpg": "unlabelled"}
-    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    roles = [line[3:8] for line in printed if line[:2] == ["path", "segment"]]
-    assert roles == [["class,", "part", str(number), "of", "2"] for number in (1, 2)]
 
 
 def test_a_list_of_two_splits_refuses_what_both_name(

@@ -12,16 +12,8 @@ import pytest
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.label_files import BadLabelError, LabelFileReader, Place, Splits
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.voc import (
-    Voc,
-    VocFormat,
-)
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    dead_letters_of,
-    read_all,
-)
+from beam_pipeline.layouts.voc import Voc, VocFormat
+from tests.harness import ALL_BAD, convert, dead_letters_of, read_all
 from tests.layouts.make_voc import BOX, CAT, Box, labelimg_xml, make_voc
 from tests.pictures import picture, write_files
 
@@ -65,7 +57,7 @@ def test_an_annotation_is_one_row_named_by_its_file() -> None:
     )
     beside = LabelFileReader(VocFormat(), (Place("/d", bare=True), Place("/d/in")))
     names = [next(beside.read(io.BytesIO(CAT.encode()), uri)).name for uri in (  # type: ignore[union-attr]
-        "/d/in/x/a.b.xml", "/d/in/a.XML", "/d/x/a.xml",
+        "/d/in/x/a.b.xml", "/d/in/a.XML", "/d/x/a.xml"
     )]  # fmt: skip
     assert names == ["x/a.b", "a", "a"]
 
@@ -113,7 +105,7 @@ BAD_FILES: dict[str, tuple[str | bytes, int, str]] = {
     "external": (
         '<!DOCTYPE annotation [<!ENTITY x SYSTEM "file:///etc/passwd">]>\n' + CAT,
         1,
-        REFUSED,
+        REFUSED
     ),
     "dtd": ('\n<!DOCTYPE annotation SYSTEM "http://localhost:1/voc.dtd">\n' + CAT, 2, REFUSED),
     "cut": (CAT[:60], 3, "not well-formed XML: unclosed token"),
@@ -123,41 +115,41 @@ BAD_FILES: dict[str, tuple[str | bytes, int, str]] = {
     "latin1": (
         CAT.replace(">cat<", ">ch\xeane<").encode("latin-1"),
         15,
-        "not well-formed XML: not well-formed (invalid token)",
+        "not well-formed XML: not well-formed (invalid token)"
     ),
     "gb2312": (
         f'<?xml version="1.0" encoding="gb2312"?>\n{CAT}',
         1,
-        "XML that cannot be read: multi-byte encodings are not supported; save it as UTF-8",
+        "XML that cannot be read: multi-byte encodings are not supported; save it as UTF-8"
     ),
     "coco": ("<annotations/>\n", 1, "the root element is <annotations>, expected <annotation>"),
     "nameless": (CAT.replace("<name>cat</name>", "<name/>"), 14, "object 1 has no <name>"),
     "names": (
         CAT.replace("<name>cat</name>", "<name>cat</name><name>dog</name>"),
         14,
-        "object 1 has 2 <name>, expected one",
+        "object 1 has 2 <name>, expected one"
     ),
     "polygon": (
         CAT.replace("bndbox>", "polygon>"),
         14,
         "object 1 ('cat') has 0 <bndbox>, expected one; it contains <name>, <pose>, <truncated>, <difficult>, "
-        "<polygon>",
+        "<polygon>"
     ),
     "boxes": (
         CAT.replace("\t</object>", "\t\t<bndbox/>\n\t</object>"),
         14,
         "object 1 ('cat') has 2 <bndbox>, expected one; it contains <name>, <pose>, <truncated>, <difficult>, "
-        "<bndbox>, <bndbox>",
+        "<bndbox>, <bndbox>"
     ),
     "second": (
         labelimg_xml("a.jpg", (100, 50), [("cat", BOX), ("dog", ("1", "2", "x", "4"))]),
         26,
-        "object 2 ('dog'): <bndbox/xmax> is 'x', expected a number",
+        "object 2 ('dog'): <bndbox/xmax> is 'x', expected a number"
     ),
     "missing": (
         CAT.replace("\t\t\t<ymin>20</ymin>\n", ""),
         14,
-        "object 1 ('cat'): <bndbox/ymin> is missing or empty, expected a number",
+        "object 1 ('cat'): <bndbox/ymin> is missing or empty, expected a number"
     ),
     "nan": (CAT.replace(">30<", ">nan<"), 14, "object 1 ('cat'): <bndbox/xmax> is 'nan', expected a number"),
     "infinite": (CAT.replace(">30<", ">-inf<"), 14, "object 1 ('cat'): <bndbox/xmax> is '-inf', expected a number"),
@@ -165,8 +157,8 @@ BAD_FILES: dict[str, tuple[str | bytes, int, str]] = {
     "difficult": (
         CAT.replace("<difficult>0", "<difficult>no"),
         14,
-        "object 1 ('cat'): <difficult> is 'no', expected an integer",
-    ),
+        "object 1 ('cat'): <difficult> is 'no', expected an integer"
+    )
 }  # fmt: skip
 
 

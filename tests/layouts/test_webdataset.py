@@ -16,11 +16,7 @@ from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.webdataset import WebDataset, sample_name
 from tests.archives import make_tar
 from tests.conformance.trees import jsonl, masks, png
-from tests.harness import (
-    NONE_BAD,
-    convert,
-    read_all,
-)
+from tests.harness import NONE_BAD, convert, read_all
 from tests.pictures import picture, write_files
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -166,30 +164,6 @@ def test_a_split_without_labels_is_a_question(folder: Path) -> None:
 OUTLINES = "1 0.25 0.25 0.75 0.25 0.75 0.75 0.25 0.75\n0 0.5 0.5 1 0.5 1 1\n"
 
 
-def test_outlines_become_boxes_and_masks(folder: Path) -> None:
-    """A mask is a PNG of the image's size, 1 where a pixel's centre lies inside."""
-    write_files("set", {"images/a.png": picture(1, file_format="PNG", size=(8, 4))})
-    write_files("set", {"labels/a.txt": OUTLINES, "images/b.png": picture(2, file_format="PNG")})
-    assert source_of("set").notes[-1].startswith("of outlines, the boxes around them are written")
-    argv = ("--images", "set", "--object_features", "masks", NONE_BAD)
-    assert convert(*argv, "--output", "out") == 0
-    examples = read_all("out")
-    features = examples["a.png"]
-    assert features["image/object/bbox/xmax"] == [0.75, 1.0]
-    masks = [Image.open(io.BytesIO(png)) for png in features["image/object/mask"]]
-    assert [(mask.mode, mask.size) for mask in masks] == [("L", (8, 4))] * 2
-    first = masks[0].tobytes()
-    assert first == b"".join(
-        b"\0\0\1\1\1\1\0\0" if row in (1, 2) else b"\0" * 8 for row in range(4)
-    )
-    assert examples["b.png"]["image/object/mask"] == []
-    assert manifest_of("out")["features"]["image/object/mask"] == {
-        "kind": "bytes",
-        "optional": False,
-        "shape": [None],
-    }
-
-
 @pytest.mark.slow
 def test_four_points_are_a_question(folder: Path) -> None:
     """Which --yolo_task answers; the corners of a turned box are a feature of their own."""
@@ -205,20 +179,6 @@ def test_four_points_are_a_question(folder: Path) -> None:
     assert features["image/object/corner/x"] == [0.25, 0.75, 0.75, 0.25]
     assert features["image/object/corner/y"] == [0.25, 0.25, 0.75, 0.75]
     assert features["image/object/bbox/ymax"] == [0.75]
-
-
-def test_key_points(folder: Path) -> None:
-    """As TensorFlow's Object Detection API has them; kpt_shape says how many."""
-    write_files(
-        "set", {"images/a.jpg": picture(1), "labels/a.txt": f"{LINE.strip()} .5 .25 2 0 0 0"}
-    )
-    write_files("set", {"data.yaml": "train: images\nnames: [a]\nkpt_shape: [2, 3]\n"})
-    assert convert("--images", "set", "--output", "out", NONE_BAD) == 0
-    features = read_all("out")["a.jpg"]
-    assert features["image/object/keypoint/x"] == [0.5, 0.0]
-    assert features["image/object/keypoint/y"] == [0.25, 0.0]
-    assert features["image/object/keypoint/visibility"] == [2, 0]
-    assert features["image/object/keypoint/num"] == [1]
 
 
 # --- lines -------------------------------------------------------------------------------------------
@@ -307,8 +267,8 @@ def test_boxes_that_are_turned() -> None:
          "its name to them"),
         (LineFormat(), b"0 0 0 1 x\xff", "b'0 0 0 1 x\\xff' is not UTF-8; save it as UTF-8"),
         (LineFormat(), b"0 0 0 1 nan", "a value is 'nan', expected a number"),
-        (LineFormat(), b"0 0 0 1 1e999", "a value is '1e999', expected a number"),
-    ],
+        (LineFormat(), b"0 0 0 1 1e999", "a value is '1e999', expected a number")
+    ]
 )  # fmt: skip
 def test_a_bad_line_is_named(lines: LineFormat, data: bytes, message: str) -> None:
     """What was found, what was expected, and in which line."""
