@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -205,6 +206,22 @@ def documented(page: str, language: str, section: str = "") -> list[str]:
     if section:
         text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def change_json(path: Path, *keys: object, value: object) -> None:
+    """Puts a value into a JSON file, gzipped or not; without a value, `...`, removes the entry."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        content = json.load(file)
+    entry = content
+    for key in keys[:-1]:
+        entry = entry[key]
+    if value is ...:
+        del entry[keys[-1]]
+    else:
+        entry[keys[-1]] = value
+    with opened(path, "wt", encoding="utf-8") as file:
+        json.dump(content, file)
 
 
 def manifest_of(folder: Any) -> dict[str, Any]:

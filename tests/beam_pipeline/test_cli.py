@@ -31,78 +31,104 @@ from tests.harness import (
 from tests.pictures import write_files, write_pictures
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> str:
-    """Ten images in two class folders."""
-    write_pictures(str(tmp_path / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(10)])
-    return str(tmp_path / "photos")
+@pytest.fixture(autouse=True)
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The working folder has ten images in two class folders, photos/a and photos/b."""
+    monkeypatch.chdir(tmp_path)
+    write_pictures("photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(10)])
+    write_files(
+        "tables", {"boxes.csv": "filename,class,xmin,ymin,xmax,ymax\na/0.jpg,cat,1,1,3,3\n"}
+    )
+    return f"{tmp_path}/photos"
+
+
+PHOTOS = ("--images", "photos", "--output", "out")
+CROP = "--labels tables/boxes.csv --crop_boxes"
 
 
 @pytest.mark.parametrize(
-    ("argv", "message"),
+    ("options", "message"),
     [
-        (["--images", "nowhere"], "--images nowhere: no such file or folder"),
-        (["--images", "nowhere/*.jpg"], "no folder"),
-        (["--labels", "nowhere.csv"], "--labels nowhere.csv: no such file"),
+        ("--images nowhere", "--images nowhere: no such file or folder"),
+        ("--images nowhere/*.jpg", "no folder"),
+        ("--images photos/a", "could be listed twice"),
+        ("--labels nowhere.csv", "--labels nowhere.csv: no such file"),
+        ("--num_shard 4", "unknown option --num_shard: neither beam-tfrecord nor Apache Beam"),
+        ("--num_shard 4", " knows it; did you mean --num_shards?"),
+        ("--runer=DirectRunner", "did you mean --runner?"),
+        ("--seed=1 stray", "unknown argument stray"),
+        ("--splits train=0.9", "the shares add up to 0.9, not to 1"),
+        ("--splits train=0.5,train=0.5", "names train twice"),
+        ("--splits a/b=1", "'a/b' cannot name a split"),
+        ("--num_shards 0", "'0' is not a number of shards"),
+        ("--shard_size big", "'big' is not a size"),
+        (f"--name {'a' * 200}", "--name is too long for files such as aaa"),
+        (f"--name {'a' * 200}", "give --name with 184 bytes or fewer"),
+        (f"--name {'ä' * 100}", "give --name with 184 bytes or fewer"),
+        (f"--output {'b' * 200}", "the output folder's name is too long for files such as"),
+        ("--name a/b", "--name 'a/b' cannot start a file name"),
+        ("--name=.hidden", "--name '.hidden' cannot start a file name"),
+        ("--label_base 2", "--label_base is 2"),
+        ("--seed x", "invalid int value: 'x'"),
+        ("--image_check some", "--image_check is 'some', expected one of"),
+        ("--shuffle none", "--shuffle is 'none', expected one of"),
+        ("--compression zip", "--compression is 'zip', expected none or gzip"),
+        ("--max_bad_fraction 1.5", "--max_bad_fraction is 1.5, expected 0 to 1"),
+        ("--max_bad_fraction nan", "--max_bad_fraction is nan"),
+        ("--min_side 0", "--min_side is 0, expected 1 or more"),
+        ("--max_aspect 0.5", "--max_aspect is 0.5, expected 1 to 1000000000.0"),
+        ("--max_aspect inf", "--max_aspect is inf"),
+        ("--max_image_bytes lots", "'lots' is not a size"),
+        ("--columns a", "expected NAME:TYPE"),
+        ("--columns a:double", "'double' (of column a) is not a type"),
+        ("--columns=a:str --file_columns=a", "column 'a' is str in --columns and file in --file_c"),
         (
-            ["--num_shard", "4"],
-            "unknown option --num_shard: neither beam-tfrecord nor Apache "
-            "Beam knows it; did you mean --num_shards?",
+            "--label_column x",
+            "--label_column means nothing for the layout class_folders (no --labels",
         ),
-        (["--runer=DirectRunner"], "did you mean --runner?"),
-        (["--seed=1", "stray"], "unknown argument stray"),
-        (["--splits", "train=0.9"], "the shares add up to 0.9, not to 1"),
-        (["--splits", "train=0.5,train=0.5"], "names train twice"),
-        (["--splits", "a/b=1"], "'a/b' cannot name a split"),
-        (["--num_shards", "0"], "'0' is not a number of shards"),
-        (["--shard_size", "big"], "'big' is not a size"),
-        (["--name", "a" * 200], "--name is too long for files such as aaa"),
-        (["--name", "a" * 200], "give --name with 184 bytes or fewer"),
-        (["--name", "ä" * 100], "give --name with 184 bytes or fewer"),
+        ("--label_column x", " and no other layout's files); it is for "),
+        ("--unlabelled empty", "--unlabelled empty means nothing for the layout class_folders"),
+        ("--writers -1", "--writers is -1, expected 0 to 1000"),
+        ("--read_ahead 0", "--read_ahead is 0, expected 1 to 1000"),
+        ("--read_ahead 1001", "--read_ahead is 1001, expected 1 to 1000"),
+        ("--read_ahead many", "invalid int value: 'many'"),
+        ("--read_ahead_size 0", "'0' is less than one byte"),
+        ("--read_ahead_size some", "'some' is not a size"),
+        ("--direct_num_workers=many", "direct_num_workers"),
+        ("--runner=DataflowRunner --project=p", "its workers cannot see"),
+        ("--resume --overwrite", "--resume keeps what --overwrite removes; give only one"),
+        ("--resume --shuffle=records", "--resume needs the receipt of each shard"),
+        ("--resume --shuffle=records", "convert without --resume, or without --shuffle"),
+        ("--split_by patient", "--split_by needs --splits with the split sizes"),
+        ("--stratify", "--stratify needs --splits with the split sizes"),
+        ("--classes_only", "--classes_only needs --classes"),
+        ("--classes=c --class_ids=keep", "--class_ids has no effect with --classes"),
+        ("--classes=c --label_order=numeric", "--label_order has no effect with --classes"),
+        ("--class_ids=keep --label_base=1", "--label_base means nothing with --class_ids keep"),
+        ("--row_id id", "--row_id needs --sample row"),
+        ("--group_by image", "--group_by needs --sample row"),
+        ("--crop_margin 0.5", "--crop_margin needs --crop_boxes"),
+        ("--crop_boxes", "--crop_boxes needs boxes, and the labels of the layout class_fold"),
+        ("--crop_boxes --sample row", "leave out one"),
+        (f"{CROP} --unlabelled keep", "leave out --unlabelled keep"),
+        (f"{CROP} --unlabelled empty", "leave out --unlabelled empty"),
         (
-            ["--output", "b" * 200],
-            "the output folder's name is too long for files such as",
+            "--labels tables/boxes.csv --crop_boxes --bad_boxes drop_image",
+            "leave out --bad_boxes drop_image",
         ),
-        (["--label_base", "2"], "--label_base is 2"),
-        (["--seed", "x"], "invalid int value: 'x'"),
-        (["--image_check", "some"], "--image_check is 'some', expected one of"),
-        (["--shuffle", "none"], "--shuffle is 'none', expected one of"),
-        (["--compression", "zip"], "--compression is 'zip', expected none or gzip"),
-        (["--max_bad_fraction", "1.5"], "--max_bad_fraction is 1.5, expected 0 to 1"),
-        (["--max_bad_fraction", "nan"], "--max_bad_fraction is nan"),
-        (["--min_side", "0"], "--min_side is 0, expected 1 or more"),
-        (["--max_aspect", "0.5"], "--max_aspect is 0.5, expected 1 to 1000000000.0"),
-        (["--max_aspect", "inf"], "--max_aspect is inf"),
-        (["--max_image_bytes", "lots"], "'lots' is not a size"),
-        (["--columns", "a"], "expected NAME:TYPE"),
-        (["--columns", "a:double"], "'double' (of column a) is not a type"),
-        (
-            ["--label_column", "x"],
-            "--label_column means nothing for the layout class_folders (no --labels and no other "
-            "layout's files); it is for ",
-        ),
-        (["--writers", "-1"], "--writers is -1, expected 0 to 1000"),
-        (["--read_ahead", "0"], "--read_ahead is 0, expected 1 to 1000"),
-        (["--read_ahead", "1001"], "--read_ahead is 1001, expected 1 to 1000"),
-        (["--read_ahead", "many"], "invalid int value: 'many'"),
-        (["--read_ahead_size", "0"], "'0' is less than one byte"),
-        (["--read_ahead_size", "some"], "'some' is not a size"),
-        (["--name", "a/b"], "--name 'a/b' cannot start a file name"),
-        (["--direct_num_workers=many"], "direct_num_workers"),
-        (["--runner=DataflowRunner", "--project=p"], "its workers cannot see"),
     ],
 )
 def test_wrong_usage_says_what_and_writes_nothing(
-    photos: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
+    options: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, a message that shows what was found, and no output folder."""
     try:
-        code = convert("--images", photos, "--output", f"{tmp_path}/out", *argv)
+        code = convert(*PHOTOS, *shlex.split(options))
     except SystemExit as exit_by_beam:  # Beam's own parser refuses values of its own options
         code = exit_by_beam.code  # type: ignore[assignment]
     assert code == 2
     assert message in capsys.readouterr().err
-    assert not os.path.exists(tmp_path / "out")
+    assert not os.path.exists("out")
 
 
 @pytest.mark.parametrize(
@@ -116,97 +142,66 @@ def test_wrong_usage_says_what_and_writes_nothing(
     ],
 )
 def test_a_label_file_that_cannot_be_used_is_found_before_anything_is_written(
-    photos: str, tmp_path: Path, table: str, message: str
+    table: str, message: str
 ) -> None:
     """Exit code 2, the file's name, and no output folder."""
-    write_files(str(tmp_path), {"l.csv": table})
-    argv = ("--images", photos, "--labels", f"{tmp_path}/l.csv", "--output", f"{tmp_path}/out")
-    error = run_convert(*argv, code=2).err
+    write_files(".", {"l.csv": table})
+    error = run_convert(*PHOTOS, "--labels", "l.csv", code=2).err
     assert message in error
-    assert f"{tmp_path}/l.csv" in error
-    assert not os.path.exists(tmp_path / "out")
+    assert os.path.abspath("l.csv") in error
+    assert not os.path.exists("out")
 
 
-def test_overlapping_roots_are_refused(photos: str) -> None:
-    """A folder and one below it would list images twice."""
-    assert (
-        "could be listed twice"
-        in run_convert("--images", photos, f"{photos}/a", "--output", f"{photos}-out", code=2).err
-    )
-
-
-def test_a_manifest_that_lists_files_elsewhere_is_not_believed(photos: str, tmp_path: Path) -> None:
+def test_a_manifest_that_lists_files_elsewhere_is_not_believed() -> None:
     """--overwrite never removes anything outside the output folder."""
-    assert convert("--images", photos, "--output", f"{tmp_path}/out") == 0
-    write_files(str(tmp_path), {"precious": "x"})
-    manifest = tmp_path / "out/manifest.json"
-    (shard,) = shard_names(tmp_path / "out")
+    assert convert(*PHOTOS) == 0
+    write_files(".", {"precious": "x"})
+    manifest = Path("out/manifest.json")
+    (shard,) = shard_names("out")
     manifest.write_text(manifest.read_text().replace(shard, "../precious"))
-    assert "not a file of its own folder" in run("verify", f"{tmp_path}/out", code=1).err
-    assert convert("--images", photos, "--output", f"{tmp_path}/out", "--overwrite") == 0
-    assert (tmp_path / "precious").read_text() == "x"
-    assert main(["verify", f"{tmp_path}/out"]) == 0
+    assert "not a file of its own folder" in run("verify", "out", code=1).err
+    assert convert(*PHOTOS, "--overwrite") == 0
+    assert Path("precious").read_text() == "x"
+    assert main(["verify", "out"]) == 0
 
 
 @pytest.mark.slow
-def test_too_many_bad_samples_fail_the_job_and_keep_the_dead_letters(
-    photos: str, tmp_path: Path
-) -> None:
+def test_too_many_bad_samples_fail_the_job_and_keep_the_dead_letters() -> None:
     """Exit code 1, a summary by reason, no manifest; the dead letters say which."""
-    write_files(photos, {"a/bad.jpg": "x", "b/empty.jpg": ""})
-    error = run_convert("--images", photos, "--output", f"{tmp_path}/out", code=1).err
+    write_files("photos", {"a/bad.jpg": "x", "b/empty.jpg": ""})
+    error = run_convert(*PHOTOS, code=1).err
     assert "2 bad samples among 12 listed images, 0.01 of them allowed" in error
     assert "1 empty_file (such as 'b/empty.jpg'; of the first: the file is empty), " in error
     assert (
         "1 not_an_image (such as 'a/bad.jpg'; of the first: 1 bytes that start with b'x': " in error
     )
     assert "Traceback" not in error
-    assert "manifest.json" not in os.listdir(tmp_path / "out")
-    assert [dead_letter["key"] for dead_letter in dead_letters_of(tmp_path / "out")] == [
-        "a/bad.jpg",
-        "b/empty.jpg",
-    ]
-    argv = ("--images", photos, "--output", f"{tmp_path}/out", "--overwrite")
-    assert convert(*argv, "--max_bad_fraction", "0.2") == 0
+    assert "manifest.json" not in os.listdir("out")
+    assert [letter["key"] for letter in dead_letters_of("out")] == ["a/bad.jpg", "b/empty.jpg"]
+    assert convert(*PHOTOS, "--overwrite", "--max_bad_fraction", "0.2") == 0
 
 
-@pytest.mark.slow
-def test_unlabelled_images_do_not_count_as_bad(photos: str, tmp_path: Path) -> None:
-    """Images without a label row are reported and allowed; rows without an image count."""
-    write_files(str(tmp_path), {"l.csv": "filename,label\n1.jpg,x\n2.jpg,y\n"})
-    argv = ("--images", photos, "--labels", f"{tmp_path}/l.csv", "--max_bad_fraction=0")
-    assert convert(*argv, "--yes", "--output", f"{tmp_path}/out") == 0
-    assert len(dead_letters_of(tmp_path / "out")) == 8
-
-    write_files(str(tmp_path), {"l.csv": "filename,label\n1.jpg,x\nnone.jpg,y\n"})
-    assert convert(*argv, "--output", f"{tmp_path}/other") == 1
-
-
-def test_nothing_joined_shows_names_of_both_sides(photos: str, tmp_path: Path) -> None:
+def test_nothing_joined_shows_names_of_both_sides() -> None:
     """Exit code 1, before any shard is written, with what images and rows are called."""
-    write_files(str(tmp_path), {"l.csv": "filename,label\nx_1,cat\n"})
-    argv = ("--images", photos, "--labels", f"{tmp_path}/l.csv", "--output", f"{tmp_path}/out")
-    error = run_convert(*argv, code=1).err
+    write_files(".", {"l.csv": "filename,label\nx_1,cat\n"})
+    error = run_convert(*PHOTOS, "--labels", "l.csv", code=1).err
     assert "none of 10 images met one of 1 label rows" in error
     assert "'a/0.jpg'" in error
     assert "'x_1'" in error
-    assert shard_names(tmp_path / "out") == []
+    assert shard_names("out") == []
 
 
-def test_no_images_at_all(tmp_path: Path) -> None:
+def test_no_images_at_all() -> None:
     """An empty folder, or one of other files, is an error that says what was passed over."""
-    write_files(str(tmp_path / "in"), {"notes.txt": "x", ".hidden.jpg": "x"})
-    assert (
-        "no images found (passed over: 1 .txt, 1 hidden files)"
-        in run_convert("--images", f"{tmp_path}/in", "--output", f"{tmp_path}/out", code=1).err
-    )
+    write_files("in", {"notes.txt": "x", ".hidden.jpg": "x"})
+    error = run_convert("--images", "in", "--output", "out", code=1).err
+    assert "no images found (passed over: 1 .txt, 1 hidden files)" in error
 
 
-def test_the_summary_says_what_a_person_wants_to_know(photos: str, tmp_path: Path) -> None:
+def test_the_summary_says_what_a_person_wants_to_know(tmp_path: Path) -> None:
     """Splits, shards, classes, dead letters with the first few, the manifest, and code that runs."""
-    write_files(photos, {"a/bad.jpg": "x"})
-    argv = ("--images", photos, "--output", f"{tmp_path}/out", "--max_bad_fraction", "0.1")
-    out = run_convert(*argv).out
+    write_files("photos", {"a/bad.jpg": "x"})
+    out = run_convert(*PHOTOS, "--max_bad_fraction", "0.1").out
     assert "  train: 10 examples in 1 shard, " in out
     assert "  2 classes: 0 a (5), 1 b (5)\n" in out
     assert "    not_an_image: 1\n      a/bad.jpg: 1 bytes that start with b'x'" in out
@@ -216,22 +211,23 @@ def test_the_summary_says_what_a_person_wants_to_know(photos: str, tmp_path: Pat
     code = "\n".join(line[2:] for line in out.partition("Read it:\n\n")[2].splitlines())
     namespace: dict[str, object] = {}
     exec(code, namespace)
-    (batch,) = namespace["dataset"]  # type: ignore[misc]
-    images, labels = batch
+    ((images, labels),) = namespace["dataset"]  # type: ignore[misc]
     assert images.shape == (10, 7, 9, 3)
     assert sorted(labels.numpy()) == [0] * 5 + [1] * 5
 
 
 @pytest.mark.slow
-def test_a_job_in_a_terminal_less_process_prints_plain_lines(photos: str, tmp_path: Path) -> None:
+def test_a_job_in_a_terminal_less_process_prints_plain_lines() -> None:
     """No control characters, no tracebacks, no warnings of Beam's."""
-    done = convert_in_process_of_its_own("--images", photos, "--output", f"{tmp_path}/out")
+    done = convert_in_process_of_its_own(*PHOTOS)
     assert done.returncode == 0
     assert done.stderr == "10 images listed\n10 samples, 6.3 kB to write\n"
-    layout, segment, pictures, wrote = done.stdout.splitlines()[:4]
-    assert layout == "Layout class_folders: no --labels and no other layout's files"
-    assert segment == "  path segment 1  class   2 folders, such as 'a'"
-    assert pictures == "  .jpg files      images  10 files, such as '0.jpg'"
+    *understood, wrote = done.stdout.splitlines()[:4]
+    assert understood == [
+        "Layout class_folders: no --labels and no other layout's files",
+        "  path segment 1  class   2 folders, such as 'a'",
+        "  .jpg files      images  10 files, such as '0.jpg'",
+    ]
     assert wrote.startswith("Wrote 10 examples, ")
 
 
@@ -239,33 +235,32 @@ LONGEST = "n" * 184
 
 
 @pytest.mark.parametrize(
-    ("more", "shard"),
+    ("options", "shard"),
     [
-        (("--num-shards=2", "--name=a-b"), "a-b-train.tfrecord-00000-of-00002"),
-        (("--output", "{}/my set/"), "my_set-train.tfrecord-00000-of-00001"),
-        (("--name", LONGEST), f"{LONGEST}-train.tfrecord-00000-of-00001"),
+        ("--num-shards=2 --name=a-b", "a-b-train.tfrecord-00000-of-00002"),
+        ("--output 'my set/'", "my_set-train.tfrecord-00000-of-00001"),
+        (f"--name {LONGEST}", f"{LONGEST}-train.tfrecord-00000-of-00001"),
     ],
     ids=["dashes for underscores", "of the output folder", "the longest that is not refused"],
 )
-def test_names_of_shards(photos: str, tmp_path: Path, more: tuple[str, ...], shard: str) -> None:
+def test_names_of_shards(options: str, shard: str) -> None:
     """Values keep their dashes; what a file name should not hold becomes an underscore."""
-    output = ("--output", f"{tmp_path}/out")
-    assert convert("--images", photos, *output, *(text.format(tmp_path) for text in more)) == 0
-    (folder,) = {path.parent for path in tmp_path.glob("*/manifest.json")}
-    assert shard_names(folder)[0] == shard
+    assert convert(*PHOTOS, *shlex.split(options)) == 0
+    (manifest,) = Path.cwd().glob("*/manifest.json")
+    assert shard_names(manifest.parent)[0] == shard
 
 
 @pytest.mark.slow
-def test_verify_and_help_import_no_beam(photos: str, tmp_path: Path) -> None:
+def test_verify_and_help_import_no_beam() -> None:
     """Commands that run no job, help, and wrong options do without Beam, and without the completion of shells."""
-    assert convert("--images", photos, "--output", f"{tmp_path}/out") == 0
+    assert convert(*PHOTOS) == 0
     calls = [
-        (["verify", f"{tmp_path}/out"], 0),
+        (["verify", "out"], 0),
         (["--help"], 0),
         (["convert", "--help"], 0),
         (["plan", "--help"], 0),
-        (["convert", "--images", photos, "--output", "x", "--seed=a"], 2),
-        (["plan", "--images", photos, "--output", "x", "--workers=0"], 2),
+        (["convert", *PHOTOS, "--seed=a"], 2),
+        (["plan", *PHOTOS, "--workers=0"], 2),
         (["convert", "--images", "nowhere", "--output", "x"], 2),
     ]
     code = (
@@ -318,11 +313,10 @@ def test_help_shows_the_groups_in_order(command: str, rest: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_of_the_help_run(tmp_path: Path) -> None:
+def test_the_examples_of_the_help_run() -> None:
     """Each example for this machine ends well; that for Dataflow is read without a complaint."""
-    write_pictures(str(tmp_path / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(10)])
     rows = "".join(f"{i}.jpg,{'ab'[i % 2]}\n" for i in range(10))
-    write_files(str(tmp_path), {"labels.csv": f"filename,label\n{rows}"})
+    write_files(".", {"labels.csv": f"filename,label\n{rows}"})
     ran = 0
     for command in ("convert", "plan"):
         examples = help_of(command).partition("\nexamples:\n")[2].replace("\\\n", "")
@@ -331,10 +325,10 @@ def test_the_examples_of_the_help_run(tmp_path: Path) -> None:
                 _, unknown = cli._parser().parse_known_args(shlex.split(line)[1:])
                 assert beam_parser().parse_known_args(unknown)[1] == []
             else:
-                run_shell(line, tmp_path)
+                run_shell(line, ".")
                 ran += 1
     assert ran == 5
-    assert sorted(os.listdir(tmp_path)) == ["labels.csv", "photos", "split", "tfrecords"]
+    assert sorted(os.listdir()) == ["labels.csv", "photos", "split", "tables", "tfrecords"]
 
 
 @pytest.mark.parametrize(

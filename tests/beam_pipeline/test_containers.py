@@ -11,7 +11,6 @@ import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -22,19 +21,15 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.formats import FORMATS, recorded_format
 from tests.harness import (
     ALL_BAD,
-    REPOSITORY,
-    assert_the_same_bytes_everywhere,
     convert,
     convert_killed_before,
     digests,
     documented,
     manifest_of,
-    process,
     run,
     run_convert,
     run_shell,
 )
-from tests.layouts import make_tables
 from tests.pictures import write_files, write_pictures
 
 SHARDS = 3
@@ -104,15 +99,6 @@ def test_a_container_holds_the_examples_of_the_tfrecords(
 
 
 @pytest.mark.slow
-def test_every_engine_gives_the_same_bytes(
-    container: str, argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In one thread, three processes and two threads of Beam."""
-    monkeypatch.chdir(tmp_path)
-    assert_the_same_bytes_everywhere(*argv, "--format", container)
-
-
-@pytest.mark.slow
 def test_a_killed_run_is_resumed(container: str, argv: list[str], tmp_path: Path) -> None:
     """It ends in the same bytes; so does one whose shards were lost or cut."""
     argv += ["--format", container]
@@ -149,43 +135,6 @@ def test_damage_is_found_and_repaired(container: str, argv: list[str], tmp_path:
     assert digests(out) == whole
 
 
-@pytest.mark.slow
-def test_shards_are_reused_and_samples_compared(
-    container: str, argv: list[str], tmp_path: Path
-) -> None:
-    """Those of the same samples are linked; those of another container are not taken."""
-    argv += ["--format", container]
-    assert convert(*argv, "--output", f"{tmp_path}/1") == 0
-    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
-    for name in shards_of(tmp_path / "1"):
-        assert (tmp_path / "1" / name).samefile(tmp_path / "2" / name)
-    os.unlink(tmp_path / "photos/a/0.jpg")
-    assert convert(*argv, "--output", f"{tmp_path}/3", "--reuse", f"{tmp_path}/2") == 0
-    assert run("diff", f"{tmp_path}/2", f"{tmp_path}/3").out.splitlines()[0] == "removed a/0.jpg"
-    assert main(["verify", f"{tmp_path}/3"]) == 0
-    reuse = ["--reuse", f"{tmp_path}/1", "--output", f"{tmp_path}/4"]
-    assert f'format was "{container}", is "tfrecord"' in run_convert(*argv[:-2], *reuse, code=2).err
-
-
-@pytest.mark.slow
-def test_our_readers_read_it(container: str, argv: list[str], tmp_path: Path) -> None:
-    """`load`, shuffled or not, gives each example once."""
-    assert convert(*argv, "--format", container, "--output", f"{tmp_path}/out") == 0
-    code = """
-import json, sys
-from beam_pipeline import load
-for shuffle in (False, True):
-    elements = load(sys.argv[1], shuffle=shuffle, seed=1, as_dict=True)
-    print(json.dumps([one["image/source_id"].numpy().decode() for one in elements]))
-"""
-    command = [sys.executable, "-c", code, f"{tmp_path}/out"]
-    done = process(*command, cwd=REPOSITORY)
-    assert done.returncode == 0, done.stderr
-    stored, shuffled = map(json.loads, done.stdout.splitlines())
-    assert len(set(stored)) == 12
-    assert sorted(shuffled) == sorted(stored) != shuffled
-
-
 def test_what_makes_no_sense_in_a_container_is_refused(
     container: str, argv: list[str], tmp_path: Path
 ) -> None:
@@ -207,33 +156,6 @@ def test_what_makes_no_sense_in_a_container_is_refused(
 
 
 @pytest.mark.slow
-def test_the_library_reads_boxes_of_a_webdataset(tmp_path: Path) -> None:
-    """Pixels decoded, and boxes as lists in the JSON, an empty one for an image without objects."""
-    wds: Any = pytest.importorskip("webdataset")
-    make_tables.make_table_boxes(str(tmp_path))
-    images = ["--images", f"{tmp_path}/train", "--labels", f"{tmp_path}/train_labels.csv"]
-    out = tmp_path / "out"
-    options = ["--format", "webdataset", "--name", "boxes", "--num_shards", "2"]
-    assert convert(*images, *options, "--output", str(out)) == 0
-    urls = f"{out}/boxes-train-{{00000..00001}}.tar"
-    found = {}
-    for image, features in (
-        wds.WebDataset(urls, shardshuffle=False).decode("rgb8").to_tuple("jpg", "json")
-    ):
-        assert image.shape == (make_tables.HEIGHT, make_tables.WIDTH, 3)
-        left = features["image/object/bbox/xmin"]
-        names = features["image/object/class/text"]
-        found[features["image/filename"]] = [
-            (name, round(x * make_tables.WIDTH)) for name, x in zip(names, left, strict=True)
-        ]
-    assert found == {
-        name: [(label, x) for label, x, *_ in boxes]
-        for name, boxes in make_tables.objects().items()
-    }
-    assert found[f"{make_tables.DRAWINGS:03d}.jpg"] == []
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("tar"), reason="there is no tar")
 def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) -> None:
     """`tar` gives back the image files themselves; our own layout reads the tars."""
@@ -245,8 +167,7 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     for name, content in photos.items():
         assert (tmp_path / "unpacked" / name).read_bytes() == content
         assert Image.open(io.BytesIO(content)).size == (9, 7)
-    again = ["--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again"]
-    assert convert(*again) == 0
+    assert convert("--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again") == 0
     assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
 
 
@@ -304,15 +225,3 @@ def test_the_documented_webdataset(tmp_path: Path) -> None:
     assert json.loads(listed[3])["image/filename"] == "shape_0000.png"
     printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
     assert re.fullmatch(r"\(\d+, \d+, 3\) [012] \w+\n", printed)
-
-
-@pytest.mark.readers
-def test_the_documented_array_records(tmp_path: Path) -> None:
-    """The command and the code of docs/grain.md: Grain shuffles, decodes and batches."""
-    pytest.importorskip("grain")
-    (command,) = documented("docs/grain.md", "bash", "ArrayRecord")
-    code, _ = documented("docs/grain.md", "python", "ArrayRecord")
-    run_shell("beam-tfrecord demo", tmp_path)
-    run_shell(command, tmp_path)
-    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
-    assert re.fullmatch(r"300 \(32, \d+, \d+, 3\) \[[012] [012] [012] [012]\]\n", printed)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import os
 from pathlib import Path
 
 import pytest
 
-from beam_pipeline.cli import main
 from tests.harness import (
     NONE_BAD,
     convert,
@@ -17,87 +15,12 @@ from tests.harness import (
     digests,
     manifest_of,
     read_all,
-    read_shard,
     reasons_of,
     run_convert,
-    shard_names,
 )
 from tests.pictures import picture, write_files, write_pictures
 
 # --- convert ---------------------------------------------------------------------------------------
-
-
-def test_class_folders_become_examples_with_every_feature(tmp_path: Path) -> None:
-    """Each example holds the file's own bytes, what they are, where they lay and their class."""
-    images = write_pictures(
-        str(tmp_path / "photos"), ["cat/b.png", "cat/a.jpg", "dog/c.gif", "Zebra/größe 1.webp"]
-    )
-    output = tmp_path / "out"
-    assert convert("--images", f"{tmp_path}/photos", "--output", str(output), NONE_BAD) == 0
-
-    assert shard_names(output) == ["out-train.tfrecord-00000-of-00001"]
-    assert (output / "labels.txt").read_text() == "Zebra\ncat\ndog\n"
-    assert (output / "dead_letters.jsonl").read_bytes() == b""
-    expected = {
-        key: {
-            "image/encoded": [images[key]],
-            "image/format": [file_format],
-            "image/height": [7],
-            "image/width": [9],
-            "image/channels": [3],
-            "image/filename": [key.encode()],
-            "image/source_id": [key.encode()],
-            "image/class/label": [label],
-            "image/class/text": [text],
-        }
-        for key, file_format, label, text in (
-            ("cat/a.jpg", b"jpeg", 1, b"cat"),
-            ("cat/b.png", b"png", 1, b"cat"),
-            ("dog/c.gif", b"gif", 2, b"dog"),
-            ("Zebra/größe 1.webp", b"webp", 0, b"Zebra"),
-        )
-    }
-    assert read_all(output) == expected
-
-
-@pytest.mark.promise("bad_image")
-def test_broken_files_end_as_dead_letters_and_the_rest_goes_on(tmp_path: Path) -> None:
-    """Each kind of bad image has its reason; a PNG named .jpg is a good image with format png."""
-    jpeg = picture(1)
-    write_files(
-        str(tmp_path / "photos"),
-        {
-            "cat/good.jpg": jpeg,
-            "cat/png_inside.jpg": picture(2, file_format="PNG"),
-            "cat/empty.jpg": b"",
-            "cat/cut.jpg": jpeg[:60],
-            "cat/text.png": "not an image at all",
-            "cat/tiff.png": picture(3, file_format="TIFF"),
-            "cat/notes.txt": "passed over",
-            "stray.jpg": jpeg,
-        },
-    )
-    os.symlink(tmp_path / "nowhere.jpg", tmp_path / "photos/cat/gone.jpg")
-    output = tmp_path / "out"
-    argv = ("--images", f"{tmp_path}/photos", "--output", str(output))
-    assert convert(*argv, "--max_bad_fraction", "0.9") == 0
-    examples = read_all(output)
-    assert {key: features["image/format"] for key, features in examples.items()} == {
-        "cat/good.jpg": [b"jpeg"],
-        "cat/png_inside.jpg": [b"png"],
-    }
-    assert reasons_of(output) == {
-        "cat/empty.jpg": "empty_file",
-        "cat/cut.jpg": "corrupt_image",
-        "cat/text.png": "not_an_image",
-        "cat/tiff.png": "unsupported_format",
-        "cat/gone.jpg": "unreadable",
-        "stray.jpg": "unlabelled",
-    }
-    counts = manifest_of(output)["counts"]
-    assert counts["listed_images"] == 8
-    assert counts["ignored_files"] == {".txt": 1}
-    assert counts["listed_images"] == counts["examples"] + counts["dead_letters"]
 
 
 def test_full_image_check_finds_what_the_header_hides(tmp_path: Path) -> None:
@@ -111,22 +34,6 @@ def test_full_image_check_finds_what_the_header_hides(tmp_path: Path) -> None:
     assert set(read_all(tmp_path / "header")) == {"cat/a.jpg", "cat/damaged.jpg"}
     assert set(read_all(tmp_path / "full")) == {"cat/a.jpg"}
     assert reasons_of(tmp_path / "full") == {"cat/damaged.jpg": "corrupt_image"}
-
-
-def test_jpeg_xl_is_written_as_it_is(tmp_path: Path) -> None:
-    """Listed by its extension or without one; TensorFlow decodes it to what the example says."""
-    tf = pytest.importorskip("tensorflow", minversion="2.21")
-
-    data = base64.b64decode("/wowMLASCAAQAGgASxiLFQAMxLsLIQLGFc28ASgMCwBAOQdKNwA=")
-    write_files(f"{tmp_path}/photos", {"cat/a.jxl": data, "dog/b": data})
-    assert convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", NONE_BAD) == 0
-    examples = read_all(tmp_path / "out")
-    assert sorted(examples) == ["cat/a.jxl", "dog/b"]
-    for example in examples.values():
-        assert example["image/encoded"] == [data]
-        assert example["image/format"] == [b"jxl"]
-        claimed = [example[f"image/{side}"][0] for side in ("height", "width", "channels")]
-        assert claimed == [7, 9, 4] == list(tf.io.decode_image(data).shape)
 
 
 def _sized(folder: Path) -> tuple[str, ...]:
@@ -203,98 +110,6 @@ def test_filters_that_leave_nothing_are_refused(tmp_path: Path) -> None:
     assert convert(*argv, "--min_side=7", "--overwrite") == 0
 
 
-def test_a_shard_with_filters_is_continued_and_repaired(tmp_path: Path) -> None:
-    """Receipts hold the filters: another limit is a change, and a lost shard comes back the same."""
-    argv = (*_sized(tmp_path), "--output", f"{tmp_path}/out")
-    assert convert(*argv) == 0
-    assert convert(*argv, "--resume") == 0
-    before = digests(tmp_path / "out")
-    assert convert(*argv, "--resume", "--min_side=41") == 1
-    (shard,) = shard_names(tmp_path / "out")
-    os.unlink(tmp_path / "out" / shard)
-    assert main(["repair", f"{tmp_path}/out"]) == 0
-    assert digests(tmp_path / "out") == before
-
-
-@pytest.mark.promise("books")
-def test_the_books_balance_with_every_kind_of_row(tmp_path: Path) -> None:
-    """Listed images + rows without an image = examples + dead letters, each with its reason."""
-    write_pictures(
-        str(tmp_path / "photos"),
-        ["x/one.jpg", "y/one.jpg", "two.jpg", "three.jpg", "four.jpg", "five.jpg", "six.jpg"],
-    )
-    table = (
-        "filename,label,score\n"
-        "one.jpg,cat,1\n"  # x/ or y/?
-        "two.jpg,cat,1\n"
-        "two.jpg,cat,1\n"
-        "three,cat,2\n"
-        "three.jpg,dog,2\n"
-        "four.jpg,,3\n"
-        "seven.jpg,dog,1\n"
-        "broken,row\n"
-        "five.jpg,dog,much\n"
-    )
-    write_files(str(tmp_path), {"labels.csv": table})
-    output = tmp_path / "out"
-    argv = ("--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/labels.csv")
-    more = ("--columns", "score:int", "--max_bad_fraction", "1")
-    assert convert(*argv, *more, "--output", str(output)) == 0
-    assert set(read_all(output)) == {"two.jpg"}
-    dead_letters = [
-        (dead_letter["stage"], dead_letter["reason"], dead_letter["key"], dead_letter.get("line"))
-        for dead_letter in dead_letters_of(output)
-    ]
-    assert sorted(dead_letters, key=str) == sorted(
-        [
-            ("join", "ambiguous_key", "one.jpg", 2),
-            ("join", "unlabelled", "x/one.jpg", None),
-            ("join", "unlabelled", "y/one.jpg", None),
-            ("join", "conflicting_labels", "three.jpg", 6),
-            ("labels", "bad_label_value", "four.jpg", 7),
-            ("join", "missing_image", "seven.jpg", 8),
-            ("labels", "bad_row", "", 9),
-            ("labels", "bad_label_value", "five.jpg", 10),
-            ("join", "unlabelled", "six.jpg", None),
-        ],
-        key=str,
-    )
-    assert manifest_of(output)["counts"] == {
-        "listed_images": 7,
-        "ignored_files": {},
-        "label_rows": 9,
-        "label_rows_repeated": 1,
-        "label_rows_without_image": 3,
-        "joined_samples": 1,
-        "examples": 1,
-        "dead_letters": 9,
-    }
-
-
-def test_splits_by_fraction_keep_every_sample_on_its_side_when_others_come(tmp_path: Path) -> None:
-    """A sample's split depends on its key alone."""
-    names = [f"cat/{i:03d}.jpg" for i in range(120)]
-    write_pictures(str(tmp_path / "photos"), names)
-    argv = ("--images", f"{tmp_path}/photos", "--splits", "train=0.8,validation=0.2", "--name", "d")
-    assert convert(*argv, "--output", f"{tmp_path}/before") == 0
-    write_pictures(str(tmp_path / "photos"), [f"dog/{i:03d}.jpg" for i in range(80)])
-    assert convert(*argv, "--output", f"{tmp_path}/after") == 0
-
-    def sides(folder: Path) -> dict[str, set[str]]:
-        return {
-            split: {
-                features["image/source_id"][0].decode()
-                for features in read_shard(folder, f"d-{split}.tfrecord-00000-of-00001")
-            }
-            for split in ("train", "validation")
-        }
-
-    before, after = sides(tmp_path / "before"), sides(tmp_path / "after")
-    assert 10 < len(before["validation"]) < 40
-    assert before["train"] == {key for key in after["train"] if key.startswith("cat/")}
-    assert before["validation"] == {key for key in after["validation"] if key.startswith("cat/")}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_mode_gives_the_same_shards(tmp_path: Path, compression: str) -> None:
@@ -329,24 +144,6 @@ def test_two_runs_give_the_same_files_wherever_the_images_lie(tmp_path: Path) ->
     assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "3")
 
 
-def test_two_roots_with_the_same_relative_path_are_duplicates(tmp_path: Path) -> None:
-    """Neither of two images of one key is taken; both are dead letters that name the other."""
-    write_pictures(str(tmp_path / "one"), ["cat/1.jpg", "cat/2.jpg"])
-    write_pictures(str(tmp_path / "two"), ["cat/1.jpg", "cat/3.jpg"])
-    argv = ("--images", f"{tmp_path}/one", f"{tmp_path}/two", "--max_bad_fraction", "0.5")
-    assert convert(*argv, "--output", f"{tmp_path}/out") == 0
-    assert set(read_all(tmp_path / "out")) == {"cat/2.jpg", "cat/3.jpg"}
-    dead_letters = dead_letters_of(tmp_path / "out")
-    assert [
-        (dead_letter["key"], dead_letter["reason"], dead_letter["uri"])
-        for dead_letter in dead_letters
-    ] == [
-        ("cat/1.jpg", "duplicate_key", f"{tmp_path}/one/cat/1.jpg"),
-        ("cat/1.jpg", "duplicate_key", f"{tmp_path}/two/cat/1.jpg"),
-    ]
-    assert f"{tmp_path}/two/cat/1.jpg" in dead_letters[0]["message"]
-
-
 # --- real images -----------------------------------------------------------------------------------
 
 pytest.importorskip("tensorflow")
@@ -378,38 +175,3 @@ def test_imagenet_photographs_with_a_csv(samples: Path, tmp_path: Path) -> None:
         assert features["image/format"] == [b"jpeg"]
         assert features["label/synset"] == [name.partition("_")[0].encode()]
     assert {features["image/channels"][0] for features in examples.values()} == {1, 3}
-
-
-def test_cifar_class_folders_with_splits(samples: Path, tmp_path: Path) -> None:
-    """train/ and test/ above ten class folders become splits; every file is held as it is."""
-    import tensorflow as tf
-
-    folder = samples / "cifar10-sample"
-    argv = ("--images", str(folder), "--output", f"{tmp_path}/out", "--max_bad_fraction=0")
-    assert convert(*argv) == 0
-    manifest = manifest_of(tmp_path / "out")
-    assert {name: split["examples"] for name, split in manifest["splits"].items()} == {
-        "train": 200,
-        "test": 50,
-    }
-    names = [
-        "airplane",
-        "automobile",
-        "bird",
-        "cat",
-        "deer",
-        "dog",
-        "frog",
-        "horse",
-        "ship",
-        "truck",
-    ]
-    assert manifest["classes"] == [
-        {"id": i, "name": name, "examples": 25, "splits": {"test": 5, "train": 20}}
-        for i, name in enumerate(names)
-    ]
-    for key, features in read_all(tmp_path / "out").items():
-        _, name, _ = key.split("/")
-        assert names[features["image/class/label"][0]] == name
-        assert features["image/encoded"] == [(folder / key).read_bytes()]
-        assert tf.io.decode_image(features["image/encoded"][0]).shape == (32, 32, 3)

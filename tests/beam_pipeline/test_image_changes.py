@@ -16,7 +16,6 @@ from beam_pipeline.core.images.geometry import orienting
 from beam_pipeline.core.images.preparation import codec_in_use
 from tests.harness import (
     ALL_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
@@ -149,17 +148,6 @@ def test_boxes_follow_a_resized_image(mode: str) -> None:
     assert counts == {"encoded": 8, "resized": 8, "turned": 7}
 
 
-def test_images_that_are_not_upright_may_be_refused() -> None:
-    """Each is a dead letter that names its orientation."""
-    write_all(as_shown=True)
-    assert convert(*CONVERT, "--orientation", "refuse", ALL_BAD) == 0
-    letters = dead_letters_of("out")
-    assert [(letter["key"], letter["reason"]) for letter in letters] == [
-        (f"{orientation}.png", "not_upright") for orientation in range(2, 9)
-    ]
-    assert "orientation 2" in letters[0]["message"]
-
-
 def class_folders() -> None:
     """Upright and turned, small and large, and what readers cannot decode."""
     files: dict[str, bytes | str] = {
@@ -207,34 +195,6 @@ def test_reencode_auto_changes_what_readers_cannot_read() -> None:
         "turned": 1,
         "unchanged": 19,
     }
-
-
-@pytest.mark.slow
-def test_the_same_bytes_everywhere_and_on_record() -> None:
-    """Whatever the number of writers; with the options and the codec in the manifest."""
-    class_folders()
-    options = ("--resize=40", "--image_format=jpeg", "--num_shards=3", "--name=set")
-    assert_the_same_bytes_everywhere("--images", "photos", *options)
-    manifest = manifest_of("one")
-    recorded = {k: manifest["options"].get(k) for k in ("resize", "image_format", "codec")}
-    assert recorded == {
-        "resize": [40, 40],
-        "image_format": "jpeg",
-        "codec": codec_in_use("pillow"),
-    }
-    assert {example["image/format"][0] for example in read_all("one").values()} == {b"jpeg"}
-    assert manifest["counts"]["images"]["encoded"] == 23
-
-
-@pytest.mark.slow
-def test_shuffled_records_count_the_same() -> None:
-    """--shuffle=records encodes elsewhere, and its manifest says as much."""
-    class_folders()
-    arguments = ("--images", "photos", "--resize", "40", "--num_shards", "2")
-    assert convert(*arguments, "--output", "refs") == 0
-    assert convert(*arguments, "--output", "records", "--shuffle", "records") == 0
-    assert manifest_of("refs")["counts"] == manifest_of("records")["counts"]
-    assert manifest_of("refs")["codec"] == manifest_of("records")["codec"]
 
 
 def test_resume_and_repair_refuse_another_codec(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,8 +272,7 @@ def test_a_mask_file_follows_its_image(as_shown: bool, options: tuple[str, ...])
         mask.save(out, "PNG")
         files = {f"images/{orientation}.png": stored(orientation)}
         write_files(".", {**files, f"masks/{orientation}.png": out.getvalue()})
-    arguments = ("--images", "images", "--masks", "masks", "--output", "out")
-    assert convert(*arguments, *options) == 0
+    assert convert("--images", "images", "--masks", "masks", "--output", "out", *options) == 0
     examples = read_all("out")
     assert len(examples) == 3
     for example in examples.values():

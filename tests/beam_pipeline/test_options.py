@@ -1,23 +1,32 @@
-"""Options of a conversion: kinds of values, groups of options, and their registry."""
+"""Options of a conversion: kinds of values, groups, their registry, and what they are resolved to."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.commands import convert
+from beam_pipeline.commands import convert as command
+from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
-from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.inputs import convert_config
+from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source, SourceOptions
 from beam_pipeline.options import (
     ConvertOptions,
+    EngineOptions,
+    ImageOptions,
     InputOptions,
     OutputOptions,
     SplitOptions,
@@ -33,6 +42,10 @@ from beam_pipeline.options.group import (
     parse_size,
     parse_splits,
 )
+from beam_pipeline.storage.read_ahead import ReadOptions
+from beam_pipeline.work.records import SpoolReader
+from tests.harness import convert, digests, reasons_of
+from tests.pictures import write_files, write_pictures
 
 # --- values ----------------------------------------------------------------------------------------
 
@@ -133,12 +146,6 @@ def test_a_group_holds_what_was_parsed() -> None:
     assert parsed("--kinds=fig").parts == {}  # not those of the command line before
 
 
-def test_a_group_is_frozen() -> None:
-    """It is passed on whole, so nobody may change it on the way."""
-    with pytest.raises(FrozenInstanceError):
-        parsed("--kinds=fig").colour = "blue"  # type: ignore[misc]
-
-
 def test_help_shows_heading_description_choices_and_defaults() -> None:
     """One heading for groups of the same title."""
     parser = argparse.ArgumentParser(prog="eat")
@@ -189,12 +196,6 @@ def test_defaults_of_the_command_line_are_those_of_python() -> None:
     )
 
 
-def test_no_two_groups_have_an_option_of_the_same_name() -> None:
-    """The command line would not know which is meant."""
-    names = [option.name for option in ConvertOptions.options()]
-    assert len(names) == len(set(names)) > 50
-
-
 def test_layouts_get_what_they_know_of() -> None:
     """Every field of `SourceOptions` is filled from the group that has it."""
     argv = ("--labels", "l.csv", "--key_column", "k", "--columns", "a:int", "--label_base", "1")
@@ -218,46 +219,6 @@ def test_shards_and_split_names_come_from_the_splits_group() -> None:
     assert SplitOptions().split_names == ()
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (("--resume", "--overwrite"), "--resume keeps what --overwrite removes"),
-        (("--resume", "--shuffle=records"), "convert without --resume, or without --shuffle"),
-        (
-            ("--split_by", "patient"),
-            "--split_by needs --splits with the split sizes",
-        ),
-        (("--stratify",), "--stratify needs --splits with the split sizes"),
-        (("--classes_only",), "--classes_only needs --classes"),
-        (("--classes=c", "--class_ids=keep"), "--class_ids has no effect with --classes"),
-        (("--classes=c", "--label_order=numeric"), "--label_order has no effect with --classes"),
-        (
-            ("--columns=right:str", "--file_columns=right"),
-            "column 'right' is str in --columns and file in --file_columns",
-        ),
-        (("--name=.hidden",), "--name '.hidden' cannot start a file name"),
-    ],
-)
-def test_options_that_contradict_each_other(argv: tuple[str, ...], message: str) -> None:
-    """Within a group the group finds it, between groups the registry."""
-    with pytest.raises(UsageError, match=message):
-        parsed_options(*argv)
-
-
-def test_the_groups_are_those_of_the_registry() -> None:
-    """A field of `ConvertOptions` is all that a new group needs."""
-    assert list(ConvertOptions.groups()) == [f.name for f in dataclasses.fields(ConvertOptions)]
-    assert [group.title for group in ConvertOptions.groups().values()] == [
-        "inputs",
-        "labels",
-        "samples",
-        "splits and shards",
-        "images",
-        "output",
-        "engine",
-    ]
-
-
 def test_help_shows_the_common_options_and_help_all_every_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -268,10 +229,161 @@ def test_help_shows_the_common_options_and_help_all_every_one(
             main(["convert", *argv])
         shown.append(capsys.readouterr().out)
     common, every = (re.findall(r"^  (--\w+)", text, re.MULTILINE) for text in shown)
-    flags = [option.flag for option in convert.options()]
+    flags = [option.flag for option in command.options()]
     assert sorted(every) == sorted(flags)
     assert len(common) == 12
     assert (
         f"`beam-tfrecord convert --help all` describes {len(flags) - 12} further options."
         in shown[0]
     )
+
+
+# --- config ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ConvertOptions:
+    """A table of two columns, and an option of each kind."""
+    write_pictures(f"{tmp_path}/photos", ["1.jpg"])
+    write_files(str(tmp_path), {"l.csv": "filename,label,size\n1.jpg,cat,2\n"})
+    return ConvertOptions(
+        inputs=InputOptions(images=(f"{tmp_path}/photos",), labels=(f"{tmp_path}/l.csv",)),
+        splits=SplitOptions(
+            splits=SplitFractions((("train", Fraction(9, 10)), ("test", Fraction(1, 10)))),
+            num_shards={"train": 3},
+            seed=7,
+        ),
+        images=ImageOptions(clip_boxes=True),
+        output=OutputOptions(
+            output=f"{tmp_path}/my set/", compression="gzip", features={"image/source_id": "label"}
+        ),
+    )
+
+
+RECORDED = (
+    '{"splits": {"train": 0.9, "test": 0.1}, "num_shards": {"train": 3}, "shard_size": 200000000, '
+    '"layout": "table", "label_base": 0, "label_order": "code_point", "label_from_name": false, '
+    '"columns": [{"name": "label", "kind": "class", "feature": "image/class", "repeated": false}, '
+    '{"name": "size", "kind": "int64", "feature": "label/size", "repeated": false}], '
+    '"features": {"image/source_id": "image/class/label"}, "shuffle": "references", '
+    '"image_check": "header", "image_encoding": null, "clip_boxes": true, "compression": "gzip"}'
+)
+
+
+def test_recorded_options_keep_their_form_and_order(options: ConvertOptions) -> None:
+    """The manifest and the digests of receipts depend on them, byte for byte."""
+    config, _ = convert_config(options)
+    assert json.dumps(config.recorded) == RECORDED
+    assert list(config.run) == ["name", "seed", "options", "features"]
+    assert (config.name, config.run["seed"]) == ("my_set", 7)
+
+
+def test_filters_are_recorded_where_they_are_given(options: ConvertOptions) -> None:
+    """In one order, whatever the order they were typed in; manifests without them stay as they were."""
+    images = ImageOptions(clip_boxes=True, max_image_bytes=500, max_aspect=2.5, min_side=3)
+    config, _ = convert_config(dataclasses.replace(options, images=images))
+    filters = '{"min_side": 3, "max_aspect": 2.5, "max_image_bytes": 500}'
+    assert json.dumps(config.recorded) == f'{RECORDED[:-1]}, "filters": {filters}}}'
+    assert json.dumps(config.encoding.recorded()["filters"]) == filters
+    assert config.encoding.options.filters == images.filters
+
+
+def test_what_was_typed_and_what_it_is_are_kept_apart(
+    options: ConvertOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The options stay as typed; paths, name and features are resolved beside them."""
+    monkeypatch.chdir(tmp_path)
+    typed = ConvertOptions(inputs=InputOptions(images=("photos",)), output=OutputOptions("out"))
+    config, why = convert_config(typed)
+    assert config.options is typed
+    assert config.output == f"{tmp_path}/out"
+    assert config.name == "out"
+    assert [root.uri for root in config.source.roots] == [f"{tmp_path}/photos"]
+    assert (config.label_bytes, config.inventory, config.renames) == (None, (), {})
+    assert why == "no --labels and no other layout's files"
+    labelled, _ = convert_config(options)
+    assert labelled.label_bytes == len("filename,label,size\n1.jpg,cat,2\n")
+
+
+def test_the_command_shown_is_that_of_the_data_set(options: ConvertOptions) -> None:
+    """Whatever engine, folder and earlier data set made it, and without secrets."""
+    config, _ = convert_config(options)
+    here = OutputOptions("/elsewhere/x", name="my_set", overwrite=True, reuse="sets/1")
+    again = dataclasses.replace(options, output=here, engine=EngineOptions(writers=3))
+    other = dataclasses.replace(config, options=again, output="/elsewhere/x")
+    plain = dataclasses.replace(here, output="my_set", overwrite=False, reuse="")
+    expected = dataclasses.replace(options, output=plain, engine=EngineOptions()).command()
+    assert other.command == expected
+    shown = dataclasses.replace(other, shown_inputs={"labels": ("https://h/a.csv?sig=5e3c",)})
+    assert "--labels 'https://h/a.csv?...'" in shown.command
+    assert dataclasses.replace(other, made_by="f()").command == "f()"
+
+
+def test_an_encoding_for_images_in_files_is_refused(options: ConvertOptions) -> None:
+    """Only the source tells whether images are bare pixels."""
+    config, _ = convert_config(options)
+    raw = ConvertOptions(images=ImageOptions(image_encoding="raw"))
+    with pytest.raises(UsageError, match="--image_encoding is for images that are bare pixels"):
+        ConvertConfig(options=raw, source=config.source, output="/out", name="x")
+
+
+# --- read ahead ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> str:
+    """Forty images in two classes, an empty file, and one that is no image."""
+    folder = str(tmp_path / "photos")
+    write_pictures(folder, [f"{'ab'[i % 2]}/{i}.jpg" for i in range(40)])
+    write_files(folder, {"a/empty.jpg": b"", "b/text.jpg": "no image"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--read_ahead=8",),
+        ("--read_ahead=8", "--read_ahead_size=1KB"),
+        ("--read_ahead=3", "--writers=0", "--read_ahead_size=1B"),
+    ],
+)
+def test_reading_ahead_changes_no_byte(photos: str, tmp_path: Path, options: tuple[str]) -> None:
+    """Shards, manifest and dead letters are those of a run that reads one image at a time."""
+    argv = ("--images", photos, "--name=x", "--num_shards=3", "--max_bad_fraction=0.1")
+    assert convert(*argv, "--read_ahead=1", "--output", f"{tmp_path}/one") == 0
+    assert convert(*argv, *options, "--output", f"{tmp_path}/ahead") == 0
+    assert digests(tmp_path / "one") == digests(tmp_path / "ahead")
+    assert reasons_of(tmp_path / "ahead") == {
+        "a/empty.jpg": "empty_file",
+        "b/text.jpg": "not_an_image",
+    }
+
+
+@pytest.mark.parametrize(
+    ("folders", "output", "asked", "expected"),
+    [
+        (("/photos",), "gs://bucket/out", None, ReadOptions(prefetched=16)),
+        (("gs://bucket/photos",), "/out", None, ReadOptions(32)),
+        (("/photos", "s3://bucket/photos"), "/out", None, ReadOptions(32)),
+        (("gs://bucket/photos",), "gs://bucket/out", 1, ReadOptions(1)),
+        (("/photos",), "/out", 1, ReadOptions(1)),
+        (("/photos",), "/out", 5, ReadOptions(5)),
+        ((), "/out", None, ReadOptions(1)),
+        ((), "gs://bucket/out", None, ReadOptions(32)),
+    ],
+)
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system takes no advice")
+def test_where_images_lie_decides_how_far_is_read_ahead(
+    folders: tuple[str, ...], output: str, asked: int | None, expected: ReadOptions
+) -> None:
+    """32 reads for a bucket, prefetched files for a disk, neither for containers, if nothing is said.
+
+    What containers hold may be unpacked to the output, so where that lies counts for them.
+    """
+    labels = FolderLabels() if folders else ContainerLabels(SpoolReader(), ("/cifar/data_batch_1",))
+    source = Source("some", tuple(map(ImageRoot, folders)), labels, LabelledImages(()))
+    options = ConvertOptions(engine=EngineOptions(read_ahead=asked))
+    config = ConvertConfig(options=options, source=source, output=output, name="x")
+    assert config.reading == expected
+    assert not any("read" in name for name in config.recorded)

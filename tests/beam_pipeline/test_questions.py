@@ -17,12 +17,9 @@ from tests.harness import (
     convert,
     convert_asking,
     manifest_of,
-    reasons_of,
     run,
-    run_asking,
     run_convert,
 )
-from tests.pictures import write_pictures
 
 SINGLE_CLASS = "There is a single class, 'pets', so all images would have the same label: 1 class by folder names."
 ASKED = json.loads(Path(REPOSITORY, "tests/conformance/expected/asked.json").read_bytes())
@@ -81,19 +78,6 @@ def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
     assert "out is up to date" in run_convert(*argv, "--resume").out
 
 
-@pytest.mark.slow
-def test_masks_among_images_can_be_left_out() -> None:
-    """By the option that the question names, if folders are the classes."""
-    DOCUMENTED["masks_among"].write()
-    option = shlex.split(run_asking("--images", "scans", "--output", "out", code=2).err)
-    pattern = option[option.index("--label_from") + 1]
-    argv = ("--images", "scans", "--label_from", pattern, "--output", "out")
-    assert convert_asking(*argv) == 0
-    assert [c["name"] for c in manifest_of("out")["classes"]] == ["benign", "malignant"]
-    assert manifest_of("out")["counts"]["examples"] == 6
-    assert set(reasons_of("out").values()) == {"unlabelled"}
-
-
 def test_both_kinds_of_questions_are_recorded() -> None:
     """Those before the job, and those that the counts of classes raise."""
     DOCUMENTED["masks"].write()
@@ -102,26 +86,6 @@ def test_both_kinds_of_questions_are_recorded() -> None:
         "images/, masks/ in data would become classes, but such names are usual for images and a mask for each.",
         "'images' is one of 2 classes by folder names, but such a name is usual for a folder of images.",
     ]
-
-
-@pytest.mark.slow
-def test_yes_without_a_question_changes_nothing() -> None:
-    """The manifest is the same, byte for byte."""
-    write_pictures("photos", ["cat/1.jpg", "dog/2.jpg"])
-    assert convert_asking("--images", "photos", "--output", "one", "--name", "d") == 0
-    assert convert("--images", "photos", "--output", "two", "--name", "d") == 0
-    assert Path("one/manifest.json").read_bytes() == Path("two/manifest.json").read_bytes()
-
-
-def test_a_plan_asks_the_same() -> None:
-    """After what would be written, where the counts raise the question."""
-    DOCUMENTED["single_class"].write()
-    printed = run("plan", "--images", "photos", "--output", "out", code=2)
-    question, command = asked_of(printed.err)
-    assert question.startswith(SINGLE_CLASS)
-    assert "  1 class: 0 pets (12)" in printed.out.splitlines()
-    assert command == ""
-    assert main(["plan", "--images", "photos", "--output", "out", "--yes"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -141,17 +105,3 @@ def test_a_note_says_which_folder_was_taken(row: str, note: str) -> None:
     printed = run("plan", *shlex.split(ROWS[row].argv), "--output", "out")
     how = "--layout class_folders takes the names of its folders as classes"
     assert f"Note: {note}; {how}" in printed.out.splitlines()
-
-
-@pytest.mark.parametrize("images", [["a", "b"], ["a/*/*.jpg", "b/*/*.jpg"]])
-def test_the_listing_finds_label_files_where_nobody_looked(images: list[str]) -> None:
-    """In several folders and globs; the command names the file, and --yes is recorded."""
-    ROWS["table_beside_globs"].write()
-    argv = ["--images", *images, "--output", "out"]
-    question, command = asked_of(run_asking(*argv, code=2).err)
-    reason = "1 .csv file (labels.csv) would be ignored."
-    assert question.startswith(reason)
-    assert os.listdir("out") == []
-    assert f"--labels {os.path.abspath('a/labels.csv')} " in command
-    assert convert(*argv) == 0
-    assert manifest_of("out")["questions"] == [reason]

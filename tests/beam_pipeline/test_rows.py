@@ -20,7 +20,6 @@ from beam_pipeline.readers.random_access import RandomAccess
 from beam_pipeline.storage import files as storage
 from tests.harness import (
     ALL_BAD,
-    assert_the_same_bytes_everywhere,
     convert,
     dead_letters_of,
     digests,
@@ -31,7 +30,6 @@ from tests.harness import (
     run_convert,
     shard_names,
     sources_of,
-    split_of_each,
 )
 from tests.pictures import write_files, write_pictures
 
@@ -77,47 +75,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(storage, "read_image", noted)
     return names
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("grouped", [(), ("--group_by", "image")], ids=["shuffled", "neighbours"])
-def test_each_row_is_an_example_the_same_everywhere(photos: Path, grouped: tuple[str, ...]) -> None:
-    """With the bytes of its image, if it names one; splits never separate rows of an image."""
-    splits = ("--splits", "train=0.5,test=0.5")
-    assert_the_same_bytes_everywhere(*ROWS, *KEEP, *splits, *grouped)
-    examples, rows = read_all("one"), keys_of(TALKS)
-    assert examples.keys() == rows.keys()
-    for key, row in rows.items():
-        features = {"image/source_id": [key.encode()], "label/id": [str(row["id"]).encode()]}
-        text = json.dumps(row["conversations"], separators=(",", ":"))
-        features["label/conversations"] = [text.encode()]
-        if "image" in row:
-            features["image/filename"] = [row["image"].encode()]
-            features["image/encoded"] = [Path("photos", row["image"]).read_bytes()]
-            assert examples[key]["image/height"] == [7]
-        assert features.items() <= examples[key].items()
-        assert ("image/encoded" in examples[key]) == ("image" in row)
-    split_of_image: dict[str, set[str]] = {}
-    for key, split in split_of_each("one").items():
-        if "#" in key:
-            split_of_image.setdefault(key.partition("#")[0], set()).add(split)
-    assert {len(splits) for splits in split_of_image.values()} == {1}
-    used = {row["image"] for row in TALKS if "image" in row}
-    assert {letter["key"] for letter in dead_letters_of("one")} == set(NAMES) - used
-    manifest = manifest_of("one")
-    assert manifest["counts"] == {
-        **manifest["counts"],
-        "listed_images": 8,
-        "label_rows": 30,
-        "label_rows_without_image": 0,
-        "further_samples": 30 - len(used),
-        "examples": 30,
-        "dead_letters": 8 - len(used),
-    }
-    optional = {key for key, feature in manifest["features"].items() if feature["optional"]}
-    assert "image/encoded" in optional
-    assert "image/source_id" not in optional
-    assert main(["verify", "one"]) == 0
 
 
 def test_an_image_is_read_once_a_shard(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,31 +181,6 @@ def test_readers_know_that_an_image_is_optional(photos: Path) -> None:
         assert decoded[number]["image"].shape == (4, 4, 3)
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (("--row_id", "id"), "--row_id needs --sample row"),
-        (("--group_by", "image"), "--group_by needs --sample row"),
-        (("--crop_margin", "0.5"), "--crop_margin needs --crop_boxes"),
-        (
-            ("--crop_boxes",),
-            "--crop_boxes needs boxes, and the labels of the layout table have none",
-        ),
-        (("--sample", "row", "--row_id", "no"), "--row_id no: "),
-        (("--sample", "row", "--crop_boxes"), "leave out one"),
-    ],
-)
-def test_options_that_do_not_fit(photos: Path, argv: tuple[str, ...], message: str) -> None:
-    """An error says why."""
-    write_files(".", {"l.csv": "filename,label\n0.jpg,cat\n"})
-    assert (
-        message
-        in run_convert(
-            "--images", "photos", "--labels", "l.csv", *argv, "--output", "out", code=2
-        ).err
-    )
-
-
 # --- objects ------------------------------------------------------------------------------------------
 
 SIZE = (64, 48)
@@ -265,105 +197,6 @@ def png(pixels: Any, orientation: int = 1) -> bytes:
     exif[0x0112] = orientation
     Image.fromarray(pixels).save(out, "PNG", exif=exif)
     return out.getvalue()
-
-
-def of_table() -> tuple[dict[str, str], list[str]]:
-    rows = [f"{name}.png,cat,{','.join(map(str, box))}" for name in BOXES for box in BOXES[name]]
-    table = "\n".join(["filename,class,xmin,ymin,xmax,ymax", *rows])
-    return {"l.csv": table}, ["--images", "photos", "--labels", "l.csv"]
-
-
-@pytest.mark.parametrize(
-    "option", [("--unlabelled", "keep"), ("--unlabelled", "empty"), ("--bad_boxes", "drop_image")]
-)
-def test_crops_refuse_what_they_would_ignore(photos: Path, option: tuple[str, str]) -> None:
-    """Options on images without objects, and on images with a bad box."""
-    files, argv = of_table()
-    write_files(".", files)
-    assert (
-        f"leave out {' '.join(option)}"
-        in run_convert(*argv, "--crop_boxes", *option, "--output", "out", code=2).err
-    )
-
-
-def of_coco() -> tuple[dict[str, str], list[str]]:
-    images = [
-        {"id": i, "file_name": f"{name}.png", "width": SIZE[0], "height": SIZE[1]}
-        for i, name in enumerate(BOXES)
-    ]
-    objects = [
-        {
-            "image_id": i,
-            "category_id": 1,
-            "bbox": [x1, y1, x2 - x1, y2 - y1],
-            "area": 1,
-            "iscrowd": 0,
-        }
-        for i, name in enumerate(BOXES)
-        for x1, y1, x2, y2 in BOXES[name]
-    ]
-    annotations = [{"id": i, **entry} for i, entry in enumerate(objects)]
-    categories = [{"id": 1, "name": "cat"}]
-    content = {"images": images, "annotations": annotations, "categories": categories}
-    return {"coco.json": json.dumps(content)}, ["--images", "photos", "--labels", "coco.json"]
-
-
-def of_voc() -> tuple[dict[str, str], list[str]]:
-    files = {}
-    for name, boxes in BOXES.items():
-        objects = "".join(
-            f"<object><name>cat</name><bndbox><xmin>{x1}</xmin><ymin>{y1}</ymin>"
-            f"<xmax>{x2}</xmax><ymax>{y2}</ymax></bndbox></object>"
-            for x1, y1, x2, y2 in boxes
-        )
-        files[f"photos/{name}.xml"] = (
-            f"<annotation><filename>{name}.png</filename><size><width>{SIZE[0]}</width>"
-            f"<height>{SIZE[1]}</height><depth>3</depth></size>{objects}</annotation>"
-        )
-    return files, ["--images", "photos"]
-
-
-def of_yolo() -> tuple[dict[str, str], list[str]]:
-    files = {
-        f"yolo/labels/{name}.txt": "".join(
-            f"0 {(x1 + x2) / 128:.6f} {(y1 + y2) / 96:.6f} {(x2 - x1) / 64:.6f} {(y2 - y1) / 48:.6f}\n"
-            for x1, y1, x2, y2 in boxes
-        )
-        for name, boxes in BOXES.items()
-    }
-    files["yolo/data.yaml"] = "train: images\nnames: [cat]\n"
-    return files, ["--images", "yolo"]
-
-
-@pytest.mark.parametrize("layout", [of_table, of_coco, of_voc, of_yolo])
-def test_boxes_are_cut_out_in_any_layout(
-    layout: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each object is an example of exactly its pixels; an image without objects is a dead letter."""
-    monkeypatch.chdir(tmp_path)
-    files, argv = layout()
-    folder = "yolo/images" if layout is of_yolo else "photos"
-    pictures = {name: noise(i) for i, name in enumerate(BOXES)}
-    write_files(".", {f"{folder}/{name}.png": png(p) for name, p in pictures.items()} | files)
-    if layout is of_voc:
-        argv += ["--layout", "voc"]
-    assert convert(*argv, "--crop_boxes", ALL_BAD, "--output", "out") == 0
-    examples = {os.path.basename(key): e for key, e in read_all("out").items()}
-    expected = {
-        f"{n}.png#{i}": (n, box) for n, boxes in BOXES.items() for i, box in enumerate(boxes)
-    }
-    assert examples.keys() == expected.keys()
-    for key, (name, (x1, y1, x2, y2)) in expected.items():
-        example = examples[key]
-        with Image.open(io.BytesIO(example["image/encoded"][0])) as image:
-            assert np.array_equal(np.asarray(image), pictures[name][y1:y2, x1:x2])
-        assert (example["image/height"], example["image/width"]) == ([y2 - y1], [x2 - x1])
-        assert example["image/class/text"] == [b"cat"]
-        sides = [example[f"image/object/bbox/{s}"] for s in ("xmin", "ymin", "xmax", "ymax")]
-        assert np.allclose(sides, [[0], [0], [1], [1]], atol=1e-4)
-    assert [os.path.basename(letter["key"]) for letter in dead_letters_of("out")] == ["c.png"]
-    assert manifest_of("out")["counts"]["further_samples"] == 1
-    assert main(["verify", "out"]) == 0
 
 
 def test_margins_sizes_and_orientations_of_crops(
@@ -404,21 +237,6 @@ def test_margins_sizes_and_orientations_of_crops(
         assert (example["image/height"], example["image/width"]) == ([8], [8])
         xs = [example[f"image/object/bbox/{side}"][0] for side in ("xmin", "xmax")]
         assert np.allclose(xs, [0.25, 0.75])
-
-
-@pytest.mark.slow
-def test_crops_are_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As neighbours, too, and resumed."""
-    monkeypatch.chdir(tmp_path)
-    files, argv = of_table()
-    write_files(".", {f"photos/{n}.png": png(noise(i)) for i, n in enumerate(BOXES)} | files)
-    argv = [*argv, "--crop_boxes", "--group_by", "image", ALL_BAD, "--name", "x"]
-    assert_the_same_bytes_everywhere(*argv)
-    before = digests("one")
-    assert convert(*argv, "--output", "one", "--resume") == 0
-    os.remove(f"one/{shard_names('one')[0]}")
-    assert main(["repair", "one"]) == 0
-    assert digests("one") == before
 
 
 def test_files_of_a_row_without_an_image_are_not_in_the_working_directory(photos: Path) -> None:

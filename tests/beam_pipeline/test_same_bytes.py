@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -30,25 +31,20 @@ from beam_pipeline.work.job import unspill
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import TALLY
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
+from tests.conformance.groups import GROUPS
+from tests.conformance.outcome import Row
 from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
+FN_API = "--runner=FnApiRunner"
+TWO_THREADS = (FN_API, "--direct_running_mode=multi_threading", "--direct_num_workers=2")
 ENGINES = {
-    "one thread": ("--runner=FnApiRunner", "--direct_num_workers=1"),
-    "two threads": (
-        "--runner=FnApiRunner",
-        "--direct_running_mode=multi_threading",
-        "--direct_num_workers=2",
-    ),
+    "one thread": (FN_API, "--direct_num_workers=1"),
+    "two threads": TWO_THREADS,
     "DirectRunner": ("--runner=DirectRunner",),
     "default": (),
     "three writers": ("--writers=3",),
-    "two threads, one writer": (
-        "--runner=FnApiRunner",
-        "--direct_running_mode=multi_threading",
-        "--direct_num_workers=2",
-        "--writers=1",
-    ),
+    "two threads, one writer": (*TWO_THREADS, "--writers=1"),
 }
 
 
@@ -74,14 +70,7 @@ def _argv(folder: Path) -> tuple[str, ...]:
 @pytest.mark.promise("same_bytes")
 @pytest.mark.parametrize(
     "engine",
-    [
-        "default",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ENGINES
-            if name not in ("one thread", "default")
-        ),
-    ],
+    ["default", *(pytest.param(n, marks=pytest.mark.slow) for n in ENGINES if n != "default")],
 )
 def test_every_engine_gives_the_same_bytes(
     expected: tuple[Path, dict[str, str]], tmp_path: Path, engine: str
@@ -92,23 +81,6 @@ def test_every_engine_gives_the_same_bytes(
         *_argv(folder), "--output", f"{tmp_path}/out", *ENGINES[engine]
     )
     assert done.returncode == 0, done.stderr
-    assert sorted(wanted) == [
-        "README.md",
-        "croissant.json",
-        "d-test.tfrecord-00000-of-00002",
-        "d-test.tfrecord-00001-of-00002",
-        "d-train.tfrecord-00000-of-00003",
-        "d-train.tfrecord-00001-of-00003",
-        "d-train.tfrecord-00002-of-00003",
-        "dataset_info.json",
-        "dead_letters.jsonl",
-        "features.json",
-        "image.class.label.labels.txt",
-        "labels.txt",
-        "manifest.json",
-        "report.html",
-        "schema.pbtxt",
-    ]
     assert dict(digests(tmp_path / "out")) == wanted
     of_one_thread = (folder / "out/report.html").read_bytes()
     assert (tmp_path / "out/report.html").read_bytes() == of_one_thread
@@ -222,3 +194,42 @@ def test_each_image_is_opened_once(tmp_path: Path) -> None:
     finally:
         _OPENED = None
     assert opened == {f"{tmp_path}/photos/{name}": 1 for name in names}
+
+
+EVERYWHERE = {
+    "samples": ("captions", "neighbours", "conversations", "crops", "files_resized"),
+    "options": ("split_by_column", "stratified", "classes_of_a_list", "copies", "crops_of_coco"),
+    "golden": ("class_folders", "lists"),
+}
+"""Group of tests/conformance -> rows whose stages differ from each other's."""
+
+
+@pytest.mark.slow
+@pytest.mark.promise("same_bytes")
+@pytest.mark.parametrize(
+    ("group", "name", "more"),
+    [
+        *((group, name, ()) for group, names in EVERYWHERE.items() for name in names),
+        ("samples", "kept_without_rows", ("--resize=8", "--image_format=jpeg")),
+        *(
+            ("golden", "class_folders", ("--format", name))
+            for name in ("webdataset", "array_record")
+        ),
+    ],
+)
+def test_a_conversion_has_the_same_bytes_in_threads_and_processes(
+    group: str, name: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one thread, three writer processes and two threads of Beam."""
+    if "array_record" in more:
+        pytest.importorskip("array_record")
+    monkeypatch.chdir(tmp_path)
+    row = GROUPS[group][name]
+    assert isinstance(row, Row)
+    row.write()
+    argv = (*shlex.split(row.argv), *more, "--name", "d")
+    assert convert(*argv, "--writers=0", "--output", "one") == 0
+    assert convert(*argv, "--writers=3", "--output", "two") == 0
+    done = convert_in_process_of_its_own(*argv, *TWO_THREADS, "--output", "three")
+    assert done.returncode == 0, done.stderr
+    assert digests("one") == digests("two") == digests("three")

@@ -6,12 +6,9 @@ import contextlib
 
 import pytest
 
-from beam_pipeline.cli import main
 from beam_pipeline.storage import buckets
 from tests.buckets.services import (
     MEBI,
-    Done,
-    Run,
     Store,
     azurite,
     azurite_store,
@@ -31,18 +28,6 @@ def cloud(request: pytest.FixtureRequest) -> Store:
     """A new bucket of each service."""
     store: Store = request.getfixturevalue(STORES[request.param])
     return store
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs `beam-tfrecord` in this process."""
-
-    def run(*argv: str) -> Done:
-        capsys.readouterr()
-        code = main(argv)
-        return Done(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

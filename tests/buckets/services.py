@@ -61,17 +61,6 @@ def needs_google(more: dict[str, str] | None = None) -> None:
             pytest.skip(f"needs {package}: pip install '.[gcp,gcs]'")
 
 
-class Done(NamedTuple):
-    """What a command gave: exit code and output."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
-
-
 class Kinds(NamedTuple):
     """Regular expressions of the verb and of path and query, for each kind of request."""
 
@@ -257,6 +246,10 @@ class _ObjectStore(Store):
     def deleted(self, log: Iterable[Request]) -> list[str]:
         return [name for r in log for name in r.query.get(DELETED, "").split("\n") if name]
 
+    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
+        skip = 1 + manifest  # the probe
+        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=skip)
+
 
 class MinioStore(_ObjectStore):
     """A bucket of MinIO."""
@@ -303,10 +296,6 @@ class MinioStore(_ObjectStore):
 
     def shown(self, status: int, message: str) -> str:
         return f"{status} {S3Handler.codes[status]}: {message}"
-
-    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
-        skip = 1 + manifest  # the probe
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=skip)
 
 
 @functools.cache
@@ -385,10 +374,6 @@ class AzuriteStore(_ObjectStore):
 
     def shown(self, status: int, message: str) -> str:
         return f"{status} {AzureHandler.codes[status]}: {message}"
-
-    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
-        skip = 1 + manifest  # the probe
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=skip)
 
 
 def _create_container(port: int, name: str) -> None:

@@ -20,7 +20,7 @@ from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.storage import buckets
 from beam_pipeline.transforms import WriteToShuffledTFRecord
 from tests.buckets.proxy import Fault
-from tests.buckets.services import Run, Store
+from tests.buckets.services import Store
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -88,7 +88,7 @@ def test_class_folders_from_bucket_to_bucket(cloud: Store, photos: Path, tmp_pat
     expected = _local(tmp_path, "--images", str(photos), *argv)
     cloud.proxy.take_log()
     done = convert_in_process_of_its_own(*_to(cloud, *argv, "--writers=2")[1:])
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.err
     log = cloud.proxy.take_log()
     assert _written(cloud, tmp_path) == expected
     assert not [name for name in cloud.names() if ".incomplete" in name]
@@ -100,7 +100,7 @@ def test_class_folders_from_bucket_to_bucket(cloud: Store, photos: Path, tmp_pat
     assert not [request for request in log if cloud.is_about_bucket(request)]
 
 
-def test_a_table_in_the_bucket(cloud: Store, photos: Path, tmp_path: Path, run: Run) -> None:
+def test_a_table_in_the_bucket(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """A CSV beside the images labels them, here as there; verify understands the result."""
     table = "filename,label\n" + "".join(f"{name},l{i % 5}\n" for i, name in enumerate(NAMES))
     write_files(str(tmp_path), {"labels.csv": table})
@@ -108,11 +108,10 @@ def test_a_table_in_the_bucket(cloud: Store, photos: Path, tmp_path: Path, run: 
     options = ("--num_shards", "2", "--compression", "gzip", NONE_BAD)
     labels = str(tmp_path / "labels.csv")
     expected = _local(tmp_path, "--images", str(photos), "--labels", labels, *options)
-    done = run(*_to(cloud, "--labels", f"{cloud.uri}/labels.csv", *options))
-    assert done.code == 0, done.stderr
+    run(*_to(cloud, "--labels", f"{cloud.uri}/labels.csv", *options))
     assert _written(cloud, tmp_path) == expected
     well = f"{cloud.uri}/out: 2 shards, 40 examples, all well\n"
-    assert run("verify", f"{cloud.uri}/out") == (0, well, "")
+    assert run("verify", f"{cloud.uri}/out") == (well, "")
 
 
 @pytest.mark.parametrize(
@@ -120,38 +119,35 @@ def test_a_table_in_the_bucket(cloud: Store, photos: Path, tmp_path: Path, run: 
     [("gs", "README.md"), ("s3", "docs/buckets.md"), ("az", "docs/buckets.md")],
     indirect=["cloud"],
 )
-def test_the_commands_of_the_pages(cloud: Store, photos: Path, page: str, run: Run) -> None:
+def test_the_commands_of_the_pages(cloud: Store, photos: Path, page: str) -> None:
     """Here rather than on Dataflow, with a bucket that is there."""
     bucket = {"gs": "gs://my-bucket", "s3": "s3://bucket", "az": "az://container"}[cloud.scheme]
     text = Path(REPOSITORY, page).read_text(encoding="utf-8")
     pattern = rf"^beam-tfrecord (convert .*{bucket}/.*?|.*{bucket}/.*(?= --runner=\w+$))(?: --runner=\w+)?$"
     command = re.findall(pattern, text, re.MULTILINE)[0]
-    done = run(*command.replace(bucket, cloud.uri).split())
-    assert done.code == 0, done.stderr
-    assert "\nWrote 40 examples, " in done.stdout
+    assert "\nWrote 40 examples, " in run(*command.replace(bucket, cloud.uri).split()).out
     assert "tfrecords/manifest.json" in cloud.names()
 
 
-def test_verify_and_index(cloud: Store, photos: Path, tmp_path: Path, run: Run) -> None:
+def test_verify_and_index(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """An index in the bucket is the one that is written here; a byte that changed is found."""
     output = tmp_path / "local"
     assert convert("--images", str(photos), "--output", str(output), NONE_BAD) == 0
     cloud.put_folder(output, "out")
-    assert run("index", f"{cloud.uri}/out").code == run("index", str(output)).code == 0
+    run("index", f"{cloud.uri}/out")
+    run("index", str(output))
     assert _written(cloud, tmp_path) == _of_shards(output)
 
     (shard,) = (name for name in cloud.names("out") if ".tfrecord-" in name)
     content = bytearray(cloud.get(shard))
     content[100] ^= 1
     cloud.put(shard, bytes(content))
-    verified = run("verify", f"{cloud.uri}/out")
-    assert verified.code == 1
-    assert f"{cloud.uri}/{shard}" in verified.stderr
+    assert f"{cloud.uri}/{shard}" in run("verify", f"{cloud.uri}/out", code=1).err
 
 
 @pytest.mark.promise("bucket_retries")
 def test_one_request_in_twenty_fails_in_each_way(
-    cloud: Store, photos: Path, tmp_path: Path, run: Run
+    cloud: Store, photos: Path, tmp_path: Path
 ) -> None:
     """Whatever it was for: the same bytes, nothing left out."""
     argv = ("--num_shards", "8", NONE_BAD)
@@ -159,8 +155,7 @@ def test_one_request_in_twenty_fails_in_each_way(
     ways = ({"status": 503}, {"status": 429}, {"cut": True}, {"delay": 0.5})
     faults = [Fault(**way, probability=0.05, times=1000) for way in ways]
     cloud.proxy.spoil(*faults)
-    done = run(*_to(cloud, *argv))
-    assert done.code == 0, done.stderr
+    run(*_to(cloud, *argv))
     assert all(fault.times < 1000 for fault in faults)
     cloud.proxy.spoil()
     assert _written(cloud, tmp_path) == expected
@@ -168,15 +163,14 @@ def test_one_request_in_twenty_fails_in_each_way(
 
 @pytest.mark.promise("object_gone")
 def test_an_object_that_is_gone_or_may_not_be_read(
-    cloud: Store, photos: Path, tmp_path: Path, run: Run
+    cloud: Store, photos: Path, tmp_path: Path
 ) -> None:
     """Is a dead letter that says which; the rest is written."""
     cloud.proxy.spoil(
         Fault("GET", r"/photos/a/0\.png(\?|\Z)", status=403, message="you have no access"),
         Fault("GET", r"/photos/b/1\.jpg(\?|\Z)", status=404, message="No such object"),
     )
-    done = run(*_to(cloud, ALL_BAD))
-    assert done.code == 0, done.stderr
+    run(*_to(cloud, ALL_BAD))
     fetched = cloud.get_folder("out", tmp_path / "fetched")
     assert reasons_of(fetched) == {"a/0.png": "unreadable", "b/1.jpg": "unreadable"}
     dead_letters = [json.loads(line) for line in (fetched / "dead_letters.jsonl").open()]
@@ -192,7 +186,7 @@ def test_an_object_that_is_gone_or_may_not_be_read(
 
 
 @pytest.mark.promise("bucket_denied")
-def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path, run: Run) -> None:
+def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path) -> None:
     """Is an error before the job, which names the bucket, or the permission; no image has been read."""
     nowhere = f"{cloud.scheme}://no-such-bucket"
     missing = f"error: {cloud.container} {nowhere} does not exist"
@@ -200,17 +194,12 @@ def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path
         ("--images", f"{nowhere}/photos", "--output", str(tmp_path / "out")),
         ("--images", str(photos), "--output", f"{nowhere}/out"),
     ):
-        code, _, stderr = run("convert", *argv)
-        assert (code, missing in stderr) == (1, True)
+        assert missing in run("convert", *argv, code=1).err
     assert not (tmp_path / "out").exists()
     for verb, kind in (("list", "list"), ("create", "write"), ("delete", "delete")):
         cloud.proxy.spoil(Fault(*getattr(cloud.kinds, kind), status=403, message="not you"))
-        code, _, stderr = run(*_to(cloud))
-        permission = f"permission {cloud.permissions[verb]}"
-        assert (code, f"{permission} on {cloud.container} {cloud.uri} is missing" in stderr) == (
-            1,
-            True,
-        )
+        on = f"on {cloud.container} {cloud.uri} is missing"
+        assert f"permission {cloud.permissions[verb]} {on}" in run(*_to(cloud), code=1).err
         assert not [name for name in cloud.reads(cloud.proxy.take_log()) if "photos/" in name]
 
 
@@ -226,14 +215,13 @@ def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path
 )
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
 def test_an_outage_has_its_own_exit_code(
-    cloud: Store, photos: Path, run: Run, fault: Fault, monkeypatch: pytest.MonkeyPatch
+    cloud: Store, photos: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule may try again later, whatever is refused; the error is one line."""
     monkeypatch.setattr(buckets, "RETRY_SECONDS", 0.3)
     cloud.proxy.spoil(Fault(**vars(fault)))
-    done = run(*_to(cloud, NONE_BAD))
-    assert done.code == EXIT_OUTAGE
-    assert "gave no good answer" in done.stderr.splitlines()[-1]
+    done = run(*_to(cloud, NONE_BAD), code=EXIT_OUTAGE)
+    assert "gave no good answer" in done.err.splitlines()[-1]
 
 
 @pytest.mark.promise("bucket_two_jobs")
@@ -253,16 +241,15 @@ def test_a_shard_of_another_job_is_not_touched(cloud: Store, photos: Path, tmp_p
     assert "out/manifest.json" not in cloud.names()
 
 
-def test_overwrite_replaces_an_earlier_data_set(cloud: Store, photos: Path, run: Run) -> None:
+def test_overwrite_replaces_an_earlier_data_set(cloud: Store, photos: Path) -> None:
     """Without it the folder is not touched; with it nothing of the earlier run is left."""
     cloud.put("out/notes.txt", b"mine")
     five, two = (_to(cloud, NONE_BAD, "--num_shards", number) for number in "52")
-    assert run(*five).code == 2
+    run(*five, code=2)
     assert cloud.names("out") == ["out/notes.txt"]
-    assert run(*five, "--overwrite").code == 0
-    code, _, stderr = run(*two)
-    assert (code, "is not empty" in stderr) == (2, True)
-    assert run(*two, "--overwrite").code == 0
+    run(*five, "--overwrite")
+    assert "is not empty" in run(*two, code=2).err
+    run(*two, "--overwrite")
     assert [name for name in cloud.names("out") if "tfrecord" in name] == [
         "out/x-train.tfrecord-00000-of-00002",
         "out/x-train.tfrecord-00001-of-00002",
@@ -335,15 +322,13 @@ def _receipts(cloud: Store) -> set[str]:
     return set(cloud.names("out/.receipts/"))
 
 
-def test_a_complete_data_set_is_up_to_date_and_repaired(
-    cloud: Store, argv: list[str], run: Run
-) -> None:
+def test_a_complete_data_set_is_up_to_date_and_repaired(cloud: Store, argv: list[str]) -> None:
     """Only what is damaged or gone is written again; another version of an image is a change."""
     assert convert(*argv) == 0
     before = contents(cloud)
     cloud.proxy.take_log()
     done = run("convert", *argv, "--yes", "--writers=0")
-    assert done.stdout.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
+    assert done.out.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
     assert read(cloud) == []
     assert contents(cloud) == before
 
@@ -351,34 +336,30 @@ def test_a_complete_data_set_is_up_to_date_and_repaired(
     cloud.delete(f"out/{SECOND}")
     cloud.proxy.take_log()
     done = run("repair", f"{cloud.uri}/out")
-    assert done.code == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"{cloud.uri}/out: 10 shards were sound, 2 rewritten"
+    assert done.out.splitlines()[-1] == f"{cloud.uri}/out: 10 shards were sound, 2 rewritten"
     assert 0 < len(read(cloud)) < len(MORE_NAMES) / 2
     assert contents(cloud) == before
     assert receipt_name(FIRST) in before
 
     cloud.touch("photos/a/0.jpg")
-    done = run("convert", *argv, "--yes", "--writers=0")
-    assert done.code == 1
-    assert "its samples have changed: 1 changed (a/0.jpg)." in done.stderr
+    done = run("convert", *argv, "--yes", "--writers=0", code=1)
+    assert "its samples have changed: 1 changed (a/0.jpg)." in done.err
     assert contents(cloud) == before
 
 
 @pytest.mark.parametrize("cloud", ["gs", "s3"], indirect=True)
-def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Store, run: Run) -> None:
+def test_a_file_of_many_images_that_was_replaced_is_a_change(cloud: Store) -> None:
     """CIFAR's batches have the size that they always have; their version tells."""
     batches = {f"cifar/{name}": content for name, content in cifar10_binary().items()}
     for name, content in batches.items():
         cloud.put(name, content)
     argv = ["convert", "--images", f"{cloud.uri}/cifar", "--layout", "cifar10", "--writers=0"]
     argv += ["--output", f"{cloud.uri}/out", "--name", "x", "--resume", "--yes"]
-    assert run(*argv).code == 0
-    assert run(*argv).stdout.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
+    run(*argv)
+    assert run(*argv).out.splitlines()[-1].startswith(f"{cloud.uri}/out is up to date")
     (name,) = [name for name in batches if "test_batch" in name]
     cloud.touch(name)
-    done = run(*argv)
-    assert done.code == 1
-    assert "its samples have changed: 12 changed (test_batch/00000, " in done.stderr
+    assert "its samples have changed: 12 changed (test_batch/00000, " in run(*argv, code=1).err
 
 
 @pytest.mark.promise("reused")

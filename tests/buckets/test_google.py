@@ -20,7 +20,7 @@ import pytest
 
 from beam_pipeline.core.errors import CredentialsError
 from beam_pipeline.storage.buckets import Place
-from tests.buckets.services import Run
+from tests.harness import run
 
 google = pytest.importorskip("beam_pipeline.storage.google", reason="needs google-cloud-storage")
 urllib3 = google.urllib3
@@ -271,15 +271,14 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("nobody")
 @pytest.mark.promise("no_credentials")
-def test_no_credentials(tmp_path: Path, run: Run) -> None:
+def test_no_credentials(tmp_path: Path) -> None:
     """Are missed at once, by all commands, with what to do about it."""
     for argv in (
         ["convert", "--images", "gs://b/photos", "--output", str(tmp_path / "out")],
         ["convert", "--images", str(tmp_path), "--output", "gs://b/out"],
         ["verify", "gs://b/out"],
     ):
-        code, _, stderr = run(*argv)
-        assert code == 2
+        stderr = run(*argv, code=2).err
         assert "gs://: no credentials found on this machine" in stderr
         assert "gcloud auth application-default login" in stderr
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import threading
@@ -10,23 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 
-from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.meeting import KeyDivision
-from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import unpack_columns
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.work.file_parts import FilePart, cut_file
+from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.labels import RowsTask
-from beam_pipeline.work.listing import InventoryTask, cut_of
 from tests.archives import make_tar, make_zip
 from tests.buckets.proxy import Fault
-from tests.buckets.services import Run, Store
+from tests.buckets.services import Store
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -36,7 +28,7 @@ from tests.harness import (
     digests,
     manifest_of,
     read_all,
-    reasons_of,
+    run,
     run_asking,
 )
 from tests.pictures import picture, write_pictures
@@ -109,18 +101,6 @@ def test_a_missing_archive_is_named(
     images = f"{cloud.uri}/in/set/s-{{train,val,test}}-0.tar"
     assert convert("--images", images, "--output", str(tmp_path / "out"), ALL_BAD) != 0
     assert f"{cloud.uri}/in/set/s-test-0.tar cannot be read" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_the_dead_letters_are_those_of_a_local_archive(tmp_path: Path, cloud: Store) -> None:
-    """An image that is none, in an archive in a bucket."""
-    make_zip(tmp_path / "in" / "a.zip", {**CLASSES, "a/bad.jpg": b"no image"})
-    cloud.put_folder(tmp_path / "in", "in")
-    argv = ["--images", f"{cloud.uri}/in/a.zip", "--output", str(tmp_path / "out"), ALL_BAD]
-    assert convert(*argv) == 0
-    assert reasons_of(tmp_path / "out") == {"a.zip/a/bad.jpg": "not_an_image"}
-    letter = json.loads((tmp_path / "out" / "dead_letters.jsonl").read_text())
-    assert letter["uri"].startswith(f"zip://{cloud.uri}/in/a.zip#at=")
 
 
 NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)]
@@ -207,26 +187,7 @@ def test_small_label_files_are_read_at_once(cloud: Store) -> None:
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_row_groups_are_read_from_a_bucket(cloud: Store) -> None:
-    """Its parts have every row of a file once."""
-    file = io.BytesIO()
-    columns = {"uri": [f"gs://pets/{n}.jpg" for n in range(100)], "size": [7] * 100}
-    parquet.write_table(pyarrow.table(columns), file, row_group_size=30)
-    cloud.put("i.parquet", file.getvalue())
-    parts = cut_file(f"{cloud.uri}/i.parquet", cut_of, 10)
-    assert len(parts) == 4
-
-    def read(parts: list[FilePart]) -> list[tuple[int, bytes]]:
-        tasks = [InventoryTask(part, (ImageRoot("gs://pets"),), KeyDivision(1)) for part in parts]
-        return [rows for task in tasks for rows in task.read(Tally())]
-
-    assert len(read(parts)) == 4
-    keys = [key for _, packed in read(parts) for key in unpack_columns(packed)[0]]
-    assert keys == [f"{n}.jpg" for n in range(100)]
-
-
-@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_the_listing_tells_which_images_are_copies(cloud: Store, tmp_path: Path, run: Run) -> None:
+def test_the_listing_tells_which_images_are_copies(cloud: Store, tmp_path: Path) -> None:
     """`plan` reports them and reads no image; a conversion reads each that it writes once."""
     contents = write_pictures(str(tmp_path / "photos"), SPLIT)
     cloud.put_folder(tmp_path / "photos", "photos")
@@ -234,8 +195,8 @@ def test_the_listing_tells_which_images_are_copies(cloud: Store, tmp_path: Path,
     argv = ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/set", "--name", "x"]
     cloud.proxy.take_log()
     planned = run("plan", *argv, "--yes")
-    assert "duplicates: 2 images in 1 group of the same bytes" in planned.stdout
-    assert "such as test/a/0.jpg (test) and train/a/copy.jpg (train)" in planned.stdout
+    assert "duplicates: 2 images in 1 group of the same bytes" in planned.out
+    assert "such as test/a/0.jpg (test) and train/a/copy.jpg (train)" in planned.out
     assert not [r for r in cloud.proxy.take_log() if r.query.get("alt") == "media"]
     assert convert(*argv, "--duplicates", "first") == 0
     reads = [r.path for r in cloud.proxy.take_log() if r.path.endswith(".jpg")]
@@ -243,20 +204,6 @@ def test_the_listing_tells_which_images_are_copies(cloud: Store, tmp_path: Path,
     manifest = json.loads(cloud.get("set/manifest.json"))
     assert manifest["dead_letters"] == {"duplicate": 1}
     assert manifest["counts"]["examples"] == len(SPLIT)
-
-
-@pytest.mark.parametrize("cloud", ["gs"], indirect=True)
-def test_images_beside_a_bucket_meet_those_in_it(cloud: Store, tmp_path: Path) -> None:
-    """Those on the disk are read; where both have a copy, the first by its key stays."""
-    contents = write_pictures(str(tmp_path / "more"), ["c/0.jpg", "c/1.jpg"])
-    cloud.put("photos/b/copy.jpg", contents["c/1.jpg"])
-    cloud.put("photos/b/other.jpg", contents["c/1.jpg"][:-2] + b"\xff\xd9\x00")
-    argv = ["--images", f"{cloud.uri}/photos", "--images", f"{tmp_path}/more"]
-    argv += ["--output", f"{tmp_path}/out", "--duplicates", "first", "--max_bad_fraction", "1"]
-    assert convert(*argv) == 0
-    letters = [json.loads(line) for line in (tmp_path / "out/dead_letters.jsonl").open()]
-    copies = [letter["key"] for letter in letters if letter["reason"] == "duplicate"]
-    assert copies == ["c/1.jpg"]
 
 
 @pytest.mark.parametrize("cloud", ["gs", "s3"], indirect=True)

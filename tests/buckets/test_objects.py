@@ -18,10 +18,8 @@ from google_crc32c import value
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError, BucketError, ChangedFileError, UsageError
-from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.storage import buckets, files
 from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.listing import FanOut, list_bucket
 from tests.buckets.proxy import Fault
 from tests.buckets.services import MEBI, Store, random_bytes, write_a
 
@@ -415,22 +413,6 @@ def test_other_schemes_of_azure(cloud: Store, scheme: str) -> None:
         files.read_bytes("abfs://a b/c")
 
 
-@pytest.mark.parametrize("cloud", ["s3"], indirect=True)
-def test_a_folder_is_listed_in_ranges(cloud: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each name once, though ranges begin at guesses; long ones are cut again."""
-    _set_page_size(monkeypatch, 20)
-    keys = sorted(
-        {f"img_{i:03d}.jpg" for i in range(150)} | {f"größe/猫{i}.jpg" for i in range(30)}
-    )
-    for key in keys:
-        cloud.put(f"photos/{key}", b"1")
-    root = ImageRoot(f"{cloud.uri}/photos")
-    found = list(list_bucket(root, 10, FanOut(first=30, names=40, ranges=4, threads=4)))
-    assert sorted(image.key for part in found for image in part.images) == keys
-    starts = [request.query.get("start-after", "") for request in cloud.proxy.take_log()]
-    assert len(set(starts)) > 10
-
-
 no_google = pytest.mark.parametrize("cloud", ["s3", "az"], indirect=True)
 sizes = pytest.mark.parametrize("size", [100, 3 * MEBI])
 
@@ -537,15 +519,6 @@ def test_an_upload_in_chunks_continues_or_begins_again(
     write_a(cloud, content)
     assert cloud.get("a") == content
     assert any(request.spoilt for request in cloud.proxy.take_log())
-
-
-@only_google
-def test_a_small_upload_whose_answer_was_lost(cloud: Store) -> None:
-    """The second attempt finds the bytes of the first and is content."""
-    cloud.proxy.spoil(Fault("POST", cut=True, times=1))
-    write_a(cloud, b"content")
-    assert [request.status for request in cloud.proxy.take_log()] == [200, 412, 200]
-    assert cloud.get("a") == b"content"
 
 
 def test_a_temporary_file_that_cannot_be_written(

@@ -248,18 +248,6 @@ def test_workers_by_the_size_of_an_inventory(
     assert (pool["numWorkers"], pool["autoscalingSettings"].get("maxNumWorkers")) == workers
 
 
-def test_another_package_comes_along(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
-) -> None:
-    """It is installed first, in the person's order."""
-    (tmp_path / "mine-1.0.tar.gz").write_bytes(b"mine")
-    extra = f"--extra_package={tmp_path}/mine-1.0.tar.gz"
-    assert convert(*argv, *IN_REGION, extra, "--no_wait") == 0
-    contents = staged(cloud, service)
-    assert contents["mine-1.0.tar.gz"] == b"mine"
-    assert contents["extra_packages.txt"].decode() == f"mine-1.0.tar.gz\n{WHEEL}\n"
-
-
 def test_states_and_counts_are_shown(
     cloud: Cloud, service: FakeDataflow, argv: list[str], quick: None, tmp_path: Path
 ) -> None:
@@ -406,12 +394,6 @@ def test_one_job_at_a_time_writes_a_folder(service: FakeDataflow, argv: list[str
     assert f"There is already active job named {name}" in printed.err
 
 
-def test_records_are_one_job(service: FakeDataflow, argv: list[str]) -> None:
-    """Which may be left, as its stages plan and write."""
-    assert convert(*argv, *IN_REGION, "--shuffle=records", "--no_wait") == 0
-    assert len(service.jobs) == 1
-
-
 @pytest.mark.parametrize(
     ("said", "message"),
     [
@@ -486,18 +468,6 @@ def test_paths_of_this_machine_are_all_named(
     assert not os.path.exists(output)
 
 
-@pytest.mark.parametrize("runner", [[], ["--runner=PrismRunner"], ["--runner=FlinkRunner"]])
-def test_other_engines_have_nothing_to_leave(runner: list[str], tmp_path: Path) -> None:
-    """--no_wait is for Dataflow and clusters."""
-    write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
-    paths = ["--images", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]
-    assert (
-        "--no_wait is for Dataflow and for a cluster of Flink"
-        in run_convert(*paths, *runner, "--no_wait", code=2).err
-    )
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.promise("dataflow_ctrl_c")
 def test_ctrl_c_leaves_the_job_to_the_service(
     cloud: Cloud, service: FakeDataflow, argv: list[str]
@@ -514,17 +484,6 @@ def test_ctrl_c_leaves_the_job_to_the_service(
         f"beam-tfrecord: interrupted; job {FIRST_ID} continues on Dataflow. See {URL} or end it: "
         f"gcloud dataflow jobs cancel {FIRST_ID} --region={REGION} --project={PROJECT}"
     )
-
-
-def test_no_wait_from_the_shell(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
-    """The command ends while the job runs, and its last lines are the job's."""
-    service.script = (Step("RUNNING"),)
-    command = [sys.executable, "-m", "beam_pipeline", "convert", *argv, *IN_REGION, "--no_wait"]
-    done = process(*command, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
-    assert "Dataflow:" not in done.stderr
-    assert service.looks == 0
 
 
 def _commands() -> list[str]:

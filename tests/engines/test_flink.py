@@ -116,55 +116,46 @@ def test_dead_letters_and_resume(inside: tuple[str, ...], tmp_path: Path) -> Non
     assert_dead_letters_and_resume(inside, tmp_path)
 
 
-def test_a_refusal_is_one_error_and_leaves_nothing_running(
-    inside: tuple[str, ...], tmp_path: Path
+@pytest.mark.parametrize(
+    ("images", "options", "code", "message"),
+    [
+        ("bad", "", 1, "4 bad samples among 4"),
+        (
+            "good",
+            "--flink_master=localhost:1",
+            2,
+            "--flink_master=localhost:1: no JobManager of Flink",
+        ),
+        (
+            "good",
+            "--flink_job_server_jar=empty.jar",
+            1,
+            "Beam's job server for Flink did not start: Service failed to start up with error 1; "
+            "`java -jar empty.jar` shows why",
+        ),
+        (
+            "good",
+            "--environment_type=EXTERNAL --environment_config=localhost:1",
+            1,
+            "a TaskManager found no pool of workers at localhost:1",
+        ),
+    ],
+    ids=["too many bad samples", "a mistyped address", "a jar that is none", "no pool of workers"],
+)
+def test_what_ends_a_job_is_one_error(
+    inside: tuple[str, ...], images: str, options: str, code: int, message: str, tmp_path: Path
 ) -> None:
-    """Too many bad samples: the reason, no trace of Java or Python, and no job server."""
-    write_files(f"{tmp_path}/photos", {f"a/{i}.jpg": "no image" for i in range(4)})
-    argv = ("--images", "photos", "--output", "out")
-    done = convert_in_process_of_its_own(*argv, *inside, cwd=tmp_path)
-    assert done.returncode == 1
-    *progress, line = done.stderr.splitlines()
-    assert line.startswith("beam-tfrecord: error: 4 bad samples among 4")
-    assert [told for told in progress if not re.match(r"\d+ (samples|images listed)", told)] == []
-    assert processes_in(tmp_path) == []
-
-
-def test_no_cluster_is_an_error_at_once(inside: tuple[str, ...], tmp_path: Path) -> None:
-    """A mistyped address is told before anything is written."""
-    write_files(f"{tmp_path}/photos", {"b/1.jpg": picture()})
-    argv = ("--images", "photos", "--output", "out", "--flink_master=localhost:1")
-    done = convert_in_process_of_its_own(*argv, *inside, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith(
-        "beam-tfrecord: error: --flink_master=localhost:1: no JobManager of Flink answers there"
-    )
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_jar_that_is_none_is_told(inside: tuple[str, ...], tmp_path: Path) -> None:
-    """One line says how to see why."""
-    write_files(str(tmp_path), {"photos/b/1.jpg": picture(), "empty.jar": ""})
-    argv = ("--images", "photos", "--output", "out", inside[0], "--flink_job_server_jar=empty.jar")
+    """The reason and what to do, no trace of Java or Python, and no job server is left running."""
+    write_files(f"{tmp_path}/bad", {f"a/{i}.jpg": "no image" for i in range(4)})
+    write_files(str(tmp_path), {"good/b/1.jpg": picture(), "empty.jar": ""})
+    argv = ("--images", images, "--output", "out", *inside, *options.split())
     done = convert_in_process_of_its_own(*argv, cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "beam-tfrecord: error: Beam's job server for Flink did not start: Service failed to start up "
-        "with error 1; `java -jar empty.jar` shows why\n"
-    )
-
-
-def test_no_pool_of_workers_is_told(inside: tuple[str, ...], tmp_path: Path) -> None:
-    """The message says what is missing beside the TaskManagers, and how to start it."""
-    write_files(f"{tmp_path}/photos", {"b/1.jpg": picture()})
-    argv = ("--images", "photos", "--output", "out")
-    workers = ("--environment_type=EXTERNAL", "--environment_config=localhost:1")
-    done = convert_in_process_of_its_own(*argv, *inside, *workers, cwd=tmp_path)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(
-        "beam-tfrecord: error: a TaskManager found no pool of workers at localhost:1"
-    )
+    assert done.returncode == code
+    *progress, line = done.stderr.splitlines()
+    assert line.startswith(f"beam-tfrecord: error: {message}")
+    assert [told for told in progress if not re.match(r"\d+ (samples?|images? listed)", told)] == []
+    assert processes_in(tmp_path) == []
+    assert code == 1 or not (tmp_path / "out").exists()
 
 
 def test_a_cluster_from_bucket_to_bucket(cluster: Cluster, cloud: Cloud, tmp_path: Path) -> None:
@@ -286,18 +277,6 @@ def test_no_wait_leaves_the_job_to_the_cluster(cluster: Cluster, tmp_path: Path)
     assert job["name"].startswith("beam-tfrecord-d-")
     wait_until(lambda: cluster.newest_job()["state"] == "FINISHED", "the job ends", 240)
     assert convert_in_process_of_its_own(*argv, "--output", "here", cwd=tmp_path).returncode == 0
-    assert digests(tmp_path / "there") == digests(tmp_path / "here")
-
-
-@pytest.mark.timeout(600)
-def test_shuffled_records_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    """One job; the shards are those that the default engine writes of references."""
-    write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(8)])
-    argv = ("--images", "photos", "--name", "d", "--num_shards", "2", "--shuffle=records")
-    for output, options in (("here", ()), ("there", (*cluster.options, "--no_wait"))):
-        done = convert_in_process_of_its_own(*argv, *options, "--output", output, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    wait_until(lambda: cluster.newest_job()["state"] == "FINISHED", "the job ends", 240)
     assert digests(tmp_path / "there") == digests(tmp_path / "here")
 
 

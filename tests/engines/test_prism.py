@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.beam_pipeline.test_kill import PATIENCE_S, interrupted
+from tests.beam_pipeline.test_interrupted import PATIENCE_S, interrupted
 from tests.engines.same_bytes import (
     PAGES,
     SCRIPTS,

@@ -1,4 +1,4 @@
-"""Reading ahead: what is read, when, how much of it at once, and what is left behind."""
+"""Reading ahead, what is left behind, and how many requests are made at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.records.shard_writer import ImageReader
-from beam_pipeline.storage import local, read_ahead
+from beam_pipeline.storage import local, pace, read_ahead
+from beam_pipeline.storage.pace import Pace
 from beam_pipeline.storage.read_ahead import (
     Prefetch,
     ReadAhead,
@@ -336,19 +337,6 @@ def test_files_are_prefetched_while_some_come_from_the_disk(
     assert len(opened) == prefetched
 
 
-@on_linux
-def test_files_in_the_page_cache_are_soon_read_plainly(tmp_path: Path) -> None:
-    """The system says of files just written that none was fetched."""
-    requests = [Request(str(tmp_path / str(number)), 1, -1) for number in range(300)]
-    for request in requests:
-        Path(request.uri).write_bytes(b"x")
-    before = open_files()
-    with Prefetch(requests, read_local, ReadOptions(prefetched=16)) as prefetch:
-        for request in requests[:200]:
-            prefetch.read(*request)
-        assert open_files() == before
-
-
 def test_another_file_than_the_next_prefetched_is_an_error(tmp_path: Path) -> None:
     """Nobody gets the bytes of another image."""
     for name in "ab":
@@ -372,3 +360,58 @@ def test_threads_and_prefetched_files_exclude_each_other() -> None:
     """Whoever asks for both learns it."""
     with pytest.raises(ValueError, match="not both"):
         ReadOptions(max_reads=2, prefetched=3)
+
+
+# --- pace -----------------------------------------------------------------------------------------
+
+
+def test_refusals_halve_and_answers_raise_the_bound() -> None:
+    """Once for all requests that were on their way; each round of answers adds one."""
+    own = Pace()
+    rounds = [own.enter() for _ in range(16)]
+    for begun in rounds:
+        own.refuse(begun)
+    assert own.bound == 8
+    own.refuse(own.sleep(0))
+    assert own.bound == 4
+    for _ in range(12):
+        own.leave()
+    for _ in range(4):
+        own.leave(answered=True)
+    assert 4.9 < own.bound < 5
+    for _ in range(9):
+        own.refuse(own.sleep(0))
+    assert own.bound == 1
+
+
+def test_a_place_is_waited_for() -> None:
+    """As many requests as the bound are on their way; one that leaves lets the next one go."""
+    own = Pace()
+    own.refuse(own.enter())
+    entered = threading.Event()
+    thread = threading.Thread(target=lambda: (own.enter(), entered.set()))
+    thread.start()
+    assert not entered.wait(0.05)
+    own.leave()
+    assert entered.wait(30)
+    thread.join()
+
+
+def test_waiting_at_once_counts_once() -> None:
+    """Whole seconds are reported, the rest is kept; only refusals are throttled time."""
+    now = [0.0]
+    meter = pace._Meter()
+    clock, pace.time.monotonic = pace.time.monotonic, lambda: now[0]
+    try:
+        with meter.wait(refused=True), meter.wait(refused=True):
+            now[0] += 2.6
+        with meter.wait(refused=False):
+            now[0] += 10
+        assert meter.take() == pace.Usage(retries=3, throttled_s=2)
+        with meter.wait(refused=True):
+            now[0] += 0.5
+        meter.add_read(0.0214)
+        assert meter.take() == pace.Usage(retries=1, throttled_s=1, read_ms=(21,))
+        assert meter.take() == pace.Usage()
+    finally:
+        pace.time.monotonic = clock

@@ -134,18 +134,6 @@ def test_wrong_usage_is_one_line(data_set: str, run: Run, argv: list[str], messa
     assert error.count("\n") == 1
 
 
-def test_a_feature_that_a_manifest_does_not_list_is_told_before_the_scan(
-    data_set: str, tmp_path: Path, run: Run
-) -> None:
-    """Even if no shard can be read."""
-    damaged = shutil.copytree(data_set, tmp_path / "damaged")
-    for shard in damaged.glob("*.tfrecord-*"):
-        shard.write_bytes(b"damaged")
-    code, lines, error = run(str(damaged), "--where", "image/widht<3")
-    assert (code, lines) == (2, [])
-    assert "no example has the feature 'image/widht'; did you mean image/width?" in error
-
-
 def test_a_key_is_found_without_reading_other_records(data_set: str, run: Run) -> None:
     """From the receipts: of the other shards, not even the files are there."""
     for i in range(COUNT):
@@ -275,26 +263,6 @@ def test_files_of_other_programs(tmp_path: Path, run: Run, compress: Any) -> Non
     assert run(f"{tmp_path}/toy-train*", "--num", "0")[1][0].startswith(
         f"{tmp_path}/toy-train*: 2 files, "
     )
-
-
-def test_what_tensorflow_writes_is_read(tmp_path: Path, run: Run) -> None:
-    """With its own writer and its own compression."""
-    import tensorflow as tf
-
-    example = tf.train.Example(
-        features=tf.train.Features(
-            feature={"a": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5, 1.5]))}
-        )
-    )
-    options = tf.io.TFRecordOptions(compression_type="ZLIB")
-    with tf.io.TFRecordWriter(str(tmp_path / "x"), options) as writer:
-        writer.write(example.SerializeToString())
-    code, lines, _ = run(str(tmp_path / "x"), "--num", "0")
-    assert code == 0
-    assert [line.split() for line in lines[5:7]] == [
-        ["feature", "kind", "present", "values", "range"],
-        ["a", "float", "100", "%", "2", "0.5", "to", "1.5,", "mean", "1"],
-    ]
 
 
 def test_a_damaged_file_is_one_line_and_the_others_are_read(tmp_path: Path, run: Run) -> None:

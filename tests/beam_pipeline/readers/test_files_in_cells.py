@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from PIL import Image
 import beam_pipeline
 from beam_pipeline import RandomAccess
 from beam_pipeline.core.errors import UsageError
-from tests.harness import NONE_BAD, convert, manifest_of, process, read_all, run_shell
+from tests.harness import NONE_BAD, convert, manifest_of, read_all, run_shell
 from tests.pictures import write_files
 
 RIGHT, DEPTH = "right", "depth"
@@ -202,44 +201,3 @@ def test_tensorflow_datasets_reads_them(out: Path) -> None:
     for key, example in examples.items():
         assert example["views/encoded"].tolist() == stored[key]["views/encoded"]
         assert [example["right/encoded"]] == stored[key].get("right/encoded", [b""])
-
-
-READER = """
-import sys
-from {module} import {name}
-from beam_pipeline import RandomAccess
-{code}
-for sample in samples:
-    print(sample["right"].shape, sample["depth"].dtype, int(sample["depth"].sum()))
-"""
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "code"),
-    [
-        pytest.param(
-            *(
-                "grain",
-                "MapDataset",
-                "samples = MapDataset.source(RandomAccess(sys.argv[1], decode=True))",
-            ),
-            marks=pytest.mark.grain,
-        ),
-        pytest.param(
-            *("beam_pipeline.readers.torch_dataset", "TFRecordDataset"),
-            "samples = TFRecordDataset(sys.argv[1], decode=True)",
-            marks=pytest.mark.torch,
-        ),
-    ],
-)
-def test_grain_and_pytorch_get_the_pixels(out: Path, module: str, name: str, code: str) -> None:
-    """As NumPy's arrays, in the stored order."""
-    pytest.importorskip("grain" if module == "grain" else "torch", reason=f"needs {module}")
-    program = READER.format(module=module, name=name, code=code)
-    command = [sys.executable, "-c", program, str(out)]
-    done = process(*command, check=True)
-    expected = [
-        f"(8, 12, 3) uint16 {int(depths(int(key[0])).sum()) if key != '2.png' else 0}"
-        for key in read_all(out)
-    ]
-    assert done.stdout.splitlines() == expected

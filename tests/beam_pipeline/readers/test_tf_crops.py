@@ -135,36 +135,6 @@ def test_a_seed_gives_the_same_crops(photos: str) -> None:
     assert (np.abs(repeated[12:] - first).max(axis=(1, 2, 3)) > 0).all()
 
 
-@pytest.mark.slow
-def test_a_saved_position_goes_on_with_the_same_crops(photos: str, tmp_path: Path) -> None:
-    """In the middle of a pass, without a seed."""
-
-    def batches() -> Any:
-        dataset = beam_pipeline.load(photos, batch_size=4, image_size=(8, 8), random_crop=CROP)
-        return iter(dataset)
-
-    ours = batches()
-    next(ours)
-    path = tf.train.Checkpoint(iterator=ours).write(str(tmp_path / "position"))
-    restored = batches()
-    tf.train.Checkpoint(iterator=restored).read(path)
-    for (images, labels), (expected, expected_labels) in zip(restored, ours, strict=True):
-        assert (images.numpy() == expected.numpy()).all()
-        assert (labels.numpy() == expected_labels.numpy()).all()
-
-
-def test_examples_keep_their_features(photos: str) -> None:
-    """As a dict, with the crop as the image."""
-    whole_ones = beam_pipeline.load(photos, as_dict=True, image_size=(8, 8), shuffle=False)
-    cropped = beam_pipeline.load(
-        photos, as_dict=True, image_size=(8, 8), shuffle=False, random_crop=CROP
-    )
-    for one, other in zip(whole_ones, cropped, strict=True):
-        assert set(one) == set(other)
-        assert all((one[key] == other[key]).numpy().all() for key in set(one) - {"image"})
-        assert other["image"].shape == (8, 8, 3)
-
-
 def test_bare_pixels_are_cropped(tmp_path: Path) -> None:
     """Each time the same example is read, a window of it is resized."""
     pixels = np.arange(30 * 40 * 3, dtype=np.uint8).reshape(30, 40, 3)

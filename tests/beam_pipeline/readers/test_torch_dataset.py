@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
+from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
 from tests.harness import (
     REPOSITORY,
     convert,
@@ -370,37 +370,6 @@ def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_p
     )
 
 
-PRINTER = """
-import sys
-from beam_pipeline.readers.torch_dataset import TFRecordDataset
-print({"apache_beam", "tensorflow"} & set(sys.modules))
-for example in TFRecordDataset(sys.argv[1]):
-    print(example)
-"""
-
-
-def test_an_example_has_every_feature_of_the_manifest(tmp_path: Path) -> None:
-    """One value, a list, or None for what may be missing, and is; what must be there is damage.
-
-    Neither Beam nor TensorFlow is loaded for it.
-    """
-    full = {"one": [-1], "text": [b"x"], "number": [0.5], "list": [b"", b"y"], "two": [1.0, 2.0]}
-    bare = {"one": [7], "list": [], "two": [3.0, 4.0], "any": [5]}
-    write_by_hand(tmp_path / "d", EVERY_KIND, [full, bare, {"list": []}])
-    done = _run("-c", PRINTER, str(tmp_path / "d"))
-    assert done.stdout.splitlines() == [
-        "set()",
-        "{'one': -1, 'text': b'x', 'number': np.float32(0.5), 'list': [b'', b'y'], "
-        "'two': array([1., 2.], dtype=float32), 'any': array([], dtype=int64)}",
-        "{'one': 7, 'text': None, 'number': None, 'list': [], "
-        "'two': array([3., 4.], dtype=float32), 'any': array([5])}",
-    ], done.stderr
-    assert done.stderr.strip().endswith(
-        "d-train.tfrecord-00000-of-00001: feature one has 0 values of kind int64, "
-        "the manifest lists 1"
-    )
-
-
 def _documented(heading: str) -> str:
     """The code of a section of docs/pytorch.md."""
     (code,) = documented("docs/pytorch.md", "python", heading)
@@ -416,35 +385,27 @@ def shapes(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_documented_training_runs(shapes: Path) -> None:
-    """It sees all 40 samples in each epoch."""
-    (shapes / "train.py").write_text(_documented("Images and labels"))
-    done = _run("train.py", folder=shapes)
-    assert done.stdout == "epoch 0: 40 samples\nepoch 1: 40 samples\n", done.stderr
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
+DOCUMENTED = {
+    "Images and labels": ((), [f"epoch {epoch}: 40 samples" for epoch in (0, 1)]),
+    "Random access": ((), [f"[{size}, 64, 64, 3] torch.int64" for size in (16, 16, 8)]),
+    "Saving the position": ((), ["5 batches were left"]),
+    "Several processes": (
+        TORCHRUN,
+        [f"epoch {epoch}: [13, 13, 13] samples, 39 different" for epoch in (0, 1)],
+    ),
+}
+"""Section -> how its code is run, and what it prints of 40 samples."""
 
 
-def test_the_documented_random_access_runs(shapes: Path) -> None:
-    """40 samples in batches of 16."""
-    (shapes / "train.py").write_text(_documented("Random access"))
-    done = _run("train.py", folder=shapes)
-    expected = [f"[{size}, 64, 64, 3] torch.int64" for size in (16, 16, 8)]
-    assert done.stdout.splitlines() == expected, done.stderr
-
-
-@needs_torchdata
-def test_the_documented_position_is_restored(shapes: Path) -> None:
-    """Each of two workers has 20 samples, in three batches of up to 8; one of all was read."""
-    (shapes / "train.py").write_text(_documented("Saving the position"))
-    done = _run("train.py", folder=shapes)
-    assert done.stdout == "5 batches were left\n", done.stderr
-
-
-def test_the_documented_distributed_training_runs(shapes: Path) -> None:
-    """Three processes see 13 samples each in each epoch, and none that another sees."""
-    (shapes / "train.py").write_text(_documented("Several processes"))
-    run = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "train.py")
-    done = _run(*run, folder=shapes)
-    expected = [f"epoch {epoch}: [13, 13, 13] samples, 39 different" for epoch in (0, 1)]
+@pytest.mark.parametrize("section", DOCUMENTED)
+def test_the_documented_code_runs(shapes: Path, section: str) -> None:
+    """Each process or worker sees its share, and none that another sees."""
+    if section == "Saving the position":
+        pytest.importorskip("torchdata")
+    options, expected = DOCUMENTED[section]
+    (shapes / "train.py").write_text(_documented(section))
+    done = _run(*options, "train.py", folder=shapes)
     assert done.stdout.splitlines() == expected, done.stderr
 
 

@@ -1,11 +1,13 @@
-"""Conversions that are interrupted or killed at any moment."""
+"""Conversions that are interrupted or killed at any moment, and `--resume`."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,17 +19,21 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import EXIT_OUTAGE
+from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.records.tfrecord import read_records
 from tests.harness import (
+    ALL_BAD,
     PATIENCE_S,
     convert,
     convert_killed_before,
     digests,
     job,
+    made_once,
     program,
+    run_convert,
     wait_until,
 )
-from tests.pictures import picture, write_files
+from tests.pictures import picture, write_files, write_pictures
 
 # --- interrupts ------------------------------------------------------------------------------------
 
@@ -258,7 +264,7 @@ def test_killed_at_any_moment_only_whole_shards_are_seen(
 def test_writer_processes_leave_only_whole_shards(
     argv: list[str], wanted: dict[str, str], tmp_path: Path, shards: int
 ) -> None:
-    """When the launcher is killed, its writers end too, and what they leave is whole."""
+    """When the launcher is killed, its writers end too; what they leave is whole, and --resume goes on."""
     output = tmp_path / "out"
     with job(*argv, "--writers", "2", "--output", str(output)) as running:
         wait_until(lambda: len(_shards(output)) >= shards or running.poll() is not None)
@@ -267,6 +273,8 @@ def test_writer_processes_leave_only_whole_shards(
         running.wait(PATIENCE_S)
     wait_until(lambda: not any(map(_is_running, writers)))
     _assert_whole(output, wanted)
+    assert convert(*argv, "--output", str(output), "--resume") == 0
+    assert digests(output) == wanted
 
 
 def _assert_whole(output: Path, wanted: dict[str, str]) -> None:
@@ -326,14 +334,15 @@ def test_a_writer_process_that_dies_before_it_writes_costs_nothing(
 
 @pytest.mark.promise("disk_full")
 @pytest.mark.slow
-def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shuffle", ["references", "records"])
+def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path, shuffle: str) -> None:
     """A limit on file size stands in for the disk; nothing is left, and there is no traceback."""
     output = tmp_path / "out"
     argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
     done = program(
         "convert",
         *argv,
-        "--yes",
+        *("--yes", "--shuffle", shuffle),
         timeout=PATIENCE_S,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
     )
@@ -342,28 +351,6 @@ def test_a_full_disk_ends_the_job_with_one_line(images: Path, tmp_path: Path) ->
     assert said == [
         f"beam-tfrecord: error: a shard in {output} cannot be written: [Errno 27] File too large"
     ]
-    assert os.listdir(output) == []
-
-
-@pytest.mark.promise("disk_full")
-@pytest.mark.slow
-def test_a_disk_that_is_full_for_records_is_one_line(images: Path, tmp_path: Path) -> None:
-    """With --shuffle=records; nothing is left in the folder."""
-    output = tmp_path / "out"
-    argv = ["--images", str(images), "--name", "d", "--num_shards", "2", "--output", str(output)]
-    done = program(
-        "convert",
-        *argv,
-        "--yes",
-        "--shuffle=records",
-        timeout=PATIENCE_S,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
-    )
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        f"beam-tfrecord: error: a shard in {output} cannot be written: [Errno 27] File too large"
-    )
-    assert "Traceback" not in done.stderr
     assert os.listdir(output) == []
 
 
@@ -421,3 +408,188 @@ def _children(pid: int) -> list[int]:
 
 def _shards(folder: Path) -> list[str]:
     return sorted(n for n in os.listdir(folder) if ".tfrecord-" in n) if folder.is_dir() else []
+
+
+# --- resume ---------------------------------------------------------------------------------------
+
+
+MANY_SHARDS = 120
+
+
+@pytest.mark.promise("killed")
+@pytest.mark.slow
+def test_killed_twenty_times_the_job_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    """At moments drawn from a fixed seed; no shard with a receipt is written again."""
+    contents = {f"{'abcd'[i % 4]}/{i:04d}.bmp": picture(i, file_format="BMP") for i in range(1500)}
+    write_files(f"{tmp_path}/photos", {**contents, "a/bad.jpg": "no image"})
+    command = ["--images", f"{tmp_path}/photos", "--name", "d", "--num_shards", str(MANY_SHARDS)]
+    command += ["--image_check", "full", ALL_BAD]
+    assert convert(*command, "--output", f"{tmp_path}/whole") == 0
+    whole = digests(tmp_path / "whole")
+    output = tmp_path / "killed"
+    command += ["--output", str(output), "--resume"]
+    rng = random.Random(0)
+    inodes: dict[str, int] = {}
+    for _ in range(20):
+        # A run begins with a few operations for each shard that is there, then writes further ones.
+        operation = rng.choice([1, 5, 40]) + rng.randrange(6 * len(inodes) + 40)
+        assert convert_killed_before(operation, *command, folder=output) in (-signal.SIGKILL, 0)
+        found = _inodes(output)
+        assert {name: found.get(name) for name in inodes} == inodes
+        inodes = {name: found[name] for name in found if _has_receipt(output, name)}
+        assert (output / "manifest.json").exists() <= (len(found) == MANY_SHARDS)
+    assert inodes
+    assert convert(*command) == 0
+    assert inodes.items() <= _inodes(output).items()
+    assert digests(output) == whole
+    assert not (output / ".incomplete").exists()
+
+
+def _inodes(folder: Path) -> dict[str, int]:
+    """Shard -> its inode, which changes when it is written again."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return {name: os.stat(folder / name).st_ino for name in names if ".tfrecord-" in name}
+
+
+def _has_receipt(folder: Path, shard: str) -> bool:
+    return (folder / receipt_name(shard)).exists()
+
+
+def _make(folder: Path) -> None:
+    write_pictures(f"{folder}/photos", [f"{'ab'[i % 2]}/{i:02d}.jpg" for i in range(40)])
+    write_files(f"{folder}/photos", {"a/bad.jpg": "no image", "README.txt": "mine"})
+    assert convert(*_argv(folder)) == 0
+
+
+def _argv(folder: Path) -> list[str]:
+    command = ["--images", f"{folder}/photos", "--output", f"{folder}/out", "--name", "d"]
+    return [*command, "--num_shards", "4", ALL_BAD]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Images, one of them broken, and their complete data set."""
+    return made_once(tmp_path_factory.mktemp("resumed"), _make)
+
+
+@pytest.fixture
+def complete(made: Callable[[], Path]) -> Path:
+    """A folder with images and their complete data set, in `out`, that has one dead letter."""
+    return made()
+
+
+@pytest.fixture
+def command(complete: Path) -> list[str]:
+    """The arguments that made it."""
+    return _argv(complete)
+
+
+def modified(folder: Path) -> dict[str, int]:
+    """When each file was written."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in paths}
+
+
+def test_a_complete_data_set_is_up_to_date_and_not_touched(
+    command: list[str], complete: Path
+) -> None:
+    """Exit code 0 and one line; no file is written again, and no image is opened."""
+    before = modified(complete / "out")
+    write_files(f"{complete}/photos", {"notes.txt": "passed over, so nothing has changed"})
+    images = sorted((complete / "photos").rglob("*.jpg"))
+    for path in images:
+        os.utime(path, ns=(0, path.stat().st_mtime_ns))
+    printed = run_convert(*command, "--resume")
+    assert {path.stat().st_atime_ns for path in images} == {0}
+    assert printed.out.splitlines()[-1] == (
+        f"{complete}/out is up to date: all is as it was when it was written"
+    )
+    assert modified(complete / "out") == before
+    images[0].read_bytes()
+    if images[0].stat().st_atime_ns == 0:
+        pytest.skip("this file system does not note when a file was read")
+
+
+def test_only_what_is_missing_is_written(command: list[str], complete: Path) -> None:
+    """A shard that is gone, one that is cut, and side files come back; the rest is not touched."""
+    output = complete / "out"
+    shutil.copytree(output, complete / "whole")
+    before = modified(output)
+    gone, cut = "d-train.tfrecord-00001-of-00004", "d-train.tfrecord-00002-of-00004"
+    os.unlink(output / gone)
+    os.truncate(output / cut, 100)
+    os.unlink(output / "labels.txt")
+    assert convert(*command, "--resume") == 0
+    assert digests(output) == digests(complete / "whole")
+    after = modified(output)
+    again = {name for name in before if after[name] != before[name]}
+    assert again == {gone, cut, "labels.txt"} | {receipt_name(name) for name in (gone, cut)}
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an image added": (
+        lambda photos: write_pictures(str(photos), ["b/new.jpg"]),
+        "its samples have changed: 1 added (b/new.jpg).",
+    ),
+    "an image changed": (
+        lambda photos: (photos / "a/00.jpg").write_bytes((photos / "a/00.jpg").read_bytes()[:-1] + b"x"),
+        "its samples have changed: 1 changed (a/00.jpg).",
+    ),
+    "an image gone": (
+        lambda photos: os.unlink(photos / "b/01.jpg"),
+        "its samples have changed: 1 gone (b/01.jpg).",
+    ),
+    "a class renamed": (lambda photos: os.rename(photos / "b", photos / "c"), "added (c/"),
+}  # fmt: skip
+
+
+@pytest.mark.promise("changed_between")
+@pytest.mark.parametrize("what", CHANGES)
+def test_changed_images_are_refused_and_named(
+    command: list[str], complete: Path, what: str
+) -> None:
+    """Nothing of the complete data set is touched; the message says what changed and what to do."""
+    change, message = CHANGES[what]
+    before = modified(complete / "out")
+    change(complete / "photos")
+    error = run_convert(*command, "--resume", code=1).err
+    assert message in error
+    assert error.endswith("Restore them, or convert again with --overwrite\n")
+    assert modified(complete / "out") == before
+
+
+@pytest.mark.promise("changed_between")
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--seed", "1"], "seed was 0, is 1."),
+        (["--image_check", "full"], 'options.image_check was "header", is "full".'),
+        (["--compression", "gzip"], 'options.compression was "none", is "gzip".'),
+        (["--num_shards", "5"], "options.num_shards was 4, is 5."),
+        (["--features", "id=image/source_id"], 'options.features.id was null, is "image/source'),
+    ],
+)
+def test_changed_options_are_refused_and_named(
+    command: list[str], complete: Path, option: list[str], message: str
+) -> None:
+    """They are seen before anything is listed."""
+    before = modified(complete / "out")
+    assert message in run_convert(*command, *option, "--resume", code=1).err
+    assert modified(complete / "out") == before
+
+
+def test_resume_into_an_empty_folder_is_a_first_run(command: list[str], complete: Path) -> None:
+    """So a schedule needs one command for the first night and all others."""
+    command[command.index(f"{complete}/out")] = f"{complete}/new"
+    assert convert(*command, "--resume") == 0
+    assert digests(complete / "new") == digests(complete / "out")
+
+
+def test_a_damaged_receipt_is_an_error_of_one_line(command: list[str], complete: Path) -> None:
+    """It names the file, and the data set stays as it is."""
+    receipt = complete / "out" / ".receipts" / "d-train-00002-of-00004.json.gz"
+    receipt.write_bytes(b"damaged")
+    before = modified(complete / "out")
+    error = run_convert(*command, "--resume", code=1).err.splitlines()[-1]
+    assert error.startswith(f"beam-tfrecord: error: {receipt} is damaged ")
+    assert modified(complete / "out") == before

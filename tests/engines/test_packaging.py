@@ -1,20 +1,24 @@
-"""The package as workers get it: a complete wheel that pip accepts, the same each time."""
+"""The package as workers get it: a complete wheel that pip accepts, and an archive of `--setup_file ./setup.py`."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from apache_beam.runners.portability.stager import Stager
 
 import beam_pipeline
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.engines import dataflow
 from beam_pipeline.engines.dataflow import build_package, requirements
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, process
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -104,3 +108,61 @@ def test_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
         ConversionError, match=r"is not installed, so the requirements of its workers"
     ):
         requirements()
+
+
+# --- setup file -----------------------------------------------------------------------------------
+
+
+OLD_SETUPTOOLS = "setuptools==65.5.0"  # Python 3.11 brings it
+IMPORT = "import beam_pipeline.core.errors as found; print(found.__file__)"
+
+
+@pytest.fixture(scope="module")
+def old_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The interpreter of an environment that holds pip, the old setuptools and nothing else."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    found = str(folder / "bin" / "python")
+    _run(found, "-m", "pip", "install", "-q", OLD_SETUPTOOLS, "wheel")
+    return found
+
+
+def _run(interpreter: str, *argv: str) -> str:
+    """Runs Python apart from this checkout, and returns what it printed."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = process(interpreter, *argv, cwd="/", env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="setuptools 65 is for Python up to 3.11")
+def test_workers_get_every_module(
+    old_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beam's archive and its installation hold all modules, `transforms/` as a folder of the package."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(Path(REPOSITORY, name), checkout)
+    for name in ("beam_pipeline", "transforms"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(REPOSITORY, name), checkout / name, symlinks=True, ignore=ignored)
+    expected = modules_of(checkout)
+    monkeypatch.setenv("BEAM_PYTHON", old_python)
+    archive = Stager._build_setup_package(str(checkout / "setup.py"), str(tmp_path))
+    with tarfile.open(archive) as tar:
+        assert [member.name for member in tar if not (member.isfile() or member.isdir())] == []
+        held = {member.name.partition("/")[2] for member in tar if member.isfile()}
+    assert held >= set(expected)
+
+    _run(old_python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", archive)
+    package = Path(_run(old_python, "-c", IMPORT)).parents[1]
+    assert Path(old_python).parents[1] in package.parents
+    assert not (package / "transforms").is_symlink()
+    found = {
+        path.relative_to(package.parent).as_posix(): path.read_bytes()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert found == expected

@@ -1,10 +1,9 @@
-"""`WriteImageShards`, `Images` and encoders of one's own: samples of a pipeline become the command's shards."""
+"""`WriteImageShards`, `Images`, encoders of one's own and `ConvertImages`, in Python and in YAML."""
 
 from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
+import beam_pipeline
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import (
     ChangedInputsError,
+    ConversionError,
     OutputNotEmptyError,
     QuestionError,
     TooManyBadSamplesError,
@@ -25,6 +25,7 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.transforms import (
     BadSample,
+    ConvertImages,
     Encoder,
     ImageFile,
     Images,
@@ -34,10 +35,12 @@ from beam_pipeline.transforms import (
     ReadLabels,
     WriteImageShards,
 )
+from tests.conformance.pages import make_data
 from tests.harness import (
     convert,
     dead_letters_of,
     digests,
+    documented,
     manifest_of,
     read_all,
     read_all_by,
@@ -283,7 +286,7 @@ def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
         os.unlink(f"{path}/{name}")
         assert main(["repair", path]) == int(path == "mine")
         assert (digests(path) == before) == (path == "plain")
-    said = "its examples were made by tests.beam_pipeline.test_image_shards.WithLength"
+    said = "its examples were made by tests.beam_pipeline.test_image_transforms.WithLength"
     assert said in capsys.readouterr().err
     other = WithLength("length 2")
     with pytest.raises(ChangedInputsError, match='encoder was "length 1'):
@@ -336,44 +339,6 @@ def test_classes_that_are_named(photos: Path) -> None:
         Images({"species": "class"}).encode(samples[0], picture(0))
 
 
-def test_a_folder_that_is_not_empty(photos: Path) -> None:
-    """It stays, or is replaced; messages name arguments."""
-    samples = [sample("a/0.jpg"), sample("a/1.jpg")]
-    write(samples, WriteImageShards("out"))
-    with pytest.raises(OutputNotEmptyError, match='use if_exists="overwrite" to replace'):
-        write(samples, WriteImageShards("out"))
-    write(samples[:1], WriteImageShards("out", if_exists="overwrite"))
-    assert [*read_all("out")] == ["a/0.jpg"]
-
-
-def test_windows_twice_in_one_pipeline_and_in_threads(photos: Path) -> None:
-    """All samples of a bounded PCollection are one data set; transforms share nothing."""
-    samples = [sample(f"{c}/{i}.jpg") for c in "ab" for i in range(6)]
-    write(samples, WriteImageShards("plain/out", num_shards=2))
-
-    def windows(pipeline: beam.Pipeline) -> beam.PCollection:
-        timed = pipeline | beam.Create(
-            [TimestampedValue(s, 100 * i) for i, s in enumerate(samples)]
-        )
-        return timed | beam.Map(lambda value: value) | beam.WindowInto(FixedWindows(50))
-
-    twice = [WriteImageShards(f"{n}/out", num_shards=2) for n in ("first", "second")]
-    threads = [
-        threading.Thread(
-            target=write, args=(samples, WriteImageShards(f"thread{n}/out", num_shards=2))
-        )
-        for n in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    write(windows, *twice)
-    for thread in threads:
-        thread.join()
-    expected = digests("plain/out")
-    for name in ("first", "second", "thread0", "thread1"):
-        assert digests(f"{name}/out") == expected, name
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -404,11 +369,177 @@ def test_arguments_are_checked(make: Any, message: str) -> None:
         make()
 
 
-def test_numbers_that_a_new_size_would_move(photos: Path) -> None:
-    """They are asked about as by the command, and nothing is written before the pipeline runs."""
-    Path("labels.csv").write_text("filename,species,x,y\na/0.jpg,cat,3,4\na/1.jpg,dog,3,5\n")
-    labels = ReadLabels("labels.csv", label_column="species")
-    with pytest.raises(QuestionError, match="x, y look like places"):
-        write(lambda p: joined(p, labels), WriteImageShards("out", Images(labels, resize=16)))
-    _ = beam.Pipeline(FnApiRunner()) | ReadImages("photos") | WriteImageShards("out")
-    assert not os.path.exists("out")
+# --- convert images --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def class_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: twelve images in class folders, and one that is none."""
+    monkeypatch.chdir(tmp_path)
+    images: dict[str, Any] = {f"{c}/{i}.jpg": picture() for c in "ab" for i in range(6)}
+    write_files("photos", {**images, "a/bad.jpg": "no image"})
+    return tmp_path
+
+
+def run(*transforms: ConvertImages) -> None:
+    """Runs a pipeline of conversions."""
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        for number, transform in enumerate(transforms):
+            _ = pipeline | str(number) >> transform
+
+
+OPTIONS: dict[str, Any] = {"num_shards": 2, "max_bad_fraction": 1.0, "splits": {"x": 0.5, "y": 0.5}}
+CONVERT_ARGV = ("--num_shards", "2", "--max_bad_fraction", "1", "--splits", "x=0.5,y=0.5")
+
+
+def test_it_gives_what_the_command_gives(class_folders: Path) -> None:
+    """All files are the command's; results follow the commit."""
+    assert convert("--images", "photos", "--output", "command/out", *CONVERT_ARGV) == 0
+    with beam.Pipeline(FnApiRunner()) as pipeline:
+        result = pipeline | ConvertImages("photos", "step/out", **OPTIONS)
+        shards = result.shards | beam.Map(lambda shard: os.path.basename(shard.path))
+        assert_that(shards, equal_to(shard_names("command/out")), label="Shards")
+        bad = result.bad | beam.Map(lambda bad: (bad.key, bad.reason))
+        assert_that(bad, equal_to([("a/bad.jpg", "not_an_image")]), label="Bad")
+        committed = result.manifest | beam.Map(
+            lambda c: (os.path.exists(c.manifest), c.examples, c.shards, c.bad)
+        )
+        assert_that(committed, equal_to([(True, 12, 4, 1)]), label="Committed")
+    assert digests("step/out") == digests("command/out")
+
+
+def test_labels_of_files_and_of_containers(class_folders: Path) -> None:
+    """Rows are joined; files of many images are unpacked; two conversions share a pipeline."""
+    Path("labels.csv").write_text("filename,label\n0.jpg,cat\n1.jpg,dog\n")
+    make_data("cifar10", ".")
+    run(
+        ConvertImages("photos/b", "joined", labels="labels.csv", max_bad_fraction=1.0, yes=True),
+        ConvertImages("cifar-10-python.tar.gz", "unpacked", yes=True),
+    )
+    assert [c["name"] for c in manifest_of("joined")["classes"]] == ["cat", "dog"]
+    assert convert("--images", "cifar-10-python.tar.gz", "--output", "command/unpacked") == 0
+    assert digests("unpacked") == digests("command/unpacked")
+    assert not Path("unpacked/.incomplete").exists()
+
+
+def test_a_folder_that_holds_a_data_set(class_folders: Path) -> None:
+    """It stays, is gone on with, or is replaced; messages name arguments."""
+    run(ConvertImages("photos", "out", **OPTIONS))
+    before = digests("out")
+    message = r"out is not empty.*or use overwrite=True to replace"
+    with pytest.raises(OutputNotEmptyError, match=message):
+        run(ConvertImages("photos", "out", **OPTIONS))
+    (name, *_) = shard_names("out")
+    os.unlink(f"out/{name}")
+    run(ConvertImages("photos", "out", resume=True, **OPTIONS))
+    assert digests("out") == before
+    run(ConvertImages("photos", "out", overwrite=True, **{**OPTIONS, "num_shards": 1}))
+    assert len(shard_names("out")) == 2
+
+
+def test_nothing_is_read_or_written_before_it_is_applied(class_folders: Path) -> None:
+    """And nothing is written before the pipeline runs."""
+    ConvertImages("missing", "out", **OPTIONS)
+    _ = beam.Pipeline(FnApiRunner()) | ConvertImages("photos", "out", **OPTIONS)
+    assert os.listdir() == ["photos"]
+    with pytest.raises(UsageError, match="missing"):
+        _ = beam.Pipeline(FnApiRunner()) | ConvertImages("missing", "out", **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_shard": 2}, "has no argument 'num_shard'; did you mean num_shards?"),
+        ({"writers": 2}, "ConvertImages has no argument 'writers': only the command has it"),
+    ],
+)
+def test_arguments_are_checked_when_they_are_given(options: dict[str, Any], message: str) -> None:
+    """As those of `convert`."""
+    with pytest.raises(UsageError, match=message):
+        ConvertImages("photos", "out", **options)
+
+
+def test_a_question_is_raised_in_the_words_of_arguments(class_folders: Path) -> None:
+    """A guess that is not safe has to be accepted, as by the command; no shard is written."""
+    rows = "".join(f"{i}.jpg,cat\n" for i in range(6))
+    Path("labels.csv").write_text(f"filename,label\n{rows}")
+    with pytest.raises(QuestionError, match="yes=True"):
+        run(ConvertImages("photos/b", "out", labels="labels.csv"))
+    assert shard_names("out") == []
+
+
+# --- yaml transforms -------------------------------------------------------------------------------
+
+yaml_main = pytest.importorskip(
+    "apache_beam.yaml.main", reason="needs apache-beam[yaml]", exc_type=ImportError
+)
+(PACKAGE,) = beam_pipeline.__path__
+PROVIDERS = f"{PACKAGE}/providers.yaml"
+
+ERRORS = """
+pipeline:
+  transforms:
+    - type: Create
+      name: Rows
+      config: {elements: [{id: a, x: 1}, {id: a, x: 2}, {id: b, x: 3}]}
+    - type: WriteToShuffledTFRecord
+      name: Write
+      input: Rows
+      config: {path: out/rows, key: id, num_shards: 2, error_handling: {output: bad}}
+    - type: LogForTesting
+      input: Write.bad
+    - type: ConvertImages
+      name: Convert
+      config: {images: class_folders, output: out/images, num_shards: 1, error_handling: {output: bad}}
+    - type: LogForTesting
+      name: LogImages
+      input: Convert.bad
+providers:
+  - include: providers.yaml
+"""
+
+
+def run_yaml(spec: str) -> None:
+    """Runs a pipeline as Beam's command does."""
+    spec = spec.replace("include: providers.yaml", f"include: {PROVIDERS}")
+    yaml_main.run(["--runner=FnApiRunner", f"--yaml_pipeline={spec}"])
+
+
+def test_the_page_s_pipeline_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images and labels become the command's shards; a folder that contains them, or a bad row, fails it."""
+    monkeypatch.chdir(tmp_path)
+    write_files("photos", {f"{i}.jpg": picture(i) for i in range(4)})
+    write_files(".", {"labels.csv": "image,species\n0.jpg,cat\n1.jpg,dog\n2.jpg,cat\n"})
+    (spec,) = documented("docs/transforms.md", "yaml")
+    run_yaml(spec)
+    argv = ("--images", "photos", "--labels", "labels.csv", "--num_shards", "2", "--yes")
+    assert convert(*argv, "--output", "command/from_yaml") == 0
+    for name in shard_names("command/from_yaml"):
+        assert (
+            Path("out/from_yaml", name).read_bytes() == Path("command/from_yaml", name).read_bytes()
+        )
+    assert manifest_of("out/from_yaml")["dead_letters"] == {"unlabelled": 1}
+    with pytest.raises(ConversionError, match="is not empty"):
+        run_yaml(spec)
+    write_files(".", {"labels.csv": "image,species\n0.jpg,cat\n1.jpg,dog\n2.jpg,\n"})
+    with pytest.raises(ConversionError, match=r"labels\.csv, line 4: .* is empty"):
+        run_yaml(
+            spec.replace(", error_handling: {output: bad}", "")
+            .replace(", bad: JoinLabels.bad", "")
+            .replace("out/from_yaml", "out/bad")
+        )
+
+
+def test_bad_samples_have_an_output_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of records and of images; a conversion stands at the beginning of a pipeline."""
+    monkeypatch.chdir(tmp_path)
+    write_files("photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
+    with caplog.at_level("INFO"):
+        run_yaml(ERRORS)
+    assert manifest_of("out/rows")["dead_letters"] == {"duplicate_key": 2}
+    assert manifest_of("out/images")["dead_letters"] == {"not_an_image": 1}
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    assert "'duplicate_key'" in logged or '"duplicate_key"' in logged
+    assert "not_an_image" in logged
