@@ -25,7 +25,6 @@ import PIL
 from PIL import (
     Image,
     ImageCms,
-    ImageFile,
     JpegImagePlugin,
     PngImagePlugin,
     WebPImagePlugin,
@@ -137,7 +136,8 @@ class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
         header = self._plain.header
         self._size = (header.width, header.height)
         self._mode = "L" if header.channels == 1 else "RGB"
-        self.tile = [ImageFile._Tile("jpeg", (0, 0, *self._size), 0, (self._mode, ""))]
+        # Pillow 10 has no `_Tile`, and later ones take a plain tuple, too.
+        self.tile = [("jpeg", (0, 0, *self._size), 0, (self._mode, ""))]  # type: ignore[list-item]
         if self._plain.icc_profile:
             self.info["icc_profile"] = self._plain.icc_profile
 
