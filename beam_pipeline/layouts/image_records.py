@@ -140,18 +140,14 @@ def _cell(value: Any, column: Column) -> Any:
 
 
 def _field(labelled: Labelled, column: Column) -> LabelValue:
-    values = [_cell(value, column) for value in labelled.fields.get(column.name, ())]
-    if column.repeated:
-        return _parsed(values, column)
-    if len(values) > 1:
-        raise BadLabelError(
-            f"the image has several values of {column.name}, {excerpt(values)}; --list_column "
-            f"{column.name}=, writes lists"
-        )
-    return _parsed(values[0] if values else None, column)
-
-
-def _parsed(value: Any, column: Column) -> LabelValue:
+    value: Any = [_cell(value, column) for value in labelled.fields.get(column.name, ())]
+    if not column.repeated:
+        if len(value) > 1:
+            raise BadLabelError(
+                f"the image has several values of {column.name}, {excerpt(value)}; --list_column "
+                f"{column.name}=, writes lists"
+            )
+        value = value[0] if value else None
     try:
         return parse_cell(value, column)
     except BadCellError as error:

@@ -332,8 +332,7 @@ def with_splits_of_files(source: Source) -> Source:
     reader = _table_reader(source)
     if reader is None:
         raise UsageError(
-            f"--splits label_files means nothing for the layout {source.layout}; it is for tables named "
-            "with --labels"
+            f"--splits label_files means nothing for the layout {source.layout}; it is for tables named with --labels"
         )
     if reader.schema.split_column:
         raise UsageError(
