@@ -459,5 +459,5 @@ def _unquoted(quoted: str) -> Any:
         return ast.literal_eval(
             _ESCAPE.sub(lambda escape: "\\" * (escape[1] not in _ESCAPED) + escape[0], quoted)
         )
-    except SyntaxError as error:  # as in 'C:\Users', an escape of a character that there is not
+    except (SyntaxError, ValueError) as error:  # as in 'C:\Users', no character; Python 3.10: NUL
         raise ValueError(_NO_LIST) from error

@@ -264,6 +264,8 @@ def numbered_batches(
         if groups != _as_cut(opened.metadata, groups):
             raise OSError("it has changed since its footer was read")
         number, chosen = groups.first, range(groups.begin, groups.end)
+    if not chosen:  # PyArrow before 19 fails to read none
+        return
     packed, largest = _sizes(opened.metadata, chosen, columns)
     most, size = max(_MOST_AT_ONCE, _MOST_INFLATED * packed), 0
     if largest > most:
