@@ -20,10 +20,10 @@ from typing import Any
 from beam_pipeline.cli import EXIT_FAILED
 from beam_pipeline.commands.demo import make_demo
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.dataset import read_manifest
 from beam_pipeline.startup import EXIT_INTERRUPTED
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.output_folder import read_manifest
 
 POLL_S, METRICS_S, CANCEL_S = 10.0, 300.0, 900.0  # metrics come minutes late
 ENDED = re.compile("JOB_STATE_(DONE|FAILED|CANCELLED|UPDATED|DRAINED)")

@@ -309,8 +309,8 @@ def test_a_root_that_is_a_file_is_a_listing_error(tmp_path: Path) -> None:
 
 @pytest.fixture
 def public_folder() -> Iterator[str]:
-    """A folder that every user may enter; those of `tmp_path` are the runner's own."""
-    with tempfile.TemporaryDirectory() as folder:
+    """A folder that every user may enter; those of `tmp_path` and TMPDIR are the runner's own."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield folder
 
