@@ -241,7 +241,9 @@ class RowSamples:
     def without_images(self, rows: Iterable[LabelRow]) -> Iterator[SampleRef | DeadLetter]:
         """Yields the sample or dead letter of each row without an image; those of equal names are all given."""
         by_name: dict[str, list[LabelRow]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: (row.line, row.split, repr(row.values))):
+        for row in sorted(
+            rows, key=lambda row: (row.line, row.split, repr(row.values), row.problem)
+        ):
             name = f"{row.file.removeprefix(self.folder)}:{row.name[1:]}"
             by_name[name.replace(ROW_MARK, "%23")].append(row)
         for name, of_name in sorted(by_name.items()):
