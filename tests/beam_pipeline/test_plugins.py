@@ -112,7 +112,7 @@ def converted(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     """A data set in the example's record format."""
     folder = tmp_path_factory.mktemp("lines")
     write_pictures(str(folder / "photos"), [f"{kind}/{i}.jpg" for kind in "ab" for i in range(6)])
-    done = python(
+    done = with_plugins(
         installed,
         "sys.exit(main(['convert', *sys.argv[1:]]))",
         *("--images", f"{folder}/photos", "--output", f"{folder}/out"),

@@ -25,8 +25,8 @@ class Bucket(LocalFileSystem):  # type: ignore[misc]
     def exists(self, path: str) -> bool:
         return os.path.isfile(path.removeprefix(_SCHEME))
 
-    def size(self, path: str) -> int:
-        return os.path.getsize(path.removeprefix(_SCHEME))
+    def metadata(self, path: str) -> FileMetadata:
+        return FileMetadata(path, os.path.getsize(path.removeprefix(_SCHEME)))
 
     def open(self, path: str, *arguments: Any, **options: Any) -> Any:
         return super().open(path.removeprefix(_SCHEME), *arguments, **options)
