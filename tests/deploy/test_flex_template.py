@@ -293,7 +293,7 @@ def argv(
     for name in OTHERS:
         cloud.put(name, b"x")
     service_of_prove.usage = {"cpu_num_seconds": 1250.0, "mem_mb_seconds": 5_120_000.0}
-    return [PROJECT, REGION, cloud.bucket, f"--dataflow_endpoint={service.url}"]
+    return [PROJECT, REGION, cloud.bucket, f"--dataflow_endpoint={service_of_prove.url}"]
 
 
 def _runs(cloud: Cloud, service_of_prove: FakeDataflow, folder: Path) -> Callable[[Received], None]:

@@ -572,8 +572,8 @@ def _data_sets(folder: Path) -> dict[str, list[str]]:
     """Options of data sets that were made below a folder: every kind of input that needs a module of its own."""
     from tests.layouts import make_cifar10, make_voc
 
-    make_cifar10.make(str(folder))
-    make_voc.make(str(folder))
+    make_cifar10.make_cifar10(str(folder))
+    make_voc.make_voc(str(folder))
     write_pictures(str(folder / "photos"), [name.rpartition("/")[2] for name in NAMES])
     (folder / "photos/7.jpg").write_bytes(b"no image")
     rows = [f"{i}.jpg,{i % 3},{i / 4}" for i in range(20)] + ["gone.jpg,1,1.5"]
