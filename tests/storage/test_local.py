@@ -42,11 +42,13 @@ READS: list[Callable[[str], Any]] = [
 
 @pytest.mark.parametrize("length", [0, 1, 1000, 1 << 20, (1 << 20) + 1, 3_000_000])
 def test_a_file_is_read_whole(tmp_path: Path, length: int) -> None:
-    """With one read if its size was listed, and without knowing its size."""
+    """With one read if its size was listed, and without knowing its size; no descriptor is left open."""
     content = (bytes(range(256)) * (length // 256 + 1))[:length]
     path = tmp_path / "a.jpg"
     path.write_bytes(content)
+    before = os.listdir("/proc/self/fd")
     assert read_listed(str(path), length) == read_file(str(path)) == content
+    assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.parametrize("length", [0, 1, 1000])
@@ -60,8 +62,10 @@ def test_a_file_of_another_size_than_listed_is_not_read(
     listed = length + error
     if listed < 0:
         return
+    before = os.listdir("/proc/self/fd")
     with pytest.raises(ChangedFileError, match=f"^{length} bytes, listed with {listed}; "):
         read_listed(str(path), listed)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_file_that_grew_to_terabytes_takes_no_memory(tmp_path: Path) -> None:
