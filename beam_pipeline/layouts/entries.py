@@ -462,10 +462,10 @@ def opinion_of(person: Any, labels: Any) -> Opinion:
 
 
 class DisagreementError(BadLabelError):
-    """People state different things of an image.
+    """Several statements about an image differ.
 
     Attributes:
-      people: who, as far as known.
+      people: who, if one of them can be chosen.
       first: what the first of them states.
     """
 
@@ -495,10 +495,10 @@ def agreed(
     if not opinions:
         return Labelled(unlabelled=f"labelled by {', '.join(people) or 'nobody named'} only")
     if any(content(opinion) != content(opinions[0]) for opinion in opinions[1:]):
-        raise DisagreementError(
-            f"{len(opinions)} {noun} by different people that differ; keep one of them, or name a person with "
-            f"--annotator: {', '.join(people) or 'the file names none'}",
-            people,
-            opinions[0],
-        )
+        by, choice = "", ""
+        if len(people) > 1 and not annotator:
+            by = " by different people"
+            choice = f", or name a person with --annotator: {', '.join(people)}"
+        message = f"{len(opinions)} {noun}{by} that differ; keep one of them{choice}"
+        raise DisagreementError(message, people if choice else (), opinions[0])
     return opinions[0]

@@ -408,9 +408,9 @@ class _Survey:
             (name, _), *_ = self.people.most_common(1) or [("", 0)]
             yield Question(
                 "annotators",
-                f"in {self.disputed} of {counted(len(self.names), 'image')} looked at, labels of several people "
-                f"differ, so these images would be left out: {', '.join(people) or 'the file names nobody'}.",
-                "To read those of one person:" if name else "Keep one's in the tool.",
+                f"in {self.disputed} of {counted(len(self.names), 'image')} looked at, several labels differ, so "
+                f"these images would be left out{': ' * bool(name)}{', '.join(people)}.",
+                "To read those of one person:" if name else "Keep one of them in the tool.",
                 {"annotator": name} if name else None,
             )
 

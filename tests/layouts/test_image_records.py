@@ -254,6 +254,10 @@ FAULTS: Mapping[str, tuple[Any, str]] = {
         "2 annotations by different people that differ; keep one of them, or name a person with --annotator: "
         "1, 2",
     ),
+    "one person": (
+        [task("000.jpg", [annotation(_BOX), annotation([])]), *_studio()[1:]],
+        "2 annotations that differ; keep one of them",
+    ),
     "labelbox": (
         _box_row({"name": "a", "bounding_box": {"top": 1, "left": 1, "height": 4}}),
         "[1, 1, None, 4]: expected left, top, width, height",
