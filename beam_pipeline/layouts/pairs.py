@@ -150,6 +150,11 @@ def is_mask(name: str) -> bool:
     return bool(_MASK_NAMES.search(name))
 
 
+def column_name(part: str) -> str:
+    """The column of a part, whose keys are those of no other feature."""
+    return f"{part}s" if part in _RESERVED else part
+
+
 @dataclass(frozen=True)
 class PartReader:
     """Tells which image a partner is for: the one with the same path, but for the part's name.
@@ -252,7 +257,7 @@ def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> schema.
     is_picture = kind is schema.ColumnKind.PICTURE
     if kinds.get(name) == schema.ColumnKind.COPY or (is_picture and is_mask(name)):
         kind = schema.ColumnKind.COPY
-    return schema.further_column(f"{name}s" if name in _RESERVED else name, kind)
+    return schema.further_column(column_name(name), kind)
 
 
 # --- questions where they would become classes ----------------------------------------------------

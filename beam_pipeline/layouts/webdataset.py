@@ -6,7 +6,7 @@
     000003.jpg  000003.depth.png 000003.view.0.png 000003.view.1.png    files and lists of files beside the image
     000004.jpg  000004.talk.json                                        JSON of a column
 
-The image has no name of its own, or that of `pairs.image_among`. Shards of `--format webdataset` are such archives:
+The image has no name of its own, or that of the first by `pairs.rank`. Shards of `--format webdataset` are such archives:
 there the .json has the features of the example, so that columns have their names and types.
 
 Source: https://github.com/webdataset/webdataset
@@ -25,12 +25,7 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import (
-    ContainerError,
-    ConversionError,
-    ListingError,
-    UsageError,
-)
+from beam_pipeline.core.errors import ContainerError, ConversionError, ListingError, UsageError
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES
 from beam_pipeline.core.labels.samples import labelled
 from beam_pipeline.core.labels.schema import (
@@ -72,7 +67,7 @@ from beam_pipeline.layouts.caption_files import (
     json_value,
 )
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.pairs import is_mask, rank
+from beam_pipeline.layouts.pairs import column_name, is_mask, rank
 from beam_pipeline.layouts.paths import (
     archive_notes,
     archive_questions,
@@ -89,7 +84,6 @@ SIDECARS = (CLASS, CAPTION, FIELDS)
 _FURTHER = "label/"
 _LABELS = ("image/class/text", "image/label")
 _IMPLIED = ("image/class/label", "__empty__")
-_RESERVED = ("image", "label")  # the beginnings of the keys of other features
 _MASK = f"{SEGMENTATION.removeprefix('image/')}/"
 _MOST_COLUMNS = 16  # of files
 _NUMBERED = re.compile(r"(.+)\.(\d{1,9})")
@@ -198,11 +192,11 @@ class _Sample:
             column, number = extension.rpartition(".")[0], None
             if match := _NUMBERED.fullmatch(column):
                 column, number = match[1], int(match[2])
-            column = self.names.get(extension, f"{column}s" if column in _RESERVED else column)
+            column = self.names.get(extension) or column_name(column)
             images.append(_Image(extension, column, number, ref))
         images.sort(key=lambda each: (each.column, each.number or 0))
         own = [each for each in images if each.extension.rpartition(".")[0] == image]
-        if not own and len(images) == 1 and images[0].column not in columns:
+        if not own and not any(each.column in columns for each in images):
             own = images
         return own, [each for each in images if each not in own]
 
@@ -339,11 +333,8 @@ class WebDatasetReader:
                 return Reason.AMBIGUOUS_KEY, several, ""
             if column not in self._columns:
                 answer = f"--columns {column}:file writes it, {column}:skip leaves it out"
-                return (
-                    Reason.AMBIGUOUS_KEY,
-                    f"the first samples have no image {column}; {answer}",
-                    "",
-                )
+                unknown = f"the first samples have no image {column}; {answer}"
+                return Reason.AMBIGUOUS_KEY, unknown, ""
             if isinstance(ref, DeadLetter):
                 return Reason(ref.reason), f"its {column}: {ref.message}", ref.uri
         return Reason.UNLABELLED, "", ""
@@ -360,9 +351,9 @@ class WebDatasetReader:
         for index in file_columns(self.schema.columns):
             value = filled[index]
             filled[index] = (
-                tuple(places[key] for key in value)
+                tuple(places.get(key, key) for key in value)
                 if isinstance(value, tuple)
-                else places.get(value)
+                else places.get(value, value)
             )
         return tuple(filled)
 
@@ -451,12 +442,7 @@ class WebDataset:
             LabelledImages(tuple(map(_as_mask, schema.columns))),
             table_numbering(options, schema),
             (*archive_notes(archives), *notes),
-            (
-                *questions,
-                *schema.questions,
-                *archive_questions(archives),
-                *_yolo_question(rows),
-            ),
+            (*questions, *schema.questions, *archive_questions(archives), *_yolo_question(rows)),
             roles=schema.roles,
         )
 
@@ -485,15 +471,17 @@ def _image_among(
     columns = {name for name, kind in options.columns.items() if kind in FILE_TYPES}
     several = [sample for sample in samples if len(sample.files) > 1]
     names = {extension.rpartition(".")[0] for sample in several for extension, _ in sample.files}
-    beside = {each.column for sample in several for each in sample.divided("", ())[1]}
+    images = (each for sample in several for part in sample.divided("", ()) for each in part)
+    beside = {each.column for each in images if "." in each.extension}
     rare = 2 * len(several) < sum(bool(sample.files) for sample in samples)
-    if len(beside) > _MOST_COLUMNS or (rare and "" not in names):  # names of files, not of columns
-        return "", columns, []
     typed, questions = options.key_column, []
     likeliest = sorted(names, key=rank)
     if typed and (typed not in names or "" in names):
         of = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
-        raise UsageError(f"--key_column {typed}: the images of samples are {of}")
+        raise UsageError(f"--key_column {typed}: the images of samples are {of or 'not several'}")
+    of_files = len(beside) > _MOST_COLUMNS or (rare and "" not in names)
+    if of_files and not typed:  # they are no names of columns
+        return "", columns, []
     image = typed or ("" if "" in names else next(iter(likeliest), ""))
     if image and not typed and any(rank(name)[:-1] == rank(image)[:-1] for name in likeliest[1:]):
         reason = f"Samples have the images {enumerated(likeliest, _SHOWN)}; no name tells which one is the image."

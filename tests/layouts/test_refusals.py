@@ -304,6 +304,7 @@ REFUSED = {
         {
             "--images folder": "reads archives (.tar, .zip), not folder",
             "--images plain.tar": "no .cls, .txt, .json beside an image",
+            "--images plain.tar --key_column x": "--key_column x: the images of samples are not several",
         },
         "--layout webdataset",
     ),

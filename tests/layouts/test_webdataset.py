@@ -27,6 +27,7 @@ def opened(*images: str, **options: Any) -> Source:
 
 IMAGE = picture(1)
 KINDS = ("jpg", "cls")
+AMBIGUOUS = "ambiguous_key"
 
 
 def shard(**samples: Any) -> dict[str, bytes]:
@@ -57,14 +58,12 @@ def shard(**samples: Any) -> dict[str, bytes]:
         (shard(a__cls=b"cat"), {"a.tar/a": "missing_image"}),
         (
             shard(a__jpg=IMAGE, a__png=IMAGE, a__cls=b"cat"),
-            {"a.tar/a.jpg": "ambiguous_key", "a.tar/a.png": "ambiguous_key"},
+            {"a.tar/a.jpg": AMBIGUOUS, "a.tar/a.png": AMBIGUOUS},
         ),
+        (shard(a__v_jpg=IMAGE, a__w_jpg=IMAGE), {f"a.tar/a.{n}.jpg": AMBIGUOUS for n in "vw"}),
         (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__cls=b"cat", a__npy=b"x"), {}),
-        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__seg_jpg=IMAGE), {"a.tar/a.jpg": "ambiguous_key"}),
-        (
-            shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__json=b'{"seg": 1}'),
-            {"a.tar/a.jpg": "ambiguous_key"},
-        ),
+        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__seg_jpg=IMAGE), {"a.tar/a.jpg": AMBIGUOUS}),
+        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__json=b'{"seg": 1}'), {"a.tar/a.jpg": AMBIGUOUS}),
         (
             shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__cls=b"cat", b__seg_png=IMAGE, b__cls=b"cat"),
             {"a.tar/b": "missing_image"},
@@ -85,14 +84,26 @@ def test_what_is_wrong_with_a_sample(
     assert len(samples) == (2 if any("/a" in key for key in reasons) else 3)
 
 
+def read(name: str, **options: Any) -> list[Any]:
+    """The samples and dead letters of an archive."""
+    labels = opened(name, **options).labels
+    assert isinstance(labels, ContainerLabels)
+    return list(labels.reader.read(str(Path(name).absolute()), "nowhere"))
+
+
 def outcomes(name: str) -> tuple[list[str], dict[str, str]]:
     """Keys of the samples of an archive, and key -> reason of its dead letters."""
-    labels = opened(name).labels
-    assert isinstance(labels, ContainerLabels)
-    found = list(labels.reader.read(str(Path(name).absolute()), "nowhere"))
-    letters = [item for item in found if isinstance(item, DeadLetter)]
-    keys = [item.key for item in found if not isinstance(item, DeadLetter)]
-    return keys, {letter.key: letter.reason for letter in letters}
+    found = read(name)
+    letters = {item.key: item.reason for item in found if isinstance(item, DeadLetter)}
+    return [item.key for item in found if not isinstance(item, DeadLetter)], letters
+
+
+def test_files_that_json_names_are_kept_beside_those_of_the_archive(working_folder: Path) -> None:
+    """Their names are for the join, which looks for them or says that there are none."""
+    fields = b'{"x": "p.png", "y": ["q.png"]}'
+    make_tar(Path("a.tar"), {"a.jpg": IMAGE, "a.depth.png": IMAGE, "a.json": fields})
+    (sample,) = read("a.tar", columns={"x": "file", "y": "file"})
+    assert {"p.png", ("q.png",)} <= {*sample.labels}
 
 
 def test_a_path_twice_is_no_sample(working_folder: Path) -> None:
@@ -105,21 +116,12 @@ def test_an_image_of_a_name_that_the_first_samples_lack_is_not_lost(working_fold
     """Its sample is left out, unless the user has said what to do with it."""
     first = {f"{i:04d}.{kind}": [IMAGE, b"1"][kind == "cls"] for i in range(1000) for kind in KINDS}
     make_tar(Path("a.tar"), {**first, "z.jpg": IMAGE, "z.depth.png": IMAGE, "z.cls": b"1"})
-    labels = opened("a.tar").labels
-    assert isinstance(labels, ContainerLabels)
-    (letter,) = (
-        i
-        for i in labels.reader.read(str(Path("a.tar").absolute()), "")
-        if isinstance(i, DeadLetter)
-    )
-    assert (letter.key, letter.reason) == ("a.tar/z.jpg", "ambiguous_key")
+    (letter,) = (item for item in read("a.tar") if isinstance(item, DeadLetter))
+    assert (letter.key, letter.reason) == ("a.tar/z.jpg", AMBIGUOUS)
     assert "--columns depth:file writes it, depth:skip leaves it out" in letter.message
-    for kind, count in (("file", 2), ("skip", 1)):
-        source = opened("a.tar", columns={"depth": kind})
-        assert isinstance(source.labels, ContainerLabels)
-        samples = list(source.labels.reader.read(str(Path("a.tar").absolute()), ""))
-        assert not any(isinstance(item, DeadLetter) for item in samples)
-        assert len(source.columns) == count
+    for columns, count in (({"depth": "file"}, 2), ({"depth": "skip"}, 1)):
+        assert not any(isinstance(item, DeadLetter) for item in read("a.tar", columns=columns))
+        assert len(opened("a.tar", columns=columns).columns) == count
 
 
 @pytest.mark.parametrize(
@@ -216,12 +218,9 @@ def test_any_contents_are_samples_or_dead_letters(files: dict[str, bytes]) -> No
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.tar")
-        make_tar(
-            path, {"g.jpg": IMAGE, "g.cls": b"1", "g.txt": b"x", "g.json": b'{"n": 1}', **files}
-        )
-        source = opened(str(path))
-        assert isinstance(source.labels, ContainerLabels)
-        found = list(source.labels.reader.read(str(path), "nowhere"))
+        good = {"g.jpg": IMAGE, "g.cls": b"1", "g.txt": b"x", "g.json": b'{"n": 1}'}
+        make_tar(path, {**good, **files})
+        found = read(str(path))
         bases = {name.partition(".")[0] for name in files} | {"g"}
         keys = {Path(item.key).name.partition(".")[0] for item in found}
         assert keys == bases
