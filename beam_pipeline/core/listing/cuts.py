@@ -336,7 +336,10 @@ def _sizes(
 
 
 def _longest_entry(file: BinaryIO, metadata: Any, group: int, index: int) -> int:
-    """The bytes of the longest entry of a dictionary, which comes with a column's first value."""
+    """The bytes of the longest entry of a dictionary, which comes with a column's first value.
+
+    A column that PyArrow reads without its dictionary, such as decimals or a part of a struct, counts as one entry.
+    """
     import pyarrow
     from pyarrow import parquet
 
@@ -344,7 +347,11 @@ def _longest_entry(file: BinaryIO, metadata: Any, group: int, index: int) -> int
     opened = parquet.ParquetFile(
         file, metadata=metadata, read_dictionary=[name], buffer_size=_PAGE_BYTES, pre_buffer=False
     )
-    first = next(opened.iter_batches(1, row_groups=[group], columns=[name], use_threads=False))
+    batches = opened.iter_batches(1, row_groups=[group], columns=[name], use_threads=False)
+    first = next(batches, None)
+    if first is None or not pyarrow.types.is_dictionary(first.column(0).type):
+        size: int = metadata.row_group(group).column(index).total_uncompressed_size
+        return size
     entries = first.column(0).dictionary.view(pyarrow.binary()).to_pylist()
     return max(map(len, filter(None, entries)), default=1)
 

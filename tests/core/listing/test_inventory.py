@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy
@@ -454,6 +455,25 @@ def test_a_large_row_group_is_read_some_thousand_rows_at_a_time(
     assert [name for _, batch in read[:3] for name in batch["name"].to_pylist()] == names[
         : 3 * rows
     ]
+
+
+def test_a_large_row_group_of_columns_without_a_dictionary_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Decimals, texts of a fixed length and parts of structs; and no row group is too small."""
+    monkeypatch.setattr(cuts, "_MOST_AT_ONCE", 1 << 20)
+    names = [f"{n:09d}" for n in range(5000)]
+    columns = {
+        "decimal": pyarrow.array(map(Decimal, names), pyarrow.decimal128(38)),
+        "fixed": pyarrow.array(map(str.encode, names), pyarrow.binary(9)),
+        "struct": [{"name": name} for name in names],
+    }
+    file, table = io.BytesIO(), pyarrow.table({"name": names, **columns})
+    with parquet.ParquetWriter(file, table.schema) as writer:
+        writer.write_table(table)
+        writer.write_table(table.slice(0, 0))
+    batches = numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096, file=file)
+    assert pyarrow.Table.from_batches(batch for _, batch in batches) == table
 
 
 def test_values_that_repeat_are_no_bomb() -> None:
