@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import importlib
 import logging
+import os
 import shutil
 import signal
 import tempfile
@@ -38,14 +39,18 @@ _ASK_FOR_IPYTHON = (
 engine_processes: list[subprocess.Popen[Any]] = []
 """The processes of engines that Beam has started; they do not hear of Ctrl-C."""
 
-_folders: list[str] = []
+_folders: list[tuple[int, str]] = []  # the process that made it, and the folder
 
 
 @atexit.register
 def remove_engine_folders() -> None:
-    """Removes the temporary folders that Beam made for engines; it leaves some behind."""
-    for folder in _folders:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Removes the temporary folders that Beam made for engines; it leaves some behind.
+
+    A process that a program forks leaves them to the program, whose engines may still run.
+    """
+    for process, folder in _folders:
+        if process == os.getpid():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Patch:
@@ -166,7 +171,7 @@ def noted_folders() -> Iterator[None]:
 
     def make(**options: Any) -> str:
         folder: str = tempfile.mkdtemp(**options)
-        _folders.append(folder)
+        _folders.append((os.getpid(), folder))
         return folder
 
     noting = SimpleNamespace(**{**vars(tempfile), "mkdtemp": make})

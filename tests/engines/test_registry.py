@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -60,6 +62,27 @@ def test_a_job_that_cannot_be_built_leaves_no_temporary_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(ZeroDivisionError):
         engine_for([]).run(lambda _: 1 / 0)
+    assert os.listdir(tmp_path) == []
+
+
+FORKS = """
+import os, sys
+from apache_beam.runners.portability import job_server
+from beam_pipeline.beam_patches import noted_folders
+with noted_folders:
+    folder = job_server.tempfile.mkdtemp(dir=os.getcwd())
+if not os.fork():
+    sys.exit()
+os.wait()
+print(os.listdir() == [os.path.basename(folder)])
+"""
+
+
+def test_a_forked_process_leaves_an_engines_folder_to_its_parent(tmp_path: Path) -> None:
+    """Its engine may still run; the parent removes the folder when it ends."""
+    command = [sys.executable, "-c", FORKS]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"True\n"
     assert os.listdir(tmp_path) == []
 
 
