@@ -273,9 +273,8 @@ class ReadContainers(beam.PTransform):
 def _read_container(
     uri: str, read: Callable[[str, str], Iterable[Any]], to: str, by: Labelling
 ) -> Iterator[Outcome]:
-    items = itertools.chain.from_iterable(
-        map(read, [uri], [to])
-    )  # opened when the first is asked for
+    # Opened when the first is asked for
+    items = itertools.chain.from_iterable(map(read, [uri], [to]))
     refusal: Refusal | None = None
     while not refusal:
         joined = Joined()

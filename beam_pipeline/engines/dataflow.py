@@ -466,9 +466,8 @@ def build_package(folder: str) -> str:
     wheel = os.path.join(folder, f"{name}-{version}-py3-none-any.whl")
     with zipfile.ZipFile(wheel, "w") as file:
         for path, data in contents.items():
-            member = zipfile.ZipInfo(
-                path
-            )  # dated 1980, so that the bytes do not depend on the time
+            # Dated 1980, so that the bytes do not depend on the time
+            member = zipfile.ZipInfo(path)
             member.external_attr = 0o100644 << 16
             file.writestr(member, data, zipfile.ZIP_DEFLATED)
     return wheel

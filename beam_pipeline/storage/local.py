@@ -146,9 +146,8 @@ class LocalFiles(FileSystem):
 
     def describe(self, uri: str) -> FoundFile | None:
         """Describes a regular file; None for anything else."""
-        with contextlib.suppress(
-            FileNotFoundError, NotADirectoryError, ValueError
-        ):  # a null character
+        # ValueError: a null character
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
             status = os.stat(uri)
             if stat.S_ISREG(status.st_mode):
                 return FoundFile(uri, status.st_size, status.st_mtime_ns)

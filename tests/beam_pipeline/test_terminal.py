@@ -100,9 +100,8 @@ def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1, done.stderr
         assert NOT_PLAIN.search(done.stderr) is None
-    asked = run(
-        "convert", *where
-    )  # about l.csv: what was found, why there is no command, and what to do
+    # about l.csv: what was found, why there is no command, and what to do
+    asked = run("convert", *where)
     assert asked.returncode == 2
     assert len(asked.stderr.splitlines()) == 3, asked.stderr
     assert r"\x1bx\ny, \u202ez" in asked.stderr

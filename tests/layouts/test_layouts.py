@@ -265,9 +265,8 @@ NAMED_IN_BUCKETS = ("parquet",)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "layout", sorted(LAYOUT_SETS.keys() - {"automl"})
-)  # its rows name a bucket
+# its rows name a bucket
+@pytest.mark.parametrize("layout", sorted(LAYOUT_SETS.keys() - {"automl"}))
 def test_a_data_set_in_a_bucket_is_that_of_a_folder(working_folder: Path, layout: str) -> None:
     """It is recognised there, and its shards have the same bytes."""
     page, typed = LAYOUT_SETS[layout]

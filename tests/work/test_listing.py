@@ -248,9 +248,8 @@ def test_parts_are_the_file(tmp_path: Path) -> None:
     assert len(parts) == 11
     assert b"".join(read_lines(str(path), part) for part in parts) == LINES
     assert parts[3].first == 1 + LINES[: parts[3].begin].count(b"\n")
-    path.write_bytes(
-        b"uri,size\na.jpg,1\nb.jpg,2\n"
-    )  # two lines begin in the first part, one in the next
+    # two lines begin in the first part, one in the next
+    path.write_bytes(b"uri,size\na.jpg,1\nb.jpg,2\n")
     assert [lines_of(part) for part in cut_file(str(path), comma, 12)] == [
         LineRange(0, 17, 1, regular=True),
         LineRange(17, 25, 3, regular=True),

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-_MOST_AT_ONCE = (
-    256 << 20
-)  # 256 MiB, of a range or a batch in memory, and of what may inflate from nearly nothing
+# Of a range or a batch in memory, and of what may inflate from nearly nothing
+_MOST_AT_ONCE = 256 << 20
 _MOST_INFLATED = 1032  # times; deflate's own limit, which other methods do not have
 _FEW_ROWS = 1024  # of a batch; fewer take longer to hand on than to read
 _PAGE_BYTES = 1 << 20

@@ -210,9 +210,8 @@ def test_a_receipt_that_inflates_to_gigabytes_is_not_inflated() -> None:
     bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
     chunk = bytes(1 << 20)
     start, block = (bomb.compress(chunk) + bomb.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
-    data = (
-        start + block * 2999
-    )  # a flushed block stands for itself, so that one is enough to compress
+    # a flushed block stands for itself, so that one is enough to compress
+    data = start + block * 2999
     assert len(data) > 2_000_000
     tracemalloc.start()
     try:
