@@ -86,9 +86,9 @@ def interruptible(
         complain("", f"beam-tfrecord: {message()}")
         with contextlib.suppress(OSError):
             clean_up()
-        remove_engine_folders()
         for process in engine_processes:
             process.kill()
+        remove_engine_folders()
         os._exit(EXIT_INTERRUPTED)
 
     before = signal.signal(signal.SIGINT, leave)

@@ -87,6 +87,12 @@ def pack_columns(columns: Columns) -> bytes:
     return _codec.compress(pickle.dumps((count, forms), pickle.HIGHEST_PROTOCOL))
 
 
+def unpacked_size(packed: bytes) -> int:
+    """Returns the bytes of packed columns before compression, which tell better how much memory they need."""
+    size: int = zstandard.frame_content_size(packed)
+    return size
+
+
 def unpack_columns(packed: bytes) -> Columns:
     """Unpacks columns; there are none if there were no items."""
     count, forms = pickle.loads(_codec.decompress(packed))

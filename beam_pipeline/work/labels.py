@@ -51,6 +51,7 @@ from beam_pipeline.core.packing import (
     items_of,
     join_columns,
     unpack_columns,
+    unpacked_size,
 )
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.core.uris import is_remote
@@ -253,9 +254,9 @@ def _tally(joined: Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
     return tally
 
 
-_MOST_PACKED = 8 << 20
-"""Bytes of references that are unpacked together: some 250,000 images with rows."""
-_DIVIDED_AT_ONCE = 1 << 20  # bytes
+_MOST_UNPACKED = 24 << 20
+"""Bytes of references before compression that are worked on together: some 250,000 images with rows."""
+_DIVIDED_AT_ONCE = 4 << 20  # bytes before compression
 
 
 @dataclass(frozen=True)
@@ -281,8 +282,8 @@ def in_portions(work: Callable[..., Outcome], *kinds: Sequence[bytes]) -> Outcom
       work: `LabelImages` or `JoinRows`, which makes the outcome of these kinds of references.
       kinds: packed images and rows, each in parts.
     """
-    size = sum(len(part) for parts in kinds for part in parts)
-    portions = -(-size // _MOST_PACKED)
+    size = sum(unpacked_size(part) for parts in kinds for part in parts)
+    portions = -(-size // _MOST_UNPACKED)
     if portions < 2:
         return work(*kinds)
     in_parts = [_divided(parts, _Portions(portions)) for parts in kinds]
@@ -303,7 +304,7 @@ def _divided(parts: Sequence[bytes], division: Division) -> dict[int, list[bytes
     some: list[bytes] = []
     for index, part in enumerate(parts, 1):
         some.append(part)
-        if index == len(parts) or sum(map(len, some)) >= _DIVIDED_AT_ONCE:
+        if index == len(parts) or sum(map(unpacked_size, some)) >= _DIVIDED_AT_ONCE:
             for number, packed in divide(some, division).main:
                 divided[number].append(packed)
             some = []

@@ -25,7 +25,7 @@ from beam_pipeline.core.labels.samples import AGREE, RowMerger
 from beam_pipeline.core.labels.schema import ColumnChoices
 from beam_pipeline.core.labels.table_files import TableHead
 from beam_pipeline.core.labels.tables import inspect_tables
-from beam_pipeline.core.packing import pack
+from beam_pipeline.core.packing import pack, unpacked_size
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.named_files import LocalCopy
@@ -132,9 +132,25 @@ def test_large_buckets_are_worked_on_in_portions(
     join = partial(in_portions, JoinRows(AGREE, labelling), *parts)
     usual = shown(label), shown(join)
     assert [(len(samples), len(letters)) for samples, letters, _ in usual] == [(990, 18), (990, 7)]
-    monkeypatch.setattr(label_work, "_MOST_PACKED", packed)
+    monkeypatch.setattr(label_work, "_MOST_UNPACKED", packed)
     monkeypatch.setattr(label_work, "_DIVIDED_AT_ONCE", packed)
     assert (shown(label), shown(join)) == usual
+
+
+def test_names_that_pack_well_fill_as_many_portions_as_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numbered names take a fraction of a byte packed, and as much memory as others unpacked."""
+    packed = pack([ImageRef(f"{n:06d}.jpg", f"/p/{n:06d}.jpg", 9) for n in range(5000)])
+    monkeypatch.setattr(label_work, "_MOST_UNPACKED", 2 * len(packed))
+    portions = []
+
+    def work(parts: Any) -> Outcome:
+        portions.append(parts)
+        return Outcome()
+
+    in_portions(work, [packed])
+    assert len(portions) == -(-unpacked_size(packed) // (2 * len(packed))) > 9
 
 
 CELLS = st.sampled_from(
