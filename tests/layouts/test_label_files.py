@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column, object_column
+from beam_pipeline.core.labels.schema import ColumnKind, label_column, object_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts.label_files import (
@@ -131,17 +130,11 @@ def _check(fields: list[str], line: int) -> None:
         raise BadLabelError("a bad line")
 
 
-@dataclass(frozen=True)
 class OneWord(LabelFormat):
     """A file holds a class; a line `bad` is a fault."""
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return (label_column("class", ColumnKind.CLASS), object_column("x", ColumnKind.FLOAT))
-
-    @property
-    def most_bytes(self) -> int:
-        return 9
+    columns = (label_column("class", ColumnKind.CLASS), object_column("x", ColumnKind.FLOAT))
+    most_bytes = 9
 
     def parse(self, data: bytes, uri: str) -> ImageLabels:
         rows_of_lines(data, _check)
