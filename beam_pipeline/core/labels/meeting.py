@@ -8,6 +8,7 @@ is called `rgb.png`, all are in one bucket.
 from __future__ import annotations
 
 import functools
+import itertools
 import posixpath
 import re
 import unicodedata
@@ -120,6 +121,11 @@ def _aliases(images: Sequence[ImageRef], index: int, part: Callable[[str], str] 
     return ((part(normalized(image.aliases[index])), image) for image in images if image.aliases)
 
 
+def _exact(path: str) -> _Way:
+    """The way in which a path names an image: no URI is relative, so most can only be keys."""
+    return _paths if path.startswith("/") or is_remote(path) else _keys
+
+
 _stems = functools.partial(_paths, part=_stem)
 _file_stems = functools.partial(_file_names, part=_stem)
 
@@ -138,7 +144,6 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
             [functools.partial(_aliases, index=index, part=part) for index in aliases]
             for part in (str, _stem)
         )
-        self._middle: Sequence[_Way] = (_stems,)
         self._last: Sequence[_Way] = (*stems, _file_names, _file_stems)
 
     def __missing__(self, way: _Way) -> Mapping[str, Sequence[ImageRef]]:
@@ -160,13 +165,13 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
     def _attempts(self, row: LabelRow) -> Iterator[tuple[_Way, str]]:
         """The ways of naming and the name in each."""
         names = names_of(row)
-        paths = (*names, _below_label_file(names[-1], row.file))
-        for path in paths:  # no URI is relative, so most paths can only be keys
-            yield _paths if path.startswith("/") or is_remote(path) else _keys, path
-        for ways, given in ((self._aliases, names), (self._middle, paths), (self._last, names)):
-            for way in ways:
-                for name in given:
-                    yield way, name
+        for name in names:
+            yield _exact(name), name
+        below = _below_label_file(names[-1], row.file)
+        yield _exact(below), below
+        yield from itertools.product(self._aliases, names)
+        yield from itertools.product((_stems,), (*names, below))
+        yield from itertools.product(self._last, names)
 
     def why_missing(self, row: LabelRow) -> str:
         """Which names were looked for; for a path, also images of its file name in other folders."""
