@@ -482,16 +482,14 @@ def _other_keys(
         return
     reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
     lists = [c.name for c in schema.columns if c.kind in FOLLOWING and c.repeated]
-    if lists and not _are_names(names, folders(), any):
+    keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), folders(), all)]
+    answers = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+    if lists:
         answer = {"key_column": NO_LABEL_COLUMN, "no_image": NO_IMAGE[1]}
         answer |= {} if schema.label_name in LABEL_NAMES else {"label_column": NO_LABEL_COLUMN}
-        yield Question(
-            "other_key", reason, f"If those in {lists[0]!r} are all that a row has:", answer
-        )
-        return
-    keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), folders(), all)]
-    if keys and not _are_names(names, folders(), any):
-        (advice, answer), *further = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+        answers.append((f"If those in {lists[0]!r} are all that a row has:", answer))
+    if answers and not _are_names(names, folders(), any):
+        (advice, answer), *further = answers
         yield Question("other_key", reason, advice, answer, tuple(further))
 
 

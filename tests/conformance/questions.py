@@ -146,6 +146,11 @@ DOCUMENTED = {
     "split_numbers": row(
         LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, split=[0, 0, 1, 2])}
     ),
+    "other_key": row(
+        "--images photos --labels l.jsonl --columns pic:skip,of:file",
+        PHOTOS,
+        {"l.jsonl": jsonl({"id": 99, "pic": n, "of": [n], "label": PETS[n > "5"]} for n in NAMES)},
+    ),
     "corners_or_sizes": row(
         LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, bbox=["[1, 2, 4, 5]"])}
     ),
