@@ -392,7 +392,7 @@ def make_data(arguments: argparse.Namespace) -> Data:
     shards = f"{arguments.work}/{os.path.basename(images) if arguments.images else kind}/shards"
     data = Data(images, shards, arguments.side)
     folders = {"tfrecord": shards, "array_record": data.array_records}
-    if not arguments.images and not os.path.exists(images):
+    if not arguments.images and not os.path.exists(f"{shards}/manifest.json"):
         make_images(images, arguments.count, arguments.kilobytes)
     for name, folder in folders.items():
         wanted = name == "tfrecord" or ARRAY_RECORDS in arguments.ways
