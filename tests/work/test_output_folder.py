@@ -387,6 +387,7 @@ DAMAGED = (
     "is not as it was written: damaged or edited. If the change is yours, remove the seal, the line or "
     "value with beam-tfrecord and a long number"
 )
+EARLIER = b"<html></html>\n<!-- beam-tfrecord report dc164d48149d08b5e031f1b340be518f -->\n"
 READ = Manifest.of(MANIFEST)
 REWRITTEN = "; `beam-tfrecord repair` writes it again"
 
@@ -398,12 +399,14 @@ REWRITTEN = "; `beam-tfrecord repair` writes it again"
         ("labels.txt", None, f"is missing{REWRITTEN}"),
         ("labels.txt", b"cat\ncow\n", f"is not as in the manifest{REWRITTEN}"),
         ("README.md", None, ""),
-        ("README.md", b"# My own\n", ""),
+        ("README.md", b"# My own\nThe beam-tfrecord report describes it\n", ""),
         ("README.md", "edited", DAMAGED),
         ("README.md", "zeros", DAMAGED),
         ("report.html", sealed(f"<!-- {PLACEHOLDER} -->".encode()), ""),
         ("report.html", sealed(f"<!-- {PLACEHOLDER} -->".encode()) + b"mine", DAMAGED),
         ("report.html", b"<html></html>", ""),
+        ("report.html", EARLIER, ""),
+        ("report.html", b"x" + EARLIER, DAMAGED),
     ],
 )
 def test_files_beside_the_shards_are_those_of_the_manifest(

@@ -158,7 +158,7 @@ def is_unchanged(content: bytes) -> bool:
 
 def has_seal(content: bytes) -> bool:
     """Tells whether a file has a seal, broken or not, like a card, a schema or a report."""
-    return re.search(rb"beam-tfrecord(:| report )[0-9a-f]|\"beam-tfrecord\"", content) is not None
+    return bool(re.search(rb"beam-tfrecord(:[0-9a-f]| report .{32} -)|\"beam-tfrecord\"", content))
 
 
 def _digest(content: bytes) -> bytes:

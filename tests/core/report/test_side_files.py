@@ -81,14 +81,11 @@ def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
     """The seal takes the place of the last placeholder; text from data may hold another."""
     content = f"{PLACEHOLDER} is a class\n<!-- {PLACEHOLDER} -->\n".encode()
     file = sealed(content)
-    assert has_seal(file)
     assert file.startswith(f"{PLACEHOLDER} is a class\n<!-- beam-tfrecord:".encode())
     assert len(file) == len(content)
-    assert is_unchanged(file)
-    assert not is_unchanged(file + b"\n")
-    assert not is_unchanged(file.replace(b"a class", b"my class"))
-    assert not is_unchanged(content)
-    assert not is_unchanged(b"my own words\n")
+    assert [tells(file) for tells in (has_seal, is_unchanged)] == [True, True]
+    for changed in (file + b"\n", file.replace(b"a class", b"my class"), content, b"my words\n"):
+        assert not is_unchanged(changed)
 
 
 LIST = ("labels.txt", b"cat\ndog\n")
