@@ -9,6 +9,7 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from beam_pipeline.core.errors import (
     UsageError,
 )
 from beam_pipeline.core.records.tfrecord import TFRecordFormat, frame_header
-from beam_pipeline.dataset import Shard
+from beam_pipeline.dataset import Dataset, JoinedDatasets, Shard
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_data import SHUFFLE_BUFFER_BYTES, shuffle_buffer
 from tests.beam_pipeline.readers.by_hand import example_of, feature, jpeg, write_by_hand
@@ -755,19 +756,17 @@ def test_an_image_takes_no_branch_where_the_manifest_counts_formats(
         assert not branches
     beam_pipeline.load(folders, channels=1, **options)
     assert branches
-    images = [
-        e["image"] for e in beam_pipeline.load(folders, channels=1, **options).as_numpy_iterator()
-    ]
-    alone = [
-        e["image"]
-        for folder in folders
-        for e in beam_pipeline.load(folder, channels=1, **options).as_numpy_iterator()
-    ]
+    examples_of = [beam_pipeline.load(part, channels=1, **options) for part in (folders, *folders)]
+    images, *alone = ([e["image"] for e in part.as_numpy_iterator()] for part in examples_of)
     stored = [read_shard(Path(path), shard_names(Path(path))[0]) for path in folders]
     encoded = [example["image/encoded"][0] for examples in stored for example in examples]
-    for image, own, data in zip(images, alone, encoded, strict=True):
+    for image, own, data in zip(images, [*alone[0], *alone[1]], encoded, strict=True):
         assert np.array_equal(image, decoded(data, 1))
         assert np.array_equal(image, own)
+    first, second = map(Dataset.open, folders)
+    uncounted = replace(second, manifest=replace(second.manifest, images=None))
+    joined = JoinedDatasets(first.path, first.manifest, parts=(first, uncounted), weights=(1, 1))
+    assert (first.image_formats, joined.image_formats) == ({"jpeg"}, frozenset())
 
 
 SIZES = {"image/height": feature("int64"), "image/width": feature("int64")}
