@@ -142,6 +142,16 @@ class _Row(NamedTuple):
     rest: Sequence[str]
 
 
+def open_as_table(options: SourceOptions, names: frozenset[str], uri: str) -> Source:
+    """The source of a file that a user calls a table, with none of its options. Raises LabelTableError."""
+    note = f"{uri} has no header: its first line is a set and an image, as AutoML has it"
+    for name in sorted(names - Automl.option_names):
+        if getattr(options, name) != getattr(SourceOptions(()), name):
+            raise LabelTableError(f"--{name} means nothing: {note}")
+    source = Automl().open(options)
+    return replace(source, notes=(note, *source.notes))
+
+
 def is_automl(table: TableHead) -> bool:
     """True if a file begins with an AutoML row: a set and an image, or an image's URI."""
     for _, cells, problem in csv_records(io.BytesIO(table.data), encoding_of(table.data), ","):

@@ -48,7 +48,7 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.automl import is_automl
+from beam_pipeline.layouts.automl import is_automl, open_as_table
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head, without_class_names
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
@@ -148,10 +148,8 @@ class Table:
         if not options.labels:
             raise UsageError("--layout table needs --labels")
         heads, class_names = without_class_names([head(uri) for uri in label_files(options.labels)])
-        automl = [beginning.uri for beginning in heads if is_automl(beginning)]
-        if automl:
-            reason = "its first line is a set and an image, as AutoML has it"
-            raise LabelTableError(f"{automl[0]} has no header: {reason}; give --layout automl")
+        for automl in filter(is_automl, heads):
+            return open_as_table(options, TABLE_OPTIONS, automl.uri)
         choices = replace(column_choices(options), may_be_lists=options.sample == SAMPLES[0])
         schema, tables = _inspected(options, heads, choices)
         if class_names and schema.leading.integer_classes:
@@ -456,6 +454,10 @@ def _unused_folders(
         advice, answer = "If they are the classes, and the table is of no use:", _BY_FOLDER
         if len({*map(named_split, names)} - {""}) > 1:
             advice, answer = "If they are splits, write them in a column called split.", {}
+            above = {"/".join(path[:level]) for path in paths if len(path) > level}
+            if are_splits and len(above) == len(options.images):
+                advice = "Splits are the first folders in --images:"
+                answer = {"images": (posixpath.join(options.images[0], *above),)}
         yield Question(
             "unused_folders",
             f"The images are in the folders {enumerated([*map(repr, names)], _SHOWN)}, which no column "

@@ -142,8 +142,8 @@ REFUSED = {
             "--labels flowers.csv --key_column x": "--key_column means nothing for the layout automl (AutoML's CSV in "
             "flowers.csv)",
             "--labels flowers.csv --list_column x=;": "--list_column x: there is only 'label'",
-            "--labels flowers.csv --layout table": "HERE/flowers.csv has no header: its first line is a set and an "
-            "image, as AutoML has it; give --layout automl",
+            "--labels flowers.csv --layout table --one_hot x": "--one_hot means nothing: HERE/flowers.csv has no header: "
+            "its first line is",
             "--labels flowers.csv header.csv --layout automl": "HERE/header.csv, line 1 names no image: 'filename,label'; "
             f"{ROWS_OF_AUTOML}",
             "--labels header.csv --layout automl": "HERE/header.csv, line 1 names no image: 'filename,label'; "
