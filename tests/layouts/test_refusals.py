@@ -432,6 +432,7 @@ def test_what_cannot_be_used_is_an_error(
     write_files(".", refused.files)
     assert convert(*shlex.split(f"{refused.options} {typed}"), "--output", "out") == refused.code
     error = capsys.readouterr().err
+    assert error.startswith("beam-tfrecord: error: ")
     assert refused.messages[typed].replace("HERE", str(working_folder)) in error
     assert "Traceback" not in error
     assert not os.path.exists("out")

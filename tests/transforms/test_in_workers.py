@@ -229,6 +229,9 @@ def test_beam_knows_how_to_pack_a_batch(batch: list[Any]) -> None:
     assert type(decoded) is type(batch)
     assert decoded == batch
     assert [type(item) for item in decoded] == [type(item) for item in batch]
+    registered = [coders.registry.get_coder(type(b)) for b in BATCHES]  # which engines compare
+    assert [coder == c for c in registered] == [type(b) is type(batch) for b in BATCHES]
+    assert hash(coder) == hash(coders.registry.get_coder(type(batch)))
 
 
 def test_references_of_all_batches_are_divided() -> None:

@@ -29,12 +29,14 @@ from beam_pipeline.core.dataset.manifest import (
 from beam_pipeline.core.dataset.names import (
     dead_letter_names,
     lists_dead_letters,
+    part_of,
     parts_for,
     temporary_name,
     writer_of,
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
@@ -348,3 +350,11 @@ def test_names_of_parts() -> None:
     assert not any(
         map(lists_dead_letters, ["dead_letters-0-of-2.jsonl", "a.jsonl", "x/" + parts[0]])
     )
+
+
+def test_parts_are_of_one_size() -> None:
+    """Rows that all name one image differ by their lines, so no part grows beyond the others."""
+    row = DeadLetter("join", "rgb.png", "", "missing_image", "", "/l.csv")
+    sizes = Counter(part_of(row._replace(line=n), 10) for n in range(10_000))
+    assert len(sizes) == 10
+    assert max(sizes.values()) < 1200

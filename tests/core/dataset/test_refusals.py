@@ -292,6 +292,7 @@ def test_too_many_bad_samples_are_refused() -> None:
         (1, 100, 0.01, False),
         (2, 100, 0.01, True),
         (1, 99, 0.01, True),
+        (29, 100, 0.29, False),  # 0.29 * 100 is less than 29
         (100, 100, 1.0, False),
         (200, 100, 1.0, False),
         (0, 0, 0.0, False),

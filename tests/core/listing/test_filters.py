@@ -218,6 +218,8 @@ def test_files_beside_shards_are_known() -> None:
     ]
     label_files = seen(*names, "d-train.tfrecord-00000-of-00002")
     assert not label_files.by_extension().counts
+    alone = seen("labels.txt").by_extension()  # without shards, it may well be a label file
+    assert alone.counts == {".txt": 1}
 
 
 @pytest.mark.parametrize("order", itertools.permutations(range(3)))

@@ -3,7 +3,9 @@ from __future__ import annotations
 import errno
 import gzip
 import io
+import json
 import os
+import pickle
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,12 +30,14 @@ from beam_pipeline.core.records.example_source import (
     ExampleSource,
     LabelledImages,
     SerializedExamples,
+    recorded_source,
 )
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
+    REPEATED,
     ImageReader,
     sort_by_key_hash,
     write_shard,
@@ -482,6 +486,25 @@ SOURCES = [
 
 def nothing(uri: str, size: int, offset: int) -> bytes:
     raise AssertionError(f"{uri} is read")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_recorded_source_is_read_back_from_json(source: ExampleSource) -> None:
+    """So `repair` makes the examples of a receipt as the conversion did."""
+    assert recorded_source(json.loads(json.dumps(source.recorded()))) == source
+    assert pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize(
+    ("source", "uri", "noun"),
+    [(LabelledImages(()), "/p/a.jpg", "sample"), (SerializedExamples(), "", "record")],
+)
+def test_samples_of_one_key_are_left_out_unread(source: ExampleSource, uri: str, noun: str) -> None:
+    """Nothing tells which is meant; a record has no file of its own to name."""
+    twice = SampleRef("a.jpg", "/p/a.jpg", 9, "train", (("cat",),), 0, origin=REPEATED)
+    fault = f"another {noun} has the key 'a.jpg'; expected one of its own"
+    expected = DeadLetter("join", "a.jpg", uri, "duplicate_key", fault)
+    assert made(source.maker(ExampleOptions(), {"cat": 1}, nothing), twice) == expected
 
 
 def test_images_are_encoded_with_their_labels_and_options() -> None:
