@@ -125,12 +125,8 @@ def test_an_image_in_no_class_folder_is_a_dead_letter(folders: Path) -> None:
     ]
 
 
-# --- the class id under another key -------------------------------------------------------------
-
-
 # --- labels in the names of images ---------------------------------------------------------------
 
-PATTERN = r"(?P<label>.+)_(?P<shot>\d+)\.jpg"
 NAMES = ("tawny_owl_1.jpg", "tawny_owl_2.jpg", "night/cat_12.jpg", "test/cat_7.jpg", "notes.jpg")
 
 

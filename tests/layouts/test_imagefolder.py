@@ -76,6 +76,3 @@ def test_ids_of_the_classes_of_objects(
         assert features["image/object/class/label"] == [ids[name] for name in names]
     from_one = classes[0][1] > 0
     assert ("label_map.pbtxt" in os.listdir("out")) == from_one
-
-
-# --- where the metadata lies --------------------------------------------------------------------

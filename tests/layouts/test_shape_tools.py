@@ -214,7 +214,6 @@ def test_the_attribute_that_is_the_class_may_have_any_name(
 
 BOX = SCENES["test/4"][0]
 MASK = SCENES["train/2"][1]
-POLYGON = SCENES["train/yard 1"][1]
 GOOD_LABELME, GOOD_SUPERVISELY = (
     tools.labelme("train/2", [BOX]),
     tools.supervisely("train/2", [BOX]),

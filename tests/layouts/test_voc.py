@@ -24,9 +24,6 @@ CLASSES = (
 )
 
 
-"""What make_voc() draws: image -> (width, height), objects."""
-
-
 def test_all_twenty_classes_have_vocs_own_ids(working_folder: Path) -> None:
     """Sorted from 1, as pascal_label_map.pbtxt has them; --label_base 0 counts from 0."""
     make_voc(".")

@@ -145,6 +145,19 @@ MUTATIONS = st.lists(
 )
 
 
+def decoded_shape(tf: Any, data: bytes) -> tuple[int, ...] | None:
+    """What TensorFlow makes of it, as frames and as one picture; None if either fails."""
+    try:
+        frames, one = (
+            tuple(tf.io.decode_image(data, expand_animations=every).shape)
+            for every in (True, False)
+        )
+    except tf.errors.InvalidArgumentError:
+        return None
+    assert frames[-3:] == one
+    return one
+
+
 def mutated(data: bytes, mutations: list[tuple[int, str, int]]) -> bytes:
     changed = bytearray(data)
     for offset, what, value in mutations:

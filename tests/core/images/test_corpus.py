@@ -14,6 +14,7 @@ from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_header import DISAGREEMENT
 from beam_pipeline.core.images.preparation import decode_fully, passing_any_format, read_header
 from beam_pipeline.core.records.alteration import Alteration
+from tests.core.images.fixtures import decoded_shape
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,19 +23,6 @@ pytestmark = [
 
 REFUSED = ("an animated WebP, ", "a BMP that is compressed", DISAGREEMENT)
 """What TensorFlow decodes, or decodes to something else, and is left out all the same."""
-
-
-def shape(tf: Any, data: bytes) -> tuple[int, ...] | None:
-    """What TensorFlow makes of it, as frames and as one picture; None if either fails."""
-    try:
-        frames, one = (
-            tuple(tf.io.decode_image(data, expand_animations=every).shape)
-            for every in (True, False)
-        )
-    except tf.errors.InvalidArgumentError:
-        return None
-    assert frames[-3:] == one
-    return one
 
 
 def odd_images() -> list[Path]:
@@ -59,7 +47,7 @@ def test_odd_images_are_what_tensorflow_decodes(
             if str(error).startswith(REFUSED):
                 continue
             found = None
-        if data and found != shape(tf, data):
+        if data and found != decoded_shape(tf, data):
             differences.append((path.name, found))
     assert differences == []
     assert passed
@@ -79,7 +67,7 @@ def test_odd_images_encoded_where_needed_are_what_tensorflow_decodes(
         except BadImageError:
             continue
         encoded += "encoded" in altered.events
-        if altered.header[1:4] != shape(tf, altered.image):
+        if altered.header[1:4] != decoded_shape(tf, altered.image):
             differences.append((path.name, altered.header))
     assert differences == []
     assert encoded

@@ -34,6 +34,7 @@ from tests.core.images.fixtures import (
     PNG_START,
     bmp,
     chunk,
+    decoded_shape,
     mutated,
     outcome,
     saved,
@@ -97,25 +98,12 @@ DAMAGED_FRAMES = {
 }
 
 
-def shapes(tf: Any, data: bytes) -> tuple[int, ...] | None:
-    """What TensorFlow makes of it, as frames and as one picture; None if either fails."""
-    try:
-        frames, one = (
-            tuple(tf.io.decode_image(data, expand_animations=every).shape)
-            for every in (True, False)
-        )
-    except tf.errors.InvalidArgumentError:
-        return None
-    assert frames[-3:] == one
-    return one
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_both_checks_say_what_tensorflow_says(tf: Any, name: str) -> None:
     """The size is that of the largest frame; blocks are read as giflib reads them."""
     data, expected = CASES[name]
     assert outcome(gif_header, data) == outcome(check_gif, data) == expected
-    assert shapes(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
+    assert decoded_shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
 
 
 @pytest.mark.parametrize("name", DAMAGED_FRAMES)
@@ -124,13 +112,13 @@ def test_damaged_frames_are_found_by_the_full_check_only(tf: Any, name: str) -> 
     data = DAMAGED_FRAMES[name]
     assert gif_header(data) == SOUND
     assert outcome(check_gif, data) is Reason.CORRUPT_IMAGE
-    assert shapes(tf, data) is None
+    assert decoded_shape(tf, data) is None
 
 
 def test_a_film_that_breaks_off_is_bad(tf: Any) -> None:
     """TensorFlow shows the frames before it; here, the file is not whole."""
     data = SCREEN + FRAME + FRAME[:-5]
-    assert shapes(tf, data) == (7, 9, 3)
+    assert decoded_shape(tf, data) == (7, 9, 3)
     assert outcome(gif_header, data) is Reason.CORRUPT_IMAGE
 
 
@@ -139,7 +127,7 @@ def test_many_codes_are_followed(tf: Any) -> None:
     noise = Image.effect_noise((200, 150), 90)
     data = saved(noise, format="GIF", save_all=True, append_images=[noise.rotate(180)])
     assert check_gif(data) == ImageHeader("gif", 150, 200, 3)
-    assert shapes(tf, data) == (150, 200, 3)
+    assert decoded_shape(tf, data) == (150, 200, 3)
 
 
 @settings(max_examples=examples(300))
@@ -159,7 +147,7 @@ def test_what_passes_the_full_check_is_decoded(
     data = mutated(base, mutations)
     found = outcome(check_gif, data)
     if isinstance(found, ImageHeader):
-        assert shapes(tf, data) == found[1:4]
+        assert decoded_shape(tf, data) == found[1:4]
 
 
 def claim(width: int, height: int) -> bytes:
@@ -223,19 +211,12 @@ BMP_CASES: dict[str, tuple[bytes, ImageHeader | Reason]] = {
 }
 
 
-def shape(tf: Any, data: bytes) -> tuple[int, ...] | None:
-    try:
-        return tuple(tf.io.decode_image(data).shape)
-    except tf.errors.InvalidArgumentError:
-        return None
-
-
 @pytest.mark.parametrize("name", BMP_CASES)
 def test_the_check_says_what_tensorflow_says(tf: Any, name: str) -> None:
     """It reads five numbers, and the file must end with the last row."""
     data, expected = BMP_CASES[name]
     assert outcome(bmp_header, data) == expected
-    assert shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
+    assert decoded_shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
 
 
 @pytest.mark.parametrize("compression", [1, 2, 4, 5])
@@ -244,7 +225,7 @@ def test_a_compressed_bmp_is_unsupported_even_if_tensorflow_decodes_it(
 ) -> None:
     """If lengths happen to agree, TensorFlow takes the codes for pixels."""
     data = with_field(RGB, 30, compression)
-    assert shape(tf, data) == (7, 9, 3)
+    assert decoded_shape(tf, data) == (7, 9, 3)
     assert outcome(bmp_header, data) is Reason.UNSUPPORTED_FORMAT
 
 
@@ -257,7 +238,7 @@ def test_what_passes_is_decoded(
     data = mutated(base, mutations)
     found = outcome(bmp_header, data)
     if data.startswith(b"BM") and isinstance(found, ImageHeader):
-        assert shape(tf, data) == found[1:4]
+        assert decoded_shape(tf, data) == found[1:4]
 
 
 # --- jxl -------------------------------------------------------------------------------------
@@ -542,19 +523,12 @@ DAMAGED_PIXELS = {
 }
 
 
-def png_shape(tf: Any, data: bytes) -> tuple[int, ...] | None:
-    try:
-        return tuple(tf.io.decode_image(data).shape)
-    except tf.errors.InvalidArgumentError:
-        return None
-
-
 @pytest.mark.parametrize("name", PNG_CASES)
 def test_both_checks_of_png_say_what_tensorflow_says(tf: Any, name: str) -> None:
     """What lies around the pixels is found by the default check, too."""
     data, expected = PNG_CASES[name]
     assert outcome(png.png_header, data) == outcome(png.check_png, data) == expected
-    assert png_shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
+    assert decoded_shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
 
 
 @pytest.mark.parametrize("name", DAMAGED_PIXELS)
@@ -565,7 +539,7 @@ def test_damaged_pixels_are_found_by_the_full_check_only(tf: Any, name: str) -> 
     assert outcome(decode_fully, data) is Reason.CORRUPT_IMAGE
     left_to_pillow = name == "a filter that there is not"
     assert outcome(png.check_png, data) == (SOUND_PNG if left_to_pillow else Reason.CORRUPT_IMAGE)
-    assert png_shape(tf, data) is None
+    assert decoded_shape(tf, data) is None
 
 
 @pytest.mark.parametrize("interlaced", [0, 1])
@@ -587,7 +561,7 @@ def test_the_length_of_the_pixels_is_known(
                 END,
             ]
         )
-        decoded = png_shape(tf, data)
+        decoded = decoded_shape(tf, data)
         assert (decoded is None) == bool(missing)
         if missing:
             with pytest.raises(BadImageError, match="pixels are missing: 1 bytes"):
@@ -608,7 +582,7 @@ def test_a_damaged_png_passes_the_full_check_if_tensorflow_decodes_it(
     found = outcome(decode_fully, data)
     if found is not Reason.DECOMPRESSION_BOMB:
         assert (found[1:4] if isinstance(found, ImageHeader) else None) == (
-            png_shape(tf, data) if data.startswith(png.MAGIC) else None
+            decoded_shape(tf, data) if data.startswith(png.MAGIC) else None
         )
 
 

@@ -75,12 +75,6 @@ def test_pixels_lost_in_the_middle_are_found_by_the_full_check(tf: Any, file_for
         tf.io.decode_image(damaged)
 
 
-MAGICS = [b"", b"\xff\xd8\xff\xe0", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"BM", b"RIFF\0\0\0\0WEBP"]
-
-
-OTHER_MAGICS = [b"II*\0", b"MM\0*", b"P6 ", b"8BPS", b"DDS ", b"\x76\x2f\x31\x01", b"\0\0\1\0"]
-
-
 PROGRAMS = {
     "SVG": b'<?xml version="1.0"?>\n<!-- a drawing -->\n<svg xmlns="http://www.w3.org/2000/svg"/>',
     "SVG without a declaration": b"\xef\xbb\xbf <svg width='9' height='7'></svg>",
@@ -208,7 +202,6 @@ def test_files_are_judged_by_their_listed_size() -> None:
 
 
 SMALL = PixelFormat(2, 3)  # two rows of three pixels
-RED, GREEN, BLUE = bytes(range(10, 16)), bytes(range(50, 56)), bytes(range(90, 96))
 
 
 @pytest.mark.parametrize("encoding", IMAGE_ENCODINGS)

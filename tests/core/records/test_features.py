@@ -19,7 +19,6 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
     further_column,
     label_column,
-    object_column,
     object_columns,
 )
 from beam_pipeline.core.records import example_view
@@ -210,15 +209,6 @@ def encoded(
 ) -> bytes:
     before, after = SampleEncoder(columns, CLASS_IDS, renames or {}).encode(ref, HEADER, image)
     return before + image + after
-
-
-DETECTION = [
-    *object_columns(pixels=True),
-    object_column("difficult", ColumnKind.INT64),
-    object_column("truncated", ColumnKind.FLOAT),
-    object_column("view", ColumnKind.BYTES),
-    Column("tags", ColumnKind.BYTES, "label/tags", repeated=True),
-]
 
 
 @pytest.mark.parametrize(

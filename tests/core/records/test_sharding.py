@@ -142,10 +142,6 @@ def test_shares_that_do_not_add_up_to_one_are_an_error(shares: list[str], total:
         SplitFractions(tuple((f"split {i}", Fraction(share)) for i, share in enumerate(shares)))
 
 
-# The bounds are quantiles of the chi-square distribution at 0.999: rng alone passes, and since
-# hashes do not change, what passes once passes always.
-
-
 @pytest.mark.parametrize(
     ("config", "total_bytes", "count"),
     [
