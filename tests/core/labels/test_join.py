@@ -517,6 +517,15 @@ SIZES = (
             "/lists/train.txt, line 2 says the split train, /lists/train.txt, line 9 says the split "
             "test; remove the wrong one",
         ),
+        (  # masks of two kinds complete each other, unless they are in two splits
+            RowMerger(complete="mask"),
+            [
+                row("a.jpg", ("/c.png", 3, 0), None, file="/c.png", split="train"),
+                row("a.jpg", None, ("/o.png", 4, 0), file="/o.png", split="test"),
+            ],
+            "/c.png, line 2 says ['/c.png', 3, 0], None in train, /o.png, line 2 says None, "
+            "['/o.png', 4, 0] in test; remove the wrong one",
+        ),
     ],
 )
 def test_rows_that_disagree_cost_the_image(
