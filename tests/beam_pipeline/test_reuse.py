@@ -161,7 +161,7 @@ def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
 ) -> None:
     """Each night reuses the data set of the night before.
 
-    tests/work/test_earlier_data_set.py tries many more edits, without the rest of the job.
+    tests/work/test_receipts.py tries many more edits, without the rest of the job.
     """
     _edited_like_from_nothing(nights, tmp_path)
 

@@ -338,14 +338,8 @@ def test_manifest_and_data_set_have_the_table(capsys: pytest.CaptureFixture[str]
         "role": "key",
         "partial": False,
     }
-    assert [row.role for row in data_set.roles] == [
-        "key",
-        "key",
-        "feature",
-        "feature",
-        "labels",
-        "images",
-    ]
+    roles = " ".join(row.role for row in data_set.roles)
+    assert roles == "key key feature feature labels images"
     assert beam_pipeline.Dataset.open("out").roles == data_set.manifest.roles
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in printed[1:6]] == [

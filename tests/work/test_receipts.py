@@ -234,6 +234,14 @@ def test_edited_data_sets_are_those_written_from_nothing(
     _check_nights(nights)
 
 
+@pytest.mark.slow
+@given(st.lists(EDITS, min_size=1, max_size=3))
+@settings(max_examples=200, deadline=None)
+def test_two_hundred_edited_data_sets(nights: list[dict[str, Image | None]]) -> None:
+    """The same with more examples."""
+    _check_nights(nights)
+
+
 def _check_nights(nights: list[dict[str, Image | None]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         images = FIRST

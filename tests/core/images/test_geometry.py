@@ -14,6 +14,7 @@ from PIL import Image, ImageOps
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.geometry import (
     RESIZE_MODES,
+    CropBoxes,
     ImageChanges,
     Resize,
     check_claimed_size,
@@ -179,6 +180,20 @@ def test_what_is_recorded_gives_the_same_changes() -> None:
     assert ImageChanges.from_recorded(json.loads(json.dumps(changes.recorded()))) == changes
     assert len(changes.recorded()) == 11
     assert changes.target == Resize(320, 240, "crop", never_enlarge=False)
+
+
+def test_each_of_these_options_makes_images_be_encoded() -> None:
+    """The others only say how."""
+    assert ImageChanges(resize=(1, 1)).encodes
+    assert ImageChanges(crop=CropBoxes()).encodes
+    assert ImageChanges(image_format="png").encodes
+    assert ImageChanges(reencode="auto").encodes
+
+
+def test_small_images_may_be_enlarged() -> None:
+    """A picture of 6 x 4, and a target of 30 x 40."""
+    for mode, size in {"shortest": (60, 40), "longest": (30, 20), "pad": (30, 40)}.items():
+        assert plan_geometry((6, 4), 1, Resize(30, 40, mode, never_enlarge=False)).size == size
 
 
 # --- Images and labels that change together

@@ -269,6 +269,12 @@ def test_it_is_read_in_both_byte_orders(
     assert exif_orientation(prefix + exif(orientation, order, kind)) == orientation
 
 
+@pytest.mark.parametrize("orientation", [0, 9, 255])
+def test_a_value_without_a_meaning_is_upright(orientation: int) -> None:
+    """As viewers have it."""
+    assert exif_orientation(exif(orientation)) == 1
+
+
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "MPO"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_header_of_a_file_has_it(file_format: str, orientation: int) -> None:

@@ -14,6 +14,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.cells import (
     BadCellError,
     bracketed_items,
+    infer_kind,
     json_text,
     parse_value,
 )
@@ -35,6 +36,14 @@ CLASS, INT64, FLOAT, BYTES = (
     ColumnKind.FLOAT,
     ColumnKind.BYTES,
 )
+
+
+@pytest.mark.parametrize(
+    ("values", "share"), [(["1"] * 9 + ["x"], 0.9), (["1", "x"], 0.5), (["2", "2", "2", "x"], 0.75)]
+)
+def test_exactly_the_share_is_at_least_the_share(values: list[str], share: float) -> None:
+    """Nine of ten values that are numbers agree on numbers."""
+    assert infer_kind(values, share) is INT64
 
 
 @pytest.mark.parametrize(

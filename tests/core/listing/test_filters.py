@@ -415,6 +415,8 @@ def test_too_many_names_are_an_error(path: str) -> None:
         ("[a-c]1.jpg", ["b1.jpg"], ["d1.jpg", "-1.jpg"]),
         ("[!a].jpg", ["b.jpg", "!.jpg"], ["a.jpg"]),
         ("[^a].jpg", ["b.jpg", "^.jpg"], ["a.jpg"]),
+        ("cat[!a]dog", ["catbdog"], ["cat/dog"]),
+        ("cat**/a.jpg", ["cats/a.jpg"], ["cata.jpg"]),
         ("[]a].jpg", ["].jpg", "a.jpg"], ["b.jpg"]),
         ("[\\d].jpg", ["\\.jpg", "d.jpg"], ["1.jpg"]),
         ("a[.jpg", ["a[.jpg"], ["a.jpg"]),

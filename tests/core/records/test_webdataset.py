@@ -221,6 +221,20 @@ def test_an_encoded_sample_is_its_image_its_class_and_its_features() -> None:
     assert example_of(files, "a sample") == before + JPEG + after
 
 
+def test_two_features_do_not_share_a_file() -> None:
+    """The second is a URL; several classes have no file, as the library reads one number from it."""
+    features = {"a/b": [PNG], "a_b": [PNG + b"x"], "image/class/label": [1, 2]}
+    files = files_of(features)
+    assert list(files) == ["a_b.png", "json"]
+    assert example_of(files, "a sample") == record_of(features)
+
+
+def test_a_list_without_values_keeps_its_kind() -> None:
+    """An image without objects has lists of numbers, too."""
+    record = encode_example({"a": ("float", []), "b": ("int64", []), "c": ("bytes", [])})
+    assert example_of(sample_files(EncodedSample(b"", record, b""), {}), "a sample") == record
+
+
 @pytest.mark.parametrize(
     ("beginning", "extension"),
     [
