@@ -369,6 +369,14 @@ def test_arguments_are_checked(make: Any, message: str) -> None:
         make()
 
 
+def test_numbers_that_a_new_size_would_move(photos: Path) -> None:
+    """They are asked about as by the command."""
+    Path("labels.csv").write_text("filename,species,x,y\na/0.jpg,cat,3,4\na/1.jpg,dog,3,5\n")
+    labels = ReadLabels("labels.csv", label_column="species")
+    with pytest.raises(QuestionError, match="x, y look like places"):
+        write(lambda p: joined(p, labels), WriteImageShards("out", Images(labels, resize=16)))
+
+
 # --- convert images --------------------------------------------------------------------------------
 
 
@@ -470,9 +478,6 @@ def test_a_question_is_raised_in_the_words_of_arguments(class_folders: Path) -> 
 
 # --- yaml transforms -------------------------------------------------------------------------------
 
-yaml_main = pytest.importorskip(
-    "apache_beam.yaml.main", reason="needs apache-beam[yaml]", exc_type=ImportError
-)
 (PACKAGE,) = beam_pipeline.__path__
 PROVIDERS = f"{PACKAGE}/providers.yaml"
 
@@ -490,10 +495,13 @@ pipeline:
       input: Write.bad
     - type: ConvertImages
       name: Convert
-      config: {images: class_folders, output: out/images, num_shards: 1, error_handling: {output: bad}}
+      config: {images: photos, output: out/images, num_shards: 1, error_handling: {output: bad}}
     - type: LogForTesting
       name: LogImages
       input: Convert.bad
+    - {type: ReadImages, config: {images: photos}}
+    - {type: Filter, input: ReadImages, config: {language: python, keep: size > 3}}
+    - {type: LogForTesting, name: LogLarge, input: Filter}
 providers:
   - include: providers.yaml
 """
@@ -501,6 +509,9 @@ providers:
 
 def run_yaml(spec: str) -> None:
     """Runs a pipeline as Beam's command does."""
+    yaml_main = pytest.importorskip(
+        "apache_beam.yaml.main", reason="needs apache-beam[yaml]", exc_type=ImportError
+    )
     spec = spec.replace("include: providers.yaml", f"include: {PROVIDERS}")
     yaml_main.run(["--runner=FnApiRunner", f"--yaml_pipeline={spec}"])
 
@@ -533,7 +544,7 @@ def test_the_page_s_pipeline_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_bad_samples_have_an_output_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of records and of images; a conversion stands at the beginning of a pipeline."""
+    """Of records and of images; a conversion stands at the beginning, and listed images are rows with fields."""
     monkeypatch.chdir(tmp_path)
     write_files("photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
     with caplog.at_level("INFO"):
@@ -543,3 +554,4 @@ def test_bad_samples_have_an_output_of_their_own(
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert "'duplicate_key'" in logged or '"duplicate_key"' in logged
     assert "not_an_image" in logged
+    assert "b/2.jpg" in logged
