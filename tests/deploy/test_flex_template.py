@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,6 @@ def test_the_launcher_writes_the_job(
 
 PROVE = load_script(DATAFLOW / "prove.py")
 SCRIPT = DATAFLOW / "prove.sh"
-service_of_prove = test_dataflow.service
 ARGV = ("my-project", "us-east1", "my-bucket")
 JOB = {"createTime": "2026-01-01T00:00:00Z", "currentStateTime": "2026-01-01T00:05:12.500000001Z"}
 
@@ -285,23 +285,21 @@ OTHERS = ("photos/1.jpg", "beam-tfrecord-proof/1.jpg", ".beam-tfrecord-staging/1
 
 
 @pytest.fixture
-def argv(
-    cloud: Cloud, service_of_prove: FakeDataflow, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
+def argv(cloud: Cloud, service: FakeDataflow, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A proof in a bucket that holds other things."""
     monkeypatch.setenv("PYTHONPATH", REPOSITORY)
     for name in OTHERS:
         cloud.put(name, b"x")
-    service_of_prove.usage = {"cpu_num_seconds": 1250.0, "mem_mb_seconds": 5_120_000.0}
-    return [PROJECT, REGION, cloud.bucket, f"--dataflow_endpoint={service_of_prove.url}"]
+    service.usage = {"cpu_num_seconds": 1250.0, "mem_mb_seconds": 5_120_000.0}
+    return [PROJECT, REGION, cloud.bucket, f"--dataflow_endpoint={service.url}"]
 
 
-def _runs(cloud: Cloud, service_of_prove: FakeDataflow, folder: Path) -> Callable[[Received], None]:
-    """Does a job as the service_of_prove would, on the engine in Beam's own package."""
+def _runs(cloud: Cloud, service: FakeDataflow, folder: Path) -> Callable[[Received], None]:
+    """Does a job as the service would, on the engine in Beam's own package."""
 
     def run(_: Received) -> None:
         folder.mkdir()
-        (folder / "pipeline.pb").write_bytes(staged(cloud, service_of_prove)["pipeline.pb"])
+        (folder / "pipeline.pb").write_bytes(staged(cloud, service)["pipeline.pb"])
         script = os.path.join(REPOSITORY, "tests/engines/run_staged.py")
         subprocess.run(
             [sys.executable, script, str(folder / "pipeline.pb")], capture_output=True, check=True
@@ -315,13 +313,11 @@ def _left(cloud: Cloud) -> set[str]:
 
 
 @pytest.mark.dataflow
-def test_a_proof(
-    cloud: Cloud, service_of_prove: FakeDataflow, argv: list[str], tmp_path: Path
-) -> None:
+def test_a_proof(cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path) -> None:
     """Bytes, metrics and plan are told; afterwards the bucket is as it was."""
-    service_of_prove.runs = _runs(cloud, service_of_prove, tmp_path / "staged")
-    service_of_prove.usage = {
-        **service_of_prove.usage,
+    service.runs = _runs(cloud, service, tmp_path / "staged")
+    service.usage = {
+        **service.usage,
         "shuffle_service_actual_gb": 0.002,
         "shuffle_service_chargeable_gb": 0.0005,
     }
@@ -339,29 +335,29 @@ def test_a_proof(
         "  0.002000 GB shuffled",
         "  0.000500 GB of shuffle billed",
     ]
-    (job,) = service_of_prove.jobs
+    (job,) = service.jobs
     (pool,) = job.body["environment"]["workerPools"]
     assert (pool["numWorkers"], pool["machineType"]) == (1, "e2-standard-4")
     assert _left(cloud) == set()
     assert set(cloud.names()) == set(OTHERS)
-    assert [name for name in os.listdir("/tmp") if name.startswith(job.body["name"])] == []
+    assert [
+        name for name in os.listdir(tempfile.gettempdir()) if name.startswith(job.body["name"])
+    ] == []
 
 
 @pytest.mark.dataflow
-def test_an_interrupted_proof(
-    cloud: Cloud, service_of_prove: FakeDataflow, argv: list[str]
-) -> None:
+def test_an_interrupted_proof(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
     """Ctrl-C cancels the job, waits for its end, and removes what was made; exit code 130."""
-    service_of_prove.script = (Step("RUNNING"),)
+    service.script = (Step("RUNNING"),)
     command = _command(*argv, "--samples", "5")
     with subprocess.Popen(**command) as process:
-        wait_until(lambda: service_of_prove.looks >= 2, process)
+        wait_until(lambda: service.looks >= 2, process)
         assert _left(cloud)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130, out + err
-    (job,) = service_of_prove.jobs
-    assert service_of_prove.state(job) == "CANCELLED"
+    (job,) = service.jobs
+    assert service.state(job) == "CANCELLED"
     assert f"Cancelling job {job.id}" in out
     assert _left(cloud) == set()
     assert "Traceback" not in err
@@ -369,11 +365,11 @@ def test_an_interrupted_proof(
 
 @pytest.mark.dataflow
 def test_bytes_that_differ(
-    cloud: Cloud, service_of_prove: FakeDataflow, argv: list[str], tmp_path: Path
+    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
 ) -> None:
     """A shard with other bytes than its manifest records is an error, and everything is removed."""
     write_pictures(str(tmp_path / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(8)])
-    run = _runs(cloud, service_of_prove, tmp_path / "staged")
+    run = _runs(cloud, service, tmp_path / "staged")
 
     def spoil(job: Received) -> None:
         run(job)
@@ -381,7 +377,7 @@ def test_bytes_that_differ(
         data = cloud.get(shard)
         cloud.put(shard, data[:-1] + bytes([data[-1] ^ 1]))
 
-    service_of_prove.runs = spoil
+    service.runs = spoil
     cloud.put_folder(tmp_path / "photos", "mine")
     done = _prove(*argv, "--images", f"{cloud.uri}/mine", "--num_shards=2")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -409,12 +405,12 @@ def test_data_sets_that_differ(tmp_path: Path) -> None:
 
 @pytest.mark.dataflow
 def test_a_job_that_fails(
-    cloud: Cloud, service_of_prove: FakeDataflow, argv: list[str], tmp_path: Path
+    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
 ) -> None:
     """Its reason is printed, images of a bucket stay where they are, the rest is removed."""
     write_pictures(str(tmp_path / "photos"), ["a/1.jpg", "b/2.jpg"])
     cloud.put_folder(tmp_path / "photos", "mine")
-    service_of_prove.script = (Step("RUNNING"), Step("FAILED", {}, (("ERROR", "no quota"),)))
+    service.script = (Step("RUNNING"), Step("FAILED", {}, (("ERROR", "no quota"),)))
     done = _prove(*argv, "--images", f"{cloud.uri}/mine")
     assert done.returncode == 1
     assert "ended as FAILED, with the message:\nno quota\n" in done.stderr
@@ -423,10 +419,10 @@ def test_a_job_that_fails(
 
 @pytest.mark.dataflow
 def test_what_cannot_be_removed_is_told(
-    cloud: Cloud, service_of_prove: FakeDataflow, argv: list[str]
+    cloud: Cloud, service: FakeDataflow, argv: list[str]
 ) -> None:
     """With the commands that remove it; exit code 1."""
-    service_of_prove.refusal = (403, "PERMISSION_DENIED", "not you")
+    service.refusal = (403, "PERMISSION_DENIED", "not you")
     cloud.proxy.spoil(Fault("DELETE", "shape_0003", status=403))
     done = _prove(*argv, "--samples", "5")
     assert done.returncode == 1
