@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,11 +140,6 @@ WRITTEN = [shard._replace(bytes=len(CONTENT), crc32c=value(CONTENT)) for shard i
 GONE = f"out/{WRITTEN[0].file_name}"
 
 
-def _slow(cloud: Store) -> Fault:
-    """Each file beside the shards takes a second, so that the manifest is on its way when the others are there."""
-    return Fault(*cloud.kinds.write, delay=1)
-
-
 def _put_shards(cloud: Store) -> None:
     for shard in WRITTEN:
         cloud.put(f"out/{shard.file_name}", CONTENT)
@@ -160,10 +156,21 @@ def _refusal(cloud: Store) -> str:
     return str(error).partition(" any more")[0]
 
 
-def _before_the_manifest(cloud: Store) -> None:
+@contextmanager
+def _before_the_manifest(cloud: Store) -> Iterator[None]:
+    """A job ends after the block, in which its shards and the files beside them are there.
+
+    Each file takes a second, so that the manifest is on its way when the others are there.
+    """
+    _put_shards(cloud)
+    cloud.proxy.spoil(Fault(*cloud.kinds.write, delay=1))
     names = ("dataset_info.json", "features.json", "labels.txt", "README.md", "croissant.json")
     side_files = {f"out/{name}" for name in names}
-    wait_until(lambda: side_files <= set(cloud.names("out/")))
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(_finish, cloud)
+        wait_until(lambda: side_files <= set(cloud.names("out/")))
+        yield
+        finished.result(PATIENCE_S)
 
 
 @pytest.mark.promise("bucket_two_jobs")
@@ -189,13 +196,8 @@ def test_a_job_whose_shard_was_replaced_writes_no_manifest(
 @pytest.mark.promise("bucket_two_jobs")
 def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Store) -> None:
     """The other job looks for a manifest after its last deletion, and may have looked before."""
-    _put_shards(cloud)
-    cloud.proxy.spoil(_slow(cloud))
-    with ThreadPoolExecutor(1) as pool:
-        finished = pool.submit(_finish, cloud)
-        _before_the_manifest(cloud)
+    with _before_the_manifest(cloud):
         cloud.delete(GONE)
-        finished.result(PATIENCE_S)
     assert (
         _refusal(cloud) == f"another job is writing to this folder: {cloud.uri}/{GONE} is not there"
     )
@@ -206,14 +208,9 @@ def test_a_manifest_is_withdrawn_if_a_shard_goes_while_it_is_written(cloud: Stor
 @pytest.mark.promise("bucket_two_jobs")
 def test_after_a_withdrawn_manifest_overwrite_starts_afresh(cloud: Store) -> None:
     """Though the other job deleted the note of the files beside the shards, with all shards."""
-    _put_shards(cloud)
-    cloud.proxy.spoil(_slow(cloud))
-    with ThreadPoolExecutor(1) as pool:
-        finished = pool.submit(_finish, cloud)
-        _before_the_manifest(cloud)
+    with _before_the_manifest(cloud):
         for prefix in ("out/pets-", "out/.incomplete/"):
             cloud.delete(prefix)
-        finished.result(PATIENCE_S)
     cloud.proxy.reset()
     assert _refusal(cloud).startswith("another job is writing to this folder: ")
     clean_up_refused(f"{cloud.uri}/out")
@@ -250,13 +247,8 @@ def test_overwrite_starts_afresh_where_it_deleted_the_note_of_a_job_that_then_lo
 @pytest.mark.promise("bucket_two_jobs")
 def test_a_manifest_that_appeared_meanwhile_is_not_replaced(cloud: Store) -> None:
     """It is another job's, which won."""
-    _put_shards(cloud)
-    cloud.proxy.spoil(_slow(cloud))
-    with ThreadPoolExecutor(1) as pool:
-        finished = pool.submit(_finish, cloud)
-        _before_the_manifest(cloud)
+    with _before_the_manifest(cloud):
         cloud.put("out/manifest.json", b"theirs")
-        finished.result(PATIENCE_S)
     assert _refusal(cloud).startswith("another job is writing to this folder: ")
     assert cloud.get("out/manifest.json") == b"theirs"
 
