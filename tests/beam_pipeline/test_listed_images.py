@@ -119,11 +119,15 @@ def test_an_inventory_in_a_bucket_of_images_there(photos: Path) -> None:
     root = f"{Bucket.scheme()}://{photos}"
     rows = [(f"{Bucket.scheme()}://{path}", size) for path, size in rows_of(photos)]
     write_csv("i.csv", rows)
-    argv = ("--name", "d", "--writers", "0", NONE_BAD)
-    inventory = f"{Bucket.scheme()}://{photos.parent}/i.csv"
-    assert convert("--images", root, "--inventory", inventory, *argv, "--output", "out") == 0
-    assert convert("--images", root, *argv, "--output", "listed") == 0
-    assert digests("out") == digests("listed")
+    uris, sizes = zip(*rows, strict=True)
+    table = pyarrow.table({"uri": uris, "size": sizes})
+    parquet.write_table(table, "i.parquet", row_group_size=2)
+    argv = ("--images", root, "--name", "d", "--writers", "0", NONE_BAD)
+    assert convert(*argv, "--output", "listed") == 0
+    for kind in ("csv", "parquet"):
+        inventory = f"{Bucket.scheme()}://{photos.parent}/i.{kind}"
+        assert convert(*argv, "--inventory", inventory, "--output", kind) == 0
+        assert digests(kind) == digests("listed")
 
 
 def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> None:

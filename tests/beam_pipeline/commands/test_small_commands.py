@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -213,7 +214,7 @@ def test_options_that_cannot_be(argv: list[str], options: list[str], message: st
 
 
 def test_the_demo_draws_and_converts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One command makes a data set from nothing; a second time it gives the same bytes."""
+    """One command makes a data set from nothing; a second time it gives the same bytes, as does the one it prints."""
     monkeypatch.chdir(tmp_path)
     printed = run("demo")
     first = digests(tmp_path / "beam-tfrecord-demo/tfrecords")
@@ -223,6 +224,10 @@ def test_the_demo_draws_and_converts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert ", shapes-validation.tfrecord-00000-of-00001, record 0" in lines[shown + 15]
     assert lines[-2] == "  beam-tfrecord inspect beam-tfrecord-demo/tfrecords"
     assert main(["demo"]) == 0
+    assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
+    program, *argv = shlex.split(lines[2])
+    shutil.rmtree(tmp_path / "beam-tfrecord-demo/tfrecords")
+    assert (program, main(argv)) == ("beam-tfrecord", 0)
     assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
     assert "300 examples, all well" in run("verify", "beam-tfrecord-demo/tfrecords").out
 
