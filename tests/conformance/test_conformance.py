@@ -12,7 +12,7 @@ from tests.conformance.groups import GROUPS, expected
 ROWS = [(group, name) for group, rows in GROUPS.items() for name in rows]
 
 
-@pytest.mark.promise("same_bytes")
+@pytest.mark.promise("same_bytes", "books", "bad_image", "bad_label")
 @pytest.mark.parametrize(("group", "name"), ROWS, ids=map("-".join, ROWS))
 def test_a_row_has_the_recorded_outcome(
     group: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
