@@ -326,9 +326,7 @@ def test_a_proof(cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path:
     lines = done.stdout.splitlines()
     assert "The same bytes here and on Dataflow, by the checksums of every shard" in lines
     at = lines.index("On Dataflow:")
-    assert lines[at + 1].startswith("  job time 312 s") or lines[at + 1].startswith(
-        "  job time 313 s"
-    )
+    assert lines[at + 1].startswith(("  job time 312 s", "  job time 313 s"))
     assert lines[at + 2 : at + 6] == [
         "  0.347222 vCPU hours",
         "  1.388889 GB hours of memory",
@@ -389,15 +387,10 @@ def test_bytes_that_differ(
 def test_data_sets_that_differ(tmp_path: Path) -> None:
     """Manifests and class files are compared; the error names the parts."""
     for name, count in (("here", 4), ("there", 5)):
-        write_pictures(
-            str(tmp_path / name / "in"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(count)]
-        )
-        command = [
-            "convert",
-            f"--images={tmp_path / name / 'in'}",
-            f"--output={tmp_path / name / 'out'}",
-        ]
-        PROVE.beam_tfrecord(*command, "--name=proof")
+        folder = f"{tmp_path}/{name}"
+        write_pictures(f"{folder}/in", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(count)])
+        argv = (f"--images={folder}/in", f"--output={folder}/out", "--name=proof")
+        PROVE.beam_tfrecord("convert", *argv)
     PROVE.compare(str(tmp_path / "here/out"), str(tmp_path / "here/out"))
     with pytest.raises(ConversionError, match="the data sets differ in classes, counts, splits"):
         PROVE.compare(str(tmp_path / "here/out"), str(tmp_path / "there/out"))
