@@ -85,10 +85,8 @@ def test_filters_leave_images_out_without_holding_them_against_the_run(tmp_path:
 def test_filters_and_bad_images_are_counted_apart(tmp_path: Path) -> None:
     """A bad image is still one too many; with more of them allowed, the summary lists both."""
     argv = _sized(tmp_path)[:-1]  # nothing filters big.png, which is no image
-    assert (
-        "1 bad sample among 9 listed images"
-        in run_convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out", code=1).err
-    )
+    error = run_convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out", code=1).err
+    assert "1 bad sample among 9 listed images" in error
     lines = run_convert(
         *argv, "--max_bad_fraction=0.12", "--overwrite", "--output", f"{tmp_path}/out"
     ).out.splitlines()
@@ -102,10 +100,8 @@ def test_filters_that_leave_nothing_are_refused(tmp_path: Path) -> None:
     """An empty data set is never meant."""
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert (
-        "no image is left: of 2 listed images, the filters leave out 2 by --min_side"
-        in run_convert(*argv, "--min_side=512", code=1).err
-    )
+    error = run_convert(*argv, "--min_side=512", code=1).err
+    assert "no image is left: of 2 listed images, the filters leave out 2 by --min_side" in error
     assert not (tmp_path / "out/manifest.json").exists()
     assert convert(*argv, "--min_side=7", "--overwrite") == 0
 

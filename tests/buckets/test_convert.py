@@ -403,17 +403,12 @@ def data_set(tmp_path: Path, cloud: Store) -> str:
 def test_a_data_set_in_a_bucket(data_set: str, tmp_path: Path, cloud: Store) -> None:
     """It prints what the same data set does here."""
     there = run("inspect", data_set).out
-    assert (
-        there.replace(data_set, str(tmp_path / "out")) == run("inspect", str(tmp_path / "out")).out
-    )
-    assert (
-        "4 of 8 examples found"
-        in run("inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b").out
-    )
-    assert (
-        f"{cloud.uri}/nothing: no such file or folder"
-        in run("inspect", f"{cloud.uri}/nothing", code=2).err
-    )
+    here = str(tmp_path / "out")
+    assert there.replace(data_set, here) == run("inspect", here).out
+    of_b = run("inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b").out
+    assert "4 of 8 examples found" in of_b
+    nothing = f"{cloud.uri}/nothing"
+    assert f"{nothing}: no such file or folder" in run("inspect", nothing, code=2).err
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
