@@ -149,6 +149,10 @@ def test_another_list_is_not_resumed() -> None:
             "all 24 labelled images have a class that --classes other.txt does",
         ),
         (
+            "--class_ids=keep --labels=signs.csv",
+            "--class_ids keep: class '-1' is negative, and losses and metrics count ids from 0; rename",
+        ),
+        (
             "--classes=names.txt --labels=l.csv --label_column=none",
             "--classes means nothing for these labels of the layout table: none is a class",
         ),
@@ -158,6 +162,7 @@ def test_classes_that_cannot_be(options: str, message: str) -> None:
     """Each error says what is wrong with the option or its file."""
     write_files(".", {"names.txt": "1\n2\n", "other.txt": "a\nb\n", "empty/x": ""})
     write_files(".", {"l.csv": "file,label\n1/0.jpg,1\n"})
+    write_files(".", {"signs.csv": "file,label\n1/0.jpg,1\n2/0.jpg,-1\n"})
     argv = ("--images", "months", "--output", "out", *options.split())
     assert message in run_convert(*argv, code=1 if "other" in options else 2).err
 

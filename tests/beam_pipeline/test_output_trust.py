@@ -97,10 +97,8 @@ def test_repair_writes_no_file_but_shards_of_the_manifest(
     receipt = out / receipt_name(FIRST)
     change_json(receipt, "spec", 3, value=name)
     change_json(receipt, "info", 2, value=name)
-    assert (
-        f"{receipt} is damaged: it is of {name!r}, not of {FIRST}"
-        in run("repair", str(out), code=1).err
-    )
+    error = run("repair", str(out), code=1).err
+    assert f"{receipt} is damaged: it is of {name!r}, not of {FIRST}" in error
     assert victim.read_text() == "mine"
     assert (out / "manifest.json").read_bytes() == before
     assert not os.path.exists("/tmp/t_output_victim")
@@ -393,6 +391,15 @@ def test_a_card_of_somebodys_own_stays(
     assert readme.read_bytes() == mine
     assert (out / "croissant.json").read_bytes() == croissant
     assert manifest_of(out) == manifest_of(tmp_path / "whole")
+
+
+def test_a_card_can_be_left_out_and_added(argv: list[str], out: Path) -> None:
+    """By --no_card, and by --resume without it."""
+    before = digests(out)
+    assert convert(*argv, "--overwrite", "--no_card") == 0
+    assert set(before) - set(digests(out)) == {"README.md", "croissant.json"}
+    assert convert(*argv, "--resume") == 0
+    assert digests(out) == before
 
 
 @pytest.mark.promise("hostile_manifest")

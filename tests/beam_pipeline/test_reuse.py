@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.archives import zip_bytes
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -190,6 +191,27 @@ def test_only_the_shards_of_changed_samples_are_written(
     assert digests(tmp_path / "2") == whole
 
 
+@pytest.mark.slow
+def test_members_of_an_archive_change_with_it(tmp_path: Path) -> None:
+    """Shards without a member of an archive that was written anew are taken, the others written."""
+
+    def put(name: str, numbers: range) -> None:
+        members = {f"{'ab'[i % 2]}/{name}{i}.jpg": picture(n) for i, n in enumerate(numbers)}
+        write_files(str(tmp_path), {f"{name}.zip": zip_bytes(members)})
+
+    put("many", range(40))
+    put("few", range(2))
+    argv = ["--images", f"{tmp_path}/*.zip", "--name", "d", "--num_shards", str(SHARDS)]
+    assert convert(*argv, "--output", f"{tmp_path}/1") == 0
+    put("few", range(5, 7))
+    os.utime(tmp_path / "few.zip", ns=(1, 1))
+    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
+    changes = changes_of(tmp_path / "2")
+    assert changes["samples"] == {"added": 0, "removed": 0, "changed": 2, "relabelled": 0}
+    assert changes["shards"]["written"] in (1, 2)
+    assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
+
+
 def test_an_unchanged_data_set_is_linked_whole(photos: Photos, first: Path, tmp_path: Path) -> None:
     """Under another name, too: no image is opened, and the manifest differs in the name alone."""
     argv = [*photos.save()[:-2], "--output", f"{tmp_path}/2", "--num_shards", str(SHARDS)]
@@ -318,10 +340,8 @@ def test_the_newest_complete_data_set_is_found(photos: Photos, tmp_path: Path) -
     """`latest:` takes none on the first night, and passes over what is not complete."""
     sets = tmp_path / "sets"
     argv = [*photos.save(), "--num_shards", str(SHARDS), "--reuse", f"latest:{sets}"]
-    assert (
-        "does not contain a complete data set yet, so every shard is written"
-        in run_convert(*argv, "--output", f"{sets}/1").out
-    )
+    out = run_convert(*argv, "--output", f"{sets}/1").out
+    assert "does not contain a complete data set yet, so every shard is written" in out
     assert not (sets / "1" / "changes.json").exists()
     assert convert(*argv, "--output", f"{sets}/2") == 0
     os.makedirs(sets / "3")
@@ -334,11 +354,8 @@ def test_the_newest_complete_data_set_is_found(photos: Photos, tmp_path: Path) -
     assert convert(*argv, "--output", f"{sets}/2", "--resume") == 0
     assert (sets / "latest").read_text() == "5\n"
     assert sorted(os.listdir(sets)) == [*"12345", "latest"]
-    assert (
-        run_convert(*argv, "--output", f"{sets}/5", "--resume")
-        .out.splitlines()[-1]
-        .startswith(f"{sets}/5 is up to date")
-    )
+    printed = run_convert(*argv, "--output", f"{sets}/5", "--resume")
+    assert printed.out.splitlines()[-1].startswith(f"{sets}/5 is up to date")
 
 
 @pytest.mark.promise("excluded")
