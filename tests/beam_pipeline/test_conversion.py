@@ -506,23 +506,6 @@ def test_the_options_say_how_shards_and_images_are_stored(folder: Path) -> None:
     assert dataset.bare_pixels
 
 
-def test_a_folder_without_a_manifest_is_no_data_set(tmp_path: Path) -> None:
-    """The message names the file that is missing."""
-    with pytest.raises(ConversionError, match=r"manifest\.json cannot be read"):
-        Dataset.open(tmp_path)
-
-
-def test_class_names_need_no_tensorflow(folder: Path) -> None:
-    """Where TensorFlow cannot be imported they are read all the same."""
-    script = (
-        "import sys; sys.modules['tensorflow'] = sys.modules['apache_beam'] = None;"
-        "from beam_pipeline import class_names; print(class_names(sys.argv[1]))"
-    )
-    run = python("-c", script, str(folder), check=True)
-    assert run.stdout == "{1: 'cat', 5: 'dog'}\n"
-    assert beam_pipeline.class_names(folder) == {1: "cat", 5: "dog"}
-
-
 def test_names_from_data_are_escaped_in_a_notebook() -> None:
     """A class called `<script>` is shown, not run."""
     manifest = manifest_with(classes=[{"id": 0, "name": "<script>"}])

@@ -166,23 +166,6 @@ def test_long_shards_and_enough_workers_are_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "estimated"),
-    [
-        ([], False),
-        (["--runner=FnApiRunner"], False),
-        (["--workers=1"], True),
-        (["--worker_vcpus=8"], True),
-    ],
-)
-def test_prices_are_those_of_a_cloud_that_was_named(
-    argv: list[str], options: list[str], estimated: bool
-) -> None:
-    """A plan on this machine says nothing of Dataflow until an option does."""
-    assert (" USD; " in run("plan", *argv, *options).out) == estimated
-
-
-@pytest.mark.slow
 def test_what_would_stop_a_conversion_stops_the_plan(argv: list[str], tmp_path: Path) -> None:
     """The same error as convert has, after what was found."""
     planned = run("plan", *argv, "--max_bad_fraction=0", code=1)
