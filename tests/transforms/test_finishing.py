@@ -95,6 +95,33 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
+def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
+    """Dead letters sorted, the names of the classes, TFDS's files and the manifest; no note is left."""
+    write_note(str(tmp_path), PLAN, {})
+    finish(tmp_path)
+    found = files_of(tmp_path)
+    assert sorted(found) == [
+        *(
+            "README.md",
+            "croissant.json",
+            "dataset_info.json",
+            "dead_letters.jsonl",
+            "features.json",
+        ),
+        *("labels.txt", "manifest.json", "schema.pbtxt"),
+    ]
+    letters = [letter.to_json() for letter in (UNLABELLED, UNREADABLE, EMPTY)]
+    assert found["dead_letters.jsonl"].decode().splitlines() == letters
+    assert found["labels.txt"] == b"cat\ndog\n"
+    manifest = json.loads(found["manifest.json"])
+    assert (manifest["seed"], manifest["options"]) == (3, OPTIONS)
+    assert manifest["counts"]["examples"] == manifest["counts"]["dead_letters"] == 3
+    assert manifest["dead_letters"] == {"empty_file": 1, "unlabelled": 1, "unreadable": 1}
+    paths = [shard["path"][-14:-9] for shard in manifest["splits"]["train"]["shards"]]
+    assert paths == ["00000", "00001"]
+    assert [(c["name"], c["examples"]) for c in manifest["classes"]] == [("cat", 2), ("dog", 1)]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
