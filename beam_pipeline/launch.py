@@ -86,6 +86,8 @@ def interruptible(
         complain("", f"beam-tfrecord: {message()}")
         with contextlib.suppress(OSError):
             clean_up()
+        # threads of this process report that their engine is gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         for process in engine_processes:
             process.kill()
         remove_engine_folders()
