@@ -8,8 +8,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from tests.conformance.groups import GROUPS, expected
-from tests.conformance.outcome import Row
 from tests.conformance.pages import MAKERS, make_data
 from tests.harness import (
     ALL_BAD,
@@ -39,35 +37,38 @@ PAGES = {
 }
 """Page -> arguments of its command; a page without one is about Python."""
 
-MADE = {
+LAYOUT_SETS = {
+    "file_names": ("tables", r"--images photos --label_from 'IMG_\d+(?P<label>\d)\.jpg'"),
     "cifar10": ("cifar10", "--images cifar-10-python.tar.gz"),
     "cifar100": ("cifar10", "--images cifar-100-python"),
+    "webdataset": ("archives", "--images pets-train-{000..001}.tar pets-val-000.tar"),
     "parquet": ("parquet", "--images hf"),
+    "labelme": ("shape_tools", "--images labelme"),
+    "supervisely": ("shape_tools", "--images supervisely --object_features masks"),
+    "cvat": ("shape_tools", "--images cvat --object_features masks --columns occluded:int"),
+    "via": ("shape_tools", "--images via"),
     "label_studio": ("label_tools", "--images label_studio"),
+    "labelbox": ("label_tools", "--images labelbox"),
+    "ultralytics": ("label_tools", "--images ultralytics"),
+    "hasty": ("label_tools", "--images hasty"),
+    "datumaro": ("label_tools", "--images datumaro"),
+    "kitti": ("kitti", "--images kitti"),
+    "voc": ("voc", "--images labelled"),
     "coco_panoptic": (
         "coco",
         "--images panoptic/train2017 --labels panoptic/annotations/panoptic_train2017.json",
     ),
+    "coco": ("coco", "--images export"),
+    "yolo": ("yolo", "--images coco6"),
+    "pairs": ("files_in_cells", "--images stereo --layout pairs"),
+    "masks": ("segmentation", "--images shapes/images --masks shapes/masks --classes classes.txt"),
+    "imagefolder": ("imagefolder", "--images cppe"),
     "caption_files": ("caption_files", "--images dogs"),
+    "automl": ("automl", "--images my-project-vcm/streets --labels streets.csv"),
+    "table": ("table_boxes", "--images train --labels train_labels.csv"),
+    "class_folders": ("class_folders", "--images cars"),
 }
-"""Layout that no row of these groups has -> the maker of its data set, and the arguments that convert it."""
-
-
-def _write_data_set(layout: str) -> str:
-    """Writes a small data set of a layout into the working folder, of a row of conformance; returns its arguments."""
-    if layout in MADE:
-        maker, argv = MADE[layout]
-        MAKERS[maker](".")
-        return argv
-    row = next(
-        GROUPS[group][name]
-        for group in ("golden", "layouts")
-        for name, outcome in expected(group).items()
-        if outcome.get("layout") == layout and "shards" in outcome
-    )
-    assert isinstance(row, Row)
-    row.write()
-    return row.argv
+"""Layout -> page whose data sets hold one of it, and the arguments that convert that one."""
 
 
 SCRIPTS = {
@@ -119,7 +120,9 @@ def assert_layout_has_same_bytes(layout: str, options: tuple[str, ...], folder: 
       options: name the engine.
       folder: an empty one, which is the working directory.
     """
-    argv = [*shlex.split(_write_data_set(layout)), "--name", "d", ALL_BAD, "--num_shards", "1"]
+    page, typed = LAYOUT_SETS[layout]
+    MAKERS[page](str(folder))
+    argv = [*shlex.split(typed), "--name", "d", ALL_BAD, "--num_shards", "1"]
     with job(*argv, *options, "--output", "there") as there:
         assert convert(*argv, "--output", "here") == 0
         errors = there.communicate(timeout=PATIENCE_S)[1]
