@@ -38,11 +38,7 @@ from beam_pipeline.core.labels.samples import (
     labelled,
     names_no_image,
 )
-from beam_pipeline.core.listing.folders import (
-    first_folder_split,
-    folder_meaning,
-    without_class,
-)
+from beam_pipeline.core.listing.folders import first_folder_split, folder_meaning, without_class
 from beam_pipeline.core.packing import Columns, Same, chosen_rows, items_of, put_together
 from beam_pipeline.core.references import (
     DEFAULT_SPLIT,
