@@ -26,7 +26,6 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 Sample = tuple[str, str | None, dict[str, Any]]
 Parser = Callable[[], Iterable[Sample]]
-Point = Sequence[float]
 
 
 def rows_of(path: str, **options: Any) -> list[dict[str, str]]:
@@ -46,7 +45,7 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def around(label: str, points: Iterable[Point]) -> tuple[Any, ...]:
+def around(label: str, points: Iterable[Sequence[float]]) -> tuple[Any, ...]:
     """An object by the box around points."""
     xs, ys = zip(*points, strict=True)
     return label, min(xs), min(ys), max(xs), max(ys)

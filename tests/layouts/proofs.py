@@ -156,7 +156,7 @@ def opened(name: str) -> Opened:
 _OF_EVERY_IMAGE = "encoded|format|height|width|channels|colorspace|filename|source_id|class/label"
 _OF_IMAGES = re.compile(
     rf"image/({_OF_EVERY_IMAGE}|(object|panoptic)/((ignore/)?bbox/.*|class/.*|\w*mask))"
-    r"|(?!label/).*/(format|height|width|channels)"
+    r"|(?!label/|image/object/).*/(format|height|width|channels)"
 )
 
 
@@ -314,7 +314,6 @@ via  1  "train/yard 1.jpg" => yard 1.jpg  "rect"  "cube"  region 1: {'name': 'cu
 via  1  "train/2.jpg" => 2.jpg  "r": 2.5  "r": 0  region 2: an ellipse whose half axes are 0 and 0
 via  1  "train/2.jpg" => 2.jpg  "type": {"car": true}  "type": {}  region 1: {}: expected a text as type
 via  1  "train/yard 1.jpg" => yard 1.jpg  all_points_x": [  all_points_x": [1,  region 2: a polygon of 5 x and 4 y
-via_json  1  "train/2.jpg" => 2.jpg  "r": 2.5  "r": 0  region 2: an ellipse whose half axes are 0 and 0
 via_csv  4  train/2 => 2.jpg  ,2,0,  ,3,0,  region_count is '3', but the image has 2 rows one after the other
 roboflow  8  004.jpg  square,75  square,x  column 'xmin'
 roboflow_classes  6  005.jpg  , 0,  , 2,  column 'day': '2' is neither 0 nor 1
