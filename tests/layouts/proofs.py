@@ -324,7 +324,7 @@ automl  6  4.png  car,0.1  car,x  a coordinate is 'x', expected a number
 imagefolder  5  "4.png" => train/4.png  [[8.0  [["x"  x
 caption_files  0  000000003.jpg  laion/00000/000000003.txt  cut  not a text in UTF-8
 webdataset  0  0.json => 0.left.png  "score": 0  "score": {  its .json cannot be used
-webdataset  0  2.talk.json => 2.left.png  [{  [[  its .talk.json cannot be used
+webdataset  0  2.talk.json => 2.left.png  [{  [[  is not JSON: Expecting ',' delimiter
 kitti  2  000003.txt => 000003.png  2 -0.31  2 x  x
 voc  1  annotations/1.xml => 1.png  <ymin>5  <ymin>x  x
 yolo  2  000000000009 => 000000000009.jpg  2 0.125  2 x  x
