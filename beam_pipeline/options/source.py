@@ -188,8 +188,8 @@ class LabelOptions(OptionGroup):
         "FILE",
     )
     annotator: str = option(
-        "with exports of Label Studio and Labelbox: read the labels of one person alone, by id or e-mail "
-        "address (default: several people have to agree)",
+        "with exports of Label Studio, Labelbox and Supervisely: read the labels of one person alone, by id, "
+        "e-mail address or login (default: several people have to agree)",
         "",
         "NAME",
     )
