@@ -265,28 +265,34 @@ class _Portions:
 
     Attributes:
       parts: the number of portions.
+      level: as of `NameDivision`.
     """
 
     parts: int
+    level: int | None = None
 
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The portion of each image or row."""
-        hashes = NameDivision(1 << 32).numbers(columns)
+        hashes = NameDivision(1 << 32, self.level).numbers(columns)
         return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
 
 
-def in_portions(work: Callable[..., Outcome], *kinds: Sequence[bytes]) -> Outcome:
+def in_portions(
+    work: Callable[..., Outcome], *kinds: Sequence[bytes], level: int | None = None
+) -> Outcome:
     """The outcome of a bucket, however large: portions that share no name are worked on one by one.
 
     Args:
       work: `LabelImages` or `JoinRows`, which makes the outcome of these kinds of references.
       kinds: packed images and rows, each in parts.
+      level: how deep the folders are that rows name; None if they name images.
     """
     size = sum(unpacked_size(part) for parts in kinds for part in parts)
     portions = -(-size // _MOST_UNPACKED)
     if portions < 2:
         return work(*kinds)
-    in_parts = [_divided(parts, _Portions(portions)) for parts in kinds]
+    levels = zip(kinds, (level, level and 0, None), strict=False)
+    in_parts = [_divided(parts, _Portions(portions, deep)) for parts, deep in levels]
     main: list[SampleBatch] = []
     tally, dead_letters = Tally(), DeadLetterBatch()
     for number in range(portions):
@@ -375,6 +381,7 @@ def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
         by_folder=source.class_by_folder,
         samples=labels.samples if isinstance(labels, FileLabels) else None,
         imageless=labels.imageless if isinstance(labels, FileLabels) else None,
+        level=labels.level if isinstance(labels, FileLabels) else None,
     )
 
 
