@@ -47,7 +47,7 @@ from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
 from beam_pipeline.core.references import FileValue, LabelRow, SampleRef, image_of
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.paths import first_entries
-from beam_pipeline.layouts.tree import walk
+from beam_pipeline.layouts.tree import once, walk
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import archive_entries
 from beam_pipeline.storage.read_ahead import REMOTE_READS
@@ -248,30 +248,29 @@ def are_names(
 def folder_level(names: Sequence[str], roots: Sequence[ImageRoot]) -> int | None:
     """How deep the folders are that most names are of, each of one alone among the first; None without any."""
     rows = {tuple(folder_steps(name)) for name in names if name.strip()}
-    paths: dict[Sequence[str], int] = {}  # of folders with images -> how deep these are
-    for root in roots:
-        if root.archive:
-            with suppress(ConversionError):  # which the job reports
-                for _, entry in first_entries([root]):
-                    steps = folder_steps(root.archive.key(entry.name))[:-1]
-                    paths[tuple(steps)] = len(steps)
-            continue
-        most, above = (
-            _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS,
-            len(folder_steps(root.uri)),
-        )
-        for folder in walk(root.uri, most):
-            steps = folder_steps(folder.path)
-            paths |= {tuple(steps): len(steps) - above} if folder.images else {}
+    paths = once((folder_level, tuple(roots)), lambda: dict(_first_folders(roots)))
     counts = Counter[int]()
     for level in range(1, max(paths.values(), default=0) + 1):
-        ends = (
-            path[: len(path) - depth + level] for path, depth in paths.items() if depth >= level
-        )
-        tails = Counter(path[start:] for path in {*ends} for start in range(len(path)))
+        ends = {path[: len(path) - deep + level] for path, deep in paths.items() if deep >= level}
+        tails = Counter(path[start:] for path in ends for start in range(len(path)))
         counts[level] = sum(tails[row] == 1 for row in rows)
     ((level, count),) = counts.most_common(1) or [(0, 0)]
     return level if count else None
+
+
+def _first_folders(roots: Sequence[ImageRoot]) -> Iterator[tuple[Sequence[str], int]]:
+    """Yields the steps to the first folders with images, and how many of them are below a root."""
+    with suppress(ConversionError):  # which the job reports
+        for root, entry in first_entries([root for root in roots if root.archive]):
+            assert root.archive
+            steps = folder_steps(root.archive.key(entry.name))[:-1]
+            yield tuple(steps), len(steps)
+    for root in (root for root in roots if not root.archive):
+        above = len(folder_steps(root.uri))
+        for folder in walk(root.uri, _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS):
+            steps = folder_steps(folder.path)
+            if folder.images:
+                yield tuple(steps), len(steps) - above
 
 
 # --- files of cells -------------------------------------------------------------------------------

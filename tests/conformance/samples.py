@@ -267,6 +267,29 @@ ROWS = {
         stable=False,
     ),
     "images_of_webdataset_of_any_name": Row("--images s.tar", samples_tar("cls", "x.png", "y.png")),
+    "seventeen_views_of_webdataset": Row(
+        "--images s.tar", samples_tar("cls", "jpg", *(f"v{i}.png" for i in range(17)))
+    ),
+    "conversations_with_lists_or_none": row(
+        "--images photos --labels talks.jsonl --sample row --row_id id --columns conversations:json "
+        "--file_columns images --no_image keep --max_bad_fraction 1 --yes",
+        PHOTOS,
+        {
+            "talks.jsonl": jsonl(
+                {"id": f"q{i}", "image": images, "conversations": turns(i)}
+                for i, images in enumerate([[], None, NAMES[:2], ["0.jpg", "9.jpg"], ["/x/0.jpg"]])
+            )
+        },
+    ),
+    "pairs_of_a_table_with_gaps": row(
+        "--images pairs/im0 --labels pairs.csv --label_column none --file_columns right --max_bad_fraction 1",
+        {path: content for path, content in PAIRS.items() if path != "pairs/im1/2.png"},
+        {
+            "pairs.csv": csv(
+                [f"{i}.png" for i in range(8)], right=[f"pairs/im1/{i}.png" for i in range(8)]
+            )
+        },
+    ),
     "pairs_of_scenes": Row(
         "--images scenes --layout pairs --max_bad_fraction 1",
         {
