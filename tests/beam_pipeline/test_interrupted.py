@@ -137,29 +137,6 @@ def test_after_the_manifest_it_says_that_the_data_set_is_complete(tmp_path: Path
     )
 
 
-@pytest.mark.promise("ctrl_c")
-@pytest.mark.slow
-def test_a_plan_leaves_nothing(tmp_path: Path) -> None:
-    """One line instead of the tracebacks of workers, and no temporary folder."""
-    images, temporary = tmp_path / "photos" / "a", tmp_path / "tmp"
-    images.mkdir(parents=True)
-    temporary.mkdir()
-    (images / "0.jpg").write_bytes(picture())
-    for number in range(1, 30_000):
-        os.link(images / "0.jpg", images / f"{number}.jpg")
-
-    def until_planning(running: subprocess.Popen[str]) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not list(temporary.glob("beam-tfrecord-*")) and time.monotonic() < end:
-            assert running.poll() is None
-            time.sleep(0.01)
-
-    plan = ["plan", "--images", str(images.parent), "--output", str(tmp_path / "out")]
-    command = ["env", f"TMPDIR={temporary}", sys.executable, "-m", "beam_pipeline", *plan]
-    assert interrupted(command, until_planning) == (130, "\nbeam-tfrecord: interrupted\n")
-    assert os.listdir(temporary) == []
-
-
 INTERRUPTED_BY_ITS_FOLDER = """
 import os, signal
 mkdir = os.mkdir
@@ -175,6 +152,7 @@ run()
 """
 
 
+@pytest.mark.promise("ctrl_c")
 def test_a_plan_that_is_interrupted_as_its_folder_appears_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C is handled before the temporary folder exists."""
     write_files(str(tmp_path), {"photos/a/0.jpg": picture(0), "photos/b/1.jpg": picture(1)})
@@ -576,13 +554,6 @@ def test_changed_options_are_refused_and_named(
     before = modified(complete / "out")
     assert message in run_convert(*command, *option, "--resume", code=1).err
     assert modified(complete / "out") == before
-
-
-def test_resume_into_an_empty_folder_is_a_first_run(command: list[str], complete: Path) -> None:
-    """So a schedule needs one command for the first night and all others."""
-    command[command.index(f"{complete}/out")] = f"{complete}/new"
-    assert convert(*command, "--resume") == 0
-    assert digests(complete / "new") == digests(complete / "out")
 
 
 def test_a_damaged_receipt_is_an_error_of_one_line(command: list[str], complete: Path) -> None:

@@ -42,6 +42,29 @@ def annotated(number: int) -> dict[str, Any]:
     return task(f"{number}.png", boxes, number)
 
 
+def drawn_by(number: int) -> Any:
+    """A file of Supervisely: two people drew an object, of three images the same one; the last was left empty."""
+    people = (("ann", 0), ("bob", number % 2 * 9)) if number < 5 else ()
+    objects = [
+        {
+            "classTitle": "car",
+            "geometryType": "rectangle",
+            "labelerLogin": login,
+            "points": {"exterior": [[left, 1], [left + 5 + number % 2, 6]], "interior": []},
+        }
+        for login, left in people
+    ]
+    if number == 4:
+        objects[1]["points"] = {"exterior": [[0, 1], [4, 6]], "interior": []}
+    return {"size": {"width": 16, "height": 8}, "tags": [], "objects": objects}
+
+
+OF_PEOPLE = {
+    **images("set/img/{0..5}.jpg"),
+    **{f"set/ann/{i}.jpg.json": json.dumps(drawn_by(i)) for i in range(6)},
+}
+
+
 def answered(number: int) -> dict[str, Any]:
     """A data row of Labelbox; to every second, two people gave another answer."""
     labels = [
@@ -251,6 +274,8 @@ FURTHER = {
     "annotators": row(
         "--images set", DRAWN, {"set/p.json": json.dumps([*map(annotated, range(6))])}
     ),
+    "annotators_of_objects": Row("--images set", OF_PEOPLE),
+    "annotators_of_objects_kept": Row("--images set --yes --max_bad_fraction 1", OF_PEOPLE),
     "annotators_of_classes": row(
         "--images set", DRAWN, {"set/p.ndjson": jsonl(map(answered, range(6)))}
     ),

@@ -208,19 +208,6 @@ def test_overwrite_needs_a_manifest_that_can_be_read(tmp_path: Path) -> None:
         prepare_output(str(tmp_path), overwrite=True)
 
 
-@pytest.mark.parametrize("name", [".incomplete", ".receipts"])
-def test_files_behind_a_link_are_not_touched(complete: Path, tmp_path: Path, name: str) -> None:
-    """They may belong to somebody else."""
-    write_files(f"{tmp_path}/mine", {"plan.json": "x"})
-    (complete / name).symlink_to(tmp_path / "mine")
-    before = names_in(complete)
-    with pytest.raises(
-        OutputNotEmptyError, match=rf"{name} is a link, and files behind it may not"
-    ):
-        prepare_output(str(complete), overwrite=True)
-    assert names_in(complete) == before
-
-
 def _write_shard(folder: Path, number: int, content: bytes = b"abc") -> None:
     """Writes a shard and then its receipt, as a job does."""
     spec = PLAN.shard_plan.specs[number]
