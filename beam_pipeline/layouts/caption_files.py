@@ -30,12 +30,7 @@ from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import label_files
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.nearby import (
-    TEXTS,
-    ignored_label_files,
-    is_of_numbers,
-    tables_in,
-)
+from beam_pipeline.layouts.nearby import TEXTS, ignored_label_files, is_of_numbers, tables_in
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import column_choices, table_numbering
 from beam_pipeline.layouts.tree import (

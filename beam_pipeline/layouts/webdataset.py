@@ -14,65 +14,40 @@ Source: https://github.com/webdataset/webdataset
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, groupby, islice, pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, ConversionError, ListingError, UsageError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES
 from beam_pipeline.core.labels.samples import labelled
-from beam_pipeline.core.labels.schema import (
-    CELL_FILES,
-    ENCODED_KEY,
-    FILE_TYPES,
-    JSON_KIND,
-    KIND_NAMES,
-    SEGMENTATION,
-    SKIP_KIND,
-    Column,
-    ColumnKind,
-    file_columns,
-    segmentation_column,
-)
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
+from beam_pipeline.core.packing import BATCH_SIZE, SampleBatch
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import (
-    DEFAULT_SPLIT,
-    FileValue,
-    ImageRef,
-    LabelValue,
-    SampleRef,
-)
+from beam_pipeline.core.records.webdataset import ExampleColumns
+from beam_pipeline.core.references import DEFAULT_SPLIT, FileValue, ImageRef, LabelValue, SampleRef
 from beam_pipeline.core.text import counted, enumerated, excerpt, printable
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.caption_files import (
-    CAPTION_COLUMN,
-    CLASS_COLUMN,
-    KEY_COLUMN,
-    SIDECAR_OPTIONS,
-    inspect_sidecars,
-    json_fields,
-    json_value,
-)
+from beam_pipeline.layouts import caption_files
+from beam_pipeline.layouts.caption_files import CAPTION_COLUMN, CLASS_COLUMN, KEY_COLUMN, json_value
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.pairs import column_name, is_mask, rank
-from beam_pipeline.layouts.paths import (
-    archive_notes,
-    archive_questions,
-    archive_roots,
-)
+from beam_pipeline.layouts.paths import archive_notes, archive_questions, archive_roots
 from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import MemberFilter, OpenedArchive
@@ -81,11 +56,12 @@ CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)
 """Extensions of the files that tell a sample's labels."""
 
-_FURTHER = "label/"
-_LABELS = ("image/class/text", "image/label")
-_IMPLIED = ("image/class/label", "__empty__")
-_MASK = f"{SEGMENTATION.removeprefix('image/')}/"
-_MOST_COLUMNS = 16  # of files
+_is_labels = re.compile(r"cls|txt|(?:.*\.)?json", re.DOTALL).fullmatch
+_COLUMNS = {CLASS: CLASS_COLUMN, CAPTION: CAPTION_COLUMN}
+
+_MASK = f"{schema.SEGMENTATION.removeprefix('image/')}/"
+_FILES_OR_SKIP = (*schema.FILE_TYPES, schema.SKIP_KIND)
+_MOST_COLUMNS = 16  # of files; more are names of columns if most samples have them
 _NUMBERED = re.compile(r"(.+)\.(\d{1,9})")
 
 _MAX_SIDECAR_BYTES = 16 << 20  # 16 MiB
@@ -115,23 +91,17 @@ class _Image(NamedTuple):
 
 
 @dataclass
-class _Sample:
-    """The files of one sample.
+class _Sample(ExampleColumns):
+    """The files of one sample; names and kinds are those of an example that we wrote.
 
     Attributes:
       files: (extension, reference or why there is none) of its images.
-      fields: column -> value, from its other files.
       texts: extension -> JSON of a column.
-      names: extension -> column, of the files of an example that we wrote.
-      kinds: column -> type name, of such an example.
       problem: what is wrong with those files, or empty.
     """
 
     files: list[tuple[str, ImageRef | DeadLetter]] = field(default_factory=list)
-    fields: dict[str, Any] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    kinds: dict[str, str] = field(default_factory=dict)
     problem: str = ""
 
     def add_labels(self, extension: str, entry: Entry, read: Read) -> None:
@@ -143,40 +113,25 @@ class _Sample:
                 raise ValueError(f"{entry.size} bytes, expected at most {_MAX_SIDECAR_BYTES}")
             text = read(entry.member, entry.size).decode("utf-8-sig")
             if extension == FIELDS:
-                fields = json_fields(text)
-                if isinstance(fields.get(ENCODED_KEY), dict):
-                    self._add_features(fields)
+                fields = caption_files.json_fields(text)
+                if isinstance(fields.get(schema.ENCODED_KEY), dict):
+                    self.add_features(fields)
                     return
                 ours = {CLASS_COLUMN, CAPTION_COLUMN} & self.fields.keys()
                 self.fields |= {name: fields[name] for name in fields if name not in ours}
             elif extension == CAPTION:
                 self.fields[CAPTION_COLUMN] = text.strip()
             elif extension != CLASS:
-                json_value(text)
                 self.texts[extension] = text
             elif not (self.names and CLASS_COLUMN in self.fields):  # by name, of our example
                 name = text.strip()
                 self.fields[CLASS_COLUMN] = int(name) if _INTEGER.fullmatch(name) else name
         except (OSError, ValueError, RecursionError) as error:
-            problem = (isinstance(error, OSError) and error.strerror) or error
-            self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
+            self._cannot_use(extension, error)
 
-    def _add_features(self, features: Mapping[str, Any]) -> None:
-        """Adds the columns that the features of an example come from, as `--format webdataset` writes them."""
-        of_files = {key.removesuffix("encoded") for key in features if key.endswith("/encoded")}
-        for key, value in features.items():
-            name, items = key.removeprefix(_FURTHER), value if isinstance(value, list) else [value]
-            if items and all(isinstance(item, dict) for item in items):
-                column = name.removeprefix("image/").removesuffix("/encoded")
-                self.names |= {str(item.get("file")): column for item in items}
-                self.kinds |= {name: JSON_KIND} if name != key else {}
-            elif key in _LABELS:
-                self.fields[CLASS_COLUMN] = value
-                self.kinds |= {CLASS_COLUMN: "float"} if key == _LABELS[1] else {}
-            elif f"{key.rpartition('/')[0]}/" not in of_files and key not in _IMPLIED:
-                self.fields[name] = value
-                kind = type(items[0]).__name__ if items else ""
-                self.kinds |= {name: kind} if kind in KIND_NAMES else {}
+    def _cannot_use(self, extension: str, error: Exception) -> None:
+        problem = (isinstance(error, OSError) and error.strerror) or error
+        self.problem = self.problem or f"its .{extension} cannot be used: {problem}"
 
     def divided(self, image: str, columns: Collection[str]) -> tuple[list[_Image], list[_Image]]:
         """Its images, of which one is expected, and the further files beside it.
@@ -204,9 +159,12 @@ class _Sample:
         """Its columns; JSON of those in `as_text` is a text, and a file is the key of its reference."""
         row = {KEY_COLUMN: key, **self.fields}
         for extension, text in self.texts.items():
-            column = self.names.get(extension, extension.removesuffix(f".{FIELDS}"))
-            row[column] = text if column in as_text else json_value(text)
-        for column, images in itertools.groupby(beside, key=lambda image: image.column):
+            column = self.names.get(extension) or _column_of(extension)
+            try:
+                row[column] = text if column in as_text else json_value(text)
+            except (ValueError, RecursionError) as error:
+                self._cannot_use(extension, error)
+        for column, images in groupby(beside, key=lambda image: image.column):
             keys: list[Any] = []
             for each in images:
                 keys.append(each.ref.key)
@@ -226,22 +184,53 @@ def sample_name(path: str) -> tuple[str, str]:
     return f"{folder}{slash}{base}", extension.lower()
 
 
-def _collect(
-    root: ImageRoot, entries: Iterable[tuple[Entry, int]], read: Read
-) -> tuple[dict[str, _Sample], Iterable[str]]:
-    """The samples by their names, in the order of the archive, and extensions of other files in it."""
-    samples: dict[str, _Sample] = defaultdict(_Sample)
-    images = MemberFilter(root)
-    for entry, version in entries:
+def _column_of(extension: str) -> str:
+    """The column of a file of labels, or of JSON."""
+    return _COLUMNS.get(extension, extension.removesuffix(f".{FIELDS}"))
+
+
+def _members(images: MemberFilter, entries: Iterable[Entry]) -> Iterator[tuple[str, str, Entry]]:
+    """Yields (sample, extension, file) of images and of what may tell their labels."""
+    for entry in entries:
         name, extension = sample_name(entry.name)
         if posixpath.basename(name).startswith(".") or not posixpath.basename(name):
             continue  # hidden, as what macOS adds
-        if extension in SIDECARS or extension.endswith(f".{FIELDS}"):
-            if not entry.name.startswith("__MACOSX/"):
-                samples[name].add_labels(extension, entry, read)
-        elif images.lists(entry):
-            samples[name].files.append((extension, images.reference(entry, version)))
-    return samples, images.ignored
+        of_macos = entry.name.startswith("__MACOSX/")
+        if not of_macos if _is_labels(extension) else images.lists(entry):
+            yield name, extension, entry
+
+
+def _collect(
+    archive: OpenedArchive,
+    images: MemberFilter,
+    skipped: Collection[str],
+    scattered: Collection[int] | None = None,
+    most: int | None = None,
+) -> Iterator[tuple[str, _Sample]]:
+    """Yields (name, sample) of files that follow each other, then of samples whose files do not.
+
+    Args:
+      archive: what is read.
+      images: tells which files are images.
+      skipped: columns whose files are left out.
+      scattered: hashes of the names of such samples; None for all.
+      most: how many files are looked at; None for all.
+    """
+    apart: dict[str, _Sample] = defaultdict(_Sample)
+    members = _members(images, islice(archive.entries(), most))
+    for name, of_name in groupby(members, key=itemgetter(0)):
+        is_apart = scattered is None or hash(name) in scattered
+        sample = apart[name] if is_apart else _Sample()
+        for _, extension, entry in of_name:
+            if not _is_labels(extension):
+                sample.files.append((extension, images.reference(entry, archive.version)))
+            elif extension != FIELDS and _column_of(extension) in skipped:
+                sample.texts[extension] = "null"  # never read
+            else:
+                sample.add_labels(extension, entry, archive.content)
+        if not is_apart:
+            yield name, sample
+    yield from apart.items()
 
 
 @dataclass(frozen=True)
@@ -269,7 +258,7 @@ class WebDatasetReader:
 
     @cached_property
     def _as_text(self) -> Collection[str]:
-        return {c.name for c in self.schema.columns if c.kind is ColumnKind.JSON}
+        return {c.name for c in self.schema.columns if c.kind is schema.ColumnKind.JSON}
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to the image of each sample of an archive.
@@ -278,16 +267,30 @@ class WebDatasetReader:
           ContainerError: it cannot be read, or is damaged.
         """
         (root,) = (archive for archive in self.archives if archive.uri == uri)
+        names = array("q")  # hashes; one that is there twice has files in several places
+        outcomes = self._outcomes_of(root, names, frozenset())
+        kept: list[Iterable[SampleRef | DeadLetter]] = []
+        while some := [*islice(outcomes, BATCH_SIZE)]:
+            refs = SampleBatch(each for each in some if isinstance(each, SampleRef))
+            kept += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
+        scattered = {a for a, b in pairwise(sorted(names)) if a == b}
+        if scattered:
+            kept = [self._outcomes_of(root, names, scattered)]
+        yield from chain.from_iterable(kept)
+
+    def _outcomes_of(
+        self, root: ImageRoot, names: array[int], scattered: Collection[int]
+    ) -> Iterator[SampleRef | DeadLetter]:
+        """Yields the outcomes of an archive's samples, and adds hashes of their names. Raises ContainerError."""
+        assert root.archive
+        images, table = MemberFilter(root), replace(self.table, uri=root.uri)
         try:
             with OpenedArchive(root) as archive:
-                entries = ((entry, archive.version) for entry in archive.entries())
-                samples, _ = _collect(root, entries, archive.content)
+                for name, sample in _collect(archive, images, self.skipped, scattered):
+                    names.append(hash(name))
+                    yield from self._outcomes(root.archive.key(name), sample, table)
         except ListingError as error:
             raise ContainerError(str(error)) from error
-        assert root.archive
-        table = replace(self.table, uri=uri)
-        for name, sample in samples.items():
-            yield from self._outcomes(root.archive.key(name), sample, table)
 
     def _outcomes(
         self, key: str, sample: _Sample, table: LabelTable
@@ -328,12 +331,14 @@ class WebDatasetReader:
             return Reason.UNLABELLED, f"no .{', .'.join(SIDECARS)} beside it", ""
         places = Counter((each.column, each.number) for each in beside)
         for _, column, number, ref in beside:
+            if column in self.skipped:
+                continue
             if places[column, number] > 1 or column in sample.fields:
                 several = f"the sample has several {column}; expected one"
                 return Reason.AMBIGUOUS_KEY, several, ""
             if column not in self._columns:
                 answer = f"--columns {column}:file writes it, {column}:skip leaves it out"
-                unknown = f"the first samples have no image {column}; {answer}"
+                unknown = f"the first samples make no column {column} of their images; {answer}"
                 return Reason.AMBIGUOUS_KEY, unknown, ""
             if isinstance(ref, DeadLetter):
                 return Reason(ref.reason), f"its {column}: {ref.message}", ref.uri
@@ -348,7 +353,7 @@ class WebDatasetReader:
         refs = (each.ref for each in beside if isinstance(each.ref, ImageRef))
         places: dict[Any, FileValue] = {ref.key: (ref.uri, ref.size, ref.version) for ref in refs}
         filled: list[Any] = [*values]
-        for index in file_columns(self.schema.columns):
+        for index in schema.file_columns(self.schema.columns):
             value = filled[index]
             filled[index] = (
                 tuple(places.get(key, key) for key in value)
@@ -362,7 +367,7 @@ class WebDataset:
     """Archives of samples whose files share a name."""
 
     name = "webdataset"
-    option_names = SIDECAR_OPTIONS | {"key_column"}
+    option_names = caption_files.SIDECAR_OPTIONS | {"key_column"}
     reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
@@ -374,7 +379,7 @@ class WebDataset:
             return ""
         root, images, labels = archives[0], {}, {}
         with OpenedArchive(root) as archive:
-            for entry in itertools.islice(archive.entries(), _RECOGNISED_BY):
+            for entry in islice(archive.entries(), _RECOGNISED_BY):
                 name, extension = sample_name(entry.name)
                 if extension in SIDECARS:
                     labels[name] = extension
@@ -397,7 +402,9 @@ class WebDataset:
         if unusable or not archives:
             typed = ", ".join(unusable) or "nothing"
             raise UsageError(f"--layout {self.name} reads archives (.tar, .zip), not {typed}")
-        first, ignored = _beginnings(archives)
+        given = {n for n, kind in options.columns.items() if kind in _FILES_OR_SKIP}
+        skipped = frozenset(n for n in given if options.columns[n] == schema.SKIP_KIND)
+        first, ignored = _beginnings(archives, skipped)
         image, columns, questions = _image_among([*first.values()], options)
         rows, kinds, refs = [], dict[str, str](), dict[Any, ImageRef]()
         for key, sample in first.items():
@@ -412,9 +419,10 @@ class WebDataset:
                 f"--images {archives[0].uri}: no .{', .'.join(SIDECARS)} beside an image; for class "
                 "folders in archives give --layout class_folders"
             )
-        given = {n: kind for n, kind in options.columns.items() if kind in (*FILE_TYPES, SKIP_KIND)}
+        if kinds and all(CLASS_COLUMN not in row for row in rows):  # of examples that we wrote
+            options = replace(options, label_column=options.label_column or schema.NO_LABEL_COLUMN)
         rows[0] = {**{name: f"{name}.png" for name in given}, **rows[0]}  # of later samples only
-        kinds |= {n: FILE_TYPES[is_mask(n) and not n.startswith(_MASK)] for n in columns}
+        kinds |= {n: schema.FILE_TYPES[is_mask(n) and not n.startswith(_MASK)] for n in columns}
 
         def head_of(key: str) -> bytes | None:
             try:
@@ -423,9 +431,8 @@ class WebDataset:
                 return None
 
         uri = archives[0].uri
-        schema, table, left_out = inspect_sidecars(uri, rows, options, kinds, head_of)
-        notes = [*schema.notes, *left_out]
-        skipped = frozenset(name for name in given if given[name] == SKIP_KIND)
+        labels, table, left_out = caption_files.inspect_sidecars(uri, rows, options, kinds, head_of)
+        notes = [*labels.notes, *left_out]
         if columns - skipped:
             names = enumerated(sorted(columns - skipped), _SHOWN)
             own_image = f"{image} is the image" if image else "a sample is an image"
@@ -436,31 +443,31 @@ class WebDataset:
             self.name,
             (),
             ContainerLabels(
-                WebDatasetReader(archives, table, schema, image, skipped),
+                WebDatasetReader(archives, table, labels, image, skipped),
                 tuple(root.uri for root in archives),
             ),
-            LabelledImages(tuple(map(_as_mask, schema.columns))),
-            table_numbering(options, schema),
+            LabelledImages(tuple(map(_as_mask, labels.columns))),
+            table_numbering(options, labels),
             (*archive_notes(archives), *notes),
-            (*questions, *schema.questions, *archive_questions(archives), *_yolo_question(rows)),
-            roles=schema.roles,
+            (*questions, *labels.questions, *archive_questions(archives), *_yolo_question(rows)),
+            roles=labels.roles,
         )
 
 
-def _beginnings(archives: Sequence[ImageRoot]) -> tuple[dict[str, _Sample], Sequence[str]]:
+def _beginnings(
+    archives: Sequence[ImageRoot], skipped: Collection[str]
+) -> tuple[dict[str, _Sample], Sequence[str]]:
     """The samples at the beginnings of the first and the last archive, by their keys, and other files."""
     first: dict[str, _Sample] = {}
     further: set[str] = set()
     for root in {archives[0].uri: archives[0], archives[-1].uri: archives[-1]}.values():
-        with OpenedArchive(root) as archive:
-            most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
-            entries = (
-                (entry, archive.version) for entry in itertools.islice(archive.entries(), most)
-            )
-            samples, ignored = _collect(root, entries, archive.content)
         assert root.archive
-        further.update(ignored)
+        images = MemberFilter(root)
+        most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
+        with OpenedArchive(root) as archive:
+            samples = dict(_collect(archive, images, skipped, most=most))
         first |= {root.archive.key(name): sample for name, sample in samples.items()}
+        further.update(images.ignored)
     return first, sorted(further)
 
 
@@ -468,18 +475,20 @@ def _image_among(
     samples: Sequence[_Sample], options: SourceOptions
 ) -> tuple[str, Set[str], list[Question]]:
     """The name of the image among several of a sample, the columns of the others, and a doubt about it."""
-    columns = {name for name, kind in options.columns.items() if kind in FILE_TYPES}
+    columns = {name for name, kind in options.columns.items() if kind in schema.FILE_TYPES}
     several = [sample for sample in samples if len(sample.files) > 1]
     names = {extension.rpartition(".")[0] for sample in several for extension, _ in sample.files}
     images = (each for sample in several for part in sample.divided("", ()) for each in part)
-    beside = {each.column for each in images if "." in each.extension}
+    counts = Counter(each.column for each in images if "." in each.extension)
+    beside = counts.keys()
     rare = 2 * len(several) < sum(bool(sample.files) for sample in samples)
     typed, questions = options.key_column, []
     likeliest = sorted(names, key=rank)
     if typed and (typed not in names or "" in names):
         of = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
         raise UsageError(f"--key_column {typed}: the images of samples are {of or 'not several'}")
-    of_files = len(beside) > _MOST_COLUMNS or (rare and "" not in names)
+    unsteady = len(beside) > _MOST_COLUMNS and 2 * counts.total() < len(beside) * len(several)
+    of_files = unsteady or (rare and "" not in names)
     if of_files and not typed:  # they are no names of columns
         return "", columns, []
     image = typed or ("" if "" in names else next(iter(likeliest), ""))
@@ -490,13 +499,13 @@ def _image_among(
     return image, (columns | beside) - {image}, questions
 
 
-def _as_mask(column: Column) -> Column:
+def _as_mask(column: schema.Column) -> schema.Column:
     """The column of a mask that we wrote, as masks have it; others as they are."""
     name = column.name.removeprefix(_MASK)
-    if name == column.name or column.kind not in CELL_FILES:
+    if name == column.name or column.kind not in schema.CELL_FILES:
         return column
-    bits = 16 if column.kind is ColumnKind.PICTURE_16 else 8
-    return segmentation_column(name, required=False, bits=bits)
+    bits = 16 if column.kind is schema.ColumnKind.PICTURE_16 else 8
+    return schema.segmentation_column(name, required=False, bits=bits)
 
 
 def _yolo_question(rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:

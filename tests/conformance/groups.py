@@ -11,13 +11,16 @@ from tests.conformance import (
     classes,
     golden,
     hubs,
+    label_files,
     layouts,
     nearby,
     options,
     pages,
+    plans,
     questions,
     samples,
     shapes,
+    tables,
 )
 
 EXPECTED = Path(__file__).with_name("expected")
@@ -34,13 +37,16 @@ GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "classes": classes.ROWS,
     "golden": golden.ROWS,
     "hubs": hubs.ROWS,
+    "label_files": label_files.ROWS,
     "layouts": layouts.ROWS,
     "nearby": nearby.ROWS,
     "options": options.ROWS,
     "pages": pages.ROWS,
+    "plans": plans.ROWS,
     "questions": questions.ROWS,
     "samples": samples.ROWS,
     "shapes": shapes.ROWS,
+    "tables": tables.ROWS,
 }
 
 

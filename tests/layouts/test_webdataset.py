@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.webdataset import WebDataset, sample_name
 from tests.archives import make_tar
-from tests.conformance.trees import jsonl, masks, png
+from tests.conformance.trees import csv, jsonl, masks, png
 from tests.harness import NONE_BAD, convert, read_all
 from tests.pictures import picture, write_files
 
@@ -69,6 +70,14 @@ def shard(**samples: Any) -> dict[str, bytes]:
             {"a.tar/b": "missing_image"},
         ),
         (shard(a__jpg=IMAGE, a__cls=b"cat", a__x_json=b"{"), {"a.tar/a.jpg": "bad_label_value"}),
+        (
+            shard(a__jpg=IMAGE, a__json=b'{"image/encoded": {}, "image/object/class/text": []}'),
+            {"a.tar/a.jpg": "bad_label_value"},
+        ),
+        (
+            shard(a__jpg=IMAGE, a__json=b'{"image/encoded": {}, "x": [], "__empty__": 1}'),
+            {"a.tar/a.jpg": "bad_label_value"},
+        ),
         (shard(a__JPG=IMAGE, a__Cls=b" cat\n"), {}),
         (shard(_x__jpg=IMAGE, _x__cls=b"cat"), {}),
     ],
@@ -130,10 +139,15 @@ def test_an_image_of_a_name_that_the_first_samples_lack_is_not_lost(working_fold
         "--images pairs --labels pairs.jsonl --columns right:file,views:file,talk:json,code:str,nose:point "
         "--label_column label",
         "--images pairs/left --masks pairs/masks",
+        "--images pairs --labels objects.jsonl",
+        "--images pairs/left --labels boxes.csv --unlabelled empty --columns occluded:int,score:float",
+        "--images pairs --labels pairs.jsonl --columns talk:skip,right:skip,views:skip,caption:str "
+        "--label_column none",
+        "--images pairs --labels empty.jsonl --columns none:int --list_column none=; --label_column none",
     ],
 )
 def test_our_own_shards_come_back_to_the_same_features(options: str, working_folder: Path) -> None:
-    """Files, lists of files, JSON, numbers, texts like numbers, points and masks, with the same classes."""
+    """Files and lists of them, JSON, numbers, texts like numbers, captions, points, masks and objects, and none."""
     rows = [
         {
             "image": f"left/{i}.png",
@@ -147,9 +161,34 @@ def test_our_own_shards_come_back_to_the_same_features(options: str, working_fol
             "tags": ["a"] * i,
             "nose_x": i,
             "nose_y": 2 * i,
+            "caption": f"é {i}",
         }
         for i in range(4)
     ]
+    objects = [
+        {"bbox": [[j, 1, 3.3, 2]] * i, "categories": [7, *"ab"][:i], "area": [0.1 * j] * i}
+        for i, j in enumerate((3, 0, 7, 5))
+    ]
+    boxes = csv(
+        [f"{i % 3}.png" for i in range(7)],
+        label=("3", "18"),
+        xmin=range(7),
+        ymin=(1, 2),
+        xmax=[i + 5.37 for i in range(7)],
+        ymax=(6.1, 7.77),
+        occluded=(0, 1),
+        score=(0.1, 1, 0.33),
+    )
+    write_files(
+        ".",
+        {
+            "boxes.csv": boxes,
+            "objects.jsonl": jsonl(
+                {"image": f"left/{i}.png", "objects": o} for i, o in enumerate(objects)
+            ),
+            "empty.jsonl": jsonl({"image": f"left/{i}.png", "none": ""} for i in range(4)),
+        },
+    )
     paths = [f"pairs/{side}/{i}.png" for side in ("left", "right") for i in range(4)]
     write_files(".", {path: png(i, 16, 8) for i, path in enumerate(paths)})
     write_files(".", {**masks("pairs/masks/{0..3}.png"), "pairs.jsonl": jsonl(rows)})
@@ -169,6 +208,41 @@ def test_our_own_shards_come_back_to_the_same_features(options: str, working_fol
         for f in ("plain", "back")
     )
     assert back == plain
+
+
+def test_files_of_skipped_columns_are_neither_read_nor_judged(working_folder: Path) -> None:
+    """A link, a name twice, broken JSON and a caption in another encoding, each of a column that nobody wants."""
+    bad = {"a.talk.json": b"{", "a.txt": b"\xff", "a.jpg": IMAGE, "a.cls": b"cat"}
+    make_tar(Path("a.tar"), [*shard().items(), *bad.items(), *[("a.seg.png", IMAGE)] * 2])
+    with tarfile.open("a.tar", "a") as tar:
+        link = tarfile.TarInfo("a.right.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    skipped = ("talk", "caption", "seg", "right")
+    for missing in skipped:
+        columns = {name: "skip" for name in skipped if name != missing}
+        kinds = [type(item).__name__ for item in read("a.tar", columns=columns)]
+        assert kinds == ["SampleRef", "SampleRef", "DeadLetter"]
+    samples = read("a.tar", columns=dict.fromkeys(skipped, "skip"))
+    assert [(sample.key, sample.labels) for sample in samples] == [
+        ("a.tar/g0.jpg", ("cat",)),
+        ("a.tar/g1.jpg", ("dog",)),
+        ("a.tar/a.jpg", ("cat",)),
+    ]
+
+
+def test_files_of_a_sample_may_be_anywhere(working_folder: Path) -> None:
+    """As where an archive was packed kind by kind, all of it or the last sample alone."""
+    files = shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b'{"age": 3}')
+    make_tar(Path("a.tar"), files)
+    make_tar(Path("b.tar"), sorted(files.items(), key=lambda file: file[0].partition(".")[2]))
+    make_tar(Path("c.tar"), [("a.json", files.pop("a.json")), *files.items()])
+    a, *others = (
+        {(sample.key[6:], sample.labels) for sample in read(f"{name}.tar", columns={"age": "int"})}
+        for name in "abc"
+    )
+    assert a == {("g0.jpg", ("cat", None)), ("g1.jpg", ("dog", None)), ("a.jpg", ("cat", 3))}
+    assert others == [a, a]
 
 
 def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:

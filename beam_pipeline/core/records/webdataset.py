@@ -23,19 +23,15 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
-from beam_pipeline.core.labels.schema import ENCODED_KEY
-from beam_pipeline.core.records.record_format import (
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-    Sink,
-)
+from beam_pipeline.core.labels.leading_columns import CATEGORY_NAMES, OBJECTS_COLUMN
+from beam_pipeline.core.labels.schema import ENCODED_KEY, JSON_KIND, KIND_NAMES, OBJECT_PREFIX
+from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
 from beam_pipeline.core.records.wire import (
     MAX_EXAMPLE_BYTES,
     TAG_1,
@@ -423,3 +419,76 @@ def _from_text(text: str) -> bytes:
     if not text.startswith(_URL):
         return text.encode()
     return base64.b64decode(text.partition(",")[2], validate=True)
+
+
+# --- the columns of an example -------------------------------------------------------------------
+
+_COLUMN = f"{_FURTHER}/"
+_OF_OBJECTS = f"{OBJECT_PREFIX}class/text"
+_LABELS = ("image/class/text", "image/label")
+_IMPLIED = (_CLASS_KEY, _EMPTY)
+
+
+@dataclass
+class ExampleColumns:
+    """The columns that the features of an example come from.
+
+    Attributes:
+      fields: column -> value.
+      names: extension -> column, of its files.
+      kinds: column -> type name.
+    """
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def add_features(self, features: Mapping[str, Any]) -> None:
+        """Adds the columns of features, as `sample_files` writes them. Raises ValueError."""
+        try:
+            self._add(self._without_objects(features) if _OF_OBJECTS in features else features)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"no example that --format {WebDatasetFormat.name} writes: {error!r}"
+            ) from error
+
+    def _add(self, features: Mapping[str, Any]) -> None:
+        of_files = {key.removesuffix("encoded") for key in features if key.endswith("/encoded")}
+        for key, value in features.items():
+            name, items = key.removeprefix(_COLUMN), value if isinstance(value, list) else [value]
+            if items and all(isinstance(item, dict) for item in items):
+                column = name.removeprefix("image/").removesuffix("/encoded")
+                self.names |= {str(item.get("file")): column for item in items}
+                self.kinds |= {name: JSON_KIND} if name != key else {}
+            elif key in _LABELS:
+                self.fields[CLASS] = value
+                self.kinds |= {CLASS: "float"} if key == _LABELS[1] else {}
+            elif f"{key.rpartition('/')[0]}/" not in of_files and key not in _IMPLIED:
+                self.fields[name] = value
+                self._add_kind(name, items, features.get(_EMPTY, {}).get(key, ""))
+
+    def _add_kind(self, name: str, items: Sequence[Any], if_empty: str = "") -> None:
+        kind = type(items[0]).__name__ if items else if_empty
+        self.kinds |= {name: kind} if kind in KIND_NAMES else {}
+
+    def _without_objects(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Adds the objects of an example as the lists that tables of JSON have; returns the other features."""
+        of = {k.removeprefix(OBJECT_PREFIX): v for k, v in features.items() if OBJECT_PREFIX in k}
+        sides = [of.pop(f"bbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
+        width, height = features["image/width"], features["image/height"]
+        texts, ids = of.pop("class/text"), of.pop("class/label")
+        lists: dict[str, Any] = {
+            "bbox": [
+                [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
+                for xmin, ymin, xmax, ymax in zip(*sides, strict=True)
+            ],
+            CATEGORY_NAMES[0]: ids if texts == [*map(str, ids)] else texts,
+        }
+        for name, values in of.items():
+            if "/" in name or str(values).startswith(f"['{_URL}"):
+                self.fields[f"{OBJECT_PREFIX}{name}"] = [[]]  # nested, as key points and masks are
+                continue
+            self._add_kind(f"{OBJECTS_COLUMN}.{name}", values)
+            lists[name] = values
+        self.fields[OBJECTS_COLUMN] = lists
+        return {key: features[key] for key in features if OBJECT_PREFIX not in key}
