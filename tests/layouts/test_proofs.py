@@ -27,14 +27,7 @@ from tests.layouts.proofs import (
     written,
 )
 
-_WITHOUT_LABELS = {
-    "class_folders",
-    "file_names",
-    "cifar10",
-    "cifar100",
-    "parquet",
-    "table_of_parquet",
-}
+_WITHOUT_LABELS = {*"cifar10 cifar100 class_folders file_names parquet table_of_parquet".split()}
 """Those whose labels are names of folders, or in files with the images."""
 
 ROWS, MOST_BYTES = 100_000, 100
