@@ -25,9 +25,21 @@ PLAIN = "filename,label\na.jpg,cat\nb.jpg,dog\n"
 PLAIN_ROWS = [(2, "a.jpg", ("cat",)), (3, "b.jpg", ("dog",))]
 
 
+_OPTIONS = {
+    "key": "key_column",
+    "label": "label_column",
+    "kinds": "columns",
+    "separators": "list_column",
+    "group": "split_by",
+    "encoding": "labels_encoding",
+}
+
+
 def inspect(
     content: str | bytes, uri: str = "labels.csv", **choices: Any
 ) -> tuple[LabelSchema, LabelTable]:
+    """The columns of a table and how it is read; short names of options will do."""
+    choices = {_OPTIONS.get(name, name): value for name, value in choices.items()}
     data = content.encode() if isinstance(content, str) else content
     schema, (table,) = inspect_tables([TableHead(uri, data, True)], ColumnChoices(**choices))
     return schema, table

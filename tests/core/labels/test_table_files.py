@@ -606,7 +606,7 @@ def test_decimal_commas_are_points_where_semicolons_separate() -> None:
     """In columns of numbers only: `1,2` among words stays, and so does a column called a text."""
     content = b"filename;size;note;zip\na;0,5;1,2;1,5\nb;12;x;2,5\nc;-1,5e3;y;3\n"
     head = head_of(content)
-    table, _ = inspect_table(head, ColumnChoices(kinds={"zip": "str"}))
+    table, _ = inspect_table(head, ColumnChoices(columns={"zip": "str"}))
     assert table.decimal_commas == ("size",)
     assert [cells for _, cells, _ in rows_of(content, table)] == [
         ["a", "0.5", "1,2", "1,5"],
