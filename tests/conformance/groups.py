@@ -15,9 +15,11 @@ from tests.conformance import (
     nearby,
     options,
     pages,
+    plans,
     questions,
     samples,
     shapes,
+    tables,
 )
 
 EXPECTED = Path(__file__).with_name("expected")
@@ -38,9 +40,11 @@ GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "nearby": nearby.ROWS,
     "options": options.ROWS,
     "pages": pages.ROWS,
+    "plans": plans.ROWS,
     "questions": questions.ROWS,
     "samples": samples.ROWS,
     "shapes": shapes.ROWS,
+    "tables": tables.ROWS,
 }
 
 

@@ -8,7 +8,6 @@ import random
 import re
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from beam_pipeline.core.dataset.estimate import (
     read_seconds,
     workers_for,
 )
-from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Kept, Plan
-from beam_pipeline.core.dataset.plausibility import LabelChecks
+from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Kept
 from beam_pipeline.core.dataset.tally import (
     NOT_COUNTED_AS_BAD,
     Measured,
@@ -42,10 +40,9 @@ from beam_pipeline.core.dataset.tally import (
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import Refusal, UsageError, refusal_order
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.records.sharding import ImageFigures, ShardConfig, ShardInfo, ShardPlan
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records.sharding import ImageFigures, ShardConfig, ShardInfo
 from beam_pipeline.core.references import SampleRef
-from tests.core.dataset.fixtures import dead_letter, label_files, plan_of, sample
+from tests.core.dataset.fixtures import dead_letter, label_files, sample
 from tests.harness import REPOSITORY
 
 COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=3).map(Counter)
@@ -295,137 +292,6 @@ def test_a_few_hundred_samples_at_most_are_measured() -> None:
     assert [measured_samples(n) for n in (0, 10, 400, 2000, 10**9)] == [16, 16, 20, 100, 256]
     assert most_measured() == 256
     assert mean_seconds(measured([(1, 1), (2, 2)])) == 0.5
-
-
-def test_a_plan_lays_out_every_split() -> None:
-    """Splits by name, those that got nothing included; shards by size; classes by code point."""
-    tally = Tally(
-        listed=6,
-        samples=Counter({"train": 4, "test": 2}),
-        sample_bytes=Counter({"train": 401, "test": 100}),
-        classes=Counter({"dog": 1, "cat": 3, "Äffchen": 1, "Zebra": 1}),
-    )
-    plan = plan_of(
-        tally,
-        shards=ShardConfig(shard_bytes=100),
-        splits=("train", "validation"),
-        record_format=TFRecordFormat("gzip"),
-    )
-    assert plan == Plan(
-        ShardPlan("birds", (("test", 1), ("train", 5), ("validation", 1)), TFRecordFormat("gzip")),
-        (("Zebra", 0), ("cat", 1), ("dog", 2), ("Äffchen", 3)),
-        tally,
-        None,
-    )
-    assert plan.class_ids == {"Zebra": 0, "cat": 1, "dog": 2, "Äffchen": 3}
-    from_one = plan_of(tally, numbering=ClassNumbering(base=1))
-    assert from_one.class_ids == {"Zebra": 1, "cat": 2, "dog": 3, "Äffchen": 4}
-
-
-@pytest.mark.parametrize(
-    ("config", "samples", "size", "refused"),
-    [
-        (ShardConfig(shard_bytes=100), 60, 6_745_600, "100 bytes, which makes 67456 shards of 60"),
-        (ShardConfig({"test": 9}, 100), 60, 6_745_600, "100 bytes, which makes 67456 shards of 60"),
-        (ShardConfig(shard_bytes=1), 60, 6_745_600, "1 byte, which makes 6745600 shards of 60"),
-        (ShardConfig(shard_bytes=6_745_600 // 60), 60, 6_745_600, ""),
-        (ShardConfig(600, shard_bytes=100), 60, 6_745_600, ""),
-        (ShardConfig(), 60, 6_745_600, ""),
-        # a petabyte may have millions of shards, where each holds many samples
-        (ShardConfig(), 10**9, 10**15, ""),
-        (ShardConfig(shard_bytes=10**8), 10**9, 10**15, ""),
-        # sizes that no disk has, as an inventory may claim them
-        (ShardConfig(), 2, 2**64, "200000000 bytes, which makes 92233720369 shards of 2"),
-    ],
-)
-def test_more_shards_than_samples_are_a_size_without_its_unit(
-    config: ShardConfig, samples: int, size: int, refused: str
-) -> None:
-    """Unless their number was asked for; and such shards are not even named."""
-    tally = Tally(listed=samples, samples=Counter(train=samples), sample_bytes=Counter(train=size))
-    plan = plan_of(tally, shards=config, splits=("test",))
-    if not refused:
-        assert plan.refusal is None
-        assert dict(plan.shard_plan.shards)["train"] == config.count_for("train", size)
-        return
-    assert plan.refusal is not None
-    assert plan.refusal.message.startswith(f"--shard_size is {refused} samples")
-    assert plan.refusal.message.endswith(
-        "with its unit, such as --shard_size 200MB, or --num_shards"
-    )
-    assert plan.shard_plan.specs == []
-
-
-def test_a_class_that_cannot_be_an_id_refuses_the_run() -> None:
-    """The message names the option that asked for it, and what was refused before comes first."""
-    tally = Tally(listed=2, samples=Counter({"train": 2}), classes=Counter({"7": 1, "cat": 1}))
-    plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
-    assert plan.refusal == Refusal(
-        "UsageError",
-        "--class_ids keep: class 'cat' is not an integer, so it cannot be an id; rename it or "
-        "leave the option out",
-    )
-    assert plan.classes == ()
-    tally.refusals.append(Refusal("ListingError", "x"))
-    plan = plan_of(tally, numbering=ClassNumbering(from_name=True))
-    assert plan.refusal == Refusal("ListingError", "x")
-
-
-def test_a_number_of_shards_for_a_split_that_is_not_there_is_refused() -> None:
-    """The message lists the splits there are."""
-    tally = Tally(listed=2, samples=Counter({"train": 1, "test": 1}))
-    asked = ShardConfig({"train": 2, "valid": 1, "dev": 1})
-    assert plan_of(tally, shards=asked).refusal == Refusal(
-        "UsageError", "--num_shards names the split dev, valid, but the splits are test, train"
-    )
-    assert plan_of(tally, shards=asked, splits=("valid", "dev")).refusal is None
-    assert plan_of(tally, shards=ShardConfig({"train": 2})).refusal is None
-
-
-@pytest.mark.parametrize(
-    "tally",
-    [
-        Tally(refusals=[Refusal("ListingError", "x")]),
-        Tally(),
-        Tally(listed=1, samples=Counter({"train": 1}), dead=Counter({"bad_row": 1})),
-    ],
-)
-def test_a_refusal_names_an_error_that_there_is(tally: Tally) -> None:
-    """At the end of the job it becomes an error of that class."""
-    refusal = plan_of(tally).refusal
-    assert refusal is not None
-    assert type(refusal.to_error()).__name__ == refusal.error
-
-
-@pytest.mark.parametrize("classes", [Counter(), Counter(cat=6)])
-def test_a_flat_folder_with_a_table_is_asked_about_the_table(classes: Counter[str]) -> None:
-    """Rather than told that nothing has a label; a single class is asked about in the same error."""
-    tally = Tally(listed=6, samples=Counter(train=classes.total()), classes=classes)
-    tally.label_files = label_files(["labels.csv"])
-    checks = LabelChecks("folder names", unseen=True)
-    refusal = plan_of(tally, checks=checks).refusal
-    assert refusal is not None
-    assert refusal.error == "QuestionError"
-    asked = [line[2:9] for line in refusal.message.splitlines() if line.startswith("- ")]
-    assert asked == ["1 .csv ", *(["There i"] if classes else [])]
-    plan = plan_of(tally, checks=replace(checks, assumed=True))
-    assert len(plan.questions) == len(asked)
-    assert (plan.refusal is None) == bool(classes)
-
-
-def test_a_split_may_not_stay_empty_where_groups_or_classes_are_divided() -> None:
-    """Shares alone may leave one empty, as a small set does."""
-    tally = Tally(listed=9, samples=Counter({"train": 9}))
-    splits = ("train", "validation", "test")
-    assert plan_of(tally, splits=splits).refusal is None
-    assert plan_of(tally, splits=splits, none_empty=True).refusal == Refusal(
-        "UsageError",
-        "--splits: not one of 9 samples fell into validation, test; there are too few groups, or too "
-        "few samples in each class, for so small a share. Give it a larger share, divide groups with "
-        "--stratify, or try another --seed",
-    )
-    tally.samples.update({"validation": 1, "test": 1})
-    assert plan_of(tally, splits=splits, none_empty=True).refusal is None
 
 
 # --- What a conversion keeps of the earlier data set whose shards it reuses

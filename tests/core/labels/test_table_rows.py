@@ -6,7 +6,6 @@ import datetime
 import decimal
 import io
 import json
-import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -130,26 +129,6 @@ def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.Monkey
     assert isinstance(letters[1], DeadLetter)
     assert letters[1].message.startswith("not UTF-8: ")
     assert letters[2] == bad_row(5, "the key column 'file_name' is empty", "l.json")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (
-            '[{"file_name": "a.jpg", "label": "cat"}',
-            "expected , or ] at the end of the file, byte 39",
-        ),
-        ('[{"file_name": "a.jpg", "label": "cat"}\n{}]', "expected , or ] at byte 40, near"),
-        (
-            '[{"file_name": "a.jpg", "label": "cat"},\n{"a]',
-            "a text without an end, which begins at byte 42, near",
-        ),
-    ],
-)
-def test_a_broken_array_is_an_error(content: str, message: str) -> None:
-    """Nobody knows which rows would follow; those before it are read."""
-    with pytest.raises(LabelTableError, match=f"^l.json: not JSON: {re.escape(message)}"):
-        read(content, "l.json")
 
 
 def test_the_beginning_of_an_array_is_enough_to_inspect_it() -> None:

@@ -1,38 +1,44 @@
+"""Tables of labels beyond the rows of conformance: several files, long ones, and parts that are tested alone."""
+
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels.further_columns import paired_columns, resize_questions
+from beam_pipeline.core.labels.leading_columns import FolderClass
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnChoices,
     ColumnKind,
-    object_column,
-    object_columns,
 )
-from beam_pipeline.core.labels.table_files import KEY_NAMES
-from beam_pipeline.core.labels.table_rows import TableHead
-from beam_pipeline.core.labels.tables import LABEL_NAMES, TEXT_NAMES, LabelSchema, inspect_tables
-from beam_pipeline.core.references import LabelRow, LabelValue
+from beam_pipeline.core.labels.table_files import (
+    guess_encoding,
+    header_of_names,
+    inspect_file,
+)
+from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, TableRows, read_chunks
+from beam_pipeline.core.labels.tables import inspect_tables
+from beam_pipeline.core.labels.unclear_label import single_column, unclear_label
+from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import (
     BYTES,
     CLASS,
-    CLASS_SCHEMA,
-    FLOAT,
     INT64,
     inspect,
     json_lines,
-    kinds,
     read,
     read_rows,
     sound_rows,
 )
-
-Choices = Mapping[str, Any]
-JSON = {"uri": "l.jsonl"}
 
 
 def label(name: str = "label", kind: ColumnKind = CLASS, *, repeated: bool = False) -> Column:
@@ -42,206 +48,6 @@ def label(name: str = "label", kind: ColumnKind = CLASS, *, repeated: bool = Fal
 
 def further(name: str, kind: ColumnKind, *, repeated: bool = False) -> Column:
     return Column(name, kind, f"label/{name}", required=repeated, repeated=repeated)
-
-
-def label_rows(content: str, **choices: Any) -> list[LabelRow]:
-    return [row for row in read(content, **choices) if isinstance(row, LabelRow)]
-
-
-# --- which column is what -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("header", "choices", "key"),
-    [
-        *((f"label,x,{name.upper()}", {}, name.upper()) for name in KEY_NAMES),
-        # the likelier name counts before the earlier place; without any, the first column is it
-        ("id,filename,label", {}, "filename"),
-        ("id,image_path,label", {}, "image_path"),
-        ("image_id,image,label", {}, "image"),
-        ("photo,label", {}, "photo"),
-        ("label,photo", {}, "label"),
-        ("FileName,filename,label", {}, "FileName"),
-        (",photo,label", {}, "photo"),
-        (",photo,label\na.jpg,x,cat\n1,y,dog\n2,z,dog", {}, "photo"),
-        # as Hugging Face has it, behind the usual names of paths and before those of ids
-        ("id,image_file_name,label", {}, "image_file_name"),
-        ("label,left_File_Name", {}, "left_File_Name"),
-        ("a_file_name,path,b_file_name,label", {}, "path"),
-        ("filename,photo,label", {"key": "photo"}, "photo"),
-        ("label,photo", {"label": "label"}, "photo"),
-        ("id,photo", {"label": "id"}, "photo"),
-    ],
-)
-def test_the_key_column(header: str, choices: Choices, key: str) -> None:
-    """Wherever it stands and however it is capitalized; a column named as the label is not it."""
-    assert inspect(f"{header}\n", **{"label": "none", **choices})[1].key_column == key
-
-
-OBJECTS = json_lines(
-    {"file_name": "a", "objects": {"bbox": [[1, 2, 3, 4]], "category": ["x"]}, "depth": 1},
-    {"file_name": "b", "objects": None, "depth": None},
-    {"file_name": "c", "objects": {"bbox": [[1, 2, 3, 4]], "category": []}, "depth": 2},
-)
-AREAS = json_lines({"file_name": "a", "objects": {"bbox": [], "area": [1]}})
-SIZES = "filename,size,colour\na.jpg,1,red\n"
-GAPS = "filename,label,size\na.jpg,cat,1\nb.jpg,,2\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "choices", "columns"),
-    [
-        *(
-            (f"filename,x,{n.title()}\n", {}, (label(n.title()), further("x", BYTES)))
-            for n in LABEL_NAMES
-        ),
-        ("filename,Hund\na.jpg,ja\n", {}, (label("Hund"),)),
-        (SIZES, {"label_needed": False}, (further("size", INT64), further("colour", BYTES))),
-        ("filename,size\na,1\n", {"label_needed": False}, (label("size"),)),
-        (SIZES, {"label": "colour"}, (label("colour"), further("size", INT64))),
-        (GAPS, {"label": "none"}, (further("label", BYTES), further("size", INT64))),
-        (
-            "filename,none,size\na.jpg,x,1\n",
-            {"label": "none"},
-            (label("none"), further("size", INT64)),
-        ),
-        ("filename,split\na.jpg,left\n", {"label": "split"}, (label("split"),)),
-        # a column left out is neither a feature nor a candidate for the label
-        ("filename,a,b\nx.jpg,cat,c\n", {"kinds": {"b": "skip"}}, (label("a"),)),
-        (GAPS, {"kinds": {"size": "skip"}}, (label(),)),
-        # text and integers are classes, a float is what to regress on
-        ("filename,label\na.jpg,7\n", {"kinds": {"label": "int"}}, (label(),)),
-        ("filename,label\na.jpg,7\n", {"kinds": {"label": "str"}}, (label(),)),
-        ("filename,label\na.jpg,7\n", {"kinds": {"label": "float"}}, (label(kind=FLOAT),)),
-        # a column called objects, without boxes, is as any other; no int64 holds an identifier
-        (
-            json_lines({"file_name": "a", "label": "cat", "objects": 3}),
-            JSON,
-            (label(), further("objects", INT64)),
-        ),
-        (
-            json_lines({"file_name": "a", "label": "x", "id2": 10**20 - 1}),
-            JSON,
-            (label(), further("id2", BYTES)),
-        ),
-        # a side of a box with a type is a number as any other
-        (
-            "filename,label,x,y,w,h\na,cat,1,2,3,4\n",
-            {"kinds": {"x": "float"}},
-            (label(), further("x", FLOAT), *(further(name, INT64) for name in "ywh")),
-        ),
-        ("image,caption\na,Hello\nb,Bye\nb,Bye\n", {}, (further("caption", BYTES),)),
-        # objects can be left out, or their lists typed
-        (OBJECTS, {**JSON, "kinds": {"objects": "skip"}}, (label("depth"),)),
-        (
-            AREAS,
-            {**JSON, "kinds": {"objects.area": "float"}},
-            (*object_columns(pixels=True), object_column("area", FLOAT)),
-        ),
-    ],
-)
-def test_the_columns(content: str, choices: Choices, columns: tuple[Column, ...]) -> None:
-    """By their names, by what the user says, by their values."""
-    schema, _ = inspect(content, **choices)
-    assert schema.columns == columns
-    assert not schema.several_rows
-    assert schema.has_label == columns[0].feature.startswith("image/")
-
-
-@pytest.mark.parametrize("name", TEXT_NAMES)
-def test_a_text_is_no_class_though_it_is_the_only_column(name: str) -> None:
-    """A caption is a feature, whatever the table is called; it can be named as the label."""
-    content = f"filename,{name}\na.jpg,a cat\nb.jpg,\n"
-    assert inspect(content)[0].columns == (further(name, BYTES),)
-    assert sound_rows(content) == [(2, "a.jpg", ("a cat",)), (3, "b.jpg", (None,))]
-    assert kinds(content, label=name) == {name: CLASS}
-
-
-TWO_NAMES = "left_file_name,right_file_name,label\na.jpg,b.jpg,cat\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "choices", "message"),
-    [
-        (
-            TWO_NAMES,
-            {},
-            "which of the columns left_file_name, right_file_name names the image? Say --key_column NAME",
-        ),
-        (
-            SIZES,
-            {"key": "Photo"},
-            "no column 'Photo' (--key_column); it has filename, size, colour",
-        ),
-        (
-            "filename,x\na.jpg,b\n",
-            {"key": "filename", "label": "filename"},
-            "the column 'filename' cannot be both key and label",
-        ),
-        (
-            "filename\na.jpg\n",
-            {"label_needed": False},
-            "no column besides the key, so there are no labels: the only one is 'filename'. Expected a first "
-            "line such as filename,label, then a line with the name and the label of each image",
-        ),
-        (
-            SIZES,
-            {},
-            "which of the columns size, colour is the label? Give --label_column NAME, or --label_column none "
-            "to keep all of them as features label/<column>",
-        ),
-        (
-            SIZES,
-            {"label": "Colour"},
-            "no column 'Colour' (--label_column); found filename, size, colour",
-        ),
-        (
-            ",filename,label\n",
-            {"kinds": {"Size": "int"}},
-            "no column 'Size' (--columns); found filename, label",
-        ),
-        (
-            "filename,label,x\na.jpg,cat,1\n",
-            {"kinds": {"label": "skip"}},
-            "the label column 'label' cannot be skipped (--columns); give --label_column with the name of "
-            "another column, or with none",
-        ),
-        (
-            "filename,label\n",
-            {"separators": {"tags": ";"}},
-            "no column 'tags' (--list_column); found filename, label",
-        ),
-        (
-            "filename,label\n",
-            {"separators": {"filename": ";"}},
-            "the column 'filename' names the image, so it contains no list (--list_column)",
-        ),
-        (
-            "filename,label,score\na.jpg,cat,1\n",
-            {"separators": {"label": "", "score": ";"}},
-            "--list_column label means that an image has several rows, each with a value, so the cells of "
-            "'score' cannot contain several",
-        ),
-        (
-            OBJECTS,
-            {**JSON, "label": "depth"},
-            "the column 'objects' contains the classes, so 'depth' cannot be the label; leave out --label_column, "
-            "or give --columns objects:skip",
-        ),
-        (
-            AREAS,
-            {**JSON, "kinds": {"objects.size": "float"}},
-            "no column 'objects.size' (--columns); found file_name, objects, objects.bbox, objects.area",
-        ),
-    ],
-)
-def test_columns_that_cannot_be_told_are_an_error(
-    content: str, choices: Choices, message: str
-) -> None:
-    """The message lists the columns and the ways out; a mistyped name is said, not passed over."""
-    with pytest.raises(LabelTableError) as caught:
-        inspect(content, **{"uri": "l.csv", **choices})
-    assert str(caught.value) == f"{choices.get('uri', 'l.csv')}: {message}"
 
 
 def test_the_columns_of_several_files_are_those_of_all() -> None:
@@ -266,356 +72,7 @@ def test_the_columns_of_several_files_are_those_of_all() -> None:
     ]
 
 
-# --- kinds --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind", "value"),
-    [
-        ("int", INT64, 7),
-        ("int64", INT64, 7),
-        ("float", FLOAT, 7.0),
-        ("float32", FLOAT, 7.0),
-        ("str", BYTES, "7"),
-        ("string", BYTES, "7"),
-        ("bytes", BYTES, "7"),
-    ],
-)
-def test_the_kind_of_a_column_can_be_said(asked: str, kind: ColumnKind, value: LabelValue) -> None:
-    """What the person says counts before what the values look like; of a list it means the items."""
-    for cell, separators, expected in (("7", {}, value), ("7;7", {"size": ";"}, (value, value))):
-        choices: Choices = {"kinds": {"size": asked}, "separators": separators}
-        content = f"filename,label,size\na.jpg,cat,{cell}\n"
-        assert kinds(content, **choices) == {"label": CLASS, "size": kind}
-        ((_, _, values),) = sound_rows(content, **choices)
-        assert repr(values) == repr(("cat", expected))
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        (["cat", "dog"], CLASS),
-        (["1", "2", "3"], CLASS),
-        (["0", "1", "0"], CLASS),
-        (["-1", "+1", "0"], CLASS),
-        (["001", "002"], CLASS),
-        (["0.5", "1.5"], FLOAT),
-        (["0.5", "1", "2"], FLOAT),
-        (["1e-3", "2e5"], FLOAT),
-        (["0.5", "0.25", "oops"], FLOAT),
-        (["1.0.0", "1.2.0"], CLASS),
-        (["cat", "0.5", "dog"], CLASS),
-        (["99999999999999999999", "5"], CLASS),
-        (["", "NA", "null"], CLASS),
-        (["1_000", "2_000"], CLASS),
-    ],
-)
-def test_a_label_is_a_class_unless_it_has_fractions(values: list[str], kind: ColumnKind) -> None:
-    """Whole numbers and words are classes; decimals in more than half are to regress on."""
-    content = "filename,label\n" + "".join(f"{i}.jpg,{v}\n" for i, v in enumerate(values))
-    assert kinds(content) == {"label": kind}
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        (["1", "-2", "+3", "0"], INT64),
-        (["9223372036854775807", "-9223372036854775808"], INT64),
-        (["9223372036854775808", "1"], BYTES),
-        (["-9223372036854775809"], BYTES),
-        (["1", "n/a", "", "NaN", "None", "null", "NA"], INT64),
-        (["1", "2.5"], FLOAT),
-        (["1.0", "2.0"], FLOAT),
-        (["nan", "0.5", "inf"], FLOAT),
-        (["1e400", "0.5"], FLOAT),
-        (["007", "008"], BYTES),
-        (["1", "2", "03"], BYTES),
-        (["00"], BYTES),
-        (["02139", *(str(10_000 + i) for i in range(50))], BYTES),  # postal codes
-        (["1_0"], BYTES),
-        (["1,5", "2,5"], BYTES),
-        (["x"], BYTES),
-        (["", ""], BYTES),
-        (["1", "x"], BYTES),
-        (["1"] * 19 + ["x"], INT64),
-        (["1.5"] * 19 + ["x"], FLOAT),
-        (["1"] * 8 + ["x"] * 2, BYTES),
-        (["١", "٢"], BYTES),
-    ],
-)
-def test_a_further_column_is_what_its_values_look_like(values: list[str], kind: ColumnKind) -> None:
-    """Numbers if more than nine tenths are, text if a zero leads or a number is too large."""
-    lines = "".join(f'{i}.jpg,cat,"{value}"\n' for i, value in enumerate(values))
-    assert kinds("filename,label,x\n" + lines) == {"label": CLASS, "x": kind}
-
-
-# --- rows ---------------------------------------------------------------------------------------
-
-LABELS_OF_JSON = json_lines(
-    {"file_name": "a", "labels": ["dog", "cat", "dog"]},
-    {"file_name": "b", "labels": []},
-    {"file_name": "c", "labels": 3},
-)
-SEVERAL_CLASSES = [(("dog", "cat"),), ((),), (("3",),)]
-MISSING = ["", "n/a", "NaN", "NULL", "None", "NA"]
-
-
-@pytest.mark.parametrize(
-    ("content", "choices", "values"),
-    [
-        (TWO_NAMES, {"key": "right_file_name"}, [("cat", "a.jpg")]),
-        (GAPS, {"label": "none"}, [("cat", 1), (None, 2)]),
-        (GAPS.replace(",,", ",x,"), {"kinds": {"size": "skip"}}, [("cat",), ("x",)]),
-        ("filename,label\na.jpg,7\nb.jpg,8\n", {"kinds": {"label": "int"}}, [("7",), ("8",)]),
-        ("filename,label\na.jpg,7\nb.jpg,8\n", {"kinds": {"label": "float"}}, [(7.0,), (8.0,)]),
-        (
-            json_lines({"file_name": "a.jpg", "label": "x", "id2": 10**20 - 1}),
-            JSON,
-            [("x", "9" * 20)],
-        ),
-        # a missing number is nothing, as people write it; among text, and as a class, NA is a word
-        (
-            "filename,label,age,note\nx,cat,3,hello\n"
-            + "".join(f"{w},cat,{w},{w}\n" for w in MISSING if w),
-            {},
-            [("cat", 3, "hello"), *(("cat", None, word) for word in MISSING if word)],
-        ),
-        (
-            "filename,label,age,note\nx,cat,3,hi\ny,cat,,\n",
-            {},
-            [("cat", 3, "hi"), ("cat", None, None)],
-        ),
-        ("filename,label\na.jpg,None\nb.jpg,NA\nc.jpg,cat\n", {}, [("None",), ("NA",), ("cat",)]),
-        # two separators in a row, or one at an end, are no text of their own; NA is one
-        (
-            "filename,label,tags\na,cat,x;;y\nb,cat,;x; ;\nc,cat,;;\nd,cat,NA;x;x\n",
-            {"separators": {"tags": ";"}},
-            [("cat", tags) for tags in (("x", "y"), ("x",), (), ("NA", "x", "x"))],
-        ),
-        # `--list_column` splits the texts of JSON and leaves its lists
-        (
-            json_lines(
-                {"file_name": "a", "label": "cat", "tags": "x;y"},
-                {"file_name": "b", "label": "cat", "tags": ["x;y", "z"]},
-            ),
-            {**JSON, "separators": {"tags": ";"}},
-            [("cat", ("x", "y")), ("cat", ("x;y", "z"))],
-        ),
-        # a label that is a list is several classes, each once, in the order of the cell
-        (
-            "filename,labels\na,dog; cat;dog\nb,\nc,3\n",
-            {"separators": {"labels": ";"}},
-            SEVERAL_CLASSES,
-        ),
-        (LABELS_OF_JSON, JSON, SEVERAL_CLASSES),
-        # Excel leaves lines of commas behind a table, and before it
-        (",\nfilename,label\na.jpg,cat\n,\n , \nb.jpg,dog\n", {}, [("cat",), ("dog",)]),
-    ],
-)
-def test_the_values_of_rows(
-    content: str, choices: Choices, values: list[tuple[LabelValue, ...]]
-) -> None:
-    """All rows are sound."""
-    rows = [row for _, _, row in sound_rows(content, **choices)]
-    assert repr(rows) == repr(values)
-
-
-LISTS_OF_JSON = json_lines(
-    {"file_name": "a", "label": "cat", "tags": ["red", 7, True, ""], "size": [1.5, 2]},
-    {"file_name": "b", "label": "cat", "tags": "a;b", "size": None},
-    {"file_name": "c", "label": "cat", "size": 3},
-    {"file_name": "d", "label": "cat", "tags": [], "size": [1, None]},
-)
-
-
-@pytest.mark.parametrize(
-    ("content", "choices", "columns", "rows"),
-    [
-        (  # an empty cell is an empty list
-            "filename,label,tags,counts,weights\n"
-            "a.jpg,cat,red; striped ,1|2,0.5 1\n"
-            "b.jpg,dog,,,\n"
-            "c.jpg,cat,plain,3,2\n",
-            {"separators": {"tags": ";", "counts": "|", "weights": " "}},
-            (
-                label(),
-                further("tags", BYTES, repeated=True),
-                further("counts", INT64, repeated=True),
-                further("weights", FLOAT, repeated=True),
-            ),
-            [
-                (("cat", ("red", "striped"), (1, 2), (0.5, 1.0)), ""),
-                (("dog", (), (), ()), ""),
-                (("cat", ("plain",), (3,), (2.0,)), ""),
-            ],
-        ),
-        (  # a number's place may mean something, so none is passed over; a separator may end the last
-            "filename,label,n\na,cat,1;2;\nb,cat,1;;2\nc,cat,1;x\nd,cat,n/a\ne,cat,;1\nf,cat,1;null\n",
-            {"separators": {"n": ";"}, "kinds": {"n": "int"}},
-            (label(), further("n", INT64, repeated=True)),
-            [
-                (("cat", (1, 2)), ""),
-                (("cat", None), "column 'n': an item is empty"),
-                (("cat", None), "column 'n': the item 'x' is not an integer of 64 bits"),
-                (("cat", ()), ""),
-                (("cat", None), "column 'n': an item is empty"),
-                (("cat", None), "column 'n': an item is empty"),
-            ],
-        ),
-        (  # one list among the values of JSON makes the column a list, and a single value a list of one
-            LISTS_OF_JSON,
-            JSON,
-            (label(), further("tags", BYTES, repeated=True), further("size", FLOAT, repeated=True)),
-            [
-                (("cat", ("red", "7", "true"), (1.5, 2.0)), ""),
-                (("cat", ("a;b",), ()), ""),
-                (("cat", (), (3.0,)), ""),
-                (("cat", (), None), "column 'size': an item is empty"),
-            ],
-        ),
-        (  # numbers to regress on must all be there and finite
-            "filename,label\na,0.5 1.5\nb,2.5 inf\nc,\nd,3.5 -1\ne,nan 1.5\n",
-            {"separators": {"label": " "}},
-            (label(kind=FLOAT, repeated=True),),
-            [
-                (((0.5, 1.5),), ""),
-                ((None,), "column 'label': the item 'inf' is not a number"),
-                ((None,), "column 'label': is empty"),
-                (((3.5, -1.0),), ""),
-                ((None,), "column 'label': an item is empty"),
-            ],
-        ),
-        (
-            "filename,label\na,0.5\nb,0.25\nc,oops\nd,n/a\ne,inf\nf,nan\ng,1.5\nh,-2\ni,3.5\n",
-            {},
-            (label(kind=FLOAT),),
-            [
-                ((0.5,), ""),
-                ((0.25,), ""),
-                ((None,), "column 'label': 'oops' is not a number"),
-                ((None,), "column 'label': is empty"),
-                ((None,), "column 'label': 'inf' is not a number"),
-                ((None,), "column 'label': is empty"),
-                ((1.5,), ""),
-                ((-2.0,), ""),
-                ((3.5,), ""),
-            ],
-        ),
-        (
-            OBJECTS,
-            JSON,
-            (*object_columns(pixels=True), further("depth", INT64)),
-            [
-                ((((1, 2, 4, 6, 1),), ("x",), 1), ""),
-                (((), (), None), ""),
-                (
-                    ((), (), 2),
-                    "column 'objects': bbox has 1 items, category has 0; expected one an object",
-                ),
-            ],
-        ),
-        (
-            "filename,label,age,weight\na.jpg,cat,3,1.5\nb.jpg,dog,old,heavy\nc.jpg,,4,2\n",
-            {"kinds": {"age": "int", "weight": "float"}},
-            (label(), further("age", INT64), further("weight", FLOAT)),
-            [
-                (("cat", 3, 1.5), ""),
-                (("dog", None, None), "column 'age': 'old' is not an integer of 64 bits"),
-                ((None, 4, 2.0), "column 'label': is empty"),
-            ],
-        ),
-    ],
-)
-def test_bad_values_are_said_with_their_rows(
-    content: str,
-    choices: Choices,
-    columns: tuple[Column, ...],
-    rows: list[tuple[tuple[LabelValue, ...], str]],
-) -> None:
-    """A row keeps its name and line, so that the image can be found that it spoils."""
-    schema, _ = inspect(content, **choices)
-    assert (schema.columns, schema.has_label) == (columns, True)
-    bad_rows = label_rows(content, **choices)
-    assert [(row.values, row.problem) for row in bad_rows] == rows
-    first = 1 if content.startswith("{") else 2
-    assert [row.line for row in bad_rows] == list(range(first, first + len(rows)))
-
-
-def test_a_list_column_without_a_separator_has_a_value_in_each_row() -> None:
-    """Of one image; a label is a list of classes then, and other columns must agree as ever."""
-    content = "filename,label,score,source\na.jpg,cat,1,web\na.jpg,dog,2,web\nb.jpg,,3,web\n"
-    separators = {"label": "", "score": ""}
-    schema, _ = inspect(content, separators=separators)
-    assert schema.several_rows
-    assert schema.columns == (
-        label(repeated=True),
-        further("score", INT64, repeated=True),
-        further("source", BYTES),
-    )
-    assert schema.notes == (
-        "several rows name one image; each has a list of label and of score, a value a row",
-    )
-    assert sound_rows(content, separators=separators) == [
-        (2, "a.jpg", (("cat",), (1,), "web")),
-        (3, "a.jpg", (("dog",), (2,), "web")),
-        (4, "b.jpg", ((), (3,), "web")),
-    ]
-    single, _ = inspect("filename,label\na.jpg,cat;dog\nb.jpg,dog\n", separators={"label": ""})
-    assert single.notes == (
-        "each of the first rows names another image, so its list of label has one value; cells with several "
-        "are split with --list_column 'label=SEPARATOR'",
-    )
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "asked"),
-    [
-        ("label", ["0.0", "1.0", "", "2.0"], True),
-        ("Target", ["0.", "10.0"], True),
-        ("label", ["0.0", "1.5"], False),
-        ("label", ["0.0"], False),
-        ("age", ["0.0", "1.0"], False),
-        ("label", ["-1.0", "1.0"], False),
-        ("label", [f"{i}.0" for i in range(21)], False),
-    ],
-)
-def test_few_whole_numbers_with_a_point_are_questioned(
-    column: str, values: Sequence[str], asked: bool
-) -> None:
-    """As pandas writes classes' numbers beside gaps, in a column that is called as a label."""
-    cells = (values * 12)[:24]
-    content = f"filename,{column}\n" + "".join(f"{i}.jpg,{cell}\n" for i, cell in enumerate(cells))
-    questions = inspect(content, "l.csv")[0].questions
-    assert [question.answer for question in questions] == [{"columns": {column: "str"}}] * asked
-    for kind in ("str", "float"):
-        assert inspect(content, "l.csv", kinds={column: kind})[0].questions == ()
-    assert inspect(f"filename,{column}\na.jpg,1.0\nb.jpg,0.0\n", "l.csv")[0].questions == ()
-
-
 # --- splits -------------------------------------------------------------------------------------
-
-
-def test_a_split_column_says_the_split() -> None:
-    """Its values are the usual words in any case, or names of the person's own."""
-    splits = {
-        **dict.fromkeys(["train", "Training"], "train"),
-        **dict.fromkeys(["VAL", "valid", "validation", "dev"], "validation"),
-        "TEST": "test",
-        "eval": "test",
-        "Fold_1": "Fold_1",
-    }
-    content = "filename,label,Split\n" + "".join(f"a.jpg,cat, {word} \n" for word in splits)
-    assert inspect(content)[0] == LabelSchema(CLASS_SCHEMA.columns, "Split")
-    rows = label_rows(content)
-    assert [(row.split, row.problem) for row in rows] == [(split, "") for split in splits.values()]
-    assert [row.split for row in label_rows("filename,label\na.jpg,cat\n")] == [""]
-
-
-@pytest.mark.parametrize("word", ["", "my split", "a/b", "..", "train,val", "-"])
-def test_a_word_that_names_no_split_is_a_bad_value(word: str) -> None:
-    """A split becomes part of file names, so it is letters, digits and underscores."""
-    (row,) = label_rows(f'filename,label,split\na.jpg,cat,"{word}"\n')
-    assert (row.values, row.problem) == (("cat",), f"column 'split': {word!r} names no split")
 
 
 def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
@@ -633,7 +90,7 @@ def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
     assert row.problem == "column 'split': '' names no split"
 
 
-# --- names with line breaks, and numbers that may be names --------------------------------------
+# --- long quotes, and many columns -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -655,89 +112,6 @@ def test_a_name_with_line_breaks_is_an_error(content: str, line: int, column: st
     assert str(caught.value).endswith("look for a quote that opens there and is closed too late")
 
 
-def test_one_number_of_another_kind_leaves_a_column_of_numbers() -> None:
-    """007 and what no int64 holds are bad values of their rows, and the column is no text."""
-    cells = [str(i) for i in range(100, 138)]
-    cells[3], cells[5] = "007", "99999999999999999999"
-    content = "filename,label,n\n" + "".join(f"{i},cat,{cell}\n" for i, cell in enumerate(cells))
-    assert kinds(content + "98,cat,5\n") == {"label": CLASS, "n": INT64}
-    rows = label_rows(content + "98,cat,5\n")
-    assert [(row.line, row.problem) for row in rows if row.problem] == [
-        (
-            5,
-            "column 'n': '007' begins with a zero, so it may be a name; --columns n:str makes the "
-            "column a text, n:int reads it as a number",
-        ),
-        (7, "column 'n': '99999999999999999999' is not an integer of 64 bits"),
-    ]
-    assert label_rows(content, kinds={"n": "int"})[3].values == ("cat", 7)
-
-
-# --- boxes, one-hot columns and captions --------------------------------------------------------
-
-BOXES = "filename,width,height,class,xmin,ymin,xmax,ymax\na,9,7,cat,1,2,3,4\na,9,7,dog,2,2,3,4\nb,9,7,,,,,\n"
-
-
-def test_rows_with_boxes_are_objects() -> None:
-    """Each is a list of one, to be put together with those of its image."""
-    schema, _ = inspect(BOXES)
-    assert schema.columns == object_columns(pixels=True)
-    assert schema.several_rows
-    assert schema.has_label
-    assert schema.notes == (
-        "rows are objects: corners of a box in pixels from xmin, ymin, xmax, ymax, classes from "
-        "class, the image's size from width, height; --columns xmin:float keeps them as plain "
-        "columns",
-    )
-    assert sound_rows(BOXES) == [
-        (2, "a", (((1, 2, 3, 4, 2),), ("cat",))),
-        (3, "a", (((2, 2, 3, 4, 3),), ("dog",))),
-        (4, "b", ((), ())),
-    ]
-    assert label_rows("filename,label,x,y,w,h\n" + "a,cat,1,2,3,4\n" * 20 + "b,cat,1,,3,4\n")[
-        -1
-    ] == LabelRow(
-        *("b", ((), ()), "", "labels.csv", 22),
-        "column 'y': is empty, where the other sides are not",
-    )
-
-
-def test_one_hot_columns_without_a_label_are_a_question() -> None:
-    """They are taken for the class, and the person is asked; named, they are none."""
-    content = "image,cat,dog,age\na,1,0,7\nb,0,1,8\n"
-    schema, _ = inspect(content)
-    assert [column.name for column in schema.columns] == ["one_hot", "age"]
-    assert len(schema.questions) == 1
-    assert sound_rows(content) == [(2, "a", ("cat", 7)), (3, "b", ("dog", 8))]
-    named, _ = inspect(content, one_hot=("cat", "dog"))
-    assert (named.columns, named.questions) == (schema.columns, ())
-    assert kinds(content, label="none") == {"cat": INT64, "dog": INT64, "age": INT64}
-    rows = label_rows(content + "c,0,0,9\n", one_hot=("cat", "dog"))
-    assert rows[2].problem.startswith("one-hot columns: no 1, ")
-
-
-@pytest.mark.parametrize("text", TEXT_NAMES)
-def test_captions_of_several_rows_are_a_list(text: str) -> None:
-    """So is what differs between the rows; what is the same stays one value."""
-    content = f"image,n,{text},label,size\na,0,Hello,x,3\na,1,World,x,3\nb,0,Bye,y,4\n"
-    schema, _ = inspect(content)
-    assert schema.several_rows
-    assert schema.columns == (
-        label(),
-        further("n", INT64, repeated=True),
-        further(text, BYTES, repeated=True),
-        further("size", INT64),
-    )
-    assert sound_rows(content) == [
-        (2, "a", ("x", (0,), ("Hello",), 3)),
-        (3, "a", ("x", (1,), ("World",), 3)),
-        (4, "b", ("y", (0,), ("Bye",), 4)),
-    ]
-    assert schema.notes == (
-        f"several rows name one image; each has a list of n and of {text}, a value a row",
-    )
-
-
 @pytest.mark.slow
 def test_a_hundred_thousand_columns_are_read() -> None:
     """Work grows with the number of columns: with its square, this would run into the time limit."""
@@ -756,3 +130,267 @@ def test_more_columns_than_anybody_means_are_asked_about() -> None:
     assert questions[0].reason.startswith(
         "l.csv: each of 10,001 columns would be a feature of its own"
     )
+
+
+# --- files as people have them ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1),
+            st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+        ),
+        max_size=6,
+    )
+)
+def test_rows_come_back_as_python_wrote_them(
+    delimiter: str, line_end: str, rows: Sequence[tuple[str, str]]
+) -> None:
+    """Any text in any cell, written by the csv module, is read, stripped, with its line."""
+    out = io.StringIO()
+    writer = csv.writer(
+        out, delimiter=delimiter, lineterminator=line_end, quoting=csv.QUOTE_NONNUMERIC
+    )
+    writer.writerow(["filename", "label", "note"])
+    expected = []
+    for name, note in rows:
+        line = 1 + len(io.StringIO(out.getvalue(), newline="").readlines())
+        writer.writerow([name, "cat", note])
+        expected.append((line, name, ("cat", note.strip() or None)))
+    texts = {"note": "str"}
+    assert sound_rows(out.getvalue(), kinds=texts) == expected
+
+
+def head_of(content: bytes, uri: str = "l.csv", *, whole: bool = True) -> TableHead:
+    return TableHead(uri, content, whole)
+
+
+def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str]]:
+    """(line, cells, problem) of every row."""
+    rows: list[tuple[int, list[str], str]] = []
+    for chunk in read_chunks(io.BytesIO(content), table):
+        for line, fields in zip(chunk.lines, chunk.fields(), strict=True):
+            rows.append((line, list(fields.values()), ""))
+        rows += [(line, [], problem) for line, problem in chunk.faults]
+    return sorted(rows)
+
+
+# --- encodings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"plain", "utf-8-sig"),
+        ("Käfer".encode(), "utf-8-sig"),
+        ("Käfer".encode("cp1252"), "cp1252"),
+        ("10 €".encode("cp1252"), "cp1252"),
+        (b"x\x81\xe4", "latin-1"),
+        ("Käfer, Vögel und Mäuse".encode() + b"\xe4", "utf-8-sig"),
+        ("Käfer".encode("utf-16"), "utf-16"),
+    ],
+)
+def test_the_encoding_is_found_in_the_bytes(data: bytes, encoding: str) -> None:
+    """One broken byte among characters of UTF-8 is a fault of its row and no other encoding."""
+    assert guess_encoding(head_of(data)) == encoding
+
+
+def test_a_character_that_the_beginning_cuts_is_utf8() -> None:
+    """Each place where the first bytes may end is tried."""
+    data = "あいうえお€🙂".encode()
+    for end in range(1, len(data)):
+        assert guess_encoding(head_of(data[:end], whole=False)) == "utf-8-sig"
+
+
+# --- quotes that swallow lines ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [9, 11, 200])
+def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
+    """Up to ten lines are one bad row; the rows in more of them would be missed without a word."""
+    content = b'filename,label\na.jpg,"cat\n' + b"b.jpg,dog\n" * lines
+    table = inspect_file(head_of(content, whole=False))
+    problem = f"lines 2 to {lines + 2}: not CSV: unexpected end of data; look for a quote that is not closed"
+    if lines < 10:
+        assert rows_of(content, table) == [(2, [], problem)]
+        return
+    with pytest.raises(LabelTableError) as caught:
+        rows_of(content, table)
+    assert str(caught.value) == f"l.csv, {problem} in line 2"
+    (rows,) = read_chunks(io.BytesIO(content), table, strict=False)
+    assert rows.faults == [(2, problem)]
+
+
+# --- lists of names, with labels or without -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "filename", "apple_pie\nbaklava", "filename,label\na.jpg,cat", "a.jpg b.jpg"),
+        *("a.jpg,cat", "a.jpg\tcat", "Abyssinian_100 1 1 1\nAbyssinian_101 1 1 1"),
+        *("file name\na b", "0787226 Boeing 707-320\nAirbus", "'a b.jpg'"),
+    ],
+)
+def test_other_lines_are_no_list(text: str) -> None:
+    """They have a header, separators, several numbers, or words that may name columns."""
+    assert header_of_names(text.splitlines(), "l.txt") == ()
+
+
+def test_a_line_of_a_list_with_labels_may_lack_one() -> None:
+    """Among those that the beginning of the file does not show, as here one beyond it."""
+    lines = [f"{number}7 Boeing {number % 3}" for number in range(1000)]
+    *rows, last = read("\n".join([*lines, "10007"]), "l.txt")
+    assert len(rows) == 1000
+    assert isinstance(last, DeadLetter)
+    assert (last.reason, last.line) == ("bad_row", 1001)
+    assert last.message == "names no image and its label: '10007'"
+
+
+SAY = "Give --label_column NAME, or --label_column none to keep all of them as features label/<column>"
+PIXELS = (
+    "It seems to contain the pixels of images, not names of image files. Such a table is not read; "
+    "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"size": ["1"], "colour": ["red"]}, f"size, colour is the label? {SAY}"),
+        (
+            {f"c{i}": ["x"] for i in range(10)},
+            f"c0, c1, c2, c3, c4, c5, c6, c7, and 2 more is the label? {SAY}",
+        ),
+        (
+            {f"{row}x{column}": ["0"] for row in range(1, 9) for column in range(1, 9)},
+            f"1x1, 1x2, 1x3, 1x4, 1x5, 1x6, 1x7, 1x8, and 56 more is the label? {PIXELS}",
+        ),
+        (
+            {f"pixel{i}": [] for i in range(4)},
+            f"pixel0, pixel1, pixel2, pixel3 is the label? {SAY}",
+        ),
+        ({"pixels": ["0 255 3"], "Usage": ["Training"]}, f"pixels, Usage is the label? {PIXELS}"),
+        (
+            {"cat": ["0", "1"], "dog": ["1", "1"], "age": ["3", "4"]},
+            "cat, dog, age is the label? If 1 means that an image has a column's class: --one_hot cat,dog. "
+            f"Otherwise, give {SAY[5:]}",
+        ),
+        (
+            {"Bald": ["-1", "1"], "Male": ["1", ""]},
+            "Bald, Male is the label? If 1 means that an image has a column's class: --one_hot Bald,Male. "
+            f"Otherwise, give {SAY[5:]}",
+        ),
+        (
+            {"width": ["9"], "bbox": ["[834.0, 222.0, 56.0, 36.0]", ""], "source": ["usask"]},
+            f"width, bbox, source is the label? {SAY}",
+        ),
+        (
+            {"box": [[1, 2, 3, 4]], "source": ["usask"]},
+            "box, source is the label? " + SAY.replace("bbox", "box"),
+        ),
+        ({"a": ["[1, 2, 3]"], "b": [""]}, f"a, b is the label? {SAY}"),
+        ({"a": ["0", "1", "-1"], "b": ["", ""]}, f"a, b is the label? {SAY}"),
+        (
+            {"size": ["1"], "shape": ['{"name": "rect"}']},
+            "size, shape is the label? Cells of shape contain objects, which are not read. To keep "
+            "them as text: --columns shape:json --label_column none. Otherwise write a table with a row for each image, such as filename,label, or for each object, such as "
+            "filename,label,xmin,ymin,xmax,ymax. To take the label from another: --label_column NAME "
+            "--columns shape:skip",
+        ),
+        (
+            {"boxes": [{"x": 1}], "more": [[{"x": 1}]]},
+            "boxes, more is the label? Cells of boxes, more contain objects, which are not read. To "
+            "keep them as text: --columns boxes:json --label_column none. Otherwise write a table with a row for each image, such as filename,label, or for each object, such as "
+            "filename,label,xmin,ymin,xmax,ymax",
+        ),
+    ],
+)
+def test_the_error_says_what_the_columns_look_like(
+    values: Mapping[str, Sequence[Any]], message: str
+) -> None:
+    """Pixels, flags and objects have answers of their own."""
+    assert (
+        str(unclear_label("l.csv", list(values), values))
+        == f"l.csv: which of the columns {message}"
+    )
+
+
+def test_a_single_column_is_shown() -> None:
+    """It may be a line that was taken for the header."""
+    end = "Expected a first line such as filename,label, then a line with the name and the label of each image"
+    assert str(single_column("l.txt", ["100 Boeing 7"])) == (
+        "l.txt: no column besides the key, so there are no labels: the only one is '100 Boeing 7'. "
+        + end
+        + ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
+        "has commands that write tables of such files"
+    )
+    assert str(single_column("l.jsonl", [])) == (
+        "l.jsonl: no column besides the key, so there are no labels. " + end
+    )
+
+
+def test_a_column_without_a_name_has_no_role() -> None:
+    """Beside a key it counts the rows, whatever the label is."""
+    rows = inspect(",image,label\n0,a.jpg,cat\n1,b.jpg,dog\n")[0].roles
+    assert {row.subject: row.role for row in rows} == {
+        "column without a name": "ignored",
+        "column image": "key",
+        "column label": "class",
+    }
+
+
+def test_names_that_differ_in_an_x_and_a_y_are_pairs() -> None:
+    """Whatever is around the letter; of two pairs of one name, the first counts."""
+    names = ["x", "y", "left_x_1", "left_y_1", "x1", "Y1", "box", "tax", "pupilX", "pupilY"]
+    assert paired_columns(names) == {
+        "point": ("x", "y"),
+        "left_1": ("left_x_1", "left_y_1"),
+        "pupil": ("pupilX", "pupilY"),
+    }
+
+
+def number(name: str, feature: str = "", *, repeated: bool = False) -> Column:
+    """A column of numbers."""
+    return Column(name, ColumnKind.FLOAT, feature or f"label/{name}", repeated=repeated)
+
+
+def test_numbers_like_places_are_asked_about() -> None:
+    """The answer makes points of them, where that is possible."""
+    columns = [number("nose_x"), number("nose_y"), number("age")]
+    (question,) = resize_questions(columns, {}, answered=True)
+    assert (question.id, question.answer) == ("moved_points", {"columns": {"nose": "point"}})
+    assert question.reason.startswith("nose_x, nose_y look like places in the images")
+    of_objects = [number("a_x", "image/object/a_x"), number("a_y", "image/object/a_y")]
+    lists = [number("landmarks", repeated=True), number("vector", repeated=True)]
+    for columns, names in ((of_objects, "a_x, a_y look"), (lists, "landmarks look")):
+        (question,) = resize_questions(columns, {}, answered=True)
+        assert question.reason.startswith(names)
+        assert question.answer is None
+
+
+def test_declared_columns_and_texts_are_no_places() -> None:
+    """The user knows them."""
+    columns = [number("nose_x"), number("nose_y")]
+    assert not list(resize_questions(columns, {"nose_x": "float"}, answered=True))
+    texts = [Column(name, ColumnKind.BYTES, f"label/{name}") for name in ("nose_x", "nose_y")]
+    assert not list(resize_questions(texts, {}, answered=True))
+
+
+# --- leading columns
+
+
+def three_columns(*cells: str) -> TableRows:
+    columns = zip(*(row.split() for row in cells), strict=True)
+    return TableRows(range(2, 2 + len(cells)), dict(zip("abc", columns, strict=False)))
+
+
+def test_a_class_that_is_the_folder_is_empty_in_every_row() -> None:
+    """The join fills it in."""
+    folders = FolderClass()
+    assert [column.required for column in folders.columns] == [False]
+    values, problems = folders.parse(three_columns("1 2 3", "4 5 6"))
+    assert ([list(column) for column in values], problems) == ([[None, None]], {})
