@@ -189,5 +189,24 @@ ROWS = {
         "photos", images("photos/{cat,dog}/1.jpg"), {"photos/l.parquet": b"PAR1"}
     ),
     "xml_of_others": photos({"photos/catalogue.xml": "<catalogue/>"}),
+    "dota_beside_images": row(
+        "set/images/train",
+        images("set/images/train/{0..3}.jpg"),
+        texts("1.0 2.0 9.0 2.0 9.0 9.0 1.0 9.0 ship 0\n", "set/labels/train/{0..3}.txt"),
+    ),
+    "kitti_among": row(
+        "set", images("set/{a,b}/{0,1}.jpg"), texts(f"Car{' 0.5' * 14}\n", "set/{a,b}/{0,1}.txt")
+    ),
+    "texts_of_half": row("set", images("set/{a,b}/{0,1}.jpg"), texts("a dog\n", "set/a/{0,1}.txt")),
+    "tables_in_many_folders": row(
+        "set",
+        images("set/{a,b,c,d}/{1,2}.jpg"),
+        texts("file,label\na/1.jpg,x\n", "set/{a,b,c}/l.csv", "set/d/l.jsonl"),
+    ),
+    "coco_of_several_tasks": row(
+        "set",
+        images("set/train/{1..4}.jpg"),
+        {f"set/notes/{name}.json": coco(paths("{1..4}.jpg")) for name in ("instances_a", "b")},
+    ),
     "many_xml": photos(texts("<annotation/>", "photos/cat/1.xml", "photos/dog/{1..3}.xml")),
 }
