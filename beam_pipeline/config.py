@@ -20,6 +20,7 @@ from beam_pipeline.core.labels.classes import AUTO_ORDER, Exclusion, KnownClasse
 from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled
 from beam_pipeline.core.labels.schema import cell_files
+from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.core.records.formats import format_options, record_format
@@ -123,6 +124,9 @@ class ConvertConfig:
             )
         if self.source.examples.rows and splits.fractions:
             groups = groups or GroupBy(IMAGE)
+        level = getattr(self.source.labels, "level", None)
+        if level and splits.fractions and (groups is None or groups.column is None):
+            groups = GroupBy(FOLDER, level=level)
         return SplitAssigner(splits.fractions, splits.seed, groups, splits.stratify)
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ from beam_pipeline.work.output_folder import (
     prepare_resume,
     shard_versions,
 )
-from beam_pipeline.work.writer_process import cores, expect, writer_processes
+from beam_pipeline.work.writer_process import FEW_SAMPLES, cores, expect, writer_processes
 
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
 
@@ -168,7 +168,10 @@ class Run:
         at_once = config.options.engine.writers is not None
         try:
             with writer_processes(self._writers, at_once=at_once):
-                expect(config.expected_rows)
+                decodes = (
+                    config.encoding.options.decodes
+                )  # then processes begin while this one plans
+                expect(FEW_SAMPLES + 1 if decodes else config.expected_rows)
                 self._job(Dataflow(config, failures).convert, job)
         except Exception as error:
             reason = full_disk(error)

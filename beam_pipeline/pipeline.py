@@ -114,7 +114,7 @@ class Dataflow:
                 roots=source.roots,
                 division=KeyDivision(config.inventory_groups)
                 if in_folders
-                else NameDivision(config.buckets),
+                else NameDivision(config.buckets, getattr(labels, "level", None)),
             )
         else:
             roots = tuple(replace(root, digests=digests) for root in source.roots)

@@ -25,11 +25,7 @@ from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.output_folder import (
-    is_somebody_elses,
-    read_dead_letters,
-    shown_uri,
-)
+from beam_pipeline.work.output_folder import is_somebody_elses, read_dead_letters, shown_uri
 
 if TYPE_CHECKING:  # else an import that other users of these lines do without
     from beam_pipeline.config import ConvertConfig

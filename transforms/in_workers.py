@@ -24,13 +24,7 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.packing import (
-    Batch,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-)
+from beam_pipeline.core.packing import Batch, DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
 from beam_pipeline.storage import pace
 from beam_pipeline.work.job import (
     Counts,

@@ -201,13 +201,14 @@ class JoinLabelBatches(beam.PTransform):
     inventoried: bool = False
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        pack = _by_bucket(self.buckets)
+        level = self.merger.level
+        pack = _by_bucket(self.buckets, level)
         images = inputs[IMAGES]
         by_file_name = {
             IMAGES: images if self.inventoried else images | "ImagesByFileName" >> pack,
-            ROWS: inputs[ROWS] | "RowsByFileName" >> pack,
+            ROWS: inputs[ROWS] | "RowsByFileName" >> _by_bucket(self.buckets, level and 0),
         }
-        if columns := cell_files(self.labelling.columns):
+        if not level and (columns := cell_files(self.labelling.columns)):
             named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
@@ -219,12 +220,12 @@ class JoinLabelBatches(beam.PTransform):
         )
 
 
-def _by_bucket(buckets: int) -> beam.PTransform:
-    """(bucket, packed references); an image goes by its key, a row by the name it uses.
+def _by_bucket(buckets: int, level: int | None = None) -> beam.PTransform:
+    """(bucket, packed references); an image goes by its key, or a folder of it, a row by the name it uses.
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-    return stage(Divide(partial(NameDivision, buckets)), PARTS)
+    return stage(Divide(partial(NameDivision, buckets, level)), PARTS)
 
 
 def _files_named(rows: LabelBatch, columns: Sequence[int]) -> LabelBatch:
@@ -239,7 +240,7 @@ def _join_bucket(
     """Joins the images and rows of a bucket."""
     kinds = [unspill_all(bucket[1].get(kind, ())) for kind in (IMAGES, ROWS, _FILES)]
     size = sum(len(part) for parts in kinds[:2] for part in parts)
-    yield step(size, in_portions, work, *kinds)
+    yield step(size, partial(in_portions, level=work.merger.level), work, *kinds)
 
 
 @dataclass(kw_only=True)

@@ -23,13 +23,7 @@ from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
-from beam_pipeline.core.packing import (
-    BATCH_SIZE,
-    Batch,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-)
+from beam_pipeline.core.packing import BATCH_SIZE, Batch, DeadLetterBatch, ImageBatch, LabelBatch
 from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, SampleRef
 from beam_pipeline.core.references import LabelRow as RowRef

@@ -91,10 +91,8 @@ def _shard_task(
 
 def _takes_little(tally: Tally, request: WriteRequest) -> bool:
     """True if all shards are written here sooner than a process starts: few images, and none is decoded."""
-    options = request.encoding.options
-    decodes = options.changes.encodes or options.image_check == "full"
     few = tally.samples.total() <= FEW_SAMPLES and tally.sample_bytes.total() <= FEW_BYTES
-    return few and not decodes
+    return few and not request.encoding.options.decodes
 
 
 def _not_written(error: Exception, request: WriteRequest) -> Outcome:

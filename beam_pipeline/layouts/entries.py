@@ -443,6 +443,14 @@ def png_bitmap(text: Any, corner: Sequence[float], *, compressed: bool = False) 
         raise BadLabelError(f"a mask that is not a PNG in base64: {error}") from error
 
 
+def common_part(a: Corners, b: Corners) -> float:
+    """The area that two boxes have in common, as a part of what they cover together."""
+    sides = [min(a[i + 2], b[i + 2]) - max(a[i], b[i]) for i in (0, 1)]
+    common = math.prod(max(side, 0) for side in sides)
+    covered = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)) - common
+    return common / covered if covered > 0 else float(a == b)
+
+
 class Opinion(NamedTuple):
     """What a person labelled in an image.
 

@@ -431,9 +431,11 @@ class FolderLayout:
             ]
             if not pairs:
                 return ""
-            names = dict.fromkeys(f"{posixpath.basename(folder)}/" for folder in pairs[0][:2])
+            images, labels = map(posixpath.basename, pairs[0][:2])
+            names = f"{images}/ beside {labels}/"
+            names = names if images != labels else f"{self.suffix} files beside images"
             where = ", ".join(typed_path(pair.where, path) for pair in pairs)
-            reasons.append(f"{self.title}, {' beside '.join(names)} in {where}")
+            reasons.append(f"{names} in {where}")
         return "; ".join(reasons)
 
     def open(self, options: SourceOptions) -> Source:

@@ -25,7 +25,7 @@ from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.roles import RoleRow
-from beam_pipeline.core.labels.samples import NO_IMAGE, RowSamples, UnnamedImages
+from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, RowSamples, UnnamedImages
 from beam_pipeline.core.labels.schema import Column, ColumnChoices
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
@@ -53,6 +53,7 @@ class SourceOptions(ColumnChoices):
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
       yolo_task: the task of YOLO label files, a name in `YOLO_TASKS`; None to guess.
       no_image: the fate of rows that name no image, a name in `NO_IMAGE`.
+      rows_of: what rows name, a name in `ROWS_OF`.
     """
 
     images: tuple[str, ...]
@@ -67,6 +68,7 @@ class SourceOptions(ColumnChoices):
     object_features: tuple[str, ...] = ()
     yolo_task: str | None = None
     no_image: str = NO_IMAGE[0]
+    rows_of: str = ROWS_OF[0]
 
     def numbering(self, base: int = 0) -> ClassNumbering:
         """Returns the numbering of classes for layouts without fixed ids.
@@ -177,6 +179,7 @@ class FileLabels:
       imageless: makes samples of rows that name no image; None if there are none.
       class_by_folder: True if rows lack labels: the class is the image's folder. It is the first
         column, which is empty in every row.
+      level: how deep the folders are that rows name, whose images they all are of; None if rows name images.
     """
 
     reader: LabelReader
@@ -187,6 +190,7 @@ class FileLabels:
     class_by_folder: bool = False
     samples: RowSamples | None = None
     imageless: RowSamples | None = None
+    level: int | None = None
 
     def __post_init__(self) -> None:
         assert bool(self.files) != bool(self.folders), "label files come by name or by folder"

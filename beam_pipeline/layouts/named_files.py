@@ -29,8 +29,10 @@ import itertools
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +40,14 @@ from beam_pipeline.core.archives import member_uri, parse_member_uri
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES
+from beam_pipeline.core.labels.meeting import folder_steps
 from beam_pipeline.core.labels.schema import Column, cell_files
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
 from beam_pipeline.core.references import FileValue, LabelRow, SampleRef, image_of
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts.paths import first_entries
+from beam_pipeline.layouts.tree import once, walk
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import archive_entries
 from beam_pipeline.storage.read_ahead import REMOTE_READS
@@ -52,6 +57,7 @@ _MEMBERS = ("tar://", "zip://")
 _NOT_FOUND = 1000  # missing images after which the search ends
 _LOOKED_UP = 1000  # rows whose paths are looked up on this machine
 _MOST_BEGINNINGS = 8
+_MOST_FOLDERS, _MOST_REMOTE = 64, 8  # that are looked at; more are hardly classes
 _ADDED_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".JPG", ".JPEG", ".PNG")
 _URIS, _PATHS = "URIs", "paths"
 _is_absolute = re.compile(r"/|[A-Za-z]:/").match
@@ -206,6 +212,65 @@ def _is_file(path: str, *, exactly: bool = False) -> bool:
 def _with_slashes(name: str) -> str:
     """Returns a name with `/` for the backslashes of Windows, unless it is a URI."""
     return name if "\\" not in name or is_remote(name) else name.replace("\\", "/")
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def folders_by_name(roots: Sequence[ImageRoot]) -> dict[str, tuple[str, ...]]:
+    """Name of an image, with and without extension -> the folders that it is in; none where there are too many."""
+    folders: dict[str, tuple[str, ...]] = {}
+    with suppress(ConversionError):  # which the job reports
+        for root, entry in first_entries([root for root in roots if root.archive]):
+            assert root.archive
+            *path, name = root.archive.aliases(entry.name)[0].split("/")
+            folders |= dict.fromkeys((name, posixpath.splitext(name)[0]), tuple(path))
+    for root in (root for root in roots if not root.archive):
+        most = _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS
+        seen = list(walk(root.uri, most + 1))
+        if len(seen) > most:
+            return {}
+        for folder in seen:
+            above = tuple(filter(None, folder.path[len(root.uri.rstrip("/")) :].split("/")))
+            folders |= {posixpath.splitext(name)[0]: above for name in folder.images}
+            folders |= dict.fromkeys(folder.images, above)
+    return folders
+
+
+def are_names(
+    texts: Iterable[str], images: Collection[str], share: Callable[[Iterable[bool]], bool]
+) -> bool:
+    """True if all texts are names of images, or any is."""
+    paths = (text.strip().replace("\\", "/") for text in texts)
+    return share(posixpath.basename(path) in images for path in paths)
+
+
+def folder_level(names: Sequence[str], roots: Sequence[ImageRoot]) -> int | None:
+    """How deep the folders are that most names are of, each of one alone among the first; None without any."""
+    rows = {tuple(folder_steps(name)) for name in names if name.strip()}
+    paths = once((folder_level, tuple(roots)), lambda: dict(_first_folders(roots)))
+    counts = Counter[int]()
+    for level in range(1, max(paths.values(), default=0) + 1):
+        ends = {path[: len(path) - deep + level] for path, deep in paths.items() if deep >= level}
+        tails = Counter(path[start:] for path in ends for start in range(len(path)))
+        counts[level] = sum(tails[row] == 1 for row in rows)
+    ((level, count),) = counts.most_common(1) or [(0, 0)]
+    return level if count else None
+
+
+def _first_folders(roots: Sequence[ImageRoot]) -> Iterator[tuple[Sequence[str], int]]:
+    """Yields the steps to the first folders with images, and how many of them are below a root."""
+    with suppress(ConversionError):  # which the job reports
+        for root, entry in first_entries([root for root in roots if root.archive]):
+            assert root.archive
+            steps = folder_steps(root.archive.key(entry.name))[:-1]
+            yield tuple(steps), len(steps)
+    for root in (root for root in roots if not root.archive):
+        above = len(folder_steps(root.uri))
+        for folder in walk(root.uri, _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS):
+            steps = folder_steps(folder.path)
+            if folder.images:
+                yield tuple(steps), len(steps) - above
 
 
 # --- files of cells -------------------------------------------------------------------------------

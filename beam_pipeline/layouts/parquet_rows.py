@@ -21,12 +21,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, LabelTableError, OutputError, UsageError
 from beam_pipeline.core.labels.cells import text_of
 from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN

@@ -179,7 +179,8 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
     if len(names) == 1:
         return "wrapper"
     named = not source.roles or any(r.role == KEY and "/" in r.example for r in source.roles)
-    role = KEY if named else IGNORED
+    deepest = getattr(labels, "level", None)  # of the folders that rows name
+    role = KEY if (level < deepest if deepest else named) else IGNORED
     some_split = source.tables and not level and not lower.isdisjoint(SPLIT_NAMES)
     return f"{SPLIT}, else {role}" if some_split else role
 

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, groupby, islice
+from itertools import combinations, cycle, groupby, islice, product
 from typing import Any, BinaryIO
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
@@ -293,6 +293,8 @@ def _sides(shape: Any, *names: str) -> tuple[float, ...]:
 
 # --- a file for each image -----------------------------------------------------------------------
 
+_MOST = 0.5  # of the area of two boxes
+
 
 class LabelMe(ImageFileLayout):
     """LabelMe: a JSON file for each image, beside it or in a separate folder.
@@ -364,12 +366,14 @@ class Supervisely(ImageFileLayout):
                       "bitmap": {"data": "<a PNG, compressed by zlib, in base64>", "origin": [10, 20]}}]}
 
     Points are in pixels; the interior of a polygon is a list of holes. A data set called `train` or similar is a
-    split. Source: https://developer.supervisely.com/getting-started/supervisely-annotation-format
+    split. Objects and tags have a `labelerLogin`: several people complete each other, unless they drew the same object
+    or gave the same tag. Source: https://developer.supervisely.com/getting-started/supervisely-annotation-format
     """
 
     name = "supervisely"
     title = "Supervisely's JSON"
     head = re.compile(rb'\{(?=(?s:.*)"(?:size|tags|description)"\s*:)(?s:.*)"objects"\s*:\s*\[')
+    option_names = RecordLayout.option_names | {"annotator"}
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises img/ beside ann/ with a JSON file of Supervisely in it."""
@@ -395,11 +399,23 @@ class Supervisely(ImageFileLayout):
         objects = members(entry, "objects")
         if not isinstance(objects, list):
             raise BadLabelError(f"{excerpt(entry)}: expected an object with a list of objects")
+        by: dict[str, dict[str, Any]] = {}
+        for kind in ("objects", "tags"):
+            for each in entries.list_at(entry, kind):
+                name = str(members(each, "labelerLogin") or "")
+                by.setdefault(name, {**entry, "objects": [], "tags": []})[kind].append(each)
+        pairs = combinations([self._stated(each) for each in by.values() if len(by) > 1], 2)
+        if (self.annotator and by) or any(map(_overlap, pairs)):
+            opinions = [entries.opinion_of(*each) for each in by.items()]
+            return entries.agreed(opinions, self._stated, "annotations", self.annotator)
+        return self._stated(entry)
+
+    def _stated(self, entry: Any) -> Labelled:
         size = entries.size_of(*(members(entry, "size", side) for side in ("width", "height")))
         fields: dict[str, list[Any]] = {}
         for name, value in _tags(entry):
             fields.setdefault("tags" if value is None else name, []).append(value or name)
-        return entries.labelled(objects, self._object, "object", fields, size)
+        return entries.labelled(entry["objects"], self._object, "object", fields, size)
 
     def _object(self, each: Any) -> LabelledObject | str:
         kind, label = entries.text_at(each, "geometryType"), entries.text_at(each, "classTitle")
@@ -422,6 +438,17 @@ class Supervisely(ImageFileLayout):
             return parsed._replace(outline=outline)
         xs, ys = sorted(entries.numbers(points, "two corners", 4)[::2]), sorted(points[1::2])
         return LabelledObject(label, (xs[0], ys[0], xs[1], ys[1]), (), attributes)
+
+
+def _overlap(people: tuple[Labelled, Labelled]) -> bool:
+    """True if two people answered one question, or drew one object: most of the area of two boxes of a class is common."""
+    a, b = (
+        {(k, v) if k == "tags" else k for k, vs in e.fields.items() for v in vs} for e in people
+    )
+    return bool(a & b) or any(
+        one.label == two.label and entries.common_part(one.box, two.box) > _MOST
+        for one, two in product(*(each.objects for each in people))
+    )
 
 
 def _data_sets(path: str) -> list[str]:

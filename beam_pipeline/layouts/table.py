@@ -9,7 +9,7 @@ import functools
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -20,7 +20,7 @@ from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageErr
 from beam_pipeline.core.labels.cells import by_text, text_of, texts_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, differ_in_numbers
-from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, RowSamples
+from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     FOLLOWING,
@@ -46,14 +46,14 @@ from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import enumerated
-from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import named_files
 from beam_pipeline.layouts.automl import is_automl, open_as_table
 from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head, without_class_names
-from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.named_files import LocalCopy, file_heads, find_copies
-from beam_pipeline.layouts.paths import first_entries, image_roots, label_files
-from beam_pipeline.layouts.tree import has_file, subfolders, walk
+from beam_pipeline.layouts.layout import FileLabels, Labels, Source, SourceOptions
+from beam_pipeline.layouts.named_files import LocalCopy
+from beam_pipeline.layouts.paths import image_roots, label_files
+from beam_pipeline.layouts.tree import has_file, subfolders
 from beam_pipeline.storage import files
 
 TABLE_OPTIONS = frozenset(
@@ -65,7 +65,6 @@ TABLE_OPTIONS = frozenset(
 _FIRST_DETECTION_ID = 1  # 0 is the background's
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _HASH = re.compile(r"[^\W_]|[0-9a-f]{2,3}")
-_MOST_FOLDERS, _MOST_REMOTE = 64, 8  # that are looked at; more are hardly classes
 _EACH = 2  # images in a folder, on average
 _SHOWN = 3
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -132,7 +131,7 @@ class Table:
     """Rows name their images and contain their labels."""
 
     name = "table"
-    option_names = TABLE_OPTIONS
+    option_names = TABLE_OPTIONS | {"rows_of"}
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises any label files; the layout is tried after all other layouts of label files."""
@@ -158,16 +157,32 @@ class Table:
         beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]
         keys = zip(beginnings, tables, strict=True)
         names = [name for part, table in keys for name in texts_of(part.cells(table.key_column))]
-        copies = find_copies(names, roots, uris)
+        of_folders = options.rows_of != ROWS_OF[0]
+        copies = LocalCopy() if of_folders else named_files.find_copies(names, roots, uris)
         rows = TableRows.together(beginnings)
-        folders = functools.cache(lambda: _folders_by_name(roots))
-        doubts = [*_other_keys(options, folders, names, rows, schema)]
+        folders = functools.cache(lambda: named_files.folders_by_name(roots))
+        doubts = [*_other_keys(options, folders, names, rows, schema, roots)]
         doubts += _unused_folders(options, folders, names, rows, schema)
         if schema.class_by_folder and options.split_by == FOLDER:
             doubts.append(WHOLE_CLASSES)
         reader = TableReader(tables, schema, copies, class_names)
         source = _source(self.name, options, reader, roots, (*schema.notes, *copies.notes))
+        if of_folders:
+            source = replace(source, labels=_of_folders(source.labels, names, roots))
+            doubts = []
         return replace(source, questions=(*schema.questions, *doubts))
+
+
+def _of_folders(labels: Labels, names: Sequence[str], roots: Sequence[ImageRoot]) -> FileLabels:
+    """Labels whose rows name folders, as the first ones do. Raises UsageError if they name none."""
+    level = named_files.folder_level(names, roots)
+    if not level:
+        raise UsageError(
+            f"--rows_of folder: the first rows name {enumerated([*map(repr, names)], _SHOWN)}; expected paths of "
+            "folders with images, or ends of such paths that no other folder has"
+        )
+    assert isinstance(labels, FileLabels)
+    return replace(labels, level=level)
 
 
 class ImageFolder:
@@ -256,7 +271,8 @@ def _reason(path: str, options: SourceOptions) -> str:
 def _inspected(
     options: SourceOptions, heads: Sequence[TableHead]
 ) -> tuple[LabelSchema, tuple[LabelTable, ...]]:
-    head_of = file_heads(lambda: image_roots(options.images), [head.uri for head in heads])
+    tables = [head.uri for head in heads]
+    head_of = named_files.file_heads(lambda: image_roots(options.images), tables)
     return inspect_tables(heads, options, head_of)
 
 
@@ -461,29 +477,30 @@ def _other_keys(
     names: Sequence[str],
     rows: TableRows,
     schema: LabelSchema,
+    roots: Sequence[ImageRoot],
 ) -> Iterator[Question]:
     """Asks about columns whose values are names of the images, or lists of them, if those of the key are not."""
     if options.key_column or not any(names) or any(map(is_image_name, names)):
         return
+    if named_files.are_names(names, folders(), any):
+        return
     reason = f"Rows would name their images as {names[0]!r}, and no image is called so."
     lists = [c.name for c in schema.columns if c.kind in FOLLOWING and c.repeated]
-    keys = [c for c in rows.columns if _are_names(map(text_of, rows.cells(c)), folders(), all)]
+    texts = {name: [*map(text_of, rows.cells(name))] for name in rows.columns}
+    keys = [name for name, cells in texts.items() if named_files.are_names(cells, folders(), all)]
     answers = [(f"If {c!r} names it:", {"key_column": c}) for c in keys]
+    levels = {name: named_files.folder_level(cells, roots) or 0 for name, cells in texts.items()}
+    deepest = max(levels, key=levels.__getitem__)
+    if levels[deepest] and not lists:
+        advice = f"If {deepest!r} names a folder, and a row is of each image in it:"
+        answers.append((advice, {"key_column": deepest, "rows_of": ROWS_OF[1]}))
     if lists:
         answer = {"key_column": NO_LABEL_COLUMN, "no_image": NO_IMAGE[1]}
         answer |= {} if schema.label_name in LABEL_NAMES else {"label_column": NO_LABEL_COLUMN}
         answers.append((f"If those in {lists[0]!r} are all that a row has:", answer))
-    if answers and not _are_names(names, folders(), any):
+    if answers:
         (advice, answer), *further = answers
         yield Question("other_key", reason, advice, answer, tuple(further))
-
-
-def _are_names(
-    texts: Iterable[str], images: Collection[str], share: Callable[[Iterable[bool]], bool]
-) -> bool:
-    """True if all texts are names of images, or any is."""
-    paths = (text.strip().replace("\\", "/") for text in texts)
-    return share(posixpath.basename(path) in images for path in paths)
 
 
 def _agrees(pairs: Sequence[tuple[str, int]], cells: Sequence[Any]) -> bool:
@@ -494,23 +511,3 @@ def _agrees(pairs: Sequence[tuple[str, int]], cells: Sequence[Any]) -> bool:
     if {folder.lower() for folder, _ in pairs} <= {value.lower() for value in folders}:
         return True
     return 2 * len(folders) <= len(pairs) and all(len(names) == 1 for names in folders.values())
-
-
-def _folders_by_name(roots: Sequence[ImageRoot]) -> dict[str, tuple[str, ...]]:
-    """Name of an image, with and without extension -> the folders that it is in; none where there are too many."""
-    folders: dict[str, tuple[str, ...]] = {}
-    with suppress(ConversionError):  # which the job reports
-        for root, entry in first_entries([root for root in roots if root.archive]):
-            assert root.archive
-            *path, name = root.archive.aliases(entry.name)[0].split("/")
-            folders |= dict.fromkeys((name, posixpath.splitext(name)[0]), tuple(path))
-    for root in (root for root in roots if not root.archive):
-        most = _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS
-        seen = list(walk(root.uri, most + 1))
-        if len(seen) > most:
-            return {}
-        for folder in seen:
-            above = tuple(filter(None, folder.path[len(root.uri.rstrip("/")) :].split("/")))
-            folders |= {posixpath.splitext(name)[0]: above for name in folder.images}
-            folders |= dict.fromkeys(folder.images, above)
-    return folders

@@ -61,7 +61,7 @@ _COLUMNS = {CLASS: CLASS_COLUMN, CAPTION: CAPTION_COLUMN}
 
 _MASK = f"{schema.SEGMENTATION.removeprefix('image/')}/"
 _FILES_OR_SKIP = (*schema.FILE_TYPES, schema.SKIP_KIND)
-_MOST_COLUMNS = 16  # of files
+_MOST_COLUMNS = 16  # of files; more are names of columns if most samples have them
 _NUMBERED = re.compile(r"(.+)\.(\d{1,9})")
 
 _MAX_SIDECAR_BYTES = 16 << 20  # 16 MiB
@@ -479,14 +479,16 @@ def _image_among(
     several = [sample for sample in samples if len(sample.files) > 1]
     names = {extension.rpartition(".")[0] for sample in several for extension, _ in sample.files}
     images = (each for sample in several for part in sample.divided("", ()) for each in part)
-    beside = {each.column for each in images if "." in each.extension}
+    counts = Counter(each.column for each in images if "." in each.extension)
+    beside = counts.keys()
     rare = 2 * len(several) < sum(bool(sample.files) for sample in samples)
     typed, questions = options.key_column, []
     likeliest = sorted(names, key=rank)
     if typed and (typed not in names or "" in names):
         of = enumerated([name or "one without a name" for name in likeliest], _SHOWN)
         raise UsageError(f"--key_column {typed}: the images of samples are {of or 'not several'}")
-    of_files = len(beside) > _MOST_COLUMNS or (rare and "" not in names)
+    unsteady = len(beside) > _MOST_COLUMNS and 2 * counts.total() < len(beside) * len(several)
+    of_files = unsteady or (rare and "" not in names)
     if of_files and not typed:  # they are no names of columns
         return "", columns, []
     image = typed or ("" if "" in names else next(iter(likeliest), ""))

@@ -9,7 +9,7 @@ from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.geometry import CropBoxes
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
-from beam_pipeline.core.labels.samples import NO_IMAGE, SAMPLES, UNLABELLED_CHOICES
+from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, SAMPLES, UNLABELLED_CHOICES
 from beam_pipeline.core.labels.schema import OBJECT_FEATURES, YOLO_TASKS
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import (
@@ -188,8 +188,8 @@ class LabelOptions(OptionGroup):
         "FILE",
     )
     annotator: str = option(
-        "with exports of Label Studio and Labelbox: read the labels of one person alone, by id or e-mail "
-        "address (default: several people have to agree)",
+        "with exports of Label Studio, Labelbox and Supervisely: read the labels of one person alone, by id, "
+        "e-mail address or login (default: several people have to agree)",
         "",
         "NAME",
     )
@@ -230,6 +230,10 @@ class SampleOptions(OptionGroup):
         "",
         "COLUMN",
         needs=("sample row", "no_image keep"),
+    )
+    rows_of: str = option(
+        "folder: the rows of a table name folders, and are the labels of each image in them; splits separate no folder",
+        choices=ROWS_OF,
     )
     no_image: str = option(
         "rows that name no image: drop leaves them out, keep writes them without image features",

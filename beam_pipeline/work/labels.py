@@ -21,6 +21,7 @@ from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import ChangedInputsError, LabelTableError, Refusal
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import Exclusion, SampleFilters
 from beam_pipeline.core.labels.join import Joined, join_bucket, label_by_folder, split_duplicates
 from beam_pipeline.core.labels.meeting import NameDivision
@@ -31,14 +32,6 @@ from beam_pipeline.core.labels.samples import (
     RowMerger,
     UnnamedImages,
     is_unlabelled,
-)
-from beam_pipeline.core.labels.schema import (
-    CLASS_FOLDER_COLUMNS,
-    Column,
-    cell_files,
-    class_column,
-    file_columns,
-    is_list_of_classes,
 )
 from beam_pipeline.core.listing.cuts import LineRange
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -178,7 +171,7 @@ class Labelling:
     """
 
     splits: SplitAssigner
-    columns: Sequence[Column] = CLASS_FOLDER_COLUMNS
+    columns: Sequence[schema.Column] = schema.CLASS_FOLDER_COLUMNS
     sample_filter: SampleFilters | None = None
     keep: KeepUnlabelled | None = None
     roots: Sequence[ImageRoot] = ()
@@ -187,12 +180,12 @@ class Labelling:
     @cached_property
     def class_column(self) -> int | None:
         """Index of the class among a sample's labels, or None."""
-        return class_column(self.columns)
+        return schema.class_column(self.columns)
 
     @cached_property
     def files(self) -> Sequence[int]:
         """The indices of the labels that are files."""
-        return file_columns(self.columns)
+        return schema.file_columns(self.columns)
 
     @property
     def takes_columns(self) -> bool:
@@ -213,7 +206,7 @@ class Labelling:
         if self.sample_filter:
             samples, left_out = self.sample_filter.apply(samples)
             joined.dead_letters += left_out
-        if cell_files(self.columns):
+        if schema.cell_files(self.columns):
             samples, left_out = CellFiles(self.columns, self.roots).locate(samples)
             joined.dead_letters += left_out
         samples, without_group = self.splits.assign(samples)
@@ -265,28 +258,34 @@ class _Portions:
 
     Attributes:
       parts: the number of portions.
+      level: as of `NameDivision`.
     """
 
     parts: int
+    level: int | None = None
 
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The portion of each image or row."""
-        hashes = NameDivision(1 << 32).numbers(columns)
+        hashes = NameDivision(1 << 32, self.level).numbers(columns)
         return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
 
 
-def in_portions(work: Callable[..., Outcome], *kinds: Sequence[bytes]) -> Outcome:
+def in_portions(
+    work: Callable[..., Outcome], *kinds: Sequence[bytes], level: int | None = None
+) -> Outcome:
     """The outcome of a bucket, however large: portions that share no name are worked on one by one.
 
     Args:
       work: `LabelImages` or `JoinRows`, which makes the outcome of these kinds of references.
       kinds: packed images and rows, each in parts.
+      level: how deep the folders are that rows name; None if they name images.
     """
     size = sum(unpacked_size(part) for parts in kinds for part in parts)
     portions = -(-size // _MOST_UNPACKED)
     if portions < 2:
         return work(*kinds)
-    in_parts = [_divided(parts, _Portions(portions)) for parts in kinds]
+    levels = zip(kinds, (level, level and 0, None), strict=False)
+    in_parts = [_divided(parts, _Portions(portions, deep)) for parts, deep in levels]
     main: list[SampleBatch] = []
     tally, dead_letters = Tally(), DeadLetterBatch()
     for number in range(portions):
@@ -358,7 +357,7 @@ class LabelImages:
         return _with_listing(self.labelling.of(joined), listed)
 
 
-def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
+def row_merger(source: Source, columns: Sequence[schema.Column]) -> RowMerger:
     """Makes one row of all that name the same image; see `FileLabels` and `ListedLabels`.
 
     Args:
@@ -369,12 +368,13 @@ def row_merger(source: Source, columns: Sequence[Column]) -> RowMerger:
     merges = isinstance(labels, FileLabels) and labels.merge_rows
     return RowMerger(
         repeated=tuple(merges and column.repeated for column in columns),
-        unique=tuple(merges and is_list_of_classes(column) for column in columns),
+        unique=tuple(merges and schema.is_list_of_classes(column) for column in columns),
         unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
         complete=labels.noun if isinstance(labels, ListedLabels) else "",
         by_folder=source.class_by_folder,
         samples=labels.samples if isinstance(labels, FileLabels) else None,
         imageless=labels.imageless if isinstance(labels, FileLabels) else None,
+        level=labels.level if isinstance(labels, FileLabels) else None,
     )
 
 

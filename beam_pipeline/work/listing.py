@@ -39,12 +39,7 @@ from beam_pipeline.core.packing import (
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import (
-    Files,
-    LinkedFolder,
-    LocalListing,
-    Subfolder,
-)
+from beam_pipeline.storage.listing import Files, LinkedFolder, LocalListing, Subfolder
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.file_parts import read_lines as read_part_lines
 from beam_pipeline.work.outcome import Division, Outcome

@@ -106,8 +106,7 @@ def test_filters_that_leave_nothing_are_refused(tmp_path: Path) -> None:
     assert convert(*argv, "--min_side=7", "--overwrite") == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("compression", ["none", pytest.param("gzip", marks=pytest.mark.slow)])
 def test_records_mode_gives_the_same_shards(tmp_path: Path, compression: str) -> None:
     """`--shuffle=records` gives the same files, but no receipts, and lists the images once."""
     write_pictures(str(tmp_path / "photos"), [f"{'abc'[i % 3]}/{i}.jpg" for i in range(40)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,10 +123,7 @@ class Unlabelled(Encoder):
     [
         ({}, ()),
         ({"resize": 16, "image_format": "png"}, ("--resize", "16", "--image_format", "png")),
-        (
-            {"features": {"y": "species"}, "min_side": 31},
-            ("--features", "y=species", "--min_side", "31"),
-        ),
+        ({"features": {"y": "species"}, "min_side": 31}, ("--features=y=species", "--min_side=31")),
         ({}, ("--columns", "right:file", "--yes")),
     ],
     ids=["as they are", "scaled", "renamed and filtered", "with files beside"],
@@ -186,15 +182,10 @@ def test_images_without_labels(photos: Path) -> None:
 
 def test_features_of_ones_own_beside_those_of_images(photos: Path) -> None:
     """The other features are as before; objects, changes and statistics are counted; ids are the data set's."""
-    own = functools.partial(joined)
     collect = {"on_error": "collect", **SHARDS}
-    write(
-        own,
-        WriteImageShards("mine/out", WithLength(resize=16), **collect),
-        WriteImageShards(
-            "plain/out", Images({"species": "class", "age": "int"}, resize=16), **collect
-        ),
-    )
+    images = Images({"species": "class", "age": "int"}, resize=16)
+    mine_of = WriteImageShards("mine/out", WithLength(resize=16), **collect)
+    write(joined, mine_of, WriteImageShards("plain/out", images, **collect))
     mine, plain = read_all("mine/out"), read_all("plain/out")
     assert mine.keys() == plain.keys()
     for key, features in mine.items():
@@ -227,10 +218,8 @@ def test_objects_that_are_left_out_behind_an_encoder(photos: Path) -> None:
     write(samples, WriteImageShards("out", Boxes(), on_error="collect"))
     assert read_all("out")["a/0.jpg"]["image/object/class/text"] == [b"cat"]
     assert [d["reason"] for d in dead_letters_of("out")] == ["empty_box"]
-    assert [(c["name"], c["objects"]) for c in manifest_of("out")["classes"]] == [
-        ("cat", 1),
-        ("dog", 0),
-    ]
+    counts = [(c["name"], c["objects"]) for c in manifest_of("out")["classes"]]
+    assert counts == [("cat", 1), ("dog", 0)]
 
 
 def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
@@ -254,18 +243,12 @@ def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
     write(samples, WriteImageShards("out", Tags(), on_error="collect"))
     ((_, example),) = read_all_by("out", "tags").items()
     assert example == {"tags": [b"x", b"y"], "size": [len(picture(0, size=(40, 30)))]}
+    more = "the encoder: 'more' is none of the features that were given"
+    of_bytes = "label 'tags' contains bytes, which an encoder has to make itself"
     assert [(d["key"], d["reason"], d["message"]) for d in dead_letters_of("out")] == [
         ("a/1.jpg", "no_tags", "it has no tags"),
-        (
-            "a/2.jpg",
-            "bad_label_value",
-            "the encoder: 'more' is none of the features that were given",
-        ),
-        (
-            "a/3.jpg",
-            "bad_label_value",
-            "label 'tags' contains bytes, which an encoder has to make itself",
-        ),
+        ("a/2.jpg", "bad_label_value", more),
+        ("a/3.jpg", "bad_label_value", of_bytes),
     ]
 
 
@@ -273,15 +256,13 @@ def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A fingerprint decides; only the pipeline has the encoder; shards of `Images` are repaired."""
-    for path, encoder in (
-        ("mine", WithLength()),
-        ("plain", Images({"species": "class", "age": "int"})),
-    ):
-        write(joined, WriteImageShards(path, encoder, on_error="collect", **SHARDS))
+    collect: dict[str, Any] = {"on_error": "collect", **SHARDS}
+    plain = Images({"species": "class", "age": "int"})
+    for path, encoder in (("mine", WithLength()), ("plain", plain)):
+        write(joined, WriteImageShards(path, encoder, **collect))
         before, (name, *_) = digests(path), shard_names(path)
         os.unlink(f"{path}/{name}")
-        resumed = WriteImageShards(path, encoder, on_error="collect", if_exists="resume", **SHARDS)
-        write(joined, resumed)
+        write(joined, WriteImageShards(path, encoder, if_exists="resume", **collect))
         assert digests(path) == before
         os.unlink(f"{path}/{name}")
         assert main(["repair", path]) == int(path == "mine")
@@ -290,10 +271,7 @@ def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
     assert said in capsys.readouterr().err
     other = WithLength("length 2")
     with pytest.raises(ChangedInputsError, match='encoder was "length 1'):
-        write(
-            joined,
-            WriteImageShards("mine", other, if_exists="resume", on_error="collect", **SHARDS),
-        )
+        write(joined, WriteImageShards("mine", other, if_exists="resume", **collect))
     inputs = ("--images", "photos", "--labels", "labels.csv", "--label_column", "species")
     assert convert(*inputs, *ARGV, "--reuse", "mine", "--output", "reused") == 2
     assert "written with other options" in capsys.readouterr().err
@@ -303,11 +281,7 @@ def test_two_samples_of_a_key_and_other_bad_ones(photos: Path) -> None:
     """Neither of the two is written; labels, splits and elements are checked; by default the job fails."""
     twice = [sample("a/0.jpg"), sample("a/0.jpg")._replace(version=3)]
     bad = [sample("a/1.jpg", x=1), sample("a/2.jpg")._replace(split="a/b"), {"key": "a/3.jpg"}]
-    good = {
-        "key": "a/4.jpg",
-        "uri": f"{photos}/photos/a/4.jpg",
-        "size": os.path.getsize("photos/a/4.jpg"),
-    }
+    good = sample("a/4.jpg")._asdict()
     for path, encoder in (("out", None), ("mine", Unlabelled())):
         write([*twice, *bad, good], WriteImageShards(path, encoder, on_error="collect"))
         assert [*read_all(path)] == ["a/4.jpg"]

@@ -67,18 +67,9 @@ def test_each_compression_is_known_by_the_first_bytes(compress: Any) -> None:
     assert read(b"") == []
     record = record_of(EXAMPLE)
     content = compress(framed(record) + framed(record_of({"i": [4]})))
-    assert read(content) == [
-        (
-            len(record),
-            {
-                "b": ("bytes", [b"x", b"y"]),
-                "f": ("float", [0.5]),
-                "i": ("int64", [3, -1]),
-                "none": ("bytes", []),
-            },
-        ),
-        (14, {"i": ("int64", [4])}),
-    ]
+    lists = {"b": ("bytes", [b"x", b"y"]), "f": ("float", [0.5]), "i": ("int64", [3, -1])}
+    expected = {**lists, "none": ("bytes", [])}
+    assert read(content) == [(len(record), expected), (14, {"i": ("int64", [4])})]
 
 
 @pytest.mark.parametrize("content", [b"x", b"PK\x03\x04 a zip file", b"id,label\n1,cat\n"])
@@ -237,9 +228,7 @@ def figures_of(*lists: FeatureList) -> FeatureFigures:
 
 def test_numbers_have_a_range_and_a_mean() -> None:
     """Over all values of all examples; the number of values is that of an example."""
-    found = figures_of(
-        FeatureList("int64", [3, -1]), FeatureList("int64", []), FeatureList("int64", [10])
-    )
+    found = figures_of(*(FeatureList("int64", values) for values in ([3, -1], [], [10])))
     assert (found.low, found.high, found.mean, found.kinds.total()) == (-1, 10, 4.0, 3)
     assert (found.shortest, found.longest) == (0, 2)
 
@@ -268,9 +257,8 @@ def test_texts_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_feature_of_two_kinds_has_both() -> None:
     """In files of other programs; a feature without a list is of none."""
-    found = figures_of(
-        FeatureList("int64", [1]), FeatureList("bytes", [b"one"]), FeatureList("", [])
-    )
+    lists = {"int64": [1], "bytes": [b"one"], "": []}
+    found = figures_of(*(FeatureList(kind, values) for kind, values in lists.items()))
     assert found.kinds == {"int64": 1, "bytes": 1, "": 1}
 
 
@@ -315,12 +303,7 @@ def test_classes_are_named_by_texts_ids_or_a_list_of_names() -> None:
     assert naming.classes_of(ids) == ["cat", "2"]
     assert naming.classes_of({"label": FeatureList("float", [0.5])}) == []
     assert naming.classes_of({"label": FeatureList("bytes", [b"\xff"])}) == []
-    assert [naming.has_class(ids, name) for name in ("cat", "1", "2", "dog")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    assert [n for n in ("cat", "1", "2", "dog") if naming.has_class(ids, n)] == ["cat", "1", "2"]
 
 
 def test_keys_are_found_under_usual_names() -> None:

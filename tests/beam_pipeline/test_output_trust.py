@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -212,17 +213,12 @@ def _with_value(option: str, earlier: Path) -> list[str]:
 @pytest.mark.promise("two_jobs")
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_job_that_finds_another_at_work_touches_nothing(
-    argv: list[str],
-    out: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
+    argv: list[str], out: Path, tmp_path: Path, option: str
 ) -> None:
     """One line, and the folder is as it was."""
-    capsys.readouterr()
     with claimed(str(out)):
-        assert convert(*argv, *_with_value(option, tmp_path / "whole")) == 1
-    assert error_of(capsys.readouterr()) == (
+        printed = run_convert(*argv, *_with_value(option, tmp_path / "whole"), code=1)
+    assert error_of(printed) == (
         f"beam-tfrecord: error: another job is writing to {out}. Nothing of it was touched; wait for "
         "the other job or choose another folder"
     )
@@ -263,12 +259,7 @@ def test_of_two_jobs_with_other_inputs_one_wins(
     output = tmp_path / "out"
     common = ["--name", "d", "--num_shards", "20", "--output", str(output), "--writers", "2"]
     first, second = (
-        [
-            *common,
-            "--images",
-            f"{tmp_path}/{side}",
-            *_with_value(option, tmp_path / f"whole_{side}"),
-        ]
+        [*common, f"--images={tmp_path}/{side}", *_with_value(option, tmp_path / f"whole_{side}")]
         for side, option in zip("ab", options, strict=True)
     )
     with job(*first) as one:
@@ -296,10 +287,7 @@ OPERATIONS = range(1, 34)
 
 @pytest.mark.slow
 @pytest.mark.promise("killed_overwriting")
-@pytest.mark.parametrize(
-    "operation",
-    OPERATIONS,
-)
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("option", ["--overwrite", "--resume"])
 def test_killed_while_it_removes_a_data_set_the_next_run_goes_on(
     argv: list[str], out: Path, tmp_path: Path, operation: int, option: str
@@ -429,15 +417,11 @@ def test_a_refused_run_can_be_corrected(tmp_path: Path) -> None:
     """It wrote no shard, so the corrected command needs no `--overwrite`; dead letters are kept."""
     tmp_path /= "own"
     write_pictures(f"{tmp_path}/photos", ["1.jpg", "2.jpg"])
-    write_files(
-        str(tmp_path),
-        {"bad.csv": "image,label\n8.jpg,a\n", "good.csv": "image,label\n1.jpg,a\n2.jpg,b\n"},
-    )
+    tables = {"bad.csv": "image,label\n8.jpg,a\n", "good.csv": "image,label\n1.jpg,a\n2.jpg,b\n"}
+    write_files(str(tmp_path), tables)
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
     assert convert(*argv, "--labels", f"{tmp_path}/bad.csv") == 1
-    assert {dead_letter["reason"] for dead_letter in dead_letters_of(tmp_path / "out")} >= {
-        "missing_image"
-    }
+    assert "missing_image" in {letter["reason"] for letter in dead_letters_of(tmp_path / "out")}
     assert sorted(os.listdir(tmp_path / "out")) == [".incomplete", "dead_letters.jsonl"]
     assert convert(*argv, "--labels", f"{tmp_path}/good.csv") == 0
     assert dead_letters_of(tmp_path / "out") == []
@@ -456,10 +440,8 @@ def test_a_disk_too_small_is_found_before_a_shard_is_written(
     for number in range(3):
         with open(folder / f"{number}.jpg", "wb") as file:
             file.truncate(min(each + 1_000_000, 1 << 43))
-    code = convert(
-        "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=1"
-    )
-    assert code == 1
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=1")
+    assert convert(*argv) == 1
     error = error_of(capsys.readouterr())
     assert "beam-tfrecord: error: the shards would take about" in error
     assert "Nothing was written; make room or choose another --output" in error
@@ -477,14 +459,8 @@ def test_a_disk_that_is_full_at_the_last_files_is_one_line(argv: list[str], tmp_
     limit = sizes.pop("manifest.json") - 1
     assert max(sizes.values()) < limit
     argv[argv.index(f"{tmp_path}/out")] = f"{tmp_path}/full"
-    done = program(
-        "convert",
-        *argv,
-        "--writers",
-        "0",
-        timeout=PATIENCE_S,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
+    limits = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))
+    done = program("convert", *argv, "--writers=0", timeout=PATIENCE_S, preexec_fn=limits)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("beam-tfrecord: error: ")
     assert "File too large" in done.stderr.splitlines()[-1]

@@ -12,14 +12,7 @@ import pytest
 
 from beam_pipeline.cli import main
 from tests.conformance.questions import DOCUMENTED, ROWS
-from tests.harness import (
-    REPOSITORY,
-    convert,
-    convert_asking,
-    manifest_of,
-    run,
-    run_convert,
-)
+from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, run, run_convert
 
 SINGLE_CLASS = "There is a single class, 'pets', so all images would have the same label: 1 class by folder names."
 ASKED = json.loads(Path(REPOSITORY, "tests/conformance/expected/asked.json").read_bytes())

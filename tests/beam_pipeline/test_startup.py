@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -28,25 +29,11 @@ from tests.pictures import write_pictures
 
 # --- startup ---------------------------------------------------------------------------------------
 
-NOT_USED = (
-    "PIL",
-    "apitools",
-    "beartype",
-    "asyncio",
-    "boto3",
-    "bson",
-    "fastavro",
-    "google.api_core",
-    "google.cloud.storage",
-    "grpc",
-    "http.client",
-    "httplib2",
-    "numpy",
-    "pandas",
-    "pymongo",
-    "requests",
-    "tensorflow",
-)
+NOT_USED = {
+    *("PIL", "apitools", "beartype", "asyncio", "boto3", "bson", "fastavro", "google.api_core"),
+    *("google.cloud.storage", "grpc", "http.client", "httplib2", "numpy", "pandas", "pymongo"),
+    *("requests", "tensorflow"),
+}
 
 
 def run(
@@ -76,7 +63,7 @@ def test_a_local_job_imports_nothing_that_it_does_not_use(photos: Path) -> None:
     after = "print(json.dumps(sorted(sys.modules)))"
     modules = json.loads(run(photos, after=after, more=["--no_report"]).stdout.splitlines()[-1])
     assert "apache_beam" in modules
-    assert [name for name in NOT_USED if name in modules] == []
+    assert not NOT_USED & set(modules)
     assert len(read_all(photos / "out")) == 3
 
 
@@ -212,13 +199,8 @@ class Counting(beam.DoFn):
 def test_the_answers_are_beam_s() -> None:
     """For a class with state and one without, and for what `beam.Map` wraps; one that is changed is not the next one."""
     found = userstate.get_dofn_specs
-    dofns = [
-        Counting(),
-        beam.DoFn(),
-        CallableWrapperDoFn(len),
-        CallableWrapperDoFn(Stateless().process),
-        CallableWrapperDoFn(Stateless().counted),
-    ]
+    wrapped = map(CallableWrapperDoFn, (len, Stateless().process, Stateless().counted))
+    dofns = [Counting(), beam.DoFn(), *wrapped]
     expected = [({COUNT}, set()), (set(), set()), (set(), set()), (set(), set()), ({COUNT}, set())]
     assert [found(dofn) for dofn in dofns] == expected
     with applied([remembered_dofn_specs]):
@@ -326,14 +308,8 @@ print(json.dumps([before, state(), len(os.listdir("/proc/self/fd")) - descriptor
 def test_jobs_in_two_threads_are_those_of_one_and_leave_nothing(tmp_path: Path) -> None:
     """Both data sets have the same bytes; of Beam, logging and signals all is as before."""
     write_pictures(str(tmp_path / "photos"), [f"{'ab'[n % 2]}/{n}.jpg" for n in range(60)])
-    alone = beam_pipeline.convert(
-        tmp_path / "photos",
-        output=tmp_path / "alone",
-        name="pets",
-        yes=True,
-        progress=False,
-        num_shards=4,
-    )
+    options: dict[str, Any] = {"name": "pets", "yes": True, "progress": False, "num_shards": 4}
+    alone = beam_pipeline.convert(tmp_path / "photos", output=tmp_path / "alone", **options)
     run = process(sys.executable, "-c", STATE, str(tmp_path / "photos"), str(tmp_path), "0", "1")
     # Beam itself warns at its import where an extra is missing.
     errors = [line for line in run.stderr.splitlines() if "not found, and" not in line]

@@ -7,6 +7,7 @@ import gzip
 import multiprocessing
 import os
 import shutil
+import socketserver
 import ssl
 import subprocess
 import threading
@@ -23,7 +24,6 @@ from beam_pipeline.storage.buckets import Place
 from tests.harness import run
 
 google = pytest.importorskip("beam_pipeline.storage.google", reason="needs google-cloud-storage")
-urllib3 = google.urllib3
 
 CONTENT = bytes(range(256)) * 40
 PATH = "/download/storage/v1/b/pets/o/cat%2Fa%20%231%25.jpg?alt=media"
@@ -200,7 +200,7 @@ def test_an_exceeded_quota_is_waited_for(server: Server) -> None:
 def test_credentials_are_those_of_the_client(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests carry token and project; a token that is refused is renewed once."""
+    """Requests carry token and project; a token that is refused twice, by both senders, is renewed once."""
     from google.auth.credentials import CredentialsWithQuotaProject
 
     class Credentials(CredentialsWithQuotaProject):  # type: ignore[misc]
@@ -209,13 +209,12 @@ def test_credentials_are_those_of_the_client(
 
     credentials = Credentials()
     credentials._quota_project_id = "payer"
-    made = google.session().client
-    session = google.Session(made, google.sender_of(made, credentials))
-    monkeypatch.setattr(google, "_session", session)
-    server.answers[:0] = [(401, {}, b"expired")]
+    client = google.storage.Client("none", credentials)
+    monkeypatch.setattr(google, "_session", google.session_of(client, credentials))
+    server.answers[:0] = [(401, {}, b"expired")] * 2
     assert get()[0] == CONTENT
     sent = [(head["authorization"], head["x-goog-user-project"]) for _, head in server.requests]
-    assert sent == [("Bearer token+", "payer"), ("Bearer token++", "payer")]
+    assert sent == [(f"Bearer token{ends}", "payer") for ends in ("+", "+", "++")]
     server.answers = [(401, {}, b"revoked")]
     with pytest.raises(CredentialsError, match="credentials are refused: 401 revoked"):
         retried()
@@ -225,14 +224,14 @@ def test_a_proxy_is_used_except_for_hosts_that_need_none(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the environment says."""
-    monkeypatch.setenv("HTTP_PROXY", f"localhost:{server.server_port}")
+    monkeypatch.setenv("HTTP_PROXY", f"http://localhost:{server.server_port}")
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://storage.invalid")
     google._forget_session()
     assert get()[0] == CONTENT
     assert server.requests[0][0] == f"http://storage.invalid{PATH}"
     monkeypatch.setenv("NO_PROXY", "storage.invalid")
     google._forget_session()
-    with pytest.raises(urllib3.exceptions.HTTPError):
+    with pytest.raises(google.requests.ConnectionError):
         get()
 
 
@@ -253,8 +252,34 @@ def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert get()[0] == CONTENT
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     google._forget_session()
-    with pytest.raises(urllib3.exceptions.HTTPError, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(google.requests.ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
         get()
+
+
+UNUSUAL = {
+    "in chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2800\r\n%b\r\n0\r\n\r\n",
+    "without a length": b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%b",
+    "of HTTP 1.0": b"HTTP/1.0 200 OK\r\nContent-Length: 10240\r\n\r\n%b",
+}
+
+
+@pytest.mark.parametrize("answer", UNUSUAL.values(), ids=UNUSUAL)
+def test_an_unusual_answer(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read as a whole, like any other."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer % CONTENT)
+
+    with socketserver.ThreadingTCPServer(("localhost", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{found.server_address[1]}")
+        google._forget_session()
+        assert [get()[0] for _ in range(2)] == [CONTENT] * 2
+        google._forget_session()
+        found.shutdown()
 
 
 @pytest.fixture

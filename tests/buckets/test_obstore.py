@@ -39,6 +39,7 @@ status code: {status}: <?xml version="1.0"?>
 
 Debug source:
 Generic {{ body: "<Code>Other</Code>" }}"""
+DENIED = "Bulk delete request failed for key a: Access Denied. (code: AccessDenied)"
 NO_CONNECTION = """Generic S3 error: Error performing GET http://h/pets/a in 2ms - HTTP error: error sending \
 request
 
@@ -117,20 +118,17 @@ def test_errors_name_bucket_and_permission() -> None:
 
 
 LIBRARIES = {
-    "s3": (
-        "botocore.configprovider",
-        "import of botocore.configprovider halted; None in sys.modules",
-        "s3",
-    ),
-    "az": ("obstore.store", "import of obstore.store halted; None in sys.modules", "azure"),
-    "gs": ("google.auth", "import of google.auth halted; None in sys.modules", "gcp"),
+    "s3": ("botocore.configprovider", "s3"),
+    "az": ("obstore.store", "azure"),
+    "gs": ("google.auth", "gcp"),
 }
 
 
 @pytest.mark.parametrize("scheme", LIBRARIES)
 def test_a_library_that_is_not_installed(scheme: str) -> None:
     """The command that installs it is named."""
-    module, reason, extra = LIBRARIES[scheme]
+    module, extra = LIBRARIES[scheme]
+    reason = f"import of {module} halted; None in sys.modules"
     code = (
         f"import sys; sys.modules[{module!r}] = None; from beam_pipeline.cli import main; "
         f"sys.exit(main(['verify', '{scheme}://bucket/out']))"
@@ -197,24 +195,9 @@ def test_a_name_before_a_name(name: str, expected: str | None) -> None:
             "x - Server returned non-2xx status code: 403 Forbidden: ",
             Answer(403, "", "403 Forbidden"),
         ),
-        (
-            "Bulk delete request failed for key a: Access Denied. (code: AccessDenied)",
-            Answer(
-                0,
-                "AccessDenied",
-                "Bulk delete request failed for key a: Access Denied. (code: AccessDenied)",
-            ),
-        ),
+        (DENIED, Answer(0, "AccessDenied", DENIED)),
         ("Bulk delete request failed for key a: gone (code: 404)", 404),
-        (
-            NO_CONNECTION,
-            Answer(
-                0,
-                "",
-                "Generic S3 error: Error performing GET http://h/pets/a in 2ms - HTTP error: error "
-                "sending request (Connection refused)",
-            ),
-        ),
+        (NO_CONNECTION, Answer(0, "", f"{NO_CONNECTION.splitlines()[0]} (Connection refused)")),
     ],
 )
 def test_what_a_text_tells(text: str, answer: Answer | int) -> None:
@@ -234,12 +217,7 @@ def test_what_a_text_tells(text: str, answer: Answer | int) -> None:
         ("GenericError", CUT, None, 0),
         ("GenericError", _refused("400 Bad Request", "ExpiredToken"), CredentialsError, 0),
         ("GenericError", _refused("400 Bad Request", "Odd"), OSError, errno.EIO),
-        (
-            "GenericError",
-            _refused("404 Not Found", "NoSuchBucket"),
-            FileNotFoundError,
-            errno.ENOENT,
-        ),
+        ("GenericError", _refused("404 N", "NoSuchBucket"), FileNotFoundError, errno.ENOENT),
         ("GenericError", _refused("416 Range", "InvalidRange"), OSError, errno.ERANGE),
         ("PermissionDeniedError", _refused("403 F", "AccessDenied"), PermissionError, errno.EACCES),
         ("PermissionDeniedError", _refused("403 F", "InvalidAccessKeyId"), CredentialsError, 0),

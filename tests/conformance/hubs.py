@@ -1,10 +1,11 @@
 """Trees as authors upload them to hubs of data, with the command that comes to mind first.
 
-A line is a row: its name, then parts that two spaces separate. All files are in `set/`, which is also --images.
+A line is a row: its name, then parts that two spaces separate. Files are in `set/`, or in the folder of --images; a path
+with a slash before it begins in the working folder.
 
 | part | |
 |---|---|
-| `{cat,dog}/{0..2}.jpg` | images |
+| `{cat,dog}/{0..2}.jpg + a.png` | images, numbered throughout |
 | `~masks/{0..2}.png` | masks |
 | `a.txt = cat` | files with a text |
 | `%a.csv ; id,label ; #,<cat\\|dog>` | a table: its header, or -, and its rows, each with the next of the numbers 0 to 5 and of the values |
@@ -21,8 +22,7 @@ from collections.abc import Sequence
 
 from tests.archives import zip_bytes
 from tests.conformance.outcome import Row
-from tests.conformance.questions import coco
-from tests.conformance.trees import images, jsonl, masks, paths, texts
+from tests.conformance.trees import coco, images, jsonl, masks, paths, texts
 
 TREES = r"""
 fives  {train,test}/Original/{0..5}.png  ~{train,test}/Ground truth/{0..5}.png
@@ -113,7 +113,7 @@ per_class_tables  {0..5}.jpg  @cat.csv ; filename ; #.jpg ; {0..2}  @dog.csv ; f
 windows_paths  {cats,dogs}/{0..2}.jpg  @labels.csv ; path,label ; D:\data\set\#.jpg,<cat|dog> ; {cats,dogs}\{0..2}
 dotted_names  a.b.{0..5}.jpg  @labels.csv ; id,label ; a.b.#,<cat|dog>
 other_case  IMG_{0..5}.jpg  @labels.csv ; image,label ; img_#.jpg,<cat|dog>
-tags_of_bars  {0..5}.jpg  @labels.csv ; image,tags ; #.jpg,<sea-sun|sea|sun>
+tags_of_bars  {0..5}.jpg  @labels.csv ; image,tags ; #.jpg,<sea¦sun|sea|sun>
 plant_pathology  images/Train_{0..5}.jpg  images/Test_{0..2}.jpg  @train.csv ; image_id,healthy,rust,scab ; Train_#,<0,1|1,0>,0
 whales  train/{0..5}.jpg  @train.csv ; image,species,individual_id ; #.jpg,<orca|beluga>,<ca1|fe2|a99>
 fer_2013  @fer2013.csv ; emotion,pixels,Usage ; #,70 80 82,Training
@@ -151,41 +151,46 @@ def _table(header: str, row: str, names: Sequence[str]) -> str:
 
 
 def _nth(values: Sequence[str], number: int) -> str:
-    return values[number % len(values)].replace("-", "|")
+    return values[number % len(values)].replace("¦", "|")
 
 
-def _row(parts: Sequence[str]) -> Row:
+def _row(parts: Sequence[str], base: str, **settings: bool) -> Row:
     """The conversion that the parts of a line describe."""
-    options: list[str] = []
+    options = [part for part in parts if part.startswith("--")]
     labels: list[str] = []
     files: dict[str, bytes | str] = {}
+    if any(option.startswith("--images ") for option in options):
+        base = next(re.split("[ /]", o)[1] for o in options if o.startswith("--images "))
+    else:
+        options.insert(0, f"--images {base}")
+
+    def placed(path: str) -> str:
+        return path[1:] if path[0] == "/" else f"{base}/{path}"
+
     for part in parts:
-        if part.startswith("--"):
-            options.append(part)
-        elif part[0] in "%@":
+        if part[0] in "%@":
             name, header, row, *names = part[1:].split(" ; ")
-            files |= texts(_table(header, row, paths(*names or ["{0..5}"])), f"set/{name}")
-            labels += [f"set/{name}"] if part[0] == "@" else []
-        elif " = " in part:
+            files |= texts(_table(header, row, paths(*names or ["{0..5}"])), placed(name))
+            labels += [placed(name)] if part[0] == "@" else []
+        elif " = " in part and not part.startswith("--"):
             name, _, text = part.partition(" = ")
-            files |= texts(text.replace("\\n", "\n"), f"set/{name}")
+            files |= texts(text.replace("\\n", "\n"), placed(name))
         elif part[0] == "~":
             of_png = any(name.endswith(".png") for name in files)
-            files |= masks(f"set/{part[1:]}", size=(100, 80) if of_png else (16, 8))
-        else:
-            files |= images(f"set/{part}")
-    if not any(option.startswith("--images ") for option in options):
-        options.insert(0, "--images set")
+            size = (100, 80) if of_png else (16, 8)
+            files |= masks(*map(placed, part[1:].split(" + ")), size=size)
+        elif not part.startswith("--"):
+            files |= images(*map(placed, part.split(" + ")))
     options += ["--labels", *labels] if labels else []
     unstable = {"--resize 8", "--object_features masks"}
-    return Row(" ".join(options), files, stable=unstable.isdisjoint(options))
+    return Row(" ".join(options), files, stable=unstable.isdisjoint(options), **settings)
 
 
-def rows(trees: str, *options: str) -> dict[str, Row]:
+def rows(trees: str, *options: str, base: str = "set", **settings: bool) -> dict[str, Row]:
     """Name -> the conversion that a line describes, which goes on in those that are indented; with further options."""
     lines = re.sub(r"\n +", "  ", trees).splitlines()
     parts = [re.split("  +", line) for line in lines if line]
-    return {name: _row([*further, *options]) for name, *further in parts}
+    return {name: _row([*further, *options], base, **settings) for name, *further in parts}
 
 
 _SPLITS = ("train", "test")

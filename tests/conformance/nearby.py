@@ -2,211 +2,82 @@
 
 from __future__ import annotations
 
-from tests.conformance.outcome import Row
-from tests.conformance.outcome import row as row_of
-from tests.conformance.questions import PETS, coco
-from tests.conformance.trees import Tree, csv, images, masks, paths, texts
+from tests.conformance.hubs import rows
+from tests.conformance.outcome import row
+from tests.conformance.trees import coco, images, paths
 
-CLASSES = images("photos/cat/1.jpg", "photos/dog/{1..3}.jpg")
-LABELS = csv(["1.jpg"], label=["cat"])
+TREES = r"""
+nothing  CLASSES
+notes  CLASSES  readme.txt = x  cat/1.jpg.txt = x
+one_text  CLASSES  cat/1.txt = one of four
+hidden  CLASSES  .cache.json = {}  cat/.x.csv = x
+of_others  CLASSES  /labels.csv = file,label\n1.jpg,cat\n  /pets.json = {"images": []}
+texts_above  CLASSES  /{1..3}.txt = x
+written  CLASSES  out/d.tfrecord-00000-of-00001 = \n  out/manifest.json = {}
+submission  CLASSES  sampleSubmission.csv = id,label\n1,0\n
+createml  CLASSES  _annotations.createml.json = [{"image": "1.jpg", "annotations": [{"label": "cat"}]}]
+xml_of_others  CLASSES  catalogue.xml = <catalogue/>
+many_xml  CLASSES  cat/1.xml = <annotation/>  dog/{1..3}.xml = <annotation/>
+no_masks  {masks,no_masks}/1.jpg
+a_train  {train,bus}/1.jpg
+a_test  {test,training,cat}/1.jpg
+a_label  {label,bottle}/1.jpg
+table_in_each  a/a.jpg + b/b.jpg + c/c.jpg + d/d.jpg  a/GT-a.csv = file,label\na.jpg,1\n  b/GT-b.csv = file,label\nb.jpg,1\n
+  c/GT-c.csv = file,label\nc.jpg,1\n  d/GT-d.csv = file,label\nd.jpg,1\n
+one_of_two_tables  1.jpg  a.csv = a,b\n1,2\n  z.csv = file,label\n1.jpg,1\n
+several_kinds  1.jpg  a.csv = file,label\n1.jpg,1\n  b.json = {}  1.txt = x
+one_hot_in_roboflows_folder  train/{0..3}.jpg  %train/_classes.csv ; filename, Cat, Dog ; #.jpg, <0|1>, <1|0> ; {0..3}
+other_machine  a/1.jpg + b/2.jpg  labels.csv = path,label\nC:\pets\1.jpg,cat\nC:\pets\2.jpg,dog\n  prices.csv = item,price\n1,2\n
+parquet_beside  {cat,dog}/1.jpg  l.parquet = PAR1
 
-
-def photos(files: Tree) -> Row:
-    """Class folders with other files."""
-    return row("photos", CLASSES, files)
-
-
-def row(folder: str, *trees: Tree) -> Row:
-    """Files of several kinds; no job runs."""
-    return row_of(f"--images {folder}", *trees, runs=False)
-
-
-def named(*names: str) -> Row:
-    """A folder for each name, with an image."""
-    return row("photos", images(*(f"photos/{name}/1.jpg" for name in names)))
-
-
-def rows_of(folder: str, header: str, value: str = "") -> str:
-    """A table of four images, which have their folder in their names."""
-    return f"{header}\n" + "".join(f"{folder}{i}{value}\n" for i in range(4))
-
-
-_JPGS = "{0..3}.jpg"
-_IDS = paths("ISIC_{0..5}")
+competition  --images set  train_images/train_images{0..3}.png + test_images/test_images{0..3}.png
+  %train.csv ; id_code,diagnosis ; #,2 ; train_images{0..3}  %test.csv ; id_code ; # ; test_images{0..3}
+  %sample_submission.csv ; id_code,diagnosis ; #,0 ; test_images{0..3}
+ham10000  --images ham  part_1/ISIC_{0,2,4}.jpg + part_2/ISIC_{1,3,5}.jpg
+  %metadata.csv ; image_id,dx,localization ; #,nv,scalp ; ISIC_{0..5}  hmnist.csv = pixel0000,pixel0001,label\n1,2,3\n
+dead_letters  --images set  cat/1.jpg + dog/2.jpg  out/dead_letters{,-00000-of-00002}.jsonl = {}\n
+stanford_cars  --images cars  cars_{train,test}/0000{1,2}.jpg  {train,test}.csv = fname,class\n00001.jpg,1\n00002.jpg,2\n
+camvid  --images camvid  701_StillsRaw_full/1.png + LabeledApproved_full/1_L.png  class_dict.csv = name,r,g,b\nSky,128,128,128\n
+captions_beside  --images set  pictures/{0..3}.jpg  texts/{0..3}.txt = a dog\n
+dota_beside  --images set  pictures/{0..3}.jpg  texts/{0..3}.txt = imagesource:G\n1.0 2.0 9.0 2.0 9.0 9.0 1.0 9.0 ship 0\n
+masks_of_most  --images d  0/{1,2}.jpg + 0/1_Mask.png + 1/{a,b}.png + 1/{a,b}_mask.png
+no_mask_beside  --images d  {a,b}/{1,2}_mask.png
+masks_elsewhere  --images d  a/1.jpg + b/1_mask.png
+unmasked  --images d  a/1.jpg + a/1_unmask.png
+few_masks  --images d  a/{1..4}.jpg + a/1_mask.png
+table_beside_images  --images set/images  images/1.jpg  labels.csv = filename,label\n1.jpg,cat\n
+table_in_labels  --images set/images  images/a/{1..4}.jpg  %labels/l.csv ; filename,label ; #.jpg,<cat|dog> ; {1..4}
+images_below_split  --images set  train/images/{1..4}.jpg + val/images/{1..4}.jpg
+images_and_masks_of_splits  --images set  {train,val}/images/{1..4}.png  ~{train,val}/masks/{1..4}.png
+pairs  --images set  {A,B}/{1..4}.jpg
+pairs_of_any_name  --images set  {day,night}/{17,23,58}.jpg
+same_numbers_of_classes  --images set  {cat,dog}/{1..4}.jpg
+same_numbers_with_gaps  --images set  {cat,dog,rose}/{1,3,7}.jpg
+same_numbers_after_words  --images set  {train,val}/{cat,dog}/photo_{2,5,9}.jpg
+same_numbers_of_roles  --images set  {left,right}/{1,3,7}.jpg
+same_names_of_any_folders  --images set  {t1,flair}/{ann,bob,cid}.jpg
+numbers_with_the_class  --images set  cat/{1..3}.jpg + dog/dog{1..3}.jpg
+numbers_with_masks  --images set  a/{1..3}.jpg + b/{1..3}_mask.jpg
+two_wrappers  --images a  b/{cat,dog}/{1..3}.jpg
+two_data_sets  --images sets  {a,b}/images/{1..3}.jpg  {a,b}/labels/{1..3}.txt = 0 0.5 0.5 0.5 0.5\n
+yolo_from_images  --images set/images/train  images/{train,val}/{1..3}.jpg  labels/{train,val}/{1..3}.txt = 0 0.5 0.5 0.5 0.5\n
+"""
 
 ROWS = {
-    "nothing": photos({}),
-    "notes": photos({"photos/readme.txt": "x", "photos/cat/1.jpg.txt": "x"}),
-    "one_text": photos({"photos/cat/1.txt": "one of four"}),
-    "hidden": photos({"photos/.cache.json": "{}", "photos/cat/.x.csv": "x"}),
-    "of_others": photos({"labels.csv": "file,label\n1.jpg,cat\n", "pets.json": '{"images": []}'}),
-    "texts_above": photos(texts("x", "{1..3}.txt")),
-    "written": photos(
-        {"photos/out/d.tfrecord-00000-of-00001": "", "photos/out/manifest.json": "{}"}
-    ),
-    "no_masks": named("masks", "no_masks"),
-    "a_train": named("train", "bus"),
-    "a_test": named("test", "training", "cat"),
-    "a_label": named("label", "bottle"),
-    "table_in_each": row(
-        "photos",
-        images(*(f"photos/{n}/{n}.jpg" for n in "abcd")),
-        {f"photos/{n}/GT-{n}.csv": f"file,label\n{n}.jpg,1\n" for n in "abcd"},
-    ),
-    "one_of_two_tables": row(
-        "photos",
-        images("photos/1.jpg"),
-        {"photos/a.csv": "a,b\n1,2\n", "photos/z.csv": "file,label\n1.jpg,1\n"},
-    ),
-    "several_kinds": row(
-        "photos",
-        images("photos/1.jpg"),
-        {"photos/a.csv": "file,label\n1.jpg,1\n", "photos/b.json": "{}", "photos/1.txt": "x"},
-    ),
-    "competition": row(
-        "set",
-        images(
-            "set/{train_images}/{train_images}{0..3}.png",
-            "set/{test_images}/{test_images}{0..3}.png",
-        ),
-        {
-            "set/train.csv": rows_of("train_images", "id_code,diagnosis", ",2"),
-            "set/test.csv": rows_of("test_images", "id_code"),
-            "set/sample_submission.csv": rows_of("test_images", "id_code,diagnosis", ",0"),
-        },
-    ),
-    "one_hot_in_roboflows_folder": row(
-        "photos",
-        images("photos/train/{0..3}.jpg"),
-        {
-            "photos/train/_classes.csv": "filename, Cat, Dog\n"
-            + "".join(f"{i}.jpg, {i % 2}, {1 - i % 2}\n" for i in range(4))
-        },
-    ),
-    "ham10000": row(
-        "ham",
-        images("ham/part_1/ISIC_{0,2,4}.jpg", "ham/part_2/ISIC_{1,3,5}.jpg"),
-        {
-            "ham/metadata.csv": "image_id,dx,localization\n"
-            + "".join(f"{n},nv,scalp\n" for n in _IDS),
-            "ham/hmnist.csv": "pixel0000,pixel0001,label\n1,2,3\n",
-        },
-    ),
-    "dead_letters": row(
-        "set",
-        images("set/cat/1.jpg", "set/dog/2.jpg"),
-        texts("{}\n", "set/out/dead_letters{,-00000-of-00002}.jsonl"),
-    ),
-    "other_machine": row(
-        "photos",
-        images("photos/a/1.jpg", "photos/b/2.jpg"),
-        {
-            "photos/labels.csv": "path,label\nC:\\pets\\1.jpg,cat\nC:\\pets\\2.jpg,dog\n",
-            "photos/prices.csv": "item,price\n1,2\n",
-        },
-    ),
-    "stanford_cars": row(
-        "cars",
-        images("cars/cars_{train,test}/0000{1,2}.jpg"),
-        texts("fname,class\n00001.jpg,1\n00002.jpg,2\n", "cars/{train,test}.csv"),
-    ),
-    "camvid": row(
-        "camvid",
-        images("camvid/701_StillsRaw_full/1.png", "camvid/LabeledApproved_full/1_L.png"),
-        {"camvid/class_dict.csv": "name,r,g,b\nSky,128,128,128\n"},
-    ),
-    "captions_beside": row(
-        "set", images(f"set/pictures/{_JPGS}"), texts("a dog\n", "set/texts/{0..3}.txt")
-    ),
-    "dota_beside": row(
-        "set",
-        images(f"set/pictures/{_JPGS}"),
-        texts("imagesource:G\n1.0 2.0 9.0 2.0 9.0 9.0 1.0 9.0 ship 0\n", "set/texts/{0..3}.txt"),
-    ),
-    "submission": photos({"photos/sampleSubmission.csv": "id,label\n1,0\n"}),
-    "createml": photos(
-        {
-            "photos/_annotations.createml.json": '[{"image": "1.jpg", "annotations": [{"label": "cat"}]}]'
-        }
-    ),
-    "masks_of_most": row(
-        "d", images("d/0/{1,2}.jpg", "d/0/1_Mask.png", "d/1/{a,b}.png", "d/1/{a,b}_mask.png")
-    ),
-    "no_mask_beside": row("d", images("d/a/{1,2}_mask.png", "d/b/{1,2}_mask.png")),
-    "masks_elsewhere": row("d", images("d/a/1.jpg", "d/b/1_mask.png")),
-    "unmasked": row("d", images("d/a/1.jpg", "d/a/1_unmask.png")),
-    "few_masks": row("d", images("d/a/{1..4}.jpg", "d/a/1_mask.png")),
-    "table_beside_images": row(
-        "set/images", images("set/images/1.jpg"), {"set/labels.csv": LABELS}
-    ),
-    "table_in_labels": row(
-        "set/images",
-        images("set/images/a/{1..4}.jpg"),
-        {"set/labels/l.csv": csv(paths("{1..4}.jpg"), label=PETS)},
-    ),
+    **rows(TREES.replace("CLASSES", "cat/1.jpg + dog/{1..3}.jpg"), base="photos", runs=False),
     "coco_in_annotations": row(
-        "set/images",
+        "--images set/images",
         images("set/images/a/{1..4}.jpg"),
         {"set/annotations/all.json": coco(paths("{1..4}.jpg"))},
+        runs=False,
     ),
     "coco_of_two_splits": row(
-        "set",
+        "--images set",
         images("set/train/{1..4}.jpg", "set/val/{5..6}.jpg"),
         {
             "set/labels/train.json": coco(paths("{1..4}.jpg")),
             "set/labels/val.json": coco(paths("{5..6}.jpg")),
         },
+        runs=False,
     ),
-    "images_below_split": row(
-        "set", images("set/train/images/{1..4}.jpg", "set/val/images/{1..4}.jpg")
-    ),
-    "images_and_masks_of_splits": row(
-        "set",
-        images("set/{train,val}/images/{1..4}.png"),
-        masks("set/{train,val}/masks/{1..4}.png"),
-    ),
-    "pairs": row("set", images("set/{A,B}/{1..4}.jpg")),
-    "pairs_of_any_name": row("set", images("set/{day,night}/{17,23,58}.jpg")),
-    "same_numbers_of_classes": row("set", images("set/{cat,dog}/{1..4}.jpg")),
-    "same_numbers_with_gaps": row("set", images("set/{cat,dog,rose}/{1,3,7}.jpg")),
-    "same_numbers_after_words": row("set", images("set/{train,val}/{cat,dog}/photo_{2,5,9}.jpg")),
-    "same_numbers_of_roles": row("set", images("set/{left,right}/{1,3,7}.jpg")),
-    "same_names_of_any_folders": row("set", images("set/{t1,flair}/{ann,bob,cid}.jpg")),
-    "numbers_with_the_class": row("set", images("set/cat/{1..3}.jpg", "set/dog/dog{1..3}.jpg")),
-    "numbers_with_masks": row("set", images("set/a/{1..3}.jpg", "set/b/{1..3}_mask.jpg")),
-    "two_wrappers": row("a", images("a/b/{cat,dog}/{1..3}.jpg")),
-    "two_data_sets": row(
-        "sets",
-        images("sets/{a,b}/images/{1..3}.jpg"),
-        texts("0 0.5 0.5 0.5 0.5\n", "sets/{a,b}/labels/{1..3}.txt"),
-    ),
-    "yolo_from_images": row(
-        "set/images/train",
-        images("set/images/{train,val}/{1..3}.jpg"),
-        texts("0 0.5 0.5 0.5 0.5\n", "set/labels/{train,val}/{1..3}.txt"),
-    ),
-    "parquet_beside": row(
-        "photos", images("photos/{cat,dog}/1.jpg"), {"photos/l.parquet": b"PAR1"}
-    ),
-    "xml_of_others": photos({"photos/catalogue.xml": "<catalogue/>"}),
-    "dota_beside_images": row(
-        "set/images/train",
-        images("set/images/train/{0..3}.jpg"),
-        texts("1.0 2.0 9.0 2.0 9.0 9.0 1.0 9.0 ship 0\n", "set/labels/train/{0..3}.txt"),
-    ),
-    "kitti_among": row(
-        "set", images("set/{a,b}/{0,1}.jpg"), texts(f"Car{' 0.5' * 14}\n", "set/{a,b}/{0,1}.txt")
-    ),
-    "texts_of_half": row("set", images("set/{a,b}/{0,1}.jpg"), texts("a dog\n", "set/a/{0,1}.txt")),
-    "tables_in_many_folders": row(
-        "set",
-        images("set/{a,b,c,d}/{1,2}.jpg"),
-        texts("file,label\na/1.jpg,x\n", "set/{a,b,c}/l.csv", "set/d/l.jsonl"),
-    ),
-    "coco_of_several_tasks": row(
-        "set",
-        images("set/train/{1..4}.jpg"),
-        {f"set/notes/{name}.json": coco(paths("{1..4}.jpg")) for name in ("instances_a", "b")},
-    ),
-    "many_xml": photos(texts("<annotation/>", "photos/cat/1.xml", "photos/dog/{1..3}.xml")),
 }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from tests.archives import zip_bytes
+from tests.conformance.hubs import rows
 from tests.conformance.outcome import Row, row
-from tests.conformance.trees import Tree, csv, images, jsonl, masks, paths, png, texts, tiff
+from tests.conformance.trees import Tree, coco, csv, images, jsonl, paths, png, texts, tiff
 from tests.layouts.make_label_tools import annotation, rectangle, task
 from tests.layouts.make_tables import HEIGHT, WIDTH
 from tests.layouts.make_voc import labelimg_xml
@@ -35,26 +35,34 @@ def voc_beside(folder: str) -> Tree:
     return {**images(f"set/{folder}/{{0..5}}.jpg"), **annotations}
 
 
-def coco(names: Sequence[str]) -> str:
-    """A file of instances, an object an image."""
-    described = [
-        {"id": i, "file_name": name, "width": 16, "height": 8} for i, name in enumerate(names)
-    ]
-    objects = [
-        {"id": i + 1, "image_id": i, "category_id": 1, "bbox": [1, 1, 4, 4], "area": 16}
-        for i in range(len(names))
-    ]
-    categories = [{"id": 1, "name": "cat"}]
-    return json.dumps(
-        {"info": {}, "images": described, "annotations": objects, "categories": categories}
-    )
-
-
 def annotated(number: int) -> dict[str, Any]:
     """A task of Label Studio; of every second, two people drew another box."""
     people = (1, 2) if number % 2 else (2,)
     boxes = [annotation(rectangle("car", 1, 1, 9 + by, 9), by) for by in people]
     return task(f"{number}.png", boxes, number)
+
+
+def drawn_by(number: int) -> Any:
+    """A file of Supervisely: two people drew an object, of three images the same one; the last was left empty."""
+    people = (("ann", 0), ("bob", number % 2 * 9)) if number < 5 else ()
+    objects = [
+        {
+            "classTitle": "car",
+            "geometryType": "rectangle",
+            "labelerLogin": login,
+            "points": {"exterior": [[left, 1], [left + 5 + number % 2, 6]], "interior": []},
+        }
+        for login, left in people
+    ]
+    if number == 4:
+        objects[1]["points"] = {"exterior": [[0, 1], [4, 6]], "interior": []}
+    return {"size": {"width": 16, "height": 8}, "tags": [], "objects": objects}
+
+
+OF_PEOPLE = {
+    **images("set/img/{0..5}.jpg"),
+    **{f"set/ann/{i}.jpg.json": json.dumps(drawn_by(i)) for i in range(6)},
+}
 
 
 def answered(number: int) -> dict[str, Any]:
@@ -91,7 +99,26 @@ def folders(*patterns: str) -> Tree:
 COCO_SPLITS = {split: paths(split + "_{0..11}.jpg") for split in ("train2017", "val2017")}
 LABELLED = "--images photos --labels labels.csv"
 
+DOCUMENTED_TREES = r"""
+classes_below_dates  --images camera  2021-05-0{3,4}/fox/{0..3}.jpg + 2021-05-04/owl/{0..3}.jpg + 2021-06-01/elk/{0..3}.jpg
+only_class  {0..11}.jpg  @/labels.csv ; filename,xmin,ymin,xmax,ymax,species ; #.jpg,1,1,5,6,<cat|dog> ; {0..11}
+turned_boxes  {0..11}.jpg  @/labels.csv ; filename,cx,cy,w,h,angle,label ; #.jpg,4,3,2,2,<0|30>,<cat|dog> ; {0..11}
+split_tables  {0..11}.jpg  @/train.csv ; filename,label ; #.jpg,<cat|dog> ; {0..8}  @/test.csv ; filename,label ; #.jpg,<cat|dog> ; {9..11}
+split_roots  --images pets/train pets/val  train/{cat,dog}/1.jpg + val/{cat,dog}/2.jpg
+split_column  {0..11}.jpg  @/labels.csv ; filename,label,set ; #.jpg,<cat|dog>,<train|train|val> ; {0..11}
+split_numbers  {0..11}.jpg  @/labels.csv ; filename,label,split ; #.jpg,<cat|dog>,<0|0|1|2> ; {0..11}
+corners_or_sizes  {0..11}.jpg  @/labels.csv ; filename,label,bbox ; #.jpg,<cat|dog>,"[1, 2, 4, 5]" ; {0..11}
+split_flag  {0..11}.jpg  @/labels.csv ; filename,label,is_valid ; #.jpg,<cat|dog>,<True|False> ; {0..11}
+table_above  {0..11}.jpg  %/train.csv ; filename,label ; #.jpg,<cat|dog> ; {0..11}  /other.csv = a,b\n1,2\n
+xml  {a,b}/{0..3}.jpg  catalogue.xml = <catalogue/>
+yolo  --images cars  {0..11}.jpg  /labels/{0..11}.txt = 0 0.5 0.5 0.25 0.5\n
+captions  {0..11}.jpg  {0..7}.txt = \na cat on a mat\n  --max_bad_fraction 0.5
+masks  --images data  images/{0..11}.jpg  ~masks/{0..11}.png + masks/{more,others}.png  --max_bad_fraction 0.5
+masks_among  --images scans  {benign,malignant}/{0..2}.png  ~{benign,malignant}/{0..2}_mask.png
+"""
+
 DOCUMENTED = {
+    **rows(DOCUMENTED_TREES, base="photos"),
     "single_class": Row("--images photos", images("photos/pets/{0..11}.jpg")),
     "names_as_classes": Row(LABELLED, column("name", *(f"photo {name}" for name in NAMES))),
     "decimal_commas": Row(LABELLED, column("label", *(f"{i},5" for i in range(12)))),
@@ -110,63 +137,25 @@ DOCUMENTED = {
     "splits_in_names": Row("--images pets", folders("pets/{test,training}_set/{cat,dog}")),
     "same_below": Row("--images leaves", folders("leaves/{color,gray}/{apple,grape,kiwi}")),
     "dates": Row("--images photos", folders("photos/{2002/07/19,2002/08/11,2003/01/02}/big")),
-    "classes_below_dates": Row(
-        "--images camera",
-        folders("camera/2021-05-0{3,4}/fox", "camera/2021-05-04/owl", "camera/2021-06-01/elk"),
-    ),
     "spellings": Row("--images photos", folders("photos/train/cat", "photos/test/Cat")),
-    "only_class": row(
-        LABELLED,
-        PHOTOS,
-        {"labels.csv": csv(NAMES, xmin=[1], ymin=[1], xmax=[5], ymax=[6], species=PETS)},
-    ),
-    "turned_boxes": row(
-        LABELLED,
-        PHOTOS,
-        {"labels.csv": csv(NAMES, cx=[4], cy=[3], w=[2], h=[2], angle=[0, 30], label=PETS)},
-    ),
     "moved_points": row(
         f"{LABELLED} --resize 8",
         PHOTOS,
         {"labels.csv": csv(NAMES, label=PETS, nose_x=[1, 2, 3], nose_y=[4, 5, 6])},
         stable=False,
     ),
-    "split_tables": row(
-        "--images photos --labels train.csv test.csv",
-        PHOTOS,
-        {"train.csv": csv(NAMES[:9], label=PETS), "test.csv": csv(NAMES[9:], label=PETS)},
-    ),
-    "split_roots": Row(
-        "--images pets/train pets/val",
-        images("pets/train/{cat,dog}/1.jpg", "pets/val/{cat,dog}/2.jpg"),
-    ),
-    "split_column": row(
-        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, set=["train", "train", "val"])}
-    ),
-    "split_numbers": row(
-        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, split=[0, 0, 1, 2])}
-    ),
     "other_key": row(
         "--images photos --labels l.jsonl --columns pic:skip,of:file",
         PHOTOS,
         {"l.jsonl": jsonl({"id": 99, "pic": n, "of": [n], "label": PETS[n > "5"]} for n in NAMES)},
-    ),
-    "corners_or_sizes": row(
-        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, bbox=["[1, 2, 4, 5]"])}
     ),
     "unused_folders": row(
         LABELLED,
         {f"photos/{('healthy', 'sick')[i % 2]}/{n}": c for i, (n, c) in enumerate(_flat())},
         {"labels.csv": csv(NAMES, age=["old", "young", "young"])},
     ),
-    "split_flag": row(
-        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, label=PETS, is_valid=["True", "False"])}
-    ),
     "splits_in_paths": Row("--images pets", folders("pets/a/archive/{train,valid}/{cat,dog}")),
     "table": row("--images photos --seed 3", PHOTOS, {"photos/labels.csv": csv(NAMES, label=PETS)}),
-    "table_above": row(
-        "--images photos", PHOTOS, {"train.csv": csv(NAMES, label=PETS), "other.csv": "a,b\n1,2\n"}
-    ),
     "json": row("--images photos", folders("photos/{a,b}"), {"photos/labels.json": '{"0": "c"}'}),
     "coco": row(
         "--images coco/train2017",
@@ -192,86 +181,45 @@ DOCUMENTED = {
         images("photos/a/b/{0..2}.jpg", "photos/c/9.jpg"),
         voc(*paths("photos/a/b/{0..2}.jpg", "photos/c/9.jpg")),
     ),
-    "xml": row(
-        "--images photos", folders("photos/{a,b}"), {"photos/catalogue.xml": "<catalogue/>"}
-    ),
     "kitti": row("--images left", images("left/{0..11}.jpg"), texts(KITTI, "labels/{0..11}.txt")),
-    "yolo": row(
-        "--images cars",
-        images("cars/{0..11}.jpg"),
-        texts("0 0.5 0.5 0.25 0.5\n", "labels/{0..11}.txt"),
-    ),
-    "captions": row(
-        "--images photos --max_bad_fraction 0.5",
-        PHOTOS,
-        texts("\na cat on a mat\n", "photos/{0..7}.txt"),
-    ),
-    "masks": row(
-        "--images data --max_bad_fraction 0.5",
-        images("data/images/{0..11}.jpg"),
-        masks("data/masks/{0..11}.png", "data/masks/{more,others}.png"),
-    ),
-    "masks_among": row(
-        "--images scans",
-        images("scans/{benign,malignant}/{0..2}.png"),
-        masks("scans/{benign,malignant}/{0..2}_mask.png", size=(100, 80)),
-    ),
     "images": Row("--images data", images("data/images/{0..11}.jpg")),
     "splits_only": Row("--images photos", folders("photos/{train,val}")),
     "splits_below": Row("--images photos", folders("photos/{cat,dog}/{test,train}")),
 }
 
+FURTHER_TREES = r"""
+pandas_index  {0..11}.jpg  @/labels.csv ; ,filename,label ; #,#.jpg,<cat|dog> ; {0..11}
+table_in_one_of_several  --images a b  cat/{0..5}.jpg + /b/dog/{6..11}.jpg  %labels.csv ; filename,label ; #.jpg,<cat|dog> ; {0..11}
+table_beside_globs  --images a/*/*.jpg b/*/*.jpg  cat/{0..5}.jpg + /b/dog/{6..11}.jpg  %labels.csv ; filename,label ; #.jpg,<cat|dog> ; {0..11}
+taken_below  --images demo  images/{0..11}.jpg  %labels.csv ; filename,label ; #.jpg,<cat|dog> ; {0..11}  notes.csv = a,b\nx,y\n
+confirmed_folders  --images data  --layout class_folders  images/{0..11}.jpg  ~masks/{0..11}.png
+partition  {0..11}.jpg  @/list_eval_partition.csv ; filename,partition ; #.jpg,<0|0|1|2> ; {0..11}
+one_hot  {0..11}.jpg  @/labels.csv ; filename,cat,dog,owl ; #.jpg,<1|0|0>,<0|1|0>,<0|0|1> ; {0..11}
+whole_classes  {cat,dog,elk,fox}/{0..3}.jpg  --split_by folder  --splits train=0.5,test=0.5
+images_beside_classes  x/{cat,dog,images}/{0..3}.jpg + y/{cat,dog}/{0..3}.jpg
+colours  --images data  {x,y}/{0..3}.jpg  class_dict.csv = name,r,g,b\nsky,1,2,3\nroad,4,5,6\n
+texts_of_numbers  {a,b}/{0..3}.jpg  {a,b}/{0..3}.txt = 1.5 2.5\n
+dota  {a,b}/{0..3}.jpg  {a,b}/{0..3}.txt = imagesource:x\n1 2 3 4 5 6 7 8 plane 0\n
+submission  {a,b}/{0..3}.jpg  %sample_submission.csv ; filename,label ; #.jpg,<cat|dog> ; {0..11}
+own_output  {a,b}/{0..3}.jpg  out/d.tfrecord-00000-of-00001 = \n  out/dead_letters.jsonl = {}
+paths_with_splits  --images x  chest/{train,test}/{ill,well}/{0..3}.jpg + chest/chest/{train,test}/{ill,well}/{0..3}.jpg
+paths_of_masks  --images screw  train/good/{0..3}.jpg + {test,ground_truth}/{cut,bent}/{0..3}.jpg
+images_below_some_classes  --images tiny  train/{n01,n02}/images/{0..3}.jpg + val/images/{0..3}.jpg
+table_of_folder_below  --images kaggle  train/{0..5}.jpg + test/{6..11}.jpg  %train.csv ; filename,label ; #.jpg,<cat|dog>
+"""
+
 FURTHER = {
+    **rows(FURTHER_TREES, base="photos"),
     "minus_one": Row(LABELLED, column("label", -1, 0, 1, 2)),
     "minus_one_and_one": Row(LABELLED, column("label", -1, 1)),
-    "pandas_index": row(
-        LABELLED,
-        PHOTOS,
-        {
-            "labels.csv": ",filename,label\n"
-            + "".join(f"{i},{name},{PETS[i % 2]}\n" for i, name in enumerate(NAMES))
-        },
-    ),
-    "table_in_one_of_several": row(
-        "--images a b",
-        images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
-        {"a/labels.csv": csv(NAMES, label=PETS)},
-    ),
-    "table_beside_globs": row(
-        "--images a/*/*.jpg b/*/*.jpg",
-        images("a/cat/{0..5}.jpg", "b/dog/{6..11}.jpg"),
-        {"a/labels.csv": csv(NAMES, label=PETS)},
-    ),
-    "taken_below": row(
-        "--images demo",
-        images("demo/images/{0..11}.jpg"),
-        {"demo/labels.csv": csv(NAMES, label=PETS), "demo/notes.csv": "a,b\nx,y\n"},
-    ),
     "taken_wrapped": Row("--images wrapped", folders("wrapped/data/{train,val}/{cat,dog}")),
     "taken_voc": row(
         "--images boxes", images("boxes/set/{0..3}.jpg"), voc(*paths("boxes/set/{0..3}.jpg"))
-    ),
-    "confirmed_folders": row(
-        "--images data --layout class_folders",
-        images("data/images/{0..11}.jpg"),
-        masks("data/masks/{0..11}.png"),
     ),
     "confirmed_integers": Row(f"{LABELLED} --class_ids keep", column("age", *range(20, 30))),
     "confirmed_column": Row(f"{LABELLED} --columns age:str", column("age", *range(20, 30))),
     "few_images": Row("--images photos", images("photos/pets/{0..3}.jpg")),
     "boxes_in_cells": Row(LABELLED, column("label", "cat 1 2 3 4", "dog 1 1 5 5", "cat 2 2 3 3")),
-    "partition": row(
-        "--images photos --labels list_eval_partition.csv",
-        PHOTOS,
-        {"list_eval_partition.csv": csv(NAMES, partition=[0, 0, 1, 2])},
-    ),
-    "one_hot": row(
-        LABELLED, PHOTOS, {"labels.csv": csv(NAMES, cat=[1, 0, 0], dog=[0, 1, 0], owl=[0, 0, 1])}
-    ),
-    "whole_classes": Row(
-        "--images photos --split_by folder --splits train=0.5,test=0.5",
-        folders("photos/{cat,dog,elk,fox}"),
-    ),
     "bracketed_parts": Row(LABELLED, column("label", "[cat", "dog]", "[elk")),
     "tags": Row(LABELLED, column("tags", "red big", "red", "big red dog", "dog")),
     "semicolons": Row(LABELLED, column("label", "cat;dog", "dog;elk", "elk;cat")),
@@ -286,9 +234,6 @@ FURTHER = {
         "--images dsb", images("dsb/{0a,0b,0c}/{images,masks}/{0..1}.png")
     ),
     "split_beside_classes": Row("--images photos", folders("photos/{cat,dog,val}")),
-    "images_beside_classes": Row(
-        "--images photos", folders("photos/x/{cat,dog,images}", "photos/y/{cat,dog}")
-    ),
     "splits_of_some": Row(
         "--images market",
         folders("market/{bounding_box_test,bounding_box_train,gt_bbox,gt_query,query}"),
@@ -301,11 +246,6 @@ FURTHER = {
     "missing_in_folders": Row("--images photos", folders("photos/{cat,dog,nan}")),
     "numbers_as_folders": Row("--images photos", folders("photos/{0.1,0.2,0.35}")),
     "lists_as_folders": Row("--images photos", folders("photos/{cat;dog,cat,dog}")),
-    "colours": row(
-        "--images data",
-        images("data/{x,y}/{0..3}.jpg"),
-        {"data/class_dict.csv": "name,r,g,b\nsky,1,2,3\nroad,4,5,6\n"},
-    ),
     "csv_in_zip": Row(
         "--images set.zip",
         {
@@ -331,29 +271,13 @@ FURTHER = {
         },
     ),
     "images_of_a_bucket_below": Row("--images kaggle/*/*/*", folders("kaggle/images/{cat,dog}")),
-    "texts_of_numbers": row(
-        "--images photos", folders("photos/{a,b}"), texts("1.5 2.5\n", "photos/{a,b}/{0..3}.txt")
-    ),
-    "dota": row(
-        "--images photos",
-        folders("photos/{a,b}"),
-        texts("imagesource:x\n1 2 3 4 5 6 7 8 plane 0\n", "photos/{a,b}/{0..3}.txt"),
-    ),
-    "submission": row(
-        "--images photos",
-        folders("photos/{a,b}"),
-        {"photos/sample_submission.csv": csv(NAMES, label=PETS)},
-    ),
     "annotators": row(
         "--images set", DRAWN, {"set/p.json": json.dumps([*map(annotated, range(6))])}
     ),
+    "annotators_of_objects": Row("--images set", OF_PEOPLE),
+    "annotators_of_objects_kept": Row("--images set --yes --max_bad_fraction 1", OF_PEOPLE),
     "annotators_of_classes": row(
         "--images set", DRAWN, {"set/p.ndjson": jsonl(map(answered, range(6)))}
-    ),
-    "own_output": row(
-        "--images photos",
-        folders("photos/{a,b}"),
-        {"photos/out/d.tfrecord-00000-of-00001": "", "photos/out/dead_letters.jsonl": "{}"},
     ),
     "wrapper": Row("--images kaggle", folders("kaggle/pets/{cat,dog}")),
     "wrapper_twice": Row("--images a", folders("a/b/c/{cat,dog}")),
@@ -361,20 +285,10 @@ FURTHER = {
     "paths": Row("--images pets", folders("pets/dog/{pug,poodle}", "pets/cat/siamese")),
     "paths_of_one": Row("--images kaggle", folders("kaggle/pets/cat")),
     "paths_beside_a_copy": Row("--images cells", folders("cells/{,cells/}{ill,well}")),
-    "paths_with_splits": Row(
-        "--images x",
-        folders("x/chest/{train,test}/{ill,well}", "x/chest/chest/{train,test}/{ill,well}"),
-    ),
-    "paths_of_masks": Row(
-        "--images screw", folders("screw/train/good", "screw/{test,ground_truth}/{cut,bent}")
-    ),
     "splits_twice": Row(
         "--images intel", folders("intel/seg_{train,test}/seg_{train,test}/{sea,ice}")
     ),
     "crossed": Row("--images cells", folders("cells/{adi,tum,nor}/{40X,100X}")),
-    "images_below_some_classes": Row(
-        "--images tiny", folders("tiny/train/{n01,n02}/images", "tiny/val/images")
-    ),
     "numbered_points": row(
         f"{LABELLED} --label_column none",
         PHOTOS,
@@ -384,11 +298,6 @@ FURTHER = {
     "wrapper_below": Row("--images pets", folders("pets/{cat,dog}/raw")),
     "wrapper_confirmed": Row(
         "--images kaggle --layout class_folders", folders("kaggle/pets/{cat,dog}")
-    ),
-    "table_of_folder_below": row(
-        "--images kaggle",
-        images("kaggle/train/{0..5}.jpg", "kaggle/test/{6..11}.jpg"),
-        {"kaggle/train.csv": csv(NAMES[:6], label=PETS)},
     ),
     "masks_in_tiff": row(
         "--images data",

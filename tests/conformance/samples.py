@@ -60,6 +60,12 @@ OF_STUDIES = [
     for path, views in VIEWS_OF.items()
 ]
 
+OF_FOLDERS = {
+    "labels.csv": "subject,study,edema\n"
+    + "".join(f"p1{i // 2},p1{i // 2}/s5{i % 2},{i % 3 % 2}\n" for i in range(7))
+    + "p19,p19/s50,1\np10,s50,1\np10,p10/p10/s51,1\np11,p11/s50,1\n"
+}
+
 CELLS = ['{"a": 1}', '{"a": 1', "[]", "", "[1e999]", '{"b": {"a": null}}']
 
 ROW_NAMES = [NAMES[i % 4] for i in range(9)]
@@ -185,6 +191,34 @@ ROWS = {
         STUDIES,
         {"labels.csv": csv(["s50", "s51"], edema=(0, 1))},
     ),
+    "labels_of_folders": row(
+        "--images files --labels labels.csv --label_column edema --max_bad_fraction 1",
+        STUDIES,
+        OF_FOLDERS,
+    ),
+    "labels_of_folders_in_splits": row(
+        "--images files --labels labels.csv --rows_of folder --key_column study --label_column edema "
+        "--max_bad_fraction 1 --splits train=0.5,test=0.5",
+        STUDIES,
+        OF_FOLDERS,
+    ),
+    "labels_of_patients_by_list": row(
+        "--images files --labels labels.csv --rows_of folder",
+        STUDIES,
+        {"labels.csv": "".join(f"files/p10/p1{i}/,{'ab'[i % 2]}\n" for i in range(4))},
+        {"files/p10/a.jpg": image(99, "a.jpg")},
+    ),
+    "questions_of_folders": row(
+        "--images archive/files --labels questions.csv --rows_of folder --sample row --row_id id --label_column none "
+        "--splits train=0.5,test=0.5",
+        {f"archive/{path}": content for path, content in STUDIES.items()},
+        {
+            "questions.csv": csv(
+                [f"archive/files/p10/p1{i % 4}/" for i in range(8)],
+                id=[f"q{i}" for i in range(8)],
+            )
+        },
+    ),
     "only_with_images": Row(f"{TALKS_OF_LLAVA} --row_id id --max_bad_fraction 1", OF_LLAVA),
     "crops": Row(
         "--images photos --labels boxes.csv --crop_boxes --crop_min_side 4 --max_bad_fraction 1 --yes",
@@ -233,6 +267,29 @@ ROWS = {
         stable=False,
     ),
     "images_of_webdataset_of_any_name": Row("--images s.tar", samples_tar("cls", "x.png", "y.png")),
+    "seventeen_views_of_webdataset": Row(
+        "--images s.tar", samples_tar("cls", "jpg", *(f"v{i}.png" for i in range(17)))
+    ),
+    "conversations_with_lists_or_none": row(
+        "--images photos --labels talks.jsonl --sample row --row_id id --columns conversations:json "
+        "--file_columns images --no_image keep --max_bad_fraction 1 --yes",
+        PHOTOS,
+        {
+            "talks.jsonl": jsonl(
+                {"id": f"q{i}", "image": images, "conversations": turns(i)}
+                for i, images in enumerate([[], None, NAMES[:2], ["0.jpg", "9.jpg"], ["/x/0.jpg"]])
+            )
+        },
+    ),
+    "pairs_of_a_table_with_gaps": row(
+        "--images pairs/im0 --labels pairs.csv --label_column none --file_columns right --max_bad_fraction 1",
+        {path: content for path, content in PAIRS.items() if path != "pairs/im1/2.png"},
+        {
+            "pairs.csv": csv(
+                [f"{i}.png" for i in range(8)], right=[f"pairs/im1/{i}.png" for i in range(8)]
+            )
+        },
+    ),
     "pairs_of_scenes": Row(
         "--images scenes --layout pairs --max_bad_fraction 1",
         {

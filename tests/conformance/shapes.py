@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tests.conformance.outcome import row
-from tests.conformance.questions import KITTI, LABELLED, NAMES, PHOTOS, coco
-from tests.conformance.trees import csv, images, paths
+from tests.conformance.questions import KITTI, LABELLED, NAMES, PHOTOS
+from tests.conformance.trees import coco, csv, images, paths
 from tests.layouts.make_voc import labelimg_xml
 
 _SIX = paths("{0..5}.jpg")

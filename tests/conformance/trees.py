@@ -128,3 +128,18 @@ def csv(names: Iterable[str], **columns: Sequence[Any]) -> str:
 def jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     """JSON Lines."""
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def coco(names: Sequence[str]) -> str:
+    """A file of instances, an object an image."""
+    described = [
+        {"id": i, "file_name": name, "width": 16, "height": 8} for i, name in enumerate(names)
+    ]
+    objects = [
+        {"id": i + 1, "image_id": i, "category_id": 1, "bbox": [1, 1, 4, 4], "area": 16}
+        for i in range(len(names))
+    ]
+    categories = [{"id": 1, "name": "cat"}]
+    return json.dumps(
+        {"info": {}, "images": described, "annotations": objects, "categories": categories}
+    )

@@ -143,26 +143,20 @@ def test_what_is_submitted(cloud: Cloud, service: FakeDataflow, argv: list[str])
 
 def test_what_the_person_says_counts(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
     """Each default gives way to an option."""
-    said = [
-        "--project=another-project",
-        "--region=us-east1",
-        f"--temp_location={cloud.uri}/temp",
-        f"--staging_location={cloud.uri}/staging",
-        "--job_name=mine",
-        "--worker_machine_type=n2-highmem-8",
-        "--number_of_worker_harness_threads=5",
-        "--save_main_session",
-        "--flexrs_goal=COST_OPTIMIZED",
-        "--no_use_public_ips",
+    account = "worker@another-project.iam.gserviceaccount.com"
+    said = ["--project=another-project", "--region=us-east1", f"--temp_location={cloud.uri}/temp"]
+    said += [f"--staging_location={cloud.uri}/staging", "--job_name=mine", "--save_main_session"]
+    said += ["--worker_machine_type=n2-highmem-8", "--number_of_worker_harness_threads=5"]
+    said += ["--flexrs_goal=COST_OPTIMIZED", "--no_use_public_ips", "--max_num_workers=7"]
+    said += [
         f"--subnetwork=regions/{REGION}/subnetworks/private",
-        "--max_num_workers=7",
-        "--service_account_email=worker@another-project.iam.gserviceaccount.com",
+        f"--service_account_email={account}",
     ]
     assert convert(*argv, *said, "--no_wait") == 0
     (job,) = service.jobs
     assert (job.project, job.region, job.body["name"]) == ("another-project", "us-east1", "mine")
     environment = job.body["environment"]
-    assert environment["serviceAccountEmail"] == "worker@another-project.iam.gserviceaccount.com"
+    assert environment["serviceAccountEmail"] == account
     assert environment["flexResourceSchedulingGoal"] in (2, "FLEXRS_COST_OPTIMIZED")
     (pool,) = environment["workerPools"]
     assert pool["machineType"] == "n2-highmem-8"
@@ -186,16 +180,16 @@ def test_the_region_of_the_environment(
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "names"),
     [
-        ["--setup_file=HERE/setup.py"],
-        [f"--extra_package=HERE/{WHEEL}"],
-        ["--sdk_container_image=europe-docker.pkg.dev/p/r/i:1", "--sdk_location=container"],
+        ("--setup_file=HERE/setup.py", {"workflow.tar.gz"}),
+        (f"--extra_package=HERE/{WHEEL}", {WHEEL, "extra_packages.txt"}),
+        ("--sdk_container_image=europe-docker.pkg.dev/p/r/i:1 --sdk_location=container", set()),
     ],
     ids=["setup_file", "extra_package", "container"],
 )
 def test_the_package_is_not_staged_twice(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], said: list[str], tmp_path: Path
+    cloud: Cloud, service: FakeDataflow, argv: list[str], said: str, names: set[str], tmp_path: Path
 ) -> None:
     """Where the person sees to it, nothing is added."""
     from beam_pipeline.engines.dataflow import build_package
@@ -206,18 +200,12 @@ def test_the_package_is_not_staged_twice(
     (here / "setup.py").write_text(
         "import setuptools\nsetuptools.setup(name='mine', version='1')\n"
     )
-    said = [option.replace("HERE", str(here)) for option in said]
-    assert convert(*argv, *IN_REGION, *said, "--no_wait") == 0
+    assert convert(*argv, *IN_REGION, *said.replace("HERE", str(here)).split(), "--no_wait") == 0
     contents = staged(cloud, service)
     contents.pop("pipeline.pb")
     contents.pop("submission_environment_dependencies.txt")
-    if said[0].startswith("--setup_file"):
-        assert set(contents) == {"workflow.tar.gz"}
-    elif said[0].startswith("--extra_package"):
-        assert set(contents) == {WHEEL, "extra_packages.txt"}
-        assert contents["extra_packages.txt"].decode() == f"{WHEEL}\n"
-    else:
-        assert contents == {}
+    assert contents.keys() == names
+    assert contents.get("extra_packages.txt", f"{WHEEL}\n".encode()) == f"{WHEEL}\n".encode()
 
 
 @pytest.mark.parametrize(
@@ -265,12 +253,7 @@ def test_states_and_counts_are_shown(
     )
     captured = run_convert(*argv, *IN_REGION, "--resume")
     shown = [line for line in captured.err.splitlines() if "Retrying" not in line]
-    assert shown[:4] == [
-        "Dataflow: running",
-        "12 images listed",
-        "20 samples, 20.0 kB to write",
-        shown[3],
-    ]
+    assert shown[:3] == ["Dataflow: running", "12 images listed", "20 samples, 20.0 kB to write"]
     assert shown[3].startswith("9 of 20 samples, 8.0 kB of 20.0 kB, ")
     assert shown[4].startswith("20 of 20 samples, 20.0 kB of 20.0 kB, ")
     assert len(shown) == 5
@@ -399,10 +382,7 @@ def test_one_job_at_a_time_writes_a_folder(service: FakeDataflow, argv: list[str
     [
         ([], "give --region"),
         (["--region=r", "--no_auth"], "give --project=PROJECT_ID"),
-        (
-            ["--region=r", "--temp_location=gs://OUT/temp"],
-            "--temp_location gs://OUT/temp is inside",
-        ),
+        (["--region=r", "--temp_location=gs://OUT/temp"], "--temp_location gs://OUT/temp is in"),
         (["--region=r", "--output=gs://whole"], "give --temp_location=gs://BUCKET/FOLDER"),
         (["--region=r", "--writers=2"], "--writers is for processes of this machine"),
         (["--region=r", "--dry_run=True"], "--dry_run submits nothing"),
@@ -667,10 +647,7 @@ def test_prime_gets_no_machine_type(prime: str) -> None:
         (["--use_public_ips"], False),
         (["--no_use_public_ips"], True),
         (["--no_use_public_ips", "--sdk_container_image=i"], True),
-        (
-            ["--no_use_public_ips", "--sdk_container_image=i", "--sdk_location=container"],
-            False,
-        ),
+        (["--no_use_public_ips", "--sdk_container_image=i", "--sdk_location=container"], False),
     ],
 )
 def test_private_workers_cannot_fetch_packages(argv: list[str], warns: bool) -> None:

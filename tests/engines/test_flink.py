@@ -116,29 +116,21 @@ def test_dead_letters_and_resume(inside: tuple[str, ...], tmp_path: Path) -> Non
     assert_dead_letters_and_resume(inside, tmp_path)
 
 
+MISTYPED = "--flink_master=localhost:1"
+NO_POOL = "--environment_type=EXTERNAL --environment_config=localhost:1"
+NO_JAR = (
+    "Beam's job server for Flink did not start: Service failed to start up with error 1; "
+    "`java -jar empty.jar` shows why"
+)
+
+
 @pytest.mark.parametrize(
     ("images", "options", "code", "message"),
     [
         ("bad", "", 1, "4 bad samples among 4"),
-        (
-            "good",
-            "--flink_master=localhost:1",
-            2,
-            "--flink_master=localhost:1: no JobManager of Flink",
-        ),
-        (
-            "good",
-            "--flink_job_server_jar=empty.jar",
-            1,
-            "Beam's job server for Flink did not start: Service failed to start up with error 1; "
-            "`java -jar empty.jar` shows why",
-        ),
-        (
-            "good",
-            "--environment_type=EXTERNAL --environment_config=localhost:1",
-            1,
-            "a TaskManager found no pool of workers at localhost:1",
-        ),
+        ("good", MISTYPED, 2, f"{MISTYPED}: no JobManager of Flink"),
+        ("good", "--flink_job_server_jar=empty.jar", 1, NO_JAR),
+        ("good", NO_POOL, 1, "a TaskManager found no pool of workers at localhost:1"),
     ],
     ids=["too many bad samples", "a mistyped address", "a jar that is none", "no pool of workers"],
 )

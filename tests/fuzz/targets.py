@@ -105,7 +105,7 @@ from beam_pipeline.layouts.yolo import (
     line_lengths,
 )
 from beam_pipeline.layouts.yolo_data_set import read_class_file, read_description
-from tests.archives import make_tar
+from tests.archives import make_tar, tar_bytes, zip_bytes
 from tests.layouts import make_shape_tools as shape_tools
 from tests.layouts.make_shape_tools import SCENES
 from tests.pictures import picture
@@ -213,62 +213,25 @@ def _encoder(data: bytes) -> None:
 
 # --- the data set's own files -------------------------------------------------------------------
 
-_SHARD = "d-train.tfrecord-00000-of-00001"
-_COLUMN = {"name": "folder", "kind": "class", "feature": "image/class", "repeated": False}
-_SHARD_ENTRY = {"path": _SHARD, "examples": 1, "bytes": 900, "crc32c": "ocmRdw=="}
-MANIFEST = json.dumps(
-    {
-        "format": "beam-tfrecord",
-        "format_version": 1,
-        "name": "d",
-        "seed": 0,
-        "options": {
-            "splits": None,
-            "num_shards": 1,
-            "columns": [_COLUMN],
-            "features": {},
-            "shuffle": "references",
-            "image_check": "header",
-            "image_encoding": None,
-            "compression": "none",
-        },
-        "features": {"image/encoded": {"kind": "bytes", "optional": False, "shape": [3, None]}},
-        "splits": {"train": {"examples": 1, "bytes": 900, "shards": [_SHARD_ENTRY]}},
-        "classes": [{"id": 0, "name": "a", "examples": 1, "splits": {"train": 1}}],
-        "counts": {
-            "listed_images": 1,
-            "ignored_files": {},
-            "label_rows_repeated": 0,
-            "examples": 1,
-        },
-        "dead_letters": {"unreadable": 1},
-    }
-).encode()
+MANIFEST = b"""{"format": "beam-tfrecord", "format_version": 1, "name": "d", "seed": 0,
+ "options": {"splits": null, "num_shards": 1, "features": {}, "shuffle": "references", "image_check": "header",
+  "image_encoding": null, "compression": "none",
+  "columns": [{"name": "folder", "kind": "class", "feature": "image/class", "repeated": false}]},
+ "features": {"image/encoded": {"kind": "bytes", "optional": false, "shape": [3, null]}},
+ "splits": {"train": {"examples": 1, "bytes": 900, "shards": [
+  {"path": "d-train.tfrecord-00000-of-00001", "examples": 1, "bytes": 900, "crc32c": "ocmRdw=="}]}},
+ "classes": [{"id": 0, "name": "a", "examples": 1, "splits": {"train": 1}}],
+ "counts": {"listed_images": 1, "ignored_files": {}, "label_rows_repeated": 0, "examples": 1},
+ "dead_letters": {"unreadable": 1}}"""
 
-RECEIPT = json.dumps(
-    {
-        "version": 1,
-        "spec": ["train", 0, 1, _SHARD],
-        "samples": [["a/1.jpg"], ["/p/a/1.jpg"], [632], ["train"], [["a"]], [-1], [""], [17953384]],
-        "classes": {"a": 0},
-        "options": {
-            "columns": [{**_COLUMN, "required": True, "pixels": False}],
-            "image_check": "header",
-            "seed": 0,
-            "renames": {},
-            "clip_boxes": False,
-            "pixels": None,
-            "image_encoding": "png",
-            "features": None,
-        },
-        "info": ["train", 0, _SHARD, 1, 900, 1819084101, [[0, 1]]],
-        "dead_letters": [["read", "k", "u", "unreadable", "m", "", 0]],
-    }
-).encode()
-
-
-def _manifest(data: bytes) -> None:
-    parse_manifest(data, "m")
+RECEIPT = b"""{"version": 1, "spec": ["train", 0, 1, "d-train.tfrecord-00000-of-00001"],
+ "samples": [["a/1.jpg"], ["/p/a/1.jpg"], [632], ["train"], [["a"]], [-1], [""], [17953384]],
+ "classes": {"a": 0},
+ "options": {"image_check": "header", "seed": 0, "renames": {}, "clip_boxes": false, "pixels": null,
+  "image_encoding": "png", "features": null, "columns": [{"name": "folder", "kind": "class",
+   "feature": "image/class", "repeated": false, "required": true, "pixels": false}]},
+ "info": ["train", 0, "d-train.tfrecord-00000-of-00001", 1, 900, 1819084101, [[0, 1]]],
+ "dead_letters": [["read", "k", "u", "unreadable", "m", "", 0]]}"""
 
 
 def _receipt(data: bytes) -> None:
@@ -276,10 +239,6 @@ def _receipt(data: bytes) -> None:
     if not data.startswith(b"\x1f\x8b"):
         data = gzip.compress(data, 1)
     parse_receipt(data, "r")
-
-
-def _index(data: bytes) -> None:
-    index_file(record_spans(io.BytesIO(data), "f"))
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -382,43 +341,22 @@ def _pattern(data: bytes) -> None:
 # --- annotations --------------------------------------------------------------------------------
 
 _COUNTS: Any = {"size": [13, 19], "counts": "53_7"}
-_COCO = {
-    "info": {"year": 2024},
-    "images": [
-        {"id": 1, "file_name": "a.jpg", "width": 19, "height": 13},
-        {"id": 2, "file_name": "b"},
-    ],
-    "categories": [
-        {"id": 1, "name": "cat", "keypoints": ["nose", "tail"]},
-        {"id": 90, "name": "\u732b"},
-    ],
-    "annotations": [
-        {
-            "id": 1,
-            "image_id": 1,
-            "category_id": 1,
-            "bbox": [1, 1, 3.5, 3],
-            "iscrowd": 0,
-            "segmentation": [[1, 1, 4, 1, 4, 4.5]],
-            "keypoints": [1, 1, 2, 0, 0, 0],
-            "num_keypoints": 1,
-        },
-        {"id": 2, "image_id": 1, "category_id": 90, "bbox": [0, 0, 1, 1], "segmentation": _COUNTS},
-    ],
-}
+_COCO = json.loads("""{"info": {"year": 2024},
+ "images": [{"id": 1, "file_name": "a.jpg", "width": 19, "height": 13}, {"id": 2, "file_name": "b"}],
+ "categories": [{"id": 1, "name": "cat", "keypoints": ["nose", "tail"]}, {"id": 90, "name": "猫"}],
+ "annotations": [
+  {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3.5, 3], "iscrowd": 0,
+   "segmentation": [[1, 1, 4, 1, 4, 4.5]], "keypoints": [1, 1, 2, 0, 0, 0], "num_keypoints": 1},
+  {"id": 2, "image_id": 1, "category_id": 90, "bbox": [0, 0, 1, 1],
+   "segmentation": {"size": [13, 19], "counts": "53_7"}}]}""")
 _CAPTIONS = {
     "images": _COCO["images"],
     "annotations": [{"id": 1, "image_id": 1, "caption": "a cat"}, {"image_id": 2, "caption": "\\"}],
 }
-_CLASSES = {
-    "images": [*_COCO["images"], {"id": "x", "file_name": "c.jpg", "place": "p", "hour": 1.5}],
-    "categories": _COCO["categories"],
-    "annotations": [
-        {"id": "a", "image_id": "x", "category_id": 90},
-        {"image_id": 1, "category_id": 1},
-        {"image_id": 1, "category_id": 90},
-    ],
-}
+_OTHER_IDS = json.loads("""{"images": [{"id": "x", "file_name": "c.jpg", "place": "p", "hour": 1.5}],
+ "annotations": [{"id": "a", "image_id": "x", "category_id": 90}, {"image_id": 1, "category_id": 1},
+  {"image_id": 1, "category_id": 90}]}""")
+_CLASSES = {**_COCO, **_OTHER_IDS, "images": [*_COCO["images"], *_OTHER_IDS["images"]]}
 _VOC = b"""<annotation><filename>a.jpg</filename><size><width>19</width><height>13</height></size>
 <object><name>cat</name><difficult>0</difficult><truncated>1</truncated>
 <bndbox><xmin>1</xmin><ymin>2.5</ymin><xmax>9</xmax><ymax>8</ymax></bndbox></object></annotation>"""
@@ -445,10 +383,6 @@ def _coco_classes(data: bytes) -> None:
     fields = (group_column("place"), further_column("hour", ColumnKind.FLOAT))
     _read_coco(data, Classes(fields, all_images=False))
     _read_coco(data, Classes(fields, several=True))
-
-
-def _coco_captions(data: bytes) -> None:
-    _read_coco(data, Captions())
 
 
 def _records(form: RecordLayout, uri: str = "f") -> Callable[[bytes], None]:
@@ -561,16 +495,9 @@ def _cifar_names(data: bytes) -> None:
 
 
 def _tar() -> list[bytes]:
-    out = []
-    for tar_format in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT):
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w", format=tar_format) as archive:
-            for name in ("x/data_batch_1.bin", "x/" + "n" * 90 + "/test_batch.bin"):
-                member = tarfile.TarInfo(name)
-                member.size = 10
-                archive.addfile(member, io.BytesIO(b"0123456789"))
-        out.append(file.getvalue())
-    return out
+    names = ("x/data_batch_1.bin", "x/" + "n" * 90 + "/test_batch.bin")
+    formats = (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT)
+    return [tar_bytes(dict.fromkeys(names, b"0123456789"), of) for of in formats]
 
 
 def _tar_of_long_attribute() -> bytes:
@@ -603,19 +530,9 @@ def _dumped(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def _picture(data: bytes) -> None:
-    small_image(data, 24)
-
-
 def _zip() -> list[bytes]:
-    out = []
-    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w", compression) as archive:
-            archive.writestr("cat/1.jpg", b"0123456789" * 20)
-            archive.writestr("dog/\u732b.jpg", b"")
-        out.append(file.getvalue())
-    return out
+    members = {"cat/1.jpg": b"0123456789" * 20, "dog/猫.jpg": b""}
+    return [zip_bytes(members, of) for of in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]
 
 
 def _members_of(entries: Callable[[BinaryIO], Iterable[Entry]]) -> Callable[[bytes], None]:
@@ -637,25 +554,12 @@ def _members_of(entries: Callable[[BinaryIO], Iterable[Entry]]) -> Callable[[byt
 
 # --- masks --------------------------------------------------------------------------------------
 
-_PANOPTIC = {
-    "images": [{"id": 1, "file_name": "a.jpg", "width": 19, "height": 13}],
-    "annotations": [
-        {
-            "image_id": 1,
-            "file_name": "a.png",
-            "segments_info": [
-                {"id": 9, "category_id": 1, "bbox": [0, 0, 3, 3], "area": 9, "iscrowd": 0}
-            ],
-        }
-    ],
-    "categories": [{"id": 1, "name": "person", "isthing": 1}],
-}
+_PANOPTIC = b"""{"images": [{"id": 1, "file_name": "a.jpg", "width": 19, "height": 13}],
+ "annotations": [{"image_id": 1, "file_name": "a.png", "segments_info": [
+  {"id": 9, "category_id": 1, "bbox": [0, 0, 3, 3], "area": 9, "iscrowd": 0}]}],
+ "categories": [{"id": 1, "name": "person", "isthing": 1}]}"""
 _IMAGE = ImageHeader("jpeg", 13, 19, 3)
 _SEGMENTS = ((0, 1, 0), (9, 2, 0), (70_000, 3, 1))
-
-
-def _panoptic(data: bytes) -> None:
-    _read_coco(data, Panoptic(masks={"f": os.path.dirname(__file__)}))
 
 
 def _panoptic_mask(data: bytes) -> None:
@@ -705,14 +609,8 @@ def _file_of_cell(data: bytes) -> None:
 
 
 _FILES = {"png": b"i", "views.0.png": b"v", "views.1.png": b"w", "talk.json": b"[]"}
-_SAMPLE = {
-    "image/encoded": {"file": "png"},
-    "views/encoded": [{"file": "views.0.png"}, {"file": "views.1.png"}],
-    "label/talk": {"file": "talk.json"},
-    "label/n": [1, 2],
-    "__empty__": {"x": "float"},
-    "x": [],
-}
+_SAMPLE = b"""{"image/encoded": {"file": "png"}, "label/talk": {"file": "talk.json"}, "label/n": [1, 2],
+ "views/encoded": [{"file": "views.0.png"}, {"file": "views.1.png"}], "__empty__": {"x": "float"}, "x": []}"""
 
 TARGETS: dict[str, Target] = {
     "path in a cell": Target(
@@ -722,12 +620,12 @@ TARGETS: dict[str, Target] = {
     ),
     "files of a sample": Target(
         lambda data: example_of({**_FILES, "json": data}, "a sample"),
-        [json.dumps(_SAMPLE).encode()],
+        [_SAMPLE],
         words=(b'{"file":', b"null", b"[]", b"[{", b'"talk.json"'),
     ),
     "WebDataset sample": Target(
         _sample,
-        [json.dumps(_SAMPLE).encode(), b'{"n": 1.5, "tags": ["a"], "split": "val", "right": {}}'],
+        [_SAMPLE, b'{"n": 1.5, "tags": ["a"], "split": "val", "right": {}}'],
         words=(
             b'{"file":',
             b"null",
@@ -754,11 +652,17 @@ TARGETS: dict[str, Target] = {
         [b"image/width<200 and 'a b' != \"c\""],
         words=(b" and ", b"'", b"<=", b"=="),
     ),
-    "picture for a terminal": Target(_picture, _pictures(), ()),
+    "picture for a terminal": Target(lambda data: small_image(data, 24), _pictures(), ()),
     "example": Target(_framed_example, _examples(), (ConversionError, DecodeError)),
     "wire format": Target(_encoder, [b"\1" * 20, b"\xff" * 9 + b"\0a\0"], ()),
-    "TFRecord index": Target(_index, [_framed(_examples())]),
-    "manifest": Target(_manifest, [MANIFEST], words=(b"null", b"[]", b'"../x"', b"true", b'{"a":')),
+    "TFRecord index": Target(
+        lambda data: index_file(record_spans(io.BytesIO(data), "f")), [_framed(_examples())]
+    ),
+    "manifest": Target(
+        lambda data: parse_manifest(data, "m"),
+        [MANIFEST],
+        words=(b"null", b"[]", b'"../x"', b"true", b'{"a":'),
+    ),
     "receipt": Target(
         _receipt, [RECEIPT, gzip.compress(RECEIPT, 1)], words=(b"null", b"[[", b'"../x"', b"{}")
     ),
@@ -791,7 +695,9 @@ TARGETS: dict[str, Target] = {
     ),
     "COCO": Target(_coco, [_dumped(_COCO)], words=(b"null", b"[]", b'"id":', b"[" * 3000)),
     "COCO classes": Target(_coco_classes, [_dumped(_CLASSES)], words=(b"null", b'"id":')),
-    "COCO captions": Target(_coco_captions, [_dumped(_CAPTIONS)], words=(b"null", b"{}")),
+    "COCO captions": Target(
+        lambda data: _read_coco(data, Captions()), [_dumped(_CAPTIONS)], words=(b"null", b"{}")
+    ),
     "COCO masks": Target(
         _mask,
         [
@@ -809,18 +715,18 @@ TARGETS: dict[str, Target] = {
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", b"<object>"),
     ),
     "KITTI": Target(lambda data: KittiFormat().parse(data, "f"), [_KITTI], (BadLabelError,)),
-    "LabelMe": Target(
-        _records(LabelMe()),
-        [shape_tools.labelme(name, drawn).encode() for name, drawn in SCENES.items()],
-        (BadLabelError,),
-        (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
-    ),
-    "Supervisely": Target(
-        _records(Supervisely()),
-        [shape_tools.supervisely(name, drawn).encode() for name, drawn in SCENES.items()],
-        (BadLabelError,),
-        (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
-    ),
+    **{
+        name: Target(
+            _records(form),
+            [write(scene, drawn).encode() for scene, drawn in SCENES.items()],
+            (BadLabelError,),
+            (b"null", b"[]", b"1e308", b"NaN", b"[" * 3000),
+        )
+        for name, form, write in (
+            ("LabelMe", LabelMe(), shape_tools.labelme),
+            ("Supervisely", Supervisely(), shape_tools.supervisely),
+        )
+    },
     "CVAT": Target(
         _records(Cvat()),
         [shape_tools.cvat(SCENES).encode()],
@@ -875,7 +781,9 @@ TARGETS: dict[str, Target] = {
         _members_of(zip_entries), _zip(), (ArchiveError,), (b"PK\5\6", b"PK\1\2")
     ),
     "COCO panoptic": Target(
-        _panoptic, [_dumped(_PANOPTIC)], words=(b"null", b"[]", b'"id":', b"[" * 3000)
+        lambda data: _read_coco(data, Panoptic(masks={"f": os.path.dirname(__file__)})),
+        [_PANOPTIC],
+        words=(b"null", b"[]", b'"id":', b"[" * 3000),
     ),
     "panoptic mask": Target(_panoptic_mask, _segments_png(), (BadImageError,)),
     "segmentation mask": Target(_segmentation_mask, _masks(), (BadImageError,)),

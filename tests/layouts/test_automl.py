@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.labels.table_rows import TableHead
-from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.automl import SETS as WORDS
 from beam_pipeline.layouts.automl import Automl, is_automl
-from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import (
     ALL_BAD,
@@ -196,24 +189,6 @@ def head(content: str | bytes, uri: str = "rows.csv") -> TableHead:
     return TableHead(uri, content.encode() if isinstance(content, str) else content, True)
 
 
-def read(content: str, rows: tuple[bool, bool]) -> list[LabelRow | DeadLetter]:
-    boxes, several = rows
-    label = None if boxes else replace(label_column("label", ColumnKind.CLASS), repeated=several)
-    reader = RecordReader(Automl(boxes=boxes), RecordColumns(label, pixels=False))
-    return list(reader.read(io.BytesIO(content.encode()), "rows.csv"))
-
-
-def said(content: str, rows: tuple[bool, bool]) -> list[tuple[Any, ...]]:
-    """(split, name, values) of each row, all of which must be sound."""
-    found = read(content, rows)
-    assert all(isinstance(row, LabelRow) and not row.problem for row in found), found
-    return [(row.split, row.name, row.values) for row in found if isinstance(row, LabelRow)]
-
-
-def problems(content: str, rows: tuple[bool, bool]) -> list[str]:
-    return [row.problem for row in read(content, rows) if isinstance(row, LabelRow)]
-
-
 # --- recognition --------------------------------------------------------------------------------
 
 
@@ -312,149 +287,3 @@ def test_a_file_that_begins_with_something_else_is_an_error(
     with pytest.raises(LabelTableError) as caught:
         kind(content)
     assert str(caught.value) == f"{working_folder}/{message}"
-
-
-# --- classes ------------------------------------------------------------------------------------
-
-
-def test_a_row_is_a_set_an_image_and_its_class() -> None:
-    """Sets are the usual splits in any case; without one the split is left to others."""
-    content = "".join(
-        f"{word},gs://b/{i}.jpg, daisy \n"
-        for i, word in enumerate([*WORDS, "train", "Validation", "unassigned"])
-    )
-    assert said(content, ONE_CLASS) == [
-        ("train", "gs://b/0.jpg", ("daisy",)),
-        ("train", "gs://b/1.jpg", ("daisy",)),
-        ("validation", "gs://b/2.jpg", ("daisy",)),
-        ("validation", "gs://b/3.jpg", ("daisy",)),
-        ("test", "gs://b/4.jpg", ("daisy",)),
-        ("", "gs://b/5.jpg", ("daisy",)),
-        ("", "gs://b/6.jpg", ("daisy",)),
-        ("train", "gs://b/7.jpg", ("daisy",)),
-        ("validation", "gs://b/8.jpg", ("daisy",)),
-        ("", "gs://b/9.jpg", ("daisy",)),
-    ]
-
-
-def test_the_set_may_be_left_out() -> None:
-    """Then the image stands first: a URI, or a name with an image's extension."""
-    content = "gs://b/a,daisy\nfolder/b.jpg,rose\n"
-    assert said(content, ONE_CLASS) == [
-        ("", "gs://b/a", ("daisy",)),
-        ("", "folder/b.jpg", ("rose",)),
-    ]
-
-
-def test_rows_that_are_not_as_the_beginning_are_faults() -> None:
-    """None or two labels where there is one, and a box where there are none."""
-    content = "TRAIN,gs://b/a.jpg,,\nTRAIN,gs://b/b.jpg,x,y\nTRAIN,gs://b/c.jpg,x,.1,.2,,,.3,.4\n"
-    assert problems(content, ONE_CLASS) == [
-        "label: is empty",
-        "the image has several values of label, ['x', 'y']; --list_column label=, writes lists",
-        "a box, in a file whose beginning has none",
-    ]
-
-
-# --- boxes --------------------------------------------------------------------------------------
-
-
-def test_two_vertices_are_a_box_as_written() -> None:
-    """An inverted box stays one, so that it is found when the image is read."""
-    content = (
-        "TRAIN,gs://b/a.jpg,car,0.1,0.2,,,0.5,0.6,,\n"
-        "TRAIN,gs://b/a.jpg,bus,0.1,0.2,,,0.5,0.6\n"
-        "TRAIN,gs://b/a.jpg,car,0.1,0.2,0.5,0.6\n"
-        "TRAIN,gs://b/a.jpg,car,0.5,0.6,,,0.1,0.2,,\n"
-    )
-    assert [values for _, _, values in said(content, BOXES)] == [
-        (((0.1, 0.2, 0.5, 0.6, 1),), ("car",)),
-        (((0.1, 0.2, 0.5, 0.6, 2),), ("bus",)),
-        (((0.1, 0.2, 0.5, 0.6, 3),), ("car",)),
-        (((0.5, 0.6, 0.1, 0.2, 4),), ("car",)),
-    ]
-
-
-@pytest.mark.parametrize(
-    "vertices",
-    [
-        "0.1,0.2,0.5,0.2,0.5,0.6,0.1,0.6",
-        "0.5,0.6,0.1,0.6,0.1,0.2,0.5,0.2",
-        "0.1,0.4,0.3,0.2,0.5,0.4,0.3,0.6",
-    ],
-)
-def test_four_vertices_are_the_smallest_rectangle_around_them(vertices: str) -> None:
-    """Whichever is first, and of a polygon that is no rectangle, too."""
-    assert said(f"TRAIN,gs://b/a.jpg,car,{vertices}\n", BOXES) == [
-        ("train", "gs://b/a.jpg", (((0.1, 0.2, 0.5, 0.6, 1),), ("car",)))
-    ]
-
-
-@pytest.mark.parametrize("row", ["TRAIN,gs://b/a.jpg", "TRAIN,gs://b/a.jpg,,,,,,,,,"])
-def test_an_image_may_have_no_objects(row: str) -> None:
-    """With or without the empty cells of a box."""
-    assert said(f"{row}\n", BOXES) == [("train", "gs://b/a.jpg", ((), ()))]
-
-
-@pytest.mark.parametrize(
-    ("cells", "problem"),
-    [
-        ("car", "['car']: expected a label and its box, as in other rows"),
-        (
-            ",0.1,0.2,,,0.5,0.6,,",
-            "['', '0.1', '0.2', '', '', '0.5', '0.6']: expected a label and its box, as in other rows",
-        ),
-        ("car,0.1,x,,,0.5,0.6,,", "a coordinate is 'x', expected a number"),
-        ("car,0.1,,,,0.5,0.6,,", "a coordinate is missing or empty, expected a number"),
-        ("car,0.1,nan,,,0.5,0.6,,", "a coordinate is 'nan', expected a number"),
-        ("car,0.1,1e999,,,0.5,0.6,,", "a coordinate is '1e999', expected a number"),
-        ("car,0.1,0_1,,,0.5,0.6,,", "a coordinate is '0_1', expected a number"),
-        ("car,0.1,0.2", "['0.1', '0.2']: expected 2 or 4 vertices of a box"),
-        ("car,0,0,1,0,1,1", "['0', '0', '1', '0', '1', '1']: expected 2 or 4 vertices of a box"),
-        (
-            "car,0,0,1,0,1,1,0,1,9",
-            "['0', '0', '1', '0', '1', '1', '0', '1', '9']: expected 2 or 4 vertices of a box",
-        ),
-    ],
-)
-def test_a_box_that_cannot_be_understood_is_a_fault_of_its_image(cells: str, problem: str) -> None:
-    """With what was found and what was expected; the row keeps name and line."""
-    assert read(f"\nTRAIN,gs://b/a.jpg,{cells}\n", BOXES) == [
-        LabelRow("gs://b/a.jpg", ((), ()), "", "rows.csv", 2, problem)
-    ]
-
-
-# --- broken rows --------------------------------------------------------------------------------
-
-
-def test_a_set_that_is_none_is_a_fault_of_its_image() -> None:
-    """The image is known, so it becomes a dead letter and is in no split."""
-    (row,) = read("HOLDOUT,gs://b/a.jpg,cat\n", ONE_CLASS)
-    assert isinstance(row, LabelRow)
-    assert (row.name, row.values, row.line) == ("gs://b/a.jpg", (None,), 1)
-    assert row.problem == ("'HOLDOUT' names no set; expected TRAIN, VALIDATION, TEST or UNASSIGNED")
-
-
-@pytest.mark.parametrize("row", ["cat,dog", "TRAIN", "TRAIN,,cat", "a"])
-def test_a_row_that_names_no_image_is_a_dead_letter(row: str) -> None:
-    """It says file, line and what was found; the next rows are read."""
-    dead_letter, last = read(f"{row}\nTRAIN,gs://b/a.jpg,cat\n", ONE_CLASS)
-    assert dead_letter == DeadLetter(
-        "labels", "entry 1", "", "bad_row", f"entry 1 names no image: {row!r}", "rows.csv", 1
-    )
-    assert last == LabelRow("gs://b/a.jpg", ("cat",), "train", "rows.csv", 2)
-
-
-def test_a_quote_that_is_not_closed_is_a_dead_letter() -> None:
-    """As in any other table."""
-    first, dead_letter = read('TRAIN,gs://b/a.jpg,cat\nTRAIN,"gs://b/b.jpg,cat\n', ONE_CLASS)
-    assert isinstance(first, LabelRow)
-    assert dead_letter == DeadLetter(
-        "labels",
-        "entry 2",
-        "",
-        "bad_row",
-        "entry 2 names no image: line 2: not CSV: unexpected end of data; look for a quote that is not closed",
-        "rows.csv",
-        2,
-    )

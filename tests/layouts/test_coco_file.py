@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, group_column
 from beam_pipeline.core.records.features import feature_kinds
@@ -28,71 +27,8 @@ from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panop
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.harness import ALL_BAD, NONE_BAD, convert, dead_letters_of, read_all
-from tests.layouts.make_coco import CATEGORIES, NAMES, dumped, entry, instances, one, with_changes
+from tests.layouts.make_coco import CATEGORIES, NAMES, dumped, entry, one, with_changes
 from tests.pictures import picture, write_files
-
-BAD_ANNOTATIONS: list[tuple[dict[str, Any], str]] = [
-    ({"bbox": [1, 2, 3]}, "bbox [1, 2, 3] is not [x, y, width, height], four numbers of pixels"),
-    ({"bbox": [1, 2, "3", 4]}, "bbox [1, 2, '3', 4] is not [x, y, width, height], four numbers"),
-    ({"bbox": [1, 2, 3, None]}, "bbox [1, 2, 3, None] is not [x, y, width, height], four"),
-    ({"bbox": [1, 2, 3, float("nan")]}, "bbox [1, 2, 3, nan] is not [x, y, width, height]"),
-    ({"bbox": [1, 2, 3, True]}, "bbox [1, 2, 3, True] is not [x, y, width, height], four"),
-    ({"bbox": [1, 2, 3, 10**400]}, "bbox [1, 2, 3, 1000000000000000000000000000000000000"),
-    ({"bbox": None}, "bbox None is not [x, y, width, height], four numbers of pixels"),
-    ({"bbox": ...}, "bbox None is not [x, y, width, height], four numbers of pixels"),
-    ({"category_id": 2}, "category_id 2 is not among the categories"),
-    ({"category_id": "18"}, "category_id '18' is not an integer"),
-    ({"category_id": ...}, "category_id None is not an integer"),
-    ({"category_id": 2**63}, "category_id 9223372036854775808 is not an integer"),
-    ({"area": "much"}, "area 'much' is not a number"),
-    ({"area": float("inf")}, "area inf is not a number"),
-    ({"area": float("nan")}, "area nan is not a number"),
-    ({"iscrowd": 2}, "iscrowd 2 is neither 0 nor 1"),
-    ({"iscrowd": []}, "iscrowd [] is neither 0 nor 1"),
-]
-"""(changes to an annotation that is right, what is wrong then)."""
-
-
-@pytest.mark.parametrize(("changes", "problem"), BAD_ANNOTATIONS)
-def test_a_bad_annotation_is_its_images_problem(changes: dict[str, Any], problem: str) -> None:
-    """The row says which annotation and what was found, and has no values; other images have theirs."""
-    text = with_changes(
-        images=[entry(), entry("b.jpg", 285)],
-        annotations=[one(), one(**changes, id=8), one(image_id=285, id=9)],
-    )
-    bad, good = CocoReader(Instances()).read(io.BytesIO(text.encode()), "x.json")
-    assert isinstance(bad, LabelRow)
-    assert isinstance(good, LabelRow)
-    assert (bad.name, bad.values) == ("000000000139.jpg", ((), (), (), (), (), None))
-    assert bad.problem.startswith(f"annotation 8: {problem}")
-    assert (good.name, good.values[1], good.problem) == ("b.jpg", ("dog",), "")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"images": ...},
-            "x.json has no images; expected COCO's instances: an object with images, ",
-        ),
-        ({"annotations": ..., "images": ...}, "x.json has no images and no annotations; expected"),
-        ({"images": {"1": "a.jpg"}}, "x.json: images is {'1': 'a.jpg'}, expected a list; expected"),
-        ({"annotations": None}, "x.json: annotations is None, expected a list; expected COCO's"),
-        (
-            {"annotations": [{"id": 1, "image_id": 139, "segments_info": []}]},
-            "no annotation of x.json has a bbox; expected COCO's instances: an object with images, ",
-        ),
-        (
-            {"annotations": [{"id": 1, "image_id": 139, "category_id": 1}]},
-            "no annotation of x.json has a bbox; expected COCO's instances: an object with images, ",
-        ),
-    ],
-)
-def test_a_file_without_instances_is_refused(changes: dict[str, Any], message: str) -> None:
-    """It is said what is missing."""
-    with pytest.raises(LabelTableError) as caught:
-        list(CocoReader(Instances()).read(io.BytesIO(with_changes(**changes).encode()), "x.json"))
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -140,24 +76,6 @@ def test_the_lists_may_come_in_any_order(indent: int | None) -> None:
         LabelRow("c.jpg", ((), (), (), (), (), "1"), "test", "x.json", 0, "", (160, 106)),
     ]
     assert rows == [expected] * 3
-
-
-def test_a_list_that_is_there_twice_is_refused() -> None:
-    """One of the two would be lost."""
-    text = '{"images": [], "annotations": [], "categories": [{"id": 1, "name": "a"}], "images": []}'
-    with pytest.raises(LabelTableError, match=r"^x\.json has two lists of images, expected one$"):
-        list(CocoReader(Instances()).read(io.BytesIO(text.encode()), "x.json"))
-
-
-def test_a_file_without_annotations_has_images_without_objects() -> None:
-    """An empty list is a statement; it is not the same as no list."""
-    text = instances([entry()], [])
-    (row,) = CocoReader(Instances(), {}, {"x.json": "/coco/val2017"}).read(
-        io.BytesIO(text.encode()), "x.json"
-    )
-    assert not isinstance(row, DeadLetter)
-    assert row.name == "/coco/val2017/000000000139.jpg"
-    assert row.values == ((), (), (), (), (), "139")
 
 
 def test_every_value_has_its_column() -> None:
@@ -495,48 +413,3 @@ def test_half_a_character_is_no_text() -> None:
     """UTF-8 cannot encode it."""
     with pytest.raises(BadLabelError, match="is not a text"):
         field_values({"x": "\ud800"}, [group_column("x")])
-
-
-# --- COCO's captions
-
-
-IMAGES = [{"id": 5, "file_name": "a.jpg", "width": 9, "height": 7}, {"id": 6, "file_name": "b.jpg"}]
-
-
-def caption(image_id: Any, text: Any) -> dict[str, Any]:
-    return {"image_id": image_id, "id": 1, "caption": text}
-
-
-def read(annotations: list[Any], **lists: Any) -> list[Any]:
-    text = json.dumps({"images": IMAGES, "annotations": annotations, **lists})
-    return list(
-        CocoReader(Captions(), {"x.json": "test"}).read(io.BytesIO(text.encode()), "x.json")
-    )
-
-
-def test_captions_of_an_image_are_a_list() -> None:
-    """In the order of the file; an image without any has an empty one."""
-    assert read([caption(5, "One."), caption(5, "Two, grün.")]) == [
-        LabelRow("a.jpg", (("One.", "Two, grün."), "5"), "test", "x.json", 0, "", (9, 7)),
-        LabelRow("b.jpg", ((), "6"), "test", "x.json", 0),
-    ]
-
-
-def test_what_is_wrong_is_told_of_its_image() -> None:
-    """A caption that is no text leaves its image out; one of no image is a row of its own."""
-    first, second, third, fourth = read(
-        [caption(5, 3), caption(5, "One."), caption(True, "x"), caption(9, "x")]
-    )
-    assert (first.reason, first.key) == ("bad_row", "annotation 1")
-    assert second.problem == "annotation 1: caption 3 is not a text"
-    assert third == LabelRow("b.jpg", ((), "6"), "test", "x.json", 0)
-    assert (fourth.reason, fourth.message) == (
-        "missing_image",
-        "1 annotation: image_id 9 is not among the images of x.json",
-    )
-
-
-def test_a_file_without_annotations_is_refused() -> None:
-    """Like any other file of COCO's that lacks a list."""
-    with pytest.raises(LabelTableError, match=r"x\.json has no annotations"):
-        list(CocoReader(Captions()).read(io.BytesIO(b'{"images": []}'), "x.json"))

@@ -14,11 +14,10 @@ import pytest
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.images.png import grey_png
-from beam_pipeline.core.labels.schema import ColumnKind, further_column
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.coco import CocoPanoptic, number_classes
 from beam_pipeline.layouts.coco_file import CocoReader
-from beam_pipeline.layouts.coco_tasks import Classes, Panoptic
+from beam_pipeline.layouts.coco_tasks import Panoptic
 from beam_pipeline.layouts.layout import SourceOptions
 from tests.core.images.test_masks import segments
 from tests.harness import (
@@ -49,77 +48,6 @@ def text(
     images: Sequence[Any], annotations: Sequence[Any], categories: Sequence[Any] = CATEGORIES
 ) -> str:
     return json.dumps({"images": images, "annotations": annotations, "categories": categories})
-
-
-def read(
-    images: Sequence[Any],
-    annotations: Sequence[Any],
-    task: Classes = Classes(all_images=False),  # noqa: B008, it is frozen
-) -> list[LabelRow | DeadLetter]:
-    data = text(images, annotations).encode()
-    return list(CocoReader(task).read(io.BytesIO(data), "x.json"))
-
-
-def row(
-    name: str, *values: Any, problem: str = "", size: tuple[int, int] | None = None
-) -> LabelRow:
-    return LabelRow(name, values, split="", file="x.json", line=0, problem=problem, size=size)
-
-
-# --- the parser ----------------------------------------------------------------------------------
-
-
-def test_the_categories_of_images_are_their_classes() -> None:
-    """Two animals of one kind are one class. An image without annotations has no row."""
-    images = [entry("b", width=40, height=30), entry(7), entry("c")]
-    assert read(images, [of(7, 10), of("b", 3), of(7, 10)]) == [
-        row("b.jpg", "fox", "b", size=(40, 30)),
-        row("7.jpg", "deer", "7"),
-    ]
-
-
-def test_an_image_without_annotations_has_a_row_if_it_is_kept() -> None:
-    """Its class is missing, its other values are not."""
-    task = Classes((further_column("location", ColumnKind.BYTES),), all_images=True)
-    assert read([entry(1, location=5), entry(2)], [of(2, 0)], task) == [
-        row("1.jpg", None, "1", "5"),
-        row("2.jpg", "empty", "2", None),
-    ]
-
-
-def test_several_categories_of_an_image_are_a_list_if_asked_for() -> None:
-    """In the order of the annotations, each once; otherwise the image is faulty."""
-    annotations = [of(1, 10), of(1, 0), of(1, 10), of(1, 3), of(2, 3)]
-    assert read([entry(1), entry(2)], annotations, Classes(all_images=False, several=True)) == [
-        row("1.jpg", ("deer", "empty", "fox"), "1"),
-        row("2.jpg", ("fox",), "2"),
-    ]
-    problem = (
-        "the image has several categories, 'deer', 'empty', 'fox'; expected one. --list_column "
-        "category=, writes lists of classes"
-    )
-    assert read([entry(1), entry(2)], annotations) == [
-        row("1.jpg", None, None, problem=problem),
-        row("2.jpg", "fox", "2"),
-    ]
-
-
-def test_faults_are_those_of_their_image() -> None:
-    """A category that the file does not have, or that is no integer; and two images of one id."""
-    images = [entry(1), entry(2), entry(3), entry(4), {"id": 4, "file_name": "e.jpg"}]
-    found = read(images, [of(1, 99), of(2, "fox"), of(3, 0), of(4, 0)])
-    same_id = "image id 4 is that of several images: '4.jpg', 'e.jpg'"
-    assert found == [
-        row("1.jpg", None, None, problem="category_id 99 is not among the categories"),
-        row(
-            "2.jpg",
-            *(None, None),
-            problem="annotation '2-fox': category_id 'fox' is not an integer",
-        ),
-        row("3.jpg", "empty", "3"),
-        row("4.jpg", None, None, problem=same_id),
-        row("e.jpg", None, None, problem=same_id),
-    ]
 
 
 # --- ids of classes ------------------------------------------------------------------------------

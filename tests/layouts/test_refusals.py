@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.archives import tar_bytes, zip_bytes
-from tests.conformance.questions import coco
-from tests.conformance.trees import Tree, csv, images, texts
+from tests.conformance.trees import Tree, coco, csv, images, texts
 from tests.harness import convert
 from tests.layouts.make_boxes import CAR, make_automl
 from tests.layouts.make_coco import instances, make_coco

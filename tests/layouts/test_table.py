@@ -19,7 +19,7 @@ from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import LabelBatch
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts import table
+from beam_pipeline.layouts import named_files, table
 from beam_pipeline.layouts.heads import first_line, head
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
@@ -411,7 +411,7 @@ def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
     assert head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
 
 
-@pytest.mark.parametrize(("first", "second", "listed"), [("a/1.jpg", "b/2.jpg", 0), ("1", "2", 1)])
+@pytest.mark.parametrize(("first", "second", "listed"), [("a/1.jpg", "b/2.jpg", 0), ("1", "2", 3)])
 def test_folders_are_listed_only_for_a_question(
     first: str, second: str, listed: int, working_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,7 +422,7 @@ def test_folders_are_listed_only_for_a_question(
         roots.append(root)
         return iter(())
 
-    monkeypatch.setattr(table, "walk", walk)
+    monkeypatch.setattr(named_files, "walk", walk)
     write_pictures("photos", ["a/1.jpg", "b/2.jpg"])
     Path("labels.csv").write_text(f"image,label\n{first},cat\n{second},dog\n")
     table.Table().open(SourceOptions(("photos",), ("labels.csv",)))

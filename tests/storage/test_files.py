@@ -190,19 +190,6 @@ def test_a_scheme_has_its_file_system(uri: str, expected: str) -> None:
     assert file_system(uri) is file_system(uri)
 
 
-def test_local_files_import_no_other_file_system() -> None:
-    """Neither the modules for other schemes nor their libraries."""
-    script = (
-        "import sys; from beam_pipeline.storage import files;"
-        "files.list_folder('/'); files.exists('/');"
-        "names = [n for n in sys.modules if n.startswith(('apache_beam', 'obstore', 'botocore', 'google.cloud.storage', 'google.auth'))];"
-        "ours = [n for n in sys.modules if '.storage.google' in n or '.storage.beam' in n or '.storage.obstore' in n];"
-        "print(names, ours)"
-    )
-    run = python("-c", script, check=True)
-    assert run.stdout == "[] []\n"
-
-
 # --- beam -----------------------------------------------------------------------------------------
 
 

@@ -101,29 +101,24 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
     finish(tmp_path)
     found = files_of(tmp_path)
     assert sorted(found) == [
-        "README.md",
-        "croissant.json",
-        "dataset_info.json",
-        "dead_letters.jsonl",
-        "features.json",
-        "labels.txt",
-        "manifest.json",
-        "schema.pbtxt",
+        *(
+            "README.md",
+            "croissant.json",
+            "dataset_info.json",
+            "dead_letters.jsonl",
+            "features.json",
+        ),
+        *("labels.txt", "manifest.json", "schema.pbtxt"),
     ]
-    dead_letters = found["dead_letters.jsonl"].decode().splitlines()
-    assert dead_letters == [
-        dead_letter.to_json() for dead_letter in (UNLABELLED, UNREADABLE, EMPTY)
-    ]
+    letters = [letter.to_json() for letter in (UNLABELLED, UNREADABLE, EMPTY)]
+    assert found["dead_letters.jsonl"].decode().splitlines() == letters
     assert found["labels.txt"] == b"cat\ndog\n"
     manifest = json.loads(found["manifest.json"])
-    assert manifest["seed"] == 3
-    assert manifest["options"] == OPTIONS
+    assert (manifest["seed"], manifest["options"]) == (3, OPTIONS)
     assert manifest["counts"]["examples"] == manifest["counts"]["dead_letters"] == 3
     assert manifest["dead_letters"] == {"empty_file": 1, "unlabelled": 1, "unreadable": 1}
-    assert [shard["path"][-14:-9] for shard in manifest["splits"]["train"]["shards"]] == [
-        "00000",
-        "00001",
-    ]
+    paths = [shard["path"][-14:-9] for shard in manifest["splits"]["train"]["shards"]]
+    assert paths == ["00000", "00001"]
     assert [(c["name"], c["examples"]) for c in manifest["classes"]] == [("cat", 2), ("dog", 1)]
 
 
@@ -252,17 +247,6 @@ def reports_in(pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
     """The reports of a run of two shards and three dead letters."""
     reports = {"shards": SHARDS, "dead_letters": DEAD, "refusals": []}
     return {name: pipeline | name >> beam.Create(r, reshuffle=False) for name, r in reports.items()}
-
-
-def test_the_transform_waits_for_all_outputs(tmp_path: Path) -> None:
-    """It writes the files that the finisher does."""
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        finishing = FinishDataset(
-            reports=reports_in(pipeline), finisher=finisher_of(tmp_path / "job")
-        )
-        _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
-    finish(tmp_path / "here")
-    assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
 
 
 @pytest.mark.parametrize("retries", [False, True])

@@ -17,13 +17,12 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ListingError, Refusal
-from beam_pipeline.core.labels.meeting import NameDivision, bucket_of
+from beam_pipeline.core.labels.meeting import NameDivision
 from beam_pipeline.core.packing import (
     DeadLetterBatch,
     ImageBatch,
     LabelBatch,
     SampleBatch,
-    pack,
     unpack,
 )
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
@@ -37,7 +36,6 @@ from beam_pipeline.work.outcome import (
     SMALL,
     TALLY,
     Outcome,
-    divide,
     step,
 )
 from beam_pipeline.work.writer_process import writer_processes
@@ -232,16 +230,3 @@ def test_beam_knows_how_to_pack_a_batch(batch: list[Any]) -> None:
     registered = [coders.registry.get_coder(type(b)) for b in BATCHES]  # which engines compare
     assert [coder == c for c in registered] == [type(b) is type(batch) for b in BATCHES]
     assert hash(coder) == hash(coders.registry.get_coder(type(batch)))
-
-
-def test_references_of_all_batches_are_divided() -> None:
-    """Each is in its part once."""
-    images = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(20)]
-    batches = [pack(images[:9]), pack(images[9:]), pack(())]
-    outcome = divide(batches, NameDivision(3))
-    found = {number: list(unpack(ImageRef, part)) for number, part in outcome.main}
-    assert found == {
-        number: [image for image in images if bucket_of(image.key, 3) == number] for number in found
-    }
-    assert sum(map(len, found.values())) == 20
-    assert outcome.tally is None

@@ -23,7 +23,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
-from beam_pipeline.transforms import in_workers, labels
+from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.in_workers import Sum
 from beam_pipeline.transforms.labels import JoinLabelBatches, ReadContainers, ReadLabelFiles
 from beam_pipeline.work import labels as label_work
@@ -256,29 +256,6 @@ def read(
         unpack_to="/unpacked",
         labelling=Labelling(splits, columns),
     )
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 4096])
-def test_every_sample_is_counted_once(monkeypatch: pytest.MonkeyPatch, batch_size: int) -> None:
-    """By split, class and bytes, whatever the size of the batches; dead letters are listed, too."""
-    monkeypatch.setattr(labels, "BATCH_SIZE", batch_size)
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = pipeline | read("/a", "/b")
-        samples = [sample(uri, number) for uri in ("/a", "/b") for number in (0, 1)]
-        assert_items(found["samples"], samples, "samples")
-        assert_items(found[DEAD_LETTERS], [bad_sample("/a"), bad_sample("/b")], "dead letters")
-        expected = Tally(
-            listed=6,
-            samples=Counter({"train": 2, "test": 2}),
-            sample_bytes=Counter({"train": 20, "test": 20}),
-            classes=Counter({"cat": 2, "dog": 2}),
-            **{
-                **counted(bad_sample("/a")),
-                "dead": Counter({"bad_label_value": 2}),
-                "shown": {"bad_label_value": ["/a/bad_sample", "/b/bad_sample"]},
-            },
-        )
-        assert_total(found[TALLY], expected)
 
 
 def test_a_broken_container_refuses_the_run() -> None:

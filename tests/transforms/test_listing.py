@@ -16,7 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ListingError, UsageError
+from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch
 from beam_pipeline.core.references import ImageRef
@@ -139,16 +139,6 @@ def test_a_pattern_and_label_files_hold_in_a_bucket(serve: Serve) -> None:
     assert together(list_root(root)).images == [image_at("photos/a.raw", "photos")]
 
 
-@pytest.mark.buckets
-def test_a_bucket_that_is_not_there_is_said(serve: Serve) -> None:
-    """With the root, and what the service said."""
-    serve([])
-    with pytest.raises(
-        ListingError, match=r"^gs://cats/photos cannot be listed: bucket gs://cats does not"
-    ):
-        together(list_root(ImageRoot("gs://cats/photos")))
-
-
 def run(roots: tuple[ImageRoot, ...], fan_out: FanOut = SMALL) -> tuple[list[ImageRef], Tally]:
     """The images and counts of `ListImages` on Beam's engine."""
     _collected.clear()
@@ -195,20 +185,6 @@ def test_the_job_lists_buckets_in_ranges_and_folders_as_ever(serve: Serve, tmp_p
     ignored = Counter({"hidden folders": 3, ".csv": 2})
     assert tally == Tally(20_002, ignored, label_files=label_files)
     assert max(server.chains()) <= 6
-
-
-@pytest.mark.buckets
-def test_the_job_cuts_long_ranges_again(serve: Serve) -> None:
-    """As listing without a job does."""
-    small = [
-        f"photos/{dead_letter}/{number}.jpg" for dead_letter in "abcdefg" for number in range(100)
-    ]
-    huge = [f"photos/huge/{number:06d}.jpg" for number in range(30_000)]
-    server = serve([*small, *huge])
-    images, tally = run((ImageRoot("gs://pets/photos"),))
-    assert images == sorted(image_at(name, "photos") for name in (*small, *huge))
-    assert tally == Tally(30_700)
-    assert max(server.chains()) <= 16 + 1
 
 
 @pytest.mark.buckets

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import pickle
 import random
@@ -26,7 +25,7 @@ from beam_pipeline.core.dataset.duplicates import (
     packed_images,
 )
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
-from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner, divide_groups, rank_of
+from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner, rank_of
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import Refusal
 from beam_pipeline.core.images.geometry import ImageChanges
@@ -55,10 +54,8 @@ from beam_pipeline.transforms.planning import (
     FindDuplicates,
     LowestSamples,
     Planning,
-    PlanShards,
 )
 from beam_pipeline.work.incomplete_folder import read_note
-from beam_pipeline.work.job import Counts, reported_to
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome
 from beam_pipeline.work.planning import DuplicateSearch, is_readable, measure_images, with_digests
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
@@ -117,27 +114,6 @@ def test_what_a_manifest_cannot_hold_is_refused_before_a_shard(tmp_path: Path) -
         "number of 64 bits",
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_all_tallies_make_one_plan(tmp_path: Path) -> None:
-    """Shards by number or size, classes with ids, and a note of them in the output folder."""
-    transform = PlanShards(planning(tmp_path))
-    classes = (("cat", 1), ("dog", 2))
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        plans = pipeline | beam.Create([LISTED, JOINED]) | transform
-        expected = Plan(SHARDS, classes, total(LISTED, JOINED), None)
-        assert_that(plans, equal_to([expected]))
-    assert read_note(str(tmp_path)) == SHARDS
-    note = json.loads((tmp_path / ".incomplete/plan.json").read_bytes())
-    assert note["run"] == RUN
-
-
-def test_a_plan_is_announced(tmp_path: Path) -> None:
-    """Progress needs the totals before the first sample is written."""
-    reports: list[Counts] = []
-    with reported_to(reports.append):
-        planned(tmp_path, JOINED)
-    assert reports == [Counts(samples=6, image_bytes=321, is_total=True)]
 
 
 def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
@@ -313,18 +289,6 @@ def test_each_class_is_divided_exactly(size: int) -> None:
     }
     assert_assigned(refs, expected_splits(refs, counts), size)
     assert_assigned(refs[::-1], expected_splits(refs, counts), size)
-
-
-def test_groups_are_divided_whole() -> None:
-    """As `divide_groups` shares them out, of all batches together."""
-    refs = samples({"cat": 60, "dog": 40})
-    groups: dict[str, Counter[str]] = defaultdict(Counter)
-    for ref in refs:
-        groups[str(ref.labels[1])][str(ref.labels[0])] += 1
-    splits = divide_groups(groups, SHARES, KeyHasher(3))
-    assert set(splits.values()) == set(NAMES)
-    expected = [ref._replace(split=splits[str(ref.labels[1])]) for ref in refs]
-    assert_assigned(refs, expected, 9, GroupBy("patient", 1))
 
 
 MEASURED = EncodingOptions(

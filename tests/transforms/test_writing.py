@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,29 +11,23 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core.dataset.duplicates import WrittenImage, unpack_images
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import FailurePolicy, Refusal, UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.packing import SampleBatch, pack
+from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan, ShardSpec
+from beam_pipeline.core.records.sharding import ShardPlan, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.planning import AssignShards
-from beam_pipeline.transforms.writing import WriteRecords, WriteShards
-from beam_pipeline.work import writer_process
+from beam_pipeline.transforms.writing import WriteShards
 from beam_pipeline.work.incomplete_folder import noted_refusal
-from beam_pipeline.work.outcome import COMPARED, DEAD_LETTERS, REFUSALS, Outcome
+from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
 from beam_pipeline.work.receipts import read_receipt
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
-from tests.harness import read_all
 from tests.pictures import picture, write_files, write_pictures
-from tests.transforms.outputs import assert_items
 
 NAME = "d-train.tfrecord-00000-of-00001"
 
@@ -153,22 +146,6 @@ def shards(tmp_path: Path) -> dict[int, list[SampleRef]]:
     return {0: refs[:1], 1: refs[1:], 2: []}
 
 
-def written_alone(folder: Path, shards: Mapping[int, Sequence[SampleRef]], number: int) -> Any:
-    """The figures of a shard that its task writes."""
-    (info,) = (
-        ShardTask(
-            request=WriteRequest(folder=str(folder), encoding=ENCODING),
-            spec=PLAN.shard_plan.spec(number),
-            batches=[pack(shards[number])],
-            class_ids=PLAN.class_ids,
-            record_format=PLAN.shard_plan.record_format,
-        )
-        .run()
-        .main
-    )
-    return info
-
-
 def in_job(
     pipeline: beam.Pipeline, folder: Path, shards: Mapping[int, Sequence[SampleRef]], **options: Any
 ) -> Any:
@@ -182,27 +159,6 @@ def in_job(
         plan=plan, request=WriteRequest(folder=str(folder), encoding=ENCODING, **options)
     )
     return pipeline | "Shards" >> beam.Create(elements) | writing
-
-
-def shards_in(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.tfrecord-*")}
-
-
-@pytest.mark.parametrize("processes", [0, 2])
-def test_every_shard_is_written(
-    tmp_path: Path, shards: dict[int, list[SampleRef]], processes: int
-) -> None:
-    """In writer processes or here: the files and figures are those of each task alone, in any order."""
-    infos = [written_alone(tmp_path / "alone", shards, number) for number in shards]
-    assert [info.examples for info in infos] == [1, 3, 0]
-    with writer_process.writer_processes(processes), beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, tmp_path / "job", shards)
-        assert_that(found["shards"], equal_to(infos), label="shards")
-        fault = "No such file or directory"
-        dead_letter = DeadLetter("read", "2.jpg", f"{tmp_path}/2.jpg", "unreadable", fault)
-        assert_items(found[DEAD_LETTERS], [dead_letter], "dead letters")
-        assert_that(found[REFUSALS], equal_to([]), label="refusals")
-    assert shards_in(tmp_path / "job") == shards_in(tmp_path / "alone")
 
 
 def test_a_shard_that_cannot_be_written_is_a_refusal(
@@ -264,98 +220,3 @@ def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
     assert receipt
     with pytest.raises(UsageError, match=r"made by tests\.transforms\.test_writing\.Shifted"):
         EncodingOptions.from_recorded(receipt.inputs.options)
-
-
-def test_shards_keep_the_window_of_their_samples(
-    tmp_path: Path, shards: dict[int, list[SampleRef]]
-) -> None:
-    """In writer processes and here."""
-    for processes in (0, 2):
-        with writer_process.writer_processes(processes), beam.Pipeline(runner="FnApiRunner") as job:
-            plan = job | "Plan" >> beam.Create([PLAN])
-            folder = str(tmp_path / f"{processes}")
-            writing = WriteShards(plan=plan, request=WriteRequest(folder=folder, encoding=ENCODING))
-            elements = [
-                TimestampedValue((number, [pack(refs)]), 100 * number)
-                for number, refs in shards.items()
-            ]
-            found = job | beam.Create(elements) | beam.WindowInto(FixedWindows(50)) | writing
-            ends = found["shards"] | beam.ParDo(EndOfWindow())
-            assert_that(ends, equal_to([(0, 50), (0, 150), (1, 250)]), label=f"{processes}")
-
-
-class EndOfWindow(beam.DoFn):
-    """(number of a shard within its split, end of its window)."""
-
-    def process(self, info: ShardInfo, window: Any = beam.DoFn.WindowParam) -> Any:
-        yield info.number, int(window.end)
-
-
-def test_figures_are_of_the_file(tmp_path: Path, shards: dict[int, list[SampleRef]]) -> None:
-    """Examples, bytes and classes by id."""
-    info = written_alone(tmp_path, shards, 1)
-    assert isinstance(info, ShardInfo)
-    assert (info.examples, info.classes) == (3, ((0, 1), (1, 2)))
-    assert info.bytes == os.path.getsize(tmp_path / info.file_name)
-
-
-SHARDS = ShardPlan("pets", (("test", 1), ("train", 2)), TFRecordFormat())
-SEEDED = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS), seed=3)
-RECORDS_PLAN = Plan(SHARDS, (("cat", 1), ("dog", 2)), Tally(), None)
-
-
-def samples(folder: Path, count: int) -> SampleBatch:
-    """References to images, every fifth of them in the split `test` and every third a dog."""
-    return SampleBatch(
-        SampleRef(
-            key=f"{number}.jpg",
-            uri=f"{folder}/{number}.jpg",
-            size=len(picture(number)),
-            split="train" if number % 5 else "test",
-            labels=("cat" if number % 3 else "dog",),
-        )
-        for number in range(count)
-    )
-
-
-def test_every_sample_is_written_or_a_dead_letter(tmp_path: Path) -> None:
-    """Shards have the bytes of the other way, and the figures for the manifest."""
-    write_pictures(str(tmp_path), [f"{number}.jpg" for number in range(10)])
-    (tmp_path / "4.jpg").write_bytes(b"")
-    refs = list(samples(tmp_path, 10))
-    refs[4] = refs[4]._replace(size=0)
-    for folder in ("out", "references"):
-        request = WriteRequest(folder=f"{tmp_path}/{folder}", encoding=SEEDED)
-        with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            plan = pipeline | "Plan" >> beam.Create([RECORDS_PLAN])
-            batches = pipeline | "Samples" >> beam.Create(
-                [SampleBatch(refs[:4]), SampleBatch(refs[4:])]
-            )
-            written: Any = (
-                batches | WriteRecords(plan=plan, request=request)
-                if folder == "out"
-                else batches
-                | AssignShards(plan=plan, encoding=SEEDED)
-                | WriteShards(plan=plan, request=request)
-            )
-            dead_letters = written[DEAD_LETTERS] | beam.Map(
-                lambda b: [(x.key, x.reason) for x in b]
-            )
-            assert_items(dead_letters, [("4.jpg", "empty_file")], "dead letters")
-            assert_that(written[REFUSALS], equal_to([]), label="refusals")
-
-            def add_up(infos: list[ShardInfo]) -> None:
-                """The figures are of three shards that hold nine examples."""
-                assert sorted(info.file_name for info in infos) == [
-                    s.file_name for s in SHARDS.specs
-                ]
-                counts = (Counter(dict(info.classes)) for info in infos)
-                assert sum(counts, Counter()) == {1: 5, 2: 4}
-
-            assert_that(written["shards"], add_up, label="shards")
-    for name in (spec.file_name for spec in SHARDS.specs):
-        assert (tmp_path / "out" / name).read_bytes() == (
-            tmp_path / "references" / name
-        ).read_bytes()
-    examples = read_all(tmp_path / "out")
-    assert sorted(examples) == sorted(f"{n}.jpg" for n in range(10) if n != 4)

@@ -130,11 +130,15 @@ def test_large_buckets_are_worked_on_in_portions(
     label = partial(in_portions, LabelImages(None, labelling, may_repeat=True), twice)
     parts = [pack(images[9:])], [pack(rows[5:]), pack(rows[:3])]
     join = partial(in_portions, JoinRows(AGREE, labelling), *parts)
-    usual = shown(label), shown(join)
-    assert [(len(samples), len(letters)) for samples, letters, _ in usual] == [(990, 18), (990, 7)]
+    folders = [LabelRow(f"photos/{n:03d}/", ("cat",), "", "/l.csv", n) for n in range(55)]
+    of_folders = JoinRows(RowMerger(level=1), labelling), twice[:1], [pack(folders)]
+    join_folders = partial(in_portions, *of_folders, level=1)
+    usual = shown(label), shown(join), shown(join_folders)
+    counts = [(len(samples), len(letters)) for samples, letters, _ in usual]
+    assert counts == [(990, 18), (990, 7), (999, 5)]
     monkeypatch.setattr(label_work, "_MOST_UNPACKED", packed)
     monkeypatch.setattr(label_work, "_DIVIDED_AT_ONCE", packed)
-    assert (shown(label), shown(join)) == usual
+    assert (shown(label), shown(join), shown(join_folders)) == usual
 
 
 def test_names_that_pack_well_fill_as_many_portions_as_others(

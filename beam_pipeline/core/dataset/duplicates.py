@@ -22,12 +22,7 @@ from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import without_lines
 from beam_pipeline.core.dataset.receipts import Receipt
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
 from beam_pipeline.core.packing import items_of, pack_columns, unpack_columns
 from beam_pipeline.core.references import (

@@ -14,20 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from google_crc32c import value as crc32c
 
-from beam_pipeline.core.dataset.names import (
-    DEAD_LETTERS_NAME as DEAD_LETTERS_NAME,
-)
+from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME as DEAD_LETTERS_NAME
 from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
 from beam_pipeline.core.dataset.names import MOST_PARTS
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.images.header import RAW_FORMAT
 from beam_pipeline.core.labels.roles import RoleRow, recorded_roles
-from beam_pipeline.core.records.formats import (
-    DEFAULT_FORMAT,
-    FORMATS,
-    format_class,
-    record_format,
-)
+from beam_pipeline.core.records.formats import DEFAULT_FORMAT, FORMATS, format_class, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.typed_json import (
     FORMAT_VERSION,

@@ -21,14 +21,7 @@ from beam_pipeline.core.labels.path_roles import (
     last_folder_pattern,
     segments_of,
 )
-from beam_pipeline.core.labels.value_kinds import (
-    FEW_IMAGES,
-    FOLDERS,
-    KINDS,
-    NAMES,
-    Kind,
-    kinds_of,
-)
+from beam_pipeline.core.labels.value_kinds import FEW_IMAGES, FOLDERS, KINDS, NAMES, Kind, kinds_of
 from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_splits
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question

@@ -25,12 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dead_letters import (
-    DeadLetter,
-    Reason,
-    Stage,
-    image_dead_letter,
-)
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
 from beam_pipeline.core.listing.folders import FOLDER
@@ -59,16 +54,19 @@ class GroupBy:
       name: as --split_by has it.
       column: the index among a sample's labels of the column that names its group; None for the
         folder of the image, or the image.
+      level: how deep the folder is; None for the image's own.
     """
 
     name: str
     column: int | None = None
+    level: int | None = None
 
     def group_of(self, sample: SampleRef) -> str | None:
         """The group of a sample; None if it has none."""
         key = sample.key
         if self.column is None:
-            return image_of(key) if self.name == IMAGE else key.rpartition("/")[0]
+            folder = "/".join(key.split("/")[:-1][: self.level])
+            return image_of(key) if self.name == IMAGE else folder
         value = sample.labels[self.column]
         return None if value is None else str(value) or None
 

@@ -20,11 +20,7 @@ from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.filters import LabelFiles
 from beam_pipeline.core.records.feature_values import FeatureSchema
-from beam_pipeline.core.records.image_statistics import (
-    NOTHING_COUNTED,
-    ImageStatistics,
-    merged,
-)
+from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics, merged
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
 from beam_pipeline.core.text import counted

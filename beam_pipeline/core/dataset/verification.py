@@ -7,12 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
-from beam_pipeline.core.dataset.manifest import (
-    FeatureEntry,
-    Manifest,
-    ShardEntry,
-    crc32c_text,
-)
+from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest, ShardEntry, crc32c_text
 from beam_pipeline.core.dataset.receipts import Receipt
 from beam_pipeline.core.dataset.tally import accounting_fault
 from beam_pipeline.core.dead_letters import Reason

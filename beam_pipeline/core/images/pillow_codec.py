@@ -22,14 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import PIL
-from PIL import (
-    Image,
-    ImageCms,
-    JpegImagePlugin,
-    PngImagePlugin,
-    WebPImagePlugin,
-    features,
-)
+from PIL import Image, ImageCms, JpegImagePlugin, PngImagePlugin, WebPImagePlugin, features
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png

@@ -27,6 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
@@ -113,6 +114,37 @@ class Joined:
         if merger.by_folder and isinstance(outcome, SampleRef):
             outcome = _with_class_of_folder(image, outcome, keep)
         self.add_each([outcome], keep, images=1)
+
+    def add_folders(
+        self, images: Columns, rows: Columns, merger: RowMerger, keep: KeepUnlabelled | None
+    ) -> None:
+        """Adds the images of a bucket, each with the rows that name its folder, by as much of its path as is unique."""
+        refs, letters = split_duplicates(items_of(ImageRef, images) if images else ())
+        self.dead_letters += letters
+        folders: dict[Sequence[str], list[ImageRef]] = defaultdict(list)
+        for ref in refs:
+            depth = ref.key.count("/") - (merger.level or 0)  # below that folder
+            path = meeting.folder_steps(ref.uri if ref.uri.endswith(ref.key) else ref.key)[:-1]
+            folders[tuple(path[: len(path) - depth]) if depth >= 0 else ()].append(ref)
+        named = [tuple(meeting.folder_steps(name)) for name in (rows[_NAME] if rows else ())]
+        by_tail: dict[Sequence[str], list[Sequence[str]]] = defaultdict(list)
+        for steps, length in product(folders, set(map(len, named))):
+            by_tail[steps[-length:]].append(steps)
+        rows_of: dict[Sequence[str], list[LabelRow]] = defaultdict(list)
+        for name, row in zip(named, items_of(LabelRow, rows) if rows else (), strict=True):
+            candidates = by_tail.get(name, ())
+            if len(candidates) == 1:
+                rows_of[candidates[0]].append(row)
+                continue
+            self.orphan_rows += 1
+            self.dead_letters.append(meeting.no_folder(row, candidates))
+        for steps, of_folder in folders.items():
+            own = rows_of[steps]
+            if not merger.samples:
+                own = [*merger.distinct(_in_order(own))]
+                self.repeated_rows += len(rows_of[steps]) - len(own)
+            for ref in of_folder:
+                self.add(ref, own, merger, keep)
 
     def add_each(
         self,
@@ -259,6 +291,9 @@ def join_bucket(
         joined.add_each(outcomes, keep, images=0)
         named = sorted(set(range(len(rows[_NAME]))).difference(lone))
         rows = chosen_rows(rows, named) if named else ()
+    if merger.level:
+        joined.add_folders(images, rows, merger, keep)
+        return joined
     keys = images[_KEY] if images else ()
     index_of = dict(zip(keys, range(len(keys)), strict=True))
     unusable: set[int] = set()

@@ -45,19 +45,28 @@ def bucket_of(name: str, buckets: int) -> int:
     return zlib.crc32(file_name.partition(".")[0].lower().encode()) % buckets
 
 
+def folder_steps(name: str) -> Sequence[str]:
+    """The parts of the path of a folder, or of an image, as a row writes it."""
+    return normalized(name).replace("\\", "/").strip("/").removeprefix("./").split("/")
+
+
 @dataclass(frozen=True)
 class NameDivision:
     """Divides images and rows by `bucket_of`; their first column is the key or the name.
 
     Attributes:
       parts: the number of buckets.
+      level: how deep the folder is that an image counts by, 0 for rows that name one; None for the image's own name.
     """
 
     parts: int
+    level: int | None = None
 
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The bucket of each image or row."""
         names, parts = columns[0], self.parts
+        if self.level is not None:
+            names = ["/".join(folder_steps(name)[: self.level or None]) for name in names]
         text = "\n".join(names)
         if not text.isascii() or "\\" in text:  # names have several forms
             return [bucket_of(name, parts) for name in names]
@@ -278,6 +287,15 @@ def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> Dead
             f"names {', '.join(sorted(image.uri for image in images))}, which is not the only image of this path "
             "below a root; rename one, or give --images a folder above both and write the path from there in the row"
         )
+    return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
+
+
+def no_folder(row: LabelRow, folders: Sequence[Sequence[str]]) -> DeadLetter:
+    """The dead letter of a row that names no folder of images, or several."""
+    reason, message = Reason.MISSING_IMAGE, "no listed image is in a folder of this name"
+    if folders:
+        could = some(sorted(map("/".join, folders)))
+        reason, message = Reason.AMBIGUOUS_KEY, f"could mean {could}; write more of the path"
     return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
 
 

@@ -69,6 +69,7 @@ class RowMerger:
       unique: of each column, whether a value of several rows is in the list once.
       samples: makes a sample of each row instead; None to merge rows.
       imageless: makes samples of rows that name no image; None where there are none.
+      level: how deep the folders are that rows name, whose images they all are of; None if rows name images.
     """
 
     repeated: tuple[bool, ...] = ()
@@ -78,6 +79,7 @@ class RowMerger:
     unique: tuple[bool, ...] = ()
     samples: RowSamples | None = None
     imageless: RowSamples | None = None
+    level: int | None = None
 
     def distinct(self, rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
         """The rows without those that tell again what an earlier one states."""
@@ -155,6 +157,9 @@ AGREE = RowMerger()
 
 SAMPLES = ("image", "row")
 """The values of --sample; the first is the default."""
+
+ROWS_OF = ("image", "folder")
+"""The values of --rows_of; the first is the default."""
 
 NO_IMAGE = ("drop", "keep")
 """The values of --no_image; the first is the default."""

@@ -17,11 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.listing.folders import (
-    SPLIT_NAMES,
-    first_folder_split,
-    named_splits,
-)
+from beam_pipeline.core.listing.folders import SPLIT_NAMES, first_folder_split, named_splits
 from beam_pipeline.core.listing.globs import FolderGlob, glob_regex
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.text import printable

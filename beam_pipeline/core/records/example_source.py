@@ -91,6 +91,11 @@ class ExampleOptions:
     changes: ImageChanges = field(default_factory=ImageChanges)
     bad_boxes: str = BAD_BOXES[0]
 
+    @property
+    def decodes(self) -> bool:
+        """True if pixels are decoded, so that a few images take longer than processes to start."""
+        return self.changes.encodes or self.image_check == "full"
+
 
 @dataclass(frozen=True)
 class ExampleSource:

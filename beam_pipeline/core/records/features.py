@@ -26,12 +26,7 @@ from beam_pipeline.core.labels.schema import (
     class_column,
     written_key,
 )
-from beam_pipeline.core.records.wire import (
-    LIST_ENTRIES,
-    TAG_1,
-    value_prefixes,
-    varint,
-)
+from beam_pipeline.core.records.wire import LIST_ENTRIES, TAG_1, value_prefixes, varint
 from beam_pipeline.core.references import SampleRef, image_of
 
 Writer = Callable[[SampleRef, ImageHeader, bytes], bytes]

@@ -20,12 +20,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
-from beam_pipeline.core.records.record_format import (
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-    Sink,
-)
+from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
 from beam_pipeline.core.text import excerpt

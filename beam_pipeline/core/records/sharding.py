@@ -18,10 +18,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from beam_pipeline.core.packing import Columns
-from beam_pipeline.core.records.image_statistics import (
-    NOTHING_COUNTED,
-    ImageStatistics,
-)
+from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import SampleRef, image_of
 

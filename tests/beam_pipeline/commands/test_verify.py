@@ -304,9 +304,3 @@ def test_without_a_receipt_nothing_can_be_repaired(repairable: Path) -> None:
     os.unlink(receipt)
     error = run("repair", str(repairable), code=1).err
     assert f"{receipt_name(FIRST)}, the list of its images, is missing" in error
-
-
-def test_a_folder_without_a_manifest_is_an_error(tmp_path: Path) -> None:
-    """There is nothing to compare with."""
-    error = run("repair", str(tmp_path), code=1).err
-    assert "the folder does not contain a complete data set" in error

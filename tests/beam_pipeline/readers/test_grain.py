@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,18 @@ def test_an_epoch_is_shuffled_and_resumed(tmp_path: Path) -> None:
     assert _run(script, f"{tmp_path}/out", folder=tmp_path).splitlines() == [
         f"{kind} True 23 True" for kind in ("threads", "processes", "loader")
     ]
+
+
+def test_the_documented_array_records_are_batched(tmp_path: Path) -> None:
+    """The command and the code that needs no TensorFlow, from the demo's images to batches."""
+    pytest.importorskip("array_record")
+    run_shell("beam-tfrecord demo", tmp_path)
+    (command,) = documented("docs/grain.md", "bash", "ArrayRecord")
+    run_shell(command, tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(documented("docs/grain.md", "python", "ArrayRecord")[0])
+    printed = _run(script, folder=tmp_path)
+    assert re.fullmatch(r"300 \(32, \d+, \d+, 3\) \[[012 ]+\]\n", printed)
 
 
 def test_the_documented_code_runs(tmp_path: Path) -> None:

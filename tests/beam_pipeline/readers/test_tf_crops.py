@@ -16,7 +16,13 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_steps import CropDecoder, crop_decoder
 from tests.beam_pipeline.readers.by_hand import feature, jpeg
-from tests.beam_pipeline.readers.test_tf_data import IMAGE, OBJECTS, SIDES, write_set
+from tests.beam_pipeline.readers.test_tf_data import (
+    IMAGE,
+    OBJECTS,
+    SIDES,
+    detection_set,
+    write_set,
+)
 
 DRAWS = [tf.constant(number, tf.int64) for number in (0, -5, 1 << 60)]
 CROP = (0.3, 0.9)
@@ -133,6 +139,32 @@ def test_a_seed_gives_the_same_crops(photos: str) -> None:
     repeated, _ = passes(7, 2)
     assert (repeated[:12] == first).all()
     assert (np.abs(repeated[12:] - first).max(axis=(1, 2, 3)) > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["crops", "ragged boxes"])
+def test_a_saved_position_among_crops_and_ragged_boxes(
+    photos: str, tmp_path: Path, kind: str
+) -> None:
+    """The rest of the passes has the same crops, or the same boxes of images in batches, in order."""
+    of_crops: dict[str, Any] = {"image_size": (8, 8), "random_crop": CROP, "batch_size": 5}
+    folder = photos if kind == "crops" else detection_set(tmp_path / "d")
+    options = of_crops if kind == "crops" else {"batch_size": 3}
+
+    def passes() -> Any:
+        return iter(beam_pipeline.load(folder, seed=7, repeat=3, **options))
+
+    def seen(batch: Any) -> Any:
+        images, label = batch
+        boxes = label.numpy().tolist() if kind == "crops" else label["boxes"].to_list()
+        return images.numpy().tolist(), boxes
+
+    whole, iterator = list(map(seen, passes())), passes()
+    assert [seen(next(iterator)) for _ in range(2)] == whole[:2]
+    path = tf.train.Checkpoint(iterator=iterator).write(f"{tmp_path}/position")
+    restored = passes()
+    tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
+    assert list(map(seen, restored)) == whole[2:]
+    assert len(whole) == (8 if kind == "crops" else 4)
 
 
 def test_bare_pixels_are_cropped(tmp_path: Path) -> None:

@@ -95,16 +95,6 @@ def test_a_pair_of_image_and_label(tfds: Any, tmp_path: Path) -> None:
     assert label == 0.25
 
 
-def test_images_of_other_formats_can_be_decoded_by_the_reader(tfds: Any, tmp_path: Path) -> None:
-    """The bytes come as they are with `SkipDecoding`, as a GIF or a WebP needs it."""
-    names = ["a/1.gif", "a/2.webp", "a/3.png"]
-    contents = write_pictures(str(tmp_path / "photos"), names)
-    out = _convert(tmp_path, "--images", f"{tmp_path}/photos")
-    decoders = {"image/encoded": tfds.decode.SkipDecoding()}
-    found = _read(tfds, out, "train", decoders=decoders)
-    assert {e["image/source_id"].decode(): e["image/encoded"] for e in found} == contents
-
-
 def _by_hand(folder: Path, features: Any, *shards: Any, split: str = "train") -> Path:
     """A data set of any features, with the files by which TensorFlow Datasets reads it."""
     classes = {0: "cat", 1: "a dog"}

@@ -91,45 +91,31 @@ def test_regexes_tell_good_values_from_bad(name: str, good: list[str], bad: list
 
 def test_parameters_become_a_command_line() -> None:
     """Every kind of parameter, and what was left open, among what Dataflow adds."""
-    argv = [
-        "--images=gs://photos/a, b",
-        '--labels=["gs://photos/one.csv", "gs://photos/two,2.csv"]',
-        "--output=gs://sets/pets",
-        "--overwrite=true",
-        "--resume=false",
-        "--clip_boxes=True",
+    becomes: dict[str, list[str]] = {
+        '--labels=["gs://photos/one.csv", "gs://photos/two,2.csv"]': [
+            *("--labels=gs://photos/one.csv", "--labels=gs://photos/two,2.csv")
+        ],
+        "--overwrite=true": ["--overwrite"],
+        "--resume=false": [],
+        "--clip_boxes=True": ["--clip_boxes"],
+        '--list_column=["tags=;", "colours=, "]': [
+            "--list_column=tags=;",
+            "--list_column=colours=, ",
+        ],
+        **{key: [] for key in ("--name=", "--class_ids=", "--inventory=")},
+        '--labels={"team": "pets"}': ['--label={"team": "pets"}'],
+        "--labels=goog-template=flex": ["--label=goog-template=flex"],
+    }
+    stays = ["--images=gs://photos/a, b", "--output=gs://sets/pets", "--seed=-7", "--job_name=pets"]
+    stays += [
         "--splits=train=0.9,validation=0.1",
-        '--list_column=["tags=;", "colours=, "]',
-        "--seed=-7",
-        "--name=",
-        "--class_ids=",
-        "--inventory=",
-        "--project=my-project",
-        "--job_name=pets",
-        '--labels={"team": "pets"}',
-        "--labels=goog-template=flex",
         "--template_location=gs://temp/staging/job_object",
     ]
-    assert MAIN.command_line(argv, {"BEAM_TFRECORD_IMAGE": "eu.pkg.dev/p/r/image:1"}) == [
-        "convert",
-        "--images=gs://photos/a, b",
-        "--labels=gs://photos/one.csv",
-        "--labels=gs://photos/two,2.csv",
-        "--output=gs://sets/pets",
-        "--overwrite",
-        "--clip_boxes",
-        "--splits=train=0.9,validation=0.1",
-        "--list_column=tags=;",
-        "--list_column=colours=, ",
-        "--seed=-7",
-        "--project=my-project",
-        "--job_name=pets",
-        '--label={"team": "pets"}',
-        "--label=goog-template=flex",
-        "--template_location=gs://temp/staging/job_object",
-        "--no_wait",
-        "--runner=DataflowRunner",
-        "--sdk_container_image=eu.pkg.dev/p/r/image:1",
+    becomes |= {token: [token] for token in stays}
+    image = "eu.pkg.dev/p/r/image:1"
+    assert MAIN.command_line([*becomes], {"BEAM_TFRECORD_IMAGE": image}) == [
+        *("convert", *(token for tokens in becomes.values() for token in tokens)),
+        *("--no_wait", "--runner=DataflowRunner", f"--sdk_container_image={image}"),
         "--sdk_location=container",
     ]
 
@@ -191,29 +177,34 @@ def test_the_launcher_writes_the_job(
     cloud.put_folder(tmp_path / "photos", "photos")
     monkeypatch.setenv("BEAM_TFRECORD_IMAGE", IMAGE)
     main = load_script(DATAFLOW / "main.py")
-    code = main.run(
-        [
-            f"--images={cloud.uri}/photos",
-            f"--output={cloud.uri}/sets/pets",
-            "--resume=true",
-            "--name=",
-            "--runner=DataflowRunner",
-            f"--project={PROJECT}",
-            f"--region={REGION}",
-            "--job_name=pets",
-            '--labels={"team": "pets"}',
-            f"--service_account_email={ACCOUNT}",
-            "--flexrs_goal=COST_OPTIMIZED",
-            "--max_num_workers=20",
-            f"--staging_location={cloud.uri}/temp/staging",
-            f"--temp_location={cloud.uri}/temp/temp",
-            f"--template_location={cloud.uri}/temp/staging/template_launches/1/job_object",
-        ]
-    )
+    argv = [
+        f"--images={cloud.uri}/photos",
+        f"--output={cloud.uri}/sets/pets",
+        "--resume=true",
+        "--name=",
+    ]
+    argv += [
+        "--runner=DataflowRunner",
+        f"--project={PROJECT}",
+        f"--region={REGION}",
+        "--job_name=pets",
+    ]
+    argv += [
+        '--labels={"team": "pets"}',
+        f"--service_account_email={ACCOUNT}",
+        "--max_num_workers=20",
+    ]
+    argv += ["--flexrs_goal=COST_OPTIMIZED", f"--staging_location={cloud.uri}/temp/staging"]
+    job_object = "temp/staging/template_launches/1/job_object"
+    argv += [
+        f"--temp_location={cloud.uri}/temp/temp",
+        f"--template_location={cloud.uri}/{job_object}",
+    ]
+    code = main.run(argv)
     captured = capsys.readouterr()
     assert code == 0, captured.err
     assert service.jobs == []
-    job = json.loads(cloud.get("temp/staging/template_launches/1/job_object"))
+    job = json.loads(cloud.get(job_object))
     assert job["name"] == "pets"
     assert job["labels"] == {"team": "pets"}
     environment = job["environment"]
@@ -236,17 +227,11 @@ JOB = {"createTime": "2026-01-01T00:00:00Z", "currentStateTime": "2026-01-01T00:
 
 def test_the_usage_of_a_job_has_the_units_of_the_metrics() -> None:
     """Seconds of vCPUs, MB seconds of memory, GB of shuffle."""
-    metrics = {
-        "TotalVcpuTime": 7200.0,
-        "TotalMemoryUsage": 16 * 1024 * 1800.0,
-        "TotalShuffleDataProcessed": 0.002,
-    }
+    metrics = {"TotalVcpuTime": 7200.0, "TotalMemoryUsage": 16 * 1024 * 1800.0}
+    metrics["TotalShuffleDataProcessed"] = 0.002
     assert list(PROVE.usage(JOB, metrics)) == [
-        "  job time 312 s",
-        "  2.000000 vCPU hours",
-        "  8.000000 GB hours of memory",
-        "  0.002000 GB shuffled",
-        "  no BillableShuffleDataProcessed yet",
+        *("  job time 312 s", "  2.000000 vCPU hours", "  8.000000 GB hours of memory"),
+        *("  0.002000 GB shuffled", "  no BillableShuffleDataProcessed yet"),
     ]
     assert next(PROVE.usage({**JOB, "startTime": "2026-01-01T00:05:00.5Z"}, metrics)) == (
         "  job time 12 s"
