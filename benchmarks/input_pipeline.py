@@ -7,8 +7,8 @@ Each way makes one pass over all images in batches of 32, in its own process. Th
 listing or `load()`, after the import of what reads, whether a library or this package, and after a collection of
 the garbage that imports leave. Every round runs each way
 once, in turn, with the files in the page cache and with their pages dropped from it. The table shows
-medians over the rounds, with the span, and each way's wall and CPU time as ratios to those of
-`load()`, as the medians of the rounds' own ratios.
+medians over the rounds, with the span, and each way's wall and CPU time as ratios to those of the first
+of `--ways`, as the medians of the rounds' own ratios.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from make_images import make_images
 
 BATCH = 32
-FIRST = "load()"
 ARRAY_RECORDS = "Grain, ArrayRecord, Pillow by hand"
 CACHES = ("warm", "cold")
 
@@ -115,7 +115,7 @@ def by_random_access(data: Data) -> Any:
         yield batch["image"], batch["image/class/label"]
 
 
-def by_hand(data: Data) -> Any:
+def by_hand(data: Data, *, antialias: bool = False) -> Any:
     """Reads the same shards with a pipeline written for this data: JPEGs, two features, the count."""
     import tensorflow as tf
 
@@ -127,7 +127,8 @@ def by_hand(data: Data) -> Any:
     def parse(record: Any) -> Any:
         example = tf.io.parse_single_example(record, spec)
         image = tf.io.decode_jpeg(example["image/encoded"], channels=3)
-        return tf.image.resize(image, (data.side, data.side)), example["image/class/label"]
+        image = tf.image.resize(image, (data.side, data.side), antialias=antialias)
+        return image, example["image/class/label"]
 
     paths = sorted(tf.io.gfile.glob(f"{data.shards}/*.tfrecord-*"))
     size = sum(map(os.path.getsize, paths))
@@ -144,6 +145,9 @@ def by_hand(data: Data) -> Any:
         .prefetch(tf.data.AUTOTUNE)
         .with_options(options)
     )
+
+
+by_antialiased_hand = partial(by_hand, antialias=True)
 
 
 def by_generator(data: Data) -> Any:
@@ -209,6 +213,45 @@ def by_files_in_pytorch(data: Data) -> Any:
             return torch.from_numpy(np.array(image)), label
 
     return DataLoader(Files(), BATCH, shuffle=True, num_workers=2)
+
+
+def by_offsets(data: Data) -> Any:
+    """Reads the shards in random order with PyTorch, a list of offsets in mapped files, and Pillow."""
+    import io
+    import mmap
+
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+
+    from beam_pipeline.core.records.example_view import Example
+
+    class Offsets(Dataset[Any]):
+        def __init__(self) -> None:
+            self.places = []
+            for path in sorted(path for path in paths_below(data.shards) if ".tfrecord-" in path):
+                with open(path, "rb") as file:
+                    shard = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                end = 0
+                while end < len(shard):
+                    start = end + 12
+                    end = start + int.from_bytes(shard[end : end + 8], "little")
+                    self.places.append((shard, start, end))
+                    end += 4
+
+        def __len__(self) -> int:
+            return len(self.places)
+
+        def __getitem__(self, index: int) -> Any:
+            shard, start, end = self.places[index]
+            features = Example.FromString(shard[start:end]).features.feature
+            image = Image.open(io.BytesIO(features["image/encoded"].bytes_list.value[0]))
+            image = image.convert("RGB").resize((data.side, data.side), Image.Resampling.BILINEAR)
+            label = features["image/class/label"].int64_list.value[0]
+            return torch.from_numpy(np.array(image)), label
+
+    return DataLoader(Offsets(), BATCH, shuffle=True, num_workers=2)
 
 
 def _with_grain(source: Any, decode: Callable[[Any], Any]) -> Any:
@@ -314,26 +357,35 @@ class _Batch(NamedTuple):
 
 
 WAYS: Mapping[str, Callable[[Data], Any]] = {
-    FIRST: by_load,
+    "load()": by_load,
     "load(antialias=True)": by_scaled_load,
     "tf.data by hand, the same shards": by_hand,
+    "tf.data by hand, antialias=True": by_antialiased_hand,
     "image_dataset_from_directory, files": by_keras,
     "Python generator, files": by_generator,
     "TFRecordDataset, Pillow by hand": by_pytorch,
     "TFRecordDataset(decode=True)": by_scaled_pytorch,
     "RandomAccess(decode=True)": by_random_access,
+    "mmap and offsets, Pillow by hand": by_offsets,
     "DataLoader with Pillow, files": by_files_in_pytorch,
     "Grain, Pillow by hand": by_grain,
     "Grain, RandomAccess(decode=True)": by_scaled_grain,
     ARRAY_RECORDS: by_array_record,
     "DALI on the CPU": by_dali,
 }
-WITH_PYTORCH = (by_pytorch, by_scaled_pytorch, by_random_access, by_files_in_pytorch)
+WITH_PYTORCH = (
+    by_pytorch,
+    by_scaled_pytorch,
+    by_random_access,
+    by_offsets,
+    by_files_in_pytorch,
+)
 _READERS = "beam_pipeline.readers"
 IMPORTS = {
     **dict.fromkeys((by_load, by_scaled_load), ("tensorflow", f"{_READERS}.tf_data")),
     **dict.fromkeys((by_pytorch, by_scaled_pytorch), ("torch", f"{_READERS}.torch_dataset")),
     by_random_access: ("torch", f"{_READERS}.random_access"),
+    by_offsets: ("torch", "beam_pipeline.core.records.example_view"),
     by_files_in_pytorch: ("torch",),
     **dict.fromkeys((by_grain, by_scaled_grain), ("grain", f"{_READERS}.random_access")),
     by_array_record: ("grain", "tensorflow"),
@@ -387,13 +439,14 @@ def prepare(cache: str, data: Data) -> None:
 
 def make_data(arguments: argparse.Namespace) -> Data:
     """Makes images, unless they are given, and their shards, unless they exist already."""
-    kind = f"{arguments.count}_of_{arguments.kilobytes:g}_kb"
+    pixels = f"_{arguments.megapixels:g}_mp" if arguments.megapixels else ""
+    kind = f"{arguments.count}_of_{arguments.kilobytes:g}_kb{pixels}"
     images = arguments.images or f"{arguments.work}/{kind}/images"
     shards = f"{arguments.work}/{os.path.basename(images) if arguments.images else kind}/shards"
     data = Data(images, shards, arguments.side)
     folders = {"tfrecord": shards, "array_record": data.array_records}
     if not arguments.images and not os.path.exists(f"{shards}/manifest.json"):
-        make_images(images, arguments.count, arguments.kilobytes)
+        make_images(images, arguments.count, arguments.kilobytes, arguments.megapixels)
     for name, folder in folders.items():
         wanted = name == "tfrecord" or ARRAY_RECORDS in arguments.ways
         if wanted and not os.path.exists(f"{folder}/manifest.json"):
@@ -412,7 +465,7 @@ def table(results: Mapping[tuple[str, str], list[Figures]]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for (cache, way), passes in results.items():
-        first = results[cache, FIRST]
+        first = next(others for (same, _), others in results.items() if same == cache)
         rates = [one.images / one.wall for one in passes]
         pairs = [*zip(passes, first, strict=True)]
         wall = statistics.median(a.wall / b.wall for a, b in pairs)
@@ -432,18 +485,24 @@ def main() -> None:
     parser.add_argument("--images", help="class folders; by default JPEGs are made")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--kilobytes", type=float, default=110)
+    parser.add_argument("--megapixels", type=float, default=0, help="by default noise has few")
     parser.add_argument(
         "--side", type=int, default=224, help="width and height to resize to, in pixels"
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument(
+        "--ways",
+        nargs="+",
+        default=list(WAYS),
+        choices=list(WAYS),
+        help="the others are compared with the first",
+    )
     parser.add_argument("--caches", nargs="+", default=list(CACHES), choices=CACHES)
     arguments = parser.parse_args()
     data = make_data(arguments)
     sizes = [os.path.getsize(path) for path in paths_below(data.images)]
-    ways = [FIRST, *(way for way in arguments.ways if way != FIRST)]
     results: dict[tuple[str, str], list[Figures]] = {
-        (cache, way): [] for cache in arguments.caches for way in ways
+        (cache, way): [] for cache in arguments.caches for way in arguments.ways
     }
     for _ in range(arguments.rounds):
         for cache, way in results:

@@ -24,16 +24,18 @@ CLASSES = 10
 VARIANTS = 40
 
 
-def jpeg_of(size: int, rng: random.Random) -> bytes:
-    """Makes a JPEG of about this many bytes."""
-    side = max(8, int((size / 0.45) ** 0.5))
+def jpeg_of(size: int, rng: random.Random, megapixels: float = 0) -> bytes:
+    """Makes a JPEG of about this many bytes; with a number of pixels, its noise is as coarse as that takes."""
+    side = round((megapixels * 1e6) ** 0.5)
+    grain = max(4, int((size / 0.45) ** 0.5 / 2))
     while True:
-        noise = Image.frombytes("RGB", (side // 2, side // 2), rng.randbytes(3 * (side // 2) ** 2))
+        noise = Image.frombytes("RGB", (grain, grain), rng.randbytes(3 * grain**2))
         out = io.BytesIO()
-        noise.resize((side, side), Image.Resampling.BILINEAR).save(out, "JPEG", quality=85)
-        if abs(out.tell() - size) < size * 0.1 or side <= 8:
+        width = side or 2 * grain
+        noise.resize((width, width), Image.Resampling.BILINEAR).save(out, "JPEG", quality=85)
+        if abs(out.tell() - size) < size * 0.1 or grain <= 4:
             return out.getvalue()
-        side = max(8, int(side * (size / out.tell()) ** 0.5))
+        grain = max(4, int(grain * (size / out.tell()) ** 0.5))
 
 
 def png_of(side: int, rng: random.Random) -> bytes:
@@ -75,11 +77,13 @@ def write_images(
             file.write(numbered(variants[number % len(variants)], number))
 
 
-def make_images(folder: str, count: int, kilobytes: float) -> None:
+def make_images(folder: str, count: int, kilobytes: float, megapixels: float = 0) -> None:
     """Writes count JPEGs with sizes spread by half around the mean, as in real sets."""
     rng = random.Random(count)
     mean = kilobytes * 1000
-    variants = [jpeg_of(int(mean * (0.5 + i / (VARIANTS - 1))), rng) for i in range(VARIANTS)]
+    variants = [
+        jpeg_of(int(mean * (0.5 + i / (VARIANTS - 1))), rng, megapixels) for i in range(VARIANTS)
+    ]
     write_images(
         folder=folder, count=count, variants=variants, numbered=numbered_jpeg, extension="jpg"
     )

@@ -25,6 +25,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.changes import written_samples
@@ -177,20 +178,21 @@ def find(source: Source, key: str) -> FoundExample | None:
     marks = [at for at, mark in enumerate(key) if mark == ROW_MARK]
     rows = [row_key(key[:at], key[at + 1 :]) for at in marks]
     keys = dict.fromkeys([key, *rows, key.replace(ROW_MARK, "%23")])
-    return next(filter(None, (_find(source, each) for each in keys)), None)
-
-
-def _find(source: Source, key: str) -> FoundExample | None:
-    places = files_for(source, key)
-    for file in places:
-        if example := _from_receipt(source, file, key):
-            return example
+    places = {each: files_for(source, each) for each in keys}
+    for each, key_files in places.items():
+        for file in key_files:
+            if example := _from_receipt(source, file, each):
+                return example
     # A receipt may be gone or of another writer, so that only the records themselves prove that none has the key.
-    for file in places:
+    examples: dict[str, FoundExample] = {}
+    for file in dict.fromkeys(chain.from_iterable(places.values())):
         for number, (size, features) in enumerate(source.read(file)):
-            if key in source.keys_of(features):
-                return FoundExample(file, number, size, features)
-    return None
+            for each in {*source.keys_of(features)} & keys.keys() - examples.keys():
+                if file in places[each]:
+                    examples[each] = FoundExample(file, number, size, features)
+            if key in examples:
+                return examples[key]
+    return next((examples[each] for each in keys if each in examples), None)
 
 
 def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | None:

@@ -142,9 +142,10 @@ class RandomAccess:
         return self._records.read(self._place(operator.index(index)))
 
     def _place(self, index: int) -> Place:
-        number = index + len(self) if index < 0 else index
-        if not 0 <= number < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
+        total = self._records.total
+        number = index + total if index < 0 else index
+        if not 0 <= number < total:
+            raise IndexError(f"sample {index} of {total}")
         return self._records.place(number)
 
     def _sample(self, place: Place, record: bytes) -> Any:

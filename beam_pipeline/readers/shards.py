@@ -27,11 +27,13 @@ from beam_pipeline.core.records.tfrecord import (
     MAX_RECORD_BYTES,
     parse_index,
     record_offsets,
+    unframed,
 )
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
 from beam_pipeline.storage import files
+from beam_pipeline.storage.local import OpenFiles
 
 _log = logging.getLogger("beam_pipeline")
 
@@ -129,7 +131,7 @@ class Place(NamedTuple):
 class Records:
     """Reads single records; keeps where they are, 8 bytes each, once their shard was used.
 
-    No file stays open, so it may be pickled, and used by several threads and by forked processes.
+    It may be pickled, and used by several threads and by forked processes.
 
     Args:
       shards: shards of an indexable format.
@@ -140,7 +142,9 @@ class Records:
         self._shards = shards
         self._format = record_format
         self._remote = any(is_remote(shard.uri) for shard in shards)
-        self._ends = list(accumulate(len(shard.wanted) for shard in shards))
+        self._wanted = [shard.wanted for shard in shards]
+        self._ends = list(accumulate(map(len, self._wanted)))
+        self._files = OpenFiles()
         self._offsets: dict[str, Sequence[int]] = {}
         self._warned = False
 
@@ -152,8 +156,7 @@ class Records:
     def place(self, position: int) -> Place:
         """The place of a record among the wanted ones of all shards, from 0."""
         index = bisect_right(self._ends, position)
-        shard = self._shards[index]
-        return Place(index, shard.wanted[position - self._ends[index] + len(shard.wanted)])
+        return Place(index, self._wanted[index][position - self._ends[index]])
 
     def read(self, place: Place) -> bytes:
         """Reads one record and checks its checksums.
@@ -164,22 +167,26 @@ class Records:
         """
         shard = self._shards[place.shard]
         offsets, uri = self._offsets_of(shard), shard.uri
-        offset, end = offsets[place.number], offsets[place.number + 1]
+        offset = offsets[place.number]
+        size = offsets[place.number + 1] - offset
         where = f"{uri}: record {place.number} at byte {offset}"
-        if end - offset > MAX_RECORD_BYTES + FRAMING_BYTES:
+        if size > MAX_RECORD_BYTES + FRAMING_BYTES:
             raise DamagedRecordError(
-                f"{where}: it has {end - offset} bytes, an example has less than 2 GiB"
+                f"{where}: it has {size} bytes, an example has less than 2 GiB"
             )
         try:
-            data = files.read_image(uri, end - offset, offset)
+            data = b"" if self._remote else self._files.read(uri, size, offset)
+            if len(data) < size:
+                data = files.read_image(uri, size, offset)
         except OSError as error:
             raise DamagedRecordError(
                 f"{where} cannot be read: {error.strerror or error}"
             ) from error
-        records = list(islice(self._format.records(io.BytesIO(data), where), 2))
-        if len(records) != 1:
-            raise DamagedRecordError(f"{where}: {len(records)} records where one is indexed")
-        return records[0]
+        record = unframed(data)
+        if record is None:
+            several = list(islice(self._format.records(io.BytesIO(data), where), 2))
+            raise DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
+        return record
 
     def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
         """Reads several records in their order; from a bucket in parallel. Raises as `read`."""

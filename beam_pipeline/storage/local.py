@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import BinaryIO
 
 from beam_pipeline.core.errors import ChangedFileError
@@ -17,6 +18,7 @@ from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
 _LARGE_BYTES = 16 << 20  # 16 MiB; compared with reading that much, one more call is negligible
 _MAX_BUFFERS = 512  # below Linux's IOV_MAX of 1,024
 _FLUSH_BYTES = 256 << 10  # 256 KiB
+_MOST_OPEN = 64  # files of one reader; many systems allow a process 1,024, macOS 256
 _NO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.ENOTSUP})
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # or opening a pipe would wait for a writer
 
@@ -102,6 +104,38 @@ def open_prefetched(path: str) -> int:
     except OSError:  # a pipe, for instance; reading it reports that
         pass
     return file
+
+
+class _OpenFile:
+    """A regular file, open for reading as long as something refers to it."""
+
+    descriptor = -1
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = open_regular(path)
+
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+class OpenFiles:
+    """Reads parts of local files; those that were read last stay open until this object goes.
+
+    Several threads may use it, and forked processes: no position is shared. A file that another thread
+    puts out of the cache is open until its read ends. A pickled copy opens files itself.
+    """
+
+    def __init__(self) -> None:
+        self._opened = lru_cache(_MOST_OPEN)(_OpenFile)
+
+    def __reduce__(self) -> tuple[type[OpenFiles], tuple[()]]:
+        return OpenFiles, ()
+
+    def read(self, path: str, size: int, offset: int) -> bytes:
+        """Reads that many bytes, fewer where the file ends. Raises OSError."""
+        file = self._opened(path)
+        return os.pread(file.descriptor, size, offset)
 
 
 class LocalFiles(FileSystem):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pickle
 import resource
 import signal
 import socket
@@ -14,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -25,7 +27,13 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.local import BufferedFile, LocalFiles, atomic_file, open_regular
+from beam_pipeline.storage.local import (
+    BufferedFile,
+    LocalFiles,
+    OpenFiles,
+    atomic_file,
+    open_regular,
+)
 from beam_pipeline.storage.read_ahead import Prefetch, ReadOptions, Request
 from tests.harness import wait_until
 from tests.profiles import examples
@@ -49,6 +57,26 @@ def test_a_file_is_read_whole(tmp_path: Path, length: int) -> None:
     before = os.listdir("/proc/self/fd")
     assert read_listed(str(path), length) == read_file(str(path)) == content
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_the_files_read_last_stay_open_until_their_reader_goes(tmp_path: Path) -> None:
+    """Threads that crowd each other's files out read the right bytes; a pickled copy opens files itself."""
+    paths = [f"{tmp_path}/{number}" for number in range(70)]
+    for number, path in enumerate(paths):
+        Path(path).write_text(f"--{number:03}")
+    before, readers = len(os.listdir("/proc/self/fd")), [OpenFiles()]
+    with ThreadPoolExecutor(8) as threads:
+        pieces = [*threads.map(lambda i: readers[0].read(paths[i % 70], 3, 2), range(1400))]
+    assert pieces == [b"%03d" % (i % 70) for i in range(1400)]
+    assert len(os.listdir("/proc/self/fd")) == before + 64
+    copy = pickle.loads(pickle.dumps(readers[0]))
+    assert copy.read(paths[7], 100, 3) == b"07"
+    readers.clear()
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    with pytest.raises(FileNotFoundError):
+        copy.read(f"{tmp_path}/70", 3, 2)
+    del copy
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("length", [0, 1, 1000])

@@ -81,6 +81,18 @@ def frame_footer(data_crc: int) -> bytes:
     return _CRC.pack(mask_crc(data_crc))
 
 
+def unframed(framed: bytes) -> bytes | None:
+    """The data of one whole record; None if the bytes are anything else, or a checksum is wrong."""
+    data = framed[HEADER_BYTES:-FOOTER_BYTES]
+    if (
+        len(framed) == len(data) + FRAMING_BYTES
+        and framed.startswith(frame_header(len(data)))
+        and framed.endswith(frame_footer(google_crc32c.value(data)))
+    ):
+        return data
+    return None
+
+
 def _length_in(header: bytes, where: str) -> int:
     """The bytes of a record's data by its header. Raises DamagedRecordError."""
     if len(header) < HEADER_BYTES:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,14 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.commands import inspect
+from beam_pipeline.core.records.example_view import ExampleView
 from beam_pipeline.core.records.tfrecord import (
     crc32c_extend,
     frame_footer,
     frame_header,
 )
 from beam_pipeline.inspection import select
+from beam_pipeline.inspection.sources import RecordFile, Source, open_source
 from tests.core.records.fixtures import record_of
 from tests.harness import ALL_BAD, convert, shard_names
 from tests.pictures import picture, write_files
@@ -160,6 +162,23 @@ def test_a_key_is_found_without_receipts(data_set: str, tmp_path: Path, run: Run
     code, lines, _ = run(str(folder), "--key", "train/a/4.png")
     assert code == 0
     assert lines[0].startswith("train/a/4.png, d-train.tfrecord-0000")
+
+
+def test_for_the_key_of_a_row_no_shard_is_read_twice(data_set: str) -> None:
+    """Its id may be written in several ways, each with a hash of its own."""
+    reads: list[str] = []
+
+    class Noted(Source):
+        def read(self, file: RecordFile) -> Iterator[tuple[int, ExampleView]]:
+            reads.append(file.name)
+            return super().read(file)
+
+    for row in range(8):
+        reads.clear()
+        source = Noted(**vars(open_source([data_set])))
+        assert select.find(source, f"train/a/4.png#{row} x") is None
+        assert sorted({*reads}) == sorted(reads)
+        assert {name[: name.index(".")] for name in reads} == {"d-train", "d-test"}
 
 
 @pytest.mark.parametrize(
