@@ -314,7 +314,8 @@ class CellFiles:
             except _NotFoundError as error:
                 reason, message, uri = error.args
                 message = f"column {self.columns[index].name!r}: {message}"
-                return image_dead_letter(Stage.JOIN, sample.key, sample.uri, reason, message, uri)
+                file = uri or sample.origin
+                return image_dead_letter(Stage.JOIN, sample.key, sample.uri, reason, message, file)
         return sample._replace(labels=tuple(labels))
 
 

@@ -41,7 +41,7 @@ def asked_of(stderr: str) -> tuple[str, ...]:
 def test_each_question_is_asked_in_these_words(name: str) -> None:
     """The question, and the command that answers it, as expected/asked.json records them."""
     row = DOCUMENTED[name]
-    row.write()
+    row.prepared()
     question, *commands = asked_of(
         run("plan", *shlex.split(row.argv), "--output", "out", code=2).err
     )
@@ -59,7 +59,7 @@ def test_the_page_quotes_questions_as_they_are_asked() -> None:
 
 def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
     """The reason alone, not the advice; the summary says it, too. A second run finds nothing new."""
-    DOCUMENTED["single_class"].write()
+    DOCUMENTED["single_class"].prepared()
     reason = SINGLE_CLASS
     argv = ["--images", "photos", "--output", "out"]
     assert convert_asking(*argv) == 2
@@ -73,7 +73,7 @@ def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
 
 def test_both_kinds_of_questions_are_recorded() -> None:
     """Those before the job, and those that the counts of classes raise."""
-    DOCUMENTED["masks"].write()
+    DOCUMENTED["masks"].prepared()
     assert convert("--images", "data", "--output", "out") == 0
     assert manifest_of("out")["questions"] == [
         "images/, masks/ in data would become classes, but such names are usual for images and a mask for each.",
@@ -94,7 +94,7 @@ def test_both_kinds_of_questions_are_recorded() -> None:
 )
 def test_a_note_says_which_folder_was_taken(row: str, note: str) -> None:
     """And how to keep the one that was given."""
-    ROWS[row].write()
+    ROWS[row].prepared()
     printed = run("plan", *shlex.split(ROWS[row].argv), "--output", "out")
     how = "--layout class_folders takes the names of its folders as classes"
     assert f"Note: {note}; {how}" in printed.out.splitlines()

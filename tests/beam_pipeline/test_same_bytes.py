@@ -226,7 +226,7 @@ def test_a_conversion_has_the_same_bytes_in_threads_and_processes(
     monkeypatch.chdir(tmp_path)
     row = GROUPS[group][name]
     assert isinstance(row, Row)
-    row.write()
+    row.prepared()
     argv = (*shlex.split(row.argv), *more, "--name", "d")
     assert convert(*argv, "--writers=0", "--output", "one") == 0
     assert convert(*argv, "--writers=3", "--output", "two") == 0

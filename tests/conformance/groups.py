@@ -29,6 +29,9 @@ EXPECTED = Path(__file__).with_name("expected")
 class AnyRow(Protocol):
     """A conversion with its input."""
 
+    def prepared(self) -> list[str]:
+        """Writes the input into the working folder, which is empty, and returns the options."""
+
     def outcome(self) -> dict[str, Any]:
         """Converts in the working folder, which is empty."""
 

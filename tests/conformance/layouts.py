@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import pyarrow
+from pyarrow import parquet
 
 from tests.archives import tar_bytes, zip_bytes
 from tests.conformance.golden import KITTI_LINES, VOC, VOC_OBJECT
 from tests.conformance.hubs import rows
 from tests.conformance.outcome import Row
 from tests.conformance.outcome import row as row_of
-from tests.conformance.trees import JPEG, Tree, images, texts
+from tests.conformance.trees import JPEG, Tree, images, paths, texts
 from tests.layouts import make_label_tools as label_tools
 from tests.layouts import make_shape_tools as shape_tools
 from tests.layouts.make_tables import drawing, objects
@@ -152,6 +156,13 @@ def made(argv: str, make: Callable[[str], object]) -> Row:
     return Row(f"{argv} --max_bad_fraction 1 --yes", write, stable=False)
 
 
+def parquet_bytes(**columns: Sequence[Any]) -> bytes:
+    """A table, as pandas writes it."""
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), out)
+    return out.getvalue()
+
+
 PLACES = [{"id": i, "file_name": f"{i}.jpg", "place": p} for i, p in enumerate("aabbccdd")]
 LVIS = {
     "id": 0,
@@ -169,15 +180,6 @@ OF_BREEDS = {
     )
 }
 TENS = {"2.jpg": JPEG, "2.cls": b"2", "10.jpg": JPEG, "10.cls": b"10"}
-EXPORTS_OF_VIA = {
-    "via_csv": {"via_region_data.csv": shape_tools.via_csv(shape_tools.SCENES)},
-    "via_json": {"via_region_data.json": json.dumps(shape_tools.via(shape_tools.SCENES))},
-}
-OF_ULTRALYTICS: Mapping[str, Callable[[Any], Any]] = {
-    "segment": label_tools.outline,
-    "obb": label_tools.outline,
-    "pose": lambda box: [*label_tools.fractions(*box[1:]), 0.5, 0.5, 2],
-}
 OF_TOOLS = {
     "labelme": "--columns description:str,occluded:int,flags:str",
     "supervisely": "--object_features masks --columns colour:str,tags:str",
@@ -295,6 +297,20 @@ ROWS = {
     "webdataset_keep": archives("--class_ids keep", a__tar=TENS),
     "webdataset_column": archives("--label_column breed", a__tar=OF_BREEDS),
     "webdataset_captions": archives(a__tar={"0.jpg": JPEG, "0.txt": "ein Hündchen\n".encode()}),
+    "table_of_captions": row(
+        "--images set --labels l.txt",
+        images("set/{a,b}.jpg"),
+        {"l.txt": "a.jpg#0\tA dog .\na.jpg#1\tA pug runs .\nb.jpg#0\tTwo cats .\n"},
+    ),
+    "table_of_parquet": row(
+        "--images set --labels l.parquet",
+        images("set/{0..5}.jpg"),
+        {
+            "l.parquet": parquet_bytes(
+                file=paths("{0..5}.jpg"), label=[*"aabbab"], weight=[*range(6)]
+            )
+        },
+    ),
     "tars_and_ambiguous_rows": row(
         "--images a.tar b.tar --labels l.csv",
         {f"{name}.tar": tar_bytes({"1.jpg": JPEG, f"{name}.jpg": JPEG}) for name in "ab"},
@@ -312,18 +328,16 @@ ROWS = {
     **{
         name: Row(
             "--images set --max_bad_fraction 1 --yes",
-            below("set", {**shape_tools.images(), **export}),
+            below("set", {**label_tools.exported(name), **pictures}),
             stable=False,
         )
-        for name, export in EXPORTS_OF_VIA.items()
-    },
-    **{
-        f"ultralytics_{kind}": Row(
-            "--images set --max_bad_fraction 1 --yes",
-            {"set/s.ndjson": label_tools.ultralytics(kind, of_object)}
-            | {f"set/{name}": drawing(boxes) for name, boxes in objects().items()},
-            stable=False,
+        for names, pictures in (
+            (paths("via_{csv,json}"), shape_tools.images()),
+            (
+                paths("ultralytics_{segment,obb,pose}"),
+                {n: drawing(b) for n, b in objects().items()},
+            ),
         )
-        for kind, of_object in OF_ULTRALYTICS.items()
+        for name in names
     },
 }

@@ -64,16 +64,17 @@ class Row:
     runs: bool = True
     every_file: bool = False
 
-    def write(self) -> None:
-        """Writes the input into the working folder."""
+    def prepared(self) -> list[str]:
+        """Writes the input into the working folder, and returns the options."""
         if callable(self.files):
             self.files()
         else:
             write_files(".", self.files)
+        return shlex.split(self.argv)
 
     def outcome(self) -> dict[str, Any]:
         """What the conversion understands, asks, refuses or writes; the same of each command that it suggests."""
-        self.write()
+        self.prepared()
         outcome = {"command": self.argv, **self._converted(self.argv)}
         if "commands" in outcome:
             outcome["commands"] = {
@@ -104,14 +105,14 @@ def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, 
     """What becomes of a command's options."""
     outcome: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        argv = ["convert", *on_runner(argv), *_ALWAYS]
+        argv = on_runner(argv)
         try:
-            config = _config(argv)
+            config = config_of(argv)
             outcome.update(_understanding(config))
             if not runs:
                 check_questions(config)
                 return outcome
-            cli._run(argv)
+            cli._run(["convert", *argv, *_ALWAYS])
         except QuestionError as error:
             assert not os.path.exists("out") or os.listdir("out") == []
             return {**outcome, "questions": list(error.ids), **_commands(str(error))}
@@ -162,8 +163,9 @@ def _short(outcome: dict[str, Any]) -> dict[str, Any]:
     return {fact: outcome[fact] for fact in facts if fact in outcome}
 
 
-def _config(argv: list[str]) -> ConvertConfig:
-    arguments, _ = cli._parser({"convert"}).parse_known_args(argv)
+def config_of(argv: list[str]) -> ConvertConfig:
+    """What `convert` makes of options."""
+    arguments, _ = cli._parser({"convert"}).parse_known_args(["convert", *argv, *_ALWAYS])
     return convert_config(ConvertOptions.from_arguments(arguments))[0]
 
 

@@ -98,8 +98,8 @@ class Command:
     page: str
     number: int
 
-    def outcome(self) -> dict[str, Any]:
-        """Makes the page's data, runs its other commands in a shell, and this one in this process."""
+    def prepared(self) -> list[str]:
+        """Makes the page's data, runs its other commands in a shell, and returns this one's options."""
         make_data(self.page, ".")
         run_shell(_NOTE + "\n".join(f"({code})" for code in _bash(self.page)), ".")
         lines = Path("commands").read_text().splitlines()
@@ -109,6 +109,11 @@ class Command:
         for option in _OUTPUT:
             if option in argv:
                 del argv[argv.index(option) : argv.index(option) + 2]
+        return argv
+
+    def outcome(self) -> dict[str, Any]:
+        """Runs it in this process."""
+        argv = self.prepared()
         return {"command": shlex.join(argv), **converted(argv, stable=False)}
 
 

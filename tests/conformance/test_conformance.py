@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.groups import GROUPS, expected
+from tests.layouts.proofs import PROOFS, expected_samples, written
 
+PARSERS = {proof.row: proof.parse for proof in PROOFS.values()}
 ROWS = [(group, name) for group, rows in GROUPS.items() for name in rows]
 
 
@@ -17,10 +19,14 @@ ROWS = [(group, name) for group, rows in GROUPS.items() for name in rows]
 def test_a_row_has_the_recorded_outcome(
     group: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Layout, folders, columns, splits, classes, labels of examples, dead letters and digests of shards."""
+    """Layout, folders, columns, splits, classes, labels of examples, dead letters and digests of shards; an independent
+    parser, where there is one, reads the same samples."""
     monkeypatch.chdir(tmp_path)
     outcome = json.loads(json.dumps(GROUPS[group][name].outcome()))
     assert outcome == expected(group).get(name)
+    if parse := PARSERS.get(f"{group}/{name}"):
+        samples = expected_samples(parse())
+        assert written("out", samples) == samples
 
 
 @pytest.mark.parametrize("group", GROUPS)

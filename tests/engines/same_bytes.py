@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
 from pathlib import Path
 
-from tests.conformance.pages import MAKERS, make_data
 from tests.harness import (
     ALL_BAD,
     PATIENCE_S,
@@ -18,58 +15,10 @@ from tests.harness import (
     dead_letters_of,
     digests,
     job,
-    manifest_of,
     process,
 )
+from tests.layouts.proofs import prepared
 from tests.pictures import picture, write_files, write_pictures
-
-FOLDER = Path(REPOSITORY, "docs/datasets")
-PAGES = {
-    path.stem: commands[0]
-    for path in sorted(FOLDER.glob("*.md"))
-    if (
-        commands := re.findall(
-            r"^beam-tfrecord convert ((?:.*\\\n)*.*)$",
-            path.read_text(encoding="utf-8"),
-            re.MULTILINE,
-        )
-    )
-}
-"""Page -> arguments of its command; a page without one is about Python."""
-
-LAYOUT_SETS = {
-    "file_names": ("tables", r"--images photos --label_from 'IMG_\d+(?P<label>\d)\.jpg'"),
-    "cifar10": ("cifar10", "--images cifar-10-python.tar.gz"),
-    "cifar100": ("cifar10", "--images cifar-100-python"),
-    "webdataset": ("archives", "--images pets-train-{000..001}.tar pets-val-000.tar"),
-    "parquet": ("parquet", "--images hf"),
-    "labelme": ("shape_tools", "--images labelme"),
-    "supervisely": ("shape_tools", "--images supervisely --object_features masks"),
-    "cvat": ("shape_tools", "--images cvat --object_features masks --columns occluded:int"),
-    "via": ("shape_tools", "--images via"),
-    "label_studio": ("label_tools", "--images label_studio"),
-    "labelbox": ("label_tools", "--images labelbox"),
-    "ultralytics": ("label_tools", "--images ultralytics"),
-    "hasty": ("label_tools", "--images hasty"),
-    "datumaro": ("label_tools", "--images datumaro"),
-    "kitti": ("kitti", "--images kitti"),
-    "voc": ("voc", "--images labelled"),
-    "coco_panoptic": (
-        "coco",
-        "--images panoptic/train2017 --labels panoptic/annotations/panoptic_train2017.json",
-    ),
-    "coco": ("coco", "--images export"),
-    "yolo": ("yolo", "--images coco6"),
-    "pairs": ("files_in_cells", "--images stereo --layout pairs"),
-    "masks": ("segmentation", "--images shapes/images --masks shapes/masks --classes classes.txt"),
-    "imagefolder": ("imagefolder", "--images cppe"),
-    "caption_files": ("caption_files", "--images dogs"),
-    "automl": ("automl", "--images my-project-vcm/streets --labels streets.csv"),
-    "table": ("table_boxes", "--images train --labels train_labels.csv"),
-    "class_folders": ("class_folders", "--images cars"),
-}
-"""Layout -> page whose data sets hold one of it, and the arguments that convert that one."""
-
 
 SCRIPTS = {
     "records_to_shards.py": (),
@@ -97,38 +46,19 @@ def assert_example_has_same_bytes(script: str, options: tuple[str, ...], folder:
     assert set(printed["here"].splitlines()) <= set(printed["there"].splitlines())
 
 
-def assert_same_bytes(page: str, options: tuple[str, ...], folder: Path) -> None:
-    """Shards, manifest, class files and dead letters are those of the default engine.
+def assert_proof_has_same_bytes(name: str, options: tuple[str, ...]) -> None:
+    """Shards, manifest, class files and dead letters of a proof's data are those of the default engine, which works meanwhile.
 
     Args:
-      page: of docs/datasets.
+      name: of the proof.
       options: name the engine.
-      folder: an empty one.
     """
-    make_data(page, str(folder))
-    argv = shlex.split(PAGES[page].replace("\\\n", " "), comments=True)
-    argv = [*argv[: argv.index("--output")], *argv[argv.index("--output") + 2 :], "--name", "d"]
-    argv += [ALL_BAD, "--num_shards", "3"]
-    assert_converted_alike(argv, options, folder)
-
-
-def assert_layout_has_same_bytes(layout: str, options: tuple[str, ...], folder: Path) -> None:
-    """The same of a small data set of a layout, one shard a split; the default engine works meanwhile.
-
-    Args:
-      layout: its name.
-      options: name the engine.
-      folder: an empty one, which is the working directory.
-    """
-    page, typed = LAYOUT_SETS[layout]
-    MAKERS[page](str(folder))
-    argv = [*shlex.split(typed), "--name", "d", ALL_BAD, "--num_shards", "1"]
+    argv = [*prepared(name), "--name", "d", ALL_BAD, "--num_shards", "1"]
     with job(*argv, *options, "--output", "there") as there:
         assert convert(*argv, "--output", "here") == 0
         errors = there.communicate(timeout=PATIENCE_S)[1]
     assert there.returncode == 0, errors
-    assert digests(folder / "there") == digests(folder / "here")
-    assert manifest_of(folder / "here")["options"]["layout"] == layout
+    assert digests("there") == digests("here")
 
 
 def assert_converted_alike(argv: list[str], options: tuple[str, ...], folder: Path) -> None:

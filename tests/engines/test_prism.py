@@ -13,15 +13,14 @@ import pytest
 
 from tests.beam_pipeline.test_interrupted import PATIENCE_S, interrupted
 from tests.engines.same_bytes import (
-    PAGES,
     SCRIPTS,
     assert_dead_letters_and_resume,
     assert_example_has_same_bytes,
-    assert_layout_has_same_bytes,
-    assert_same_bytes,
+    assert_proof_has_same_bytes,
     processes_in,
 )
 from tests.harness import convert_in_process_of_its_own
+from tests.layouts.proofs import PROOFS
 from tests.pictures import picture, write_files
 
 pytestmark = pytest.mark.prism
@@ -36,25 +35,14 @@ def prism() -> tuple[str, ...]:
     return ("--runner=PrismRunner", f"--prism_location={binary}")
 
 
-def test_every_page_has_a_command() -> None:
-    """The data sets of the pages are what is run; a page without a command is about Python."""
-    assert {"class_folders", "coco", "tables", "yolo_voc_kitti"} <= set(PAGES)
-
-
 @pytest.mark.promise("same_bytes")
-@pytest.mark.parametrize("page", PAGES)
-def test_a_data_set_has_the_same_bytes(prism: tuple[str, ...], page: str, tmp_path: Path) -> None:
-    """Shards, manifest, class files and dead letters are those of the default engine."""
-    assert_same_bytes(page, prism, tmp_path)
-
-
-@pytest.mark.parametrize("layout", ["cifar10", "kitti", "voc"])
-def test_a_layout_has_the_same_bytes(
-    prism: tuple[str, ...], layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", PROOFS)
+def test_a_data_set_has_the_same_bytes(
+    prism: tuple[str, ...], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same of layouts that are not the first of their page."""
+    """Shards, manifest, class files and dead letters are those of the default engine, for all that is proven."""
     monkeypatch.chdir(tmp_path)
-    assert_layout_has_same_bytes(layout, prism, tmp_path)
+    assert_proof_has_same_bytes(name, prism)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -116,47 +116,6 @@ def test_cells_with_several_files(tree: Path, ending: str) -> None:
         assert example["views/format"] == [b"png"] * i
 
 
-FAULTS: Mapping[str, tuple[str, bytes | str | None, str, str, str]] = {
-    # cell, content of right/0.png, reason, file, message
-    "missing": ("right/9.png", None, "missing_file", "d/right/9.png", "there is no file"),
-    "elsewhere": ("/etc/hostname", None, "bad_label_value", "", "files elsewhere are not read"),
-    "above": ("../../x.png", None, "bad_label_value", "", "files elsewhere are not read"),
-    "folder": ("right", None, "missing_file", "d/right", "there is no file"),
-    "empty": ("right/0.png", b"", "empty_file", "d/right/0.png", "the file is empty"),
-    "text": ("right/0.png", b"no image at all", "not_an_image", "d/right/0.png", "column 'right'"),
-    "cut": (
-        *("right/0.png", content("d/right/0.png")[:40], "corrupt_image", "d/right/0.png"),
-        "column 'right'",
-    ),
-    "deep": (
-        *("right/0.png", deep(1), "unsupported_format", "d/right/0.png"),
-        "a PNG of 16 bits and one channel, unlike the first files of the column",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "first"), [*((name, False) for name in FAULTS), ("text", True), ("empty", True)]
-)
-def test_a_bad_file_is_a_dead_letter_of_its_sample(tree: Path, name: str, first: bool) -> None:
-    """`file` names the culprit, `uri` the image; the other samples are written, also if it comes first."""
-    cell, bad, reason, file, message = FAULTS[name]
-    rows = [("image", RIGHT, LABEL), *((r[0], r[1], r[4]) for r in map(of_row, (1, 2, 3)))]
-    rows.insert(1 if first else len(rows), (KEYS[0], cell, "cat"))
-    write_files(".", {"pairs.csv": csv(*rows)})
-    if bad is not None:
-        write_files("d", {"right/0.png": bad})
-    given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--file_columns", RIGHT)
-    assert convert(*given, "--max_bad_fraction", "1") == 0
-    assert sorted(read_all("out")) == KEYS[1:]
-    letters = [letter for letter in dead_letters_of("out") if letter["reason"] != "unlabelled"]
-    assert [(letter["key"], letter["reason"]) for letter in letters] == [(KEYS[0], reason)]
-    (letter,) = letters
-    assert letter["uri"] == str(tree / "d" / KEYS[0])
-    assert letter.get("file", "") == (str(tree / file) if file else "")
-    assert message in letter["message"]
-
-
 def test_empty_cells_leave_the_features_out(tree: Path) -> None:
     """As for all columns but the label."""
     write_files(".", {"pairs.csv": csv(("image", RIGHT), (KEYS[0], "right/0.png"), (KEYS[1], ""))})
@@ -339,45 +298,6 @@ KITTI: Tree = {
     for n, folder in enumerate(("image_2", "image_3", "depth"))
     for i in range(4)
 }
-
-
-PAIR_FAULTS: Mapping[str, tuple[str, bytes | None, str, str, str, str]] = {
-    # path, its content or None to remove it, key, reason, file, message
-    "no partner": (
-        *("d/image_3/000001.png", None, "image_2/000001.png", "unlabelled", ""),
-        "no partner is for this image",
-    ),
-    "no image": (
-        *("d/image_2/000001.png", None, "image_2/000001", "missing_image"),
-        *("d/image_3/000001.png", ""),
-    ),
-    "broken": (
-        *("d/image_3/000001.png", png(1)[:40], "image_2/000001.png", "corrupt_image"),
-        *("d/image_3/000001.png", "column 'image_3'"),
-    ),
-    "twice": (
-        *("d/image_3/000001.jpg", png(1), "image_2/000001.png", "conflicting_labels", ""),
-        "000001.png are both partners of this image; remove one",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", PAIR_FAULTS)
-def test_what_is_not_a_pair_is_a_dead_letter(working_folder: Path, fault: str) -> None:
-    """The reason names the culprit, and the other pairs are written."""
-    path, content, key, reason, file, message = PAIR_FAULTS[fault]
-    write_files(".", KITTI)
-    if content is None:
-        Path(path).unlink()
-    else:
-        write_files(".", {path: content})
-    given = ("--images", "d", *PAIRS, "--output", "out", "--columns", "depth:skip")
-    assert convert(*given, "--max_bad_fraction", "1") == 0
-    assert sorted(read_all("out")) == [f"image_2/00000{i}.png" for i in (0, 2, 3)]
-    (letter,) = dead_letters_of("out")
-    assert (letter["key"], letter["reason"]) == (key, reason)
-    assert letter.get("file", "") == (str(working_folder / file) if file else "")
-    assert message in letter["message"]
 
 
 def test_further_parts_are_optional_and_the_image_can_be_chosen(working_folder: Path) -> None:

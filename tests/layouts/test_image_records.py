@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import math
-import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipeline.layouts.image_records import RecordColumns, RecordLayout, RecordReader
-from beam_pipeline.layouts.label_tools import (
-    Datumaro,
-    Hasty,
-    Labelbox,
-    LabelStudio,
-    Ultralytics,
-)
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -37,22 +28,15 @@ from tests.layouts.make_label_tools import (
     UNSEEN,
     annotation,
     choice,
-    datumaro,
-    fractions,
-    hasty,
-    labelbox,
+    exported,
     make_label_tools,
     rectangle,
     task,
-    ultralytics,
 )
 from tests.layouts.make_tables import HEIGHT, WIDTH
 from tests.pictures import picture, write_files
 
 _GRID = (WIDTH, HEIGHT, WIDTH, HEIGHT)
-
-
-# --- independent parsers -------------------------------------------------------------------------
 
 
 def _written(folder: str = "out") -> dict[str, list[tuple[str, float, float, float, float]]]:
@@ -168,6 +152,8 @@ def test_uploaded_images_may_have_their_prefix(working_folder: Path) -> None:
 # --- what is left out ----------------------------------------------------------------------------
 
 _BOX = rectangle("disc", 1, 1, 9, 9)
+
+
 _PLACE = {key: _BOX[0]["value"][key] for key in ("x", "y", "width", "height")}
 
 
@@ -187,17 +173,10 @@ def _result(value: Any, kind: str = "rectanglelabels", **further: Any) -> dict[s
     }
 
 
-def _box_row(shape: Mapping[str, Any], **further: Any) -> str:
-    """A good data row of Labelbox, and one with another shape, in the second line."""
-    first, second = (json.loads(line) for line in labelbox().splitlines()[:2])
-    second["projects"]["cl1"]["labels"][0]["annotations"]["objects"] = [shape]
-    return json.dumps(first) + "\n" + json.dumps({**second, **further}) + "\n"
-
-
 def _lines(*annotations: Any, **further: Any) -> str:
     """Ultralytics' lines of two images; the second is as given."""
     head, first, second = (
-        json.loads(s) for s in ultralytics("detect", lambda b: fractions(*b[1:])).splitlines()[:3]
+        json.loads(s) for s in exported("ultralytics")["shapes.ndjson"].splitlines()[:3]
     )
     second["annotations"] = {"boxes": [*annotations]}
     return "".join(json.dumps(line) + "\n" for line in (head, first, {**second, **further}))
@@ -205,97 +184,10 @@ def _lines(*annotations: Any, **further: Any) -> str:
 
 def _subset(change: Mapping[str, Any]) -> dict[str, Any]:
     """Two items of Datumaro; the first object of the first is changed."""
-    content = datumaro("train")
+    content = json.loads(exported("datumaro")["annotations/train.json"])
     content["items"] = content["items"][:2]
     content["items"][0]["annotations"] = [content["items"][0]["annotations"][0] | change]
     return content
-
-
-def _project(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Two images of Hasty; the first object of the first is changed."""
-    content = hasty()
-    content["images"] = content["images"][:2]
-    content["images"][0]["labels"][0] |= change
-    return content
-
-
-FAULTS: Mapping[str, tuple[Any, str]] = {
-    "labels": (
-        _studio(_result({**_PLACE, "rectanglelabels": ["a", "b"]})),
-        "the labels ['a', 'b'], e",
-    ),
-    "no label": (
-        _studio(_result({**_PLACE, "rectanglelabels": []})),
-        "with the labels [], expected",
-    ),
-    "no side": (
-        _studio(_result({**_PLACE, "x": None, "rectanglelabels": ["a"]})),
-        "[None, 1.5625, 8.333333333333334, 12.5]: expected x, y, width and height",
-    ),
-    "two points": (
-        _studio(_result({"points": [[1, 1], [2, 2]], "polygonlabels": ["a"]}, "polygonlabels")),
-        "an outline of 2 points, expected 3 or more",
-    ),
-    "turned image": (
-        _studio(_result({**_PLACE, "rectanglelabels": ["a"]}, image_rotation=90)),
-        "labelled on an image turned by 90; turn the file instead",
-    ),
-    "two images": (
-        _studio(*_BOX, {**rectangle("a", 1, 1, 9, 9, number=1)[0], "to_name": "other"}),
-        "regions of several images, 'image', 'other', in one task",
-    ),
-    "turned box of unknown size": (
-        _studio(_result({**_PLACE, "rotation": 9, "rectanglelabels": ["a"]})),
-        "a turned rectangle without original_width",
-    ),
-    "result": ([task("000.jpg", [{"result": 7}]), *_studio()[1:]], "result is 7, expected a list"),
-    "people": (
-        [task("000.jpg", [annotation(_BOX), annotation([], 2)]), *_studio()[1:]],
-        "2 annotations by different people that differ; keep one of them, or name a person with --annotator: "
-        "1, 2",
-    ),
-    "one person": (
-        [task("000.jpg", [annotation(_BOX), annotation([])]), *_studio()[1:]],
-        "2 annotations that differ; keep one of them",
-    ),
-    "labelbox": (
-        _box_row({"name": "a", "bounding_box": {"top": 1, "left": 1, "height": 4}}),
-        "[1, 1, None, 4]: expected left, top, width, height",
-    ),
-    "labelbox point": (
-        _box_row({"name": "a", "polygon": [{"x": 1, "y": 1}, {"x": 2}, {"x": 3, "y": 3}]}),
-        "[2, None]: expected x and y",
-    ),
-    "labelbox name": (_box_row({"bounding_box": {"top": 1}}), "expected a text as name"),
-    "class": (_lines([7, 0.5, 0.5, 0.1, 0.1]), "class 7.0 is not among the 2 classes"),
-    "numbers": (_lines([0, 0.5, 0.5, 0.1]), "boxes: [0, 0.5, 0.5, 0.1], expected 5 numbers"),
-    "infinite": (_lines([0, 0.5, 0.5, 0.1, 1e400]), "expected a list of numbers"),
-    "split": (_lines(split="a b"), "split 'a b': expected a word"),
-    "label_id": (_subset({"label_id": 7}), "class 7 is not among the 2 classes"),
-    "datumaro": (_subset({"type": "bbox", "bbox": [1, 2]}), "[1, 2]: expected x, y, width, height"),
-    "hasty": (
-        _project({"bbox": [1, 2, "3", 4]}),
-        "[1, 2, '3', 4]: expected xmin, ymin, xmax, ymax",
-    ),
-    "attributes": (_project({"attributes": []}), "attributes is [], expected an object"),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_leaves_out_its_image_with_file_and_line(working_folder: Path, fault: str) -> None:
-    """The rest of the file is converted."""
-    entries, message = FAULTS[fault]
-    name = "set/export.ndjson" if isinstance(entries, str) else "set/export.json"
-    _write(entries, name=name)
-    labels = ("--labels", name, "--unlabelled", "keep")
-    assert convert("--images", "set", *labels, "--output", "out", ALL_BAD) == 0
-    (letter,) = dead_letters_of("out")
-    assert letter["reason"] == "bad_label_value"
-    assert letter["file"] == str(working_folder / name)
-    lines = (2 if "data_row" in entries else 3) if isinstance(entries, str) else 1
-    assert letter["line"] == lines
-    assert message in letter["message"]
-    assert len(read_all("out")) == 3
 
 
 @pytest.mark.parametrize(
@@ -311,7 +203,7 @@ def test_an_entry_without_an_image_is_a_bad_row(
     working_folder: Path, entry: str, message: str
 ) -> None:
     """Its dead letter has file and line, and the number of the entry."""
-    first = labelbox().splitlines()[0]
+    first = exported("labelbox")["export.ndjson"].splitlines()[0]
     _write(f"{first}\n{entry}\n", images=1, name="set/export.ndjson")
     assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
     (letter,) = dead_letters_of("out")
@@ -332,7 +224,7 @@ def test_an_entry_without_an_image_is_a_bad_row(
         ([task("0.jpg", [annotation([choice("a"), choice("b", "x")])])], "", "one of 'time', 'x'"),
         ([task("000.jpg", [])], "", "no label in the first 1 image"),
         ('[{"annotations": [], "data": {"image": "a.jpg"}}, {', "", "is broken: "),
-        ({**datumaro("train"), "items": 3}, "", "is broken: no list of items; export it again"),
+        ({**_subset({}), "items": 3}, "", "is broken: no list of items; export it again"),
         (_subset({}), "--label_base 1", "Datumaro's JSON gives classes their ids"),
         (_lines().replace('"0": "disc"', '"0": "square"'), "", "'square' has the id 0 in"),
     ],
@@ -456,46 +348,3 @@ def test_descriptions_of_classes_that_are_no_pairs_are_an_error(
     assert (
         "class-descriptions.csv, line 2: expected the id and the name of" in capsys.readouterr().err
     )
-
-
-# --- size ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tool", ["label_studio", "labelbox", "datumaro", "hasty", "ultralytics"])
-def test_a_hundred_thousand_objects_are_read_in_bounded_memory(
-    working_folder: Path, tool: str
-) -> None:
-    """A list, lines, and a member of a document; the file is never in memory as a whole."""
-    boxes = [rectangle("disc", i % 80, 1, i % 80 + 9, 9, number=i)[0] for i in range(100)]
-    form: RecordLayout = LabelStudio()
-    beginning, entry, between, end = "[", json.dumps(task("a.jpg", [annotation(boxes)])), ",", "]"
-    if tool == "labelbox":
-        row = json.loads(labelbox().splitlines()[0])
-        annotations = row["projects"]["cl1"]["labels"][0]["annotations"]
-        annotations["objects"] = annotations["objects"][:1] * 100
-        form, beginning, entry, between, end = Labelbox(), "", json.dumps(row), "\n", "\n"
-    if tool == "datumaro":
-        content = datumaro("train")
-        item = content["items"][0] | {"annotations": content["items"][0]["annotations"][:1] * 100}
-        form = Datumaro(classes=(("disc", 0), ("square", 1)))
-        entry, beginning, end = json.dumps(item), '{"items": [', '], "info": {}}'
-    if tool == "hasty":
-        first = hasty()["images"][0]
-        entry = json.dumps(first | {"labels": first["labels"][:1] * 100})
-        form, beginning, end = Hasty(), '{"images": [', "]}"
-    if tool == "ultralytics":
-        head, first = ultralytics("detect", lambda b: fractions(*b[1:])).splitlines()[:2]
-        thirds = [[0, 1 / 3, 1 / 3, 1 / 3, 1 / 3]] * 100
-        entry = json.dumps({**json.loads(first), "annotations": {"boxes": thirds}})
-        form, beginning = Ultralytics(classes=(("disc", 0), ("square", 1))), f"{head}\n"
-        between, end = "\n", "\n"
-    with open("large.json", "w") as file:
-        file.write(beginning + between.join([entry] * 1000) + end)
-    reader = RecordReader(form, RecordColumns(None, form.pixels))
-    tracemalloc.start()
-    with open("large.json", "rb") as file:
-        count = sum(len(row.values[0]) for row in reader.read(file, "large.json"))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert count == 100_000
-    assert peak < 12_000_000 < 2 * Path("large.json").stat().st_size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,11 +30,11 @@ from beam_pipeline.layouts.layout import (
 from beam_pipeline.layouts.registry import LAYOUTS, all_layouts, layout_named
 from tests.conformance.pages import MAKERS
 from tests.conformance.trees import images, texts
-from tests.engines.same_bytes import LAYOUT_SETS
 from tests.harness import ALL_BAD, assert_the_same_bytes_everywhere, convert, digests, manifest_of
 from tests.layouts.bucket import Bucket
 from tests.layouts.make_boxes import CAR
 from tests.layouts.make_voc import CAT
+from tests.layouts.proofs import prepared
 from tests.pictures import write_files
 
 
@@ -107,9 +106,8 @@ def test_ids_from_names_have_no_first_one() -> None:
 
 
 def test_the_registry_names_layouts_as_they_name_themselves() -> None:
-    """Each entry leads to a layout of that name, of which every engine converts a data set."""
+    """Each entry leads to a layout of that name."""
     assert [layout.name for layout in all_layouts()] == list(LAYOUTS)
-    assert LAYOUT_SETS.keys() == LAYOUTS.keys()
 
 
 def test_the_names_of_layouts_import_none() -> None:
@@ -266,12 +264,10 @@ NAMED_IN_BUCKETS = ("parquet",)
 
 @pytest.mark.slow
 # its rows name a bucket
-@pytest.mark.parametrize("layout", sorted(LAYOUT_SETS.keys() - {"automl"}))
+@pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"automl"}))
 def test_a_data_set_in_a_bucket_is_that_of_a_folder(working_folder: Path, layout: str) -> None:
     """It is recognised there, and its shards have the same bytes."""
-    page, typed = LAYOUT_SETS[layout]
-    MAKERS[page](".")
-    argv = [*shlex.split(typed), "--name", "d", ALL_BAD]
+    argv = [*prepared(layout), "--name", "d", ALL_BAD]
     there = f"{Bucket.scheme()}://{working_folder}"
     remote = [f"{there}/{word}" if os.path.exists(word) else word for word in argv]
     given = ("--layout", layout) if layout in NAMED_IN_BUCKETS else ()
@@ -287,6 +283,4 @@ def test_a_data_set_in_a_bucket_is_that_of_a_folder(working_folder: Path, layout
 @pytest.mark.parametrize("layout", ["yolo", "parquet"])
 def test_the_same_bytes_everywhere(working_folder: Path, layout: str) -> None:
     """In one thread, in three processes and in Beam's threads."""
-    page, typed = LAYOUT_SETS[layout]
-    MAKERS[page](".")
-    assert_the_same_bytes_everywhere(*shlex.split(typed), "--num_shards", "2", "--name", "d")
+    assert_the_same_bytes_everywhere(*prepared(layout), "--num_shards", "2", "--name", "d")

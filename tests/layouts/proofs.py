@@ -1,0 +1,449 @@
+"""What is proven of each layout and each way to label samples, on a row of tests/conformance.
+
+A row says what a conversion makes of small data. Here each has a parser of these tests, what spoils its files, and
+files of any length. A layout of the registry or a form of tables without a proof fails tests/layouts/test_proofs.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import itertools
+import json
+import os
+import re
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core.packing import LabelBatch
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, Source
+from beam_pipeline.storage.listing import list_local_root
+from tests.conformance.groups import GROUPS
+from tests.conformance.outcome import config_of
+from tests.harness import read_shard, shard_names
+from tests.layouts import parsers
+from tests.layouts.parsers import OBJECTS, SIDES, Parser, Sample
+
+Samples = dict[str, tuple[str | None, dict[str, Any]]]
+
+
+class Proof(NamedTuple):
+    """A kind of data set.
+
+    Attributes:
+      row: group and name of its row.
+      parse: reads its samples, in the folder that the row writes.
+    """
+
+    row: str
+    parse: Parser
+
+
+PROOFS: Mapping[str, Proof] = {
+    "file_names": Proof(
+        "pages/official_lists_16", parsers.folders(r"(?P<label>\w+)\..*", "dogs-vs-cats/train")
+    ),
+    "cifar10": Proof(
+        "pages/class_folders_7",
+        parsers.cifar("cifar-10-batches-py", [""], train="data_batch_1", test="test_batch"),
+    ),
+    "cifar100": Proof(
+        "pages/class_folders_6",
+        parsers.cifar("cifar-100-python", ["fine_", "coarse_"], train="train", test="test"),
+    ),
+    "webdataset": Proof("samples/images_of_webdataset", parsers.webdataset),
+    "parquet": Proof("pages/hugging_face_4", parsers.parquet),
+    "labelme": Proof("layouts/labelme_values", parsers.labelme),
+    "supervisely": Proof("layouts/supervisely_values", parsers.supervisely),
+    "cvat": Proof("layouts/cvat_values", parsers.cvat),
+    "via": Proof("layouts/via_values", parsers.via("via/via_project.json", "colour", "night")),
+    "via_json": Proof("layouts/via_json", parsers.via("set/via_region_data.json")),
+    "via_csv": Proof("layouts/via_csv", parsers.via("set/via_region_data.csv")),
+    "kitti": Proof("golden/kitti", parsers.kitti),
+    "voc": Proof("golden/voc", parsers.voc),
+    "label_studio": Proof("pages/label_tools_1", parsers.label_studio),
+    "labelbox": Proof("layouts/labelbox_values", parsers.labelbox),
+    "ultralytics": Proof(
+        "pages/label_tools_4", parsers.ultralytics("ultralytics/shapes.ndjson", "boxes", "images/")
+    ),
+    "ultralytics_obb": Proof("layouts/ultralytics_obb", parsers.ultralytics("set/s.ndjson", "obb")),
+    "ultralytics_pose": Proof(
+        "layouts/ultralytics_pose", parsers.ultralytics("set/s.ndjson", "pose")
+    ),
+    "ultralytics_segment": Proof(
+        "layouts/ultralytics_segment", parsers.ultralytics("set/s.ndjson", "segments")
+    ),
+    "hasty": Proof("layouts/hasty_values", parsers.hasty),
+    "datumaro": Proof("layouts/datumaro_values", parsers.datumaro),
+    "coco_panoptic": Proof("pages/coco_9", parsers.panoptic),
+    "coco": Proof("golden/coco", parsers.coco),
+    "yolo": Proof("pages/yolo_voc_kitti_1", parsers.yolo),
+    "pairs": Proof(
+        "pages/files_in_cells_2",
+        parsers.pairs("stereo", "image_2/*.png", "image_3/*.png", "depth/*.png"),
+    ),
+    "pairs_of_scenes": Proof(
+        "samples/pairs_of_scenes", parsers.pairs("scenes", "*/im0.png", "*/im1.png", "*/calib.txt")
+    ),
+    "masks": Proof("pages/segmentation_1", parsers.masks),
+    "imagefolder": Proof("golden/imagefolder", parsers.imagefolder),
+    "caption_files": Proof("pages/captions_3", parsers.caption_files),
+    "automl": Proof("golden/automl", parsers.automl),
+    "table": Proof("pages/tables_6", parsers.boxes),
+    "class_folders": Proof(
+        "pages/class_folders_2", parsers.folders("(?P<split>[^/]+)/(?P<label>[^/]+)/.*", "cars")
+    ),
+    "conversations": Proof("samples/conversations", parsers.conversations),
+    "json_lines": Proof("samples/json_lines", parsers.json_lines),
+    "several_images": Proof("samples/several_images_in_each_by_id", parsers.conversations),
+    "messages": Proof("pages/conversations_2", parsers.messages),
+    "file_columns": Proof("samples/file_columns", parsers.file_columns),
+    "json_cells": Proof("samples/json_cells", parsers.json_cells),
+    "rows": Proof("samples/captions", parsers.captions),
+    "crops": Proof("samples/crops", parsers.crops),
+    "studies": Proof("samples/studies_of_a_patient", parsers.studies),
+    "captions": Proof("layouts/table_of_captions", parsers.numbered_captions),
+    "table_of_parquet": Proof("layouts/table_of_parquet", parsers.table_of_parquet),
+    "roboflow": Proof("pages/label_tools_11", parsers.roboflow),
+    "roboflow_classes": Proof("pages/label_tools_12", parsers.roboflow_classes),
+    "open_images": Proof("pages/label_tools_13", parsers.open_images),
+    "gtsrb": Proof("pages/label_tools_14", parsers.gtsrb),
+    "list_of_names": Proof("pages/official_lists_2", parsers.lists("dtd/labels/{}1.txt")),
+    "list_of_numbers": Proof("pages/official_lists_6", parsers.lists("places365_{}*.txt")),
+}
+
+FILE_LABELS = tuple(
+    name
+    for name in PROOFS
+    if name not in ("class_folders", "file_names", "cifar10", "cifar100", "parquet", "webdataset")
+    and not name.startswith(("pairs", "masks"))
+)
+"""Those with files of labels, to be read by workers; others have archives, or files of each image that are labels."""
+
+
+class Opened(NamedTuple):
+    """The data set of a proof: its folder, the options, and the source that they name."""
+
+    folder: str
+    argv: list[str]
+    source: Source
+
+
+def prepared(name: str) -> list[str]:
+    """Writes a proof's data set into the working folder, and returns its options."""
+    group, _, row = PROOFS[name].row.partition("/")
+    return GROUPS[group][row].prepared()
+
+
+@functools.cache
+def opened(name: str) -> Opened:
+    """Writes a proof's data set into a new folder."""
+    with contextlib.chdir(tempfile.mkdtemp()):
+        argv = prepared(name)
+        return Opened(os.getcwd(), argv, config_of(argv).source)
+
+
+# --- what they contain ----------------------------------------------------------------------------
+
+_OF_EVERY_IMAGE = "encoded|format|height|width|channels|colorspace|filename|source_id|class/label"
+_OF_IMAGES = re.compile(
+    rf"image/({_OF_EVERY_IMAGE}|(object|panoptic)/((ignore/)?bbox/.*|class/.*|\w*mask))"
+    r"|(?!label/|image/object/).*/(format|height|width|channels)"
+)
+
+
+def expected_samples(parsed: Iterable[Sample]) -> Samples:
+    """Key -> split and values, without those that are empty."""
+    return {key: (split, _plain(values)) for key, split, values in parsed}
+
+
+def written(output: str, parsed: Samples) -> Samples:
+    """The same of a data set, as TensorFlow reads it; without what no parser tells.
+
+    These are the features of images, ids of classes, masks of objects, and splits that a hash decides.
+    """
+    samples: Samples = {}
+    for shard in shard_names(output):
+        split = shard.partition(".")[0].rpartition("-")[2]
+        for features in read_shard(output, shard):
+            kind = "panoptic" if "image/panoptic/id" in features else "object"
+            names = features.get(f"image/{kind}/class/text", [])
+            sides = [features.get(f"image/{kind}/bbox/{side}", []) for side in SIDES]
+            size = features.get("image/width", [0]) + features.get("image/height", [0])
+            values = {n: value for n, value in features.items() if not _OF_IMAGES.fullmatch(n)}
+            corners = (
+                [v * size[i % 2] for i, v in enumerate(box)] for box in zip(*sides, strict=True)
+            )
+            values[OBJECTS] = [
+                (label, *box) for label, box in zip(names, corners, strict=bool(names))
+            ]
+            key = features["image/source_id"][0].decode()
+            is_told = parsed.get(key, ("",))[0] is not None
+            samples[key] = (split if is_told else None, _plain(values))
+    return samples
+
+
+def _plain(value: Any) -> Any:
+    """A value for comparison: floats rounded, as those of examples have 32 bits, bytes as text, nothing empty."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items() if each}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, str):
+        return value.encode().decode("latin-1")
+    return round(float(value) + 3e-6, 3)
+
+
+# --- bad files ------------------------------------------------------------------------------------
+
+
+_SPOILT = {
+    "gone": None,
+    "empty": b"",
+    "text": b"no image",
+    "cut": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0",
+}
+_PICTURES = (".jpg", ".png", ".ppm", ".bmp")
+
+
+class Fault(NamedTuple):
+    """What is wrong with a sample, and its dead letter.
+
+    Attributes:
+      proof: whose data set.
+      number: of those of the same sample.
+      key: of the sample, or a part of it.
+      anchor: a text in the file, or in its path, before the place.
+      line, reason, message: of the dead letter; a line is `-` where no file is named.
+      old, new: texts there, several divided by ` & `; or a file and what it becomes.
+    """
+
+    proof: str
+    number: int
+    key: str
+    anchor: str
+    line: str
+    old: str
+    new: str
+    message: str
+    reason: str = "bad_label_value"
+
+    def is_of(self, key: str) -> bool:
+        """True for the key of its sample."""
+        return re.fullmatch(f"(.*[/:])?{re.escape(self.key)}", key) is not None
+
+    def spoil(self) -> str:
+        """Spoils a file in the working folder, and returns the path that the dead letter names."""
+        if os.path.exists(self.old) or self.new.startswith("stereo/"):
+            data = Path(self.new).read_bytes() if os.path.isfile(self.new) else _SPOILT[self.new]
+            Path(self.old).unlink() if data is None else Path(self.old).write_bytes(data)
+            return self.old
+        old, new = ([part.encode() for part in text.split(" & ")] for text in (self.old, self.new))
+        for path in _files_of(self.proof):
+            data = path.read_bytes()
+            at = 0 if self.anchor in str(path) else data.find(self.anchor.encode())
+            if 0 <= at <= data.find(old[0], at):
+                for pair in zip(old, new, strict=True):
+                    data = data[:at] + data[at:].replace(*pair, 1)
+                path.write_bytes(data)
+                return self.new if self.reason == "missing_file" else str(path)
+        raise AssertionError(f"{self} is nowhere")
+
+
+def _files_of(name: str) -> list[Path]:
+    """The files of a proof that are no pictures, relative to its folder; those of labels first."""
+    folder, _, source = opened(name)
+    places = [Path(os.path.relpath(uri, folder)) for uri in reversed(source.uris)]
+    files = [path for place in places for path in (place, *sorted(place.rglob("*")))]
+    return [path for path in files if path.is_file() and path.suffix not in _PICTURES]
+
+
+FAULTS_TEXT = r"""
+label_studio  1  {"id": 7, "annotations" => 006.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["a", "b"]  a region with the labels ['a', 'b'], expected one
+label_studio  1  {"id": 10, "annotations" => 009.jpg  "rectanglelabels": ["square"]  "rectanglelabels": []  a region with the labels [], expected one
+label_studio  1  {"id": 11, "annotations" => 010.jpg  "x": & "x":  "z": & "z":  expected x, y, width and height
+label_studio  1  {"id": 1, "annotations" => 000.jpg  "points": [[  "points": [[1, 1], [2, 2]], "z": [[  an outline of 2 points, expected 3 or more
+label_studio  1  {"id": 13, "annotations" => 012.jpg  "image_rotation": 0  "image_rotation": 90  labelled on an image turned by 90; turn the file instead
+label_studio  1  {"id": 17, "annotations" => 016.jpg  "id": "region0", "to_name": "image"  "id": "region0", "to_name": "other"  regions of several images, 'image', 'other', in one task
+label_studio  1  {"id": 19, "annotations" => 018.jpg  "original_width" & "original_width" & "rotation": 0 & "rotation": 0  "w" & "w" & "rotation": 9 & "rotation": 9  a turned rectangle without original_width
+label_studio  1  {"id": 23, "annotations" => 022.jpg  "result": [  "result": 7, "z": [  result is 7, expected a list
+label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["disc"]  2 annotations by different people that differ; keep one of them, or name a person with --annotator: 1, 2
+label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"] & "completed_by": 2  "rectanglelabels": ["disc"] & "completed_by": 1  2 annotations that differ; keep one of them
+labelbox  7  006.jpg  "left":  "x":  expected left, top, width, height
+labelbox  1  000.jpg  "y":  "z":  expected x and y
+labelbox  5  004.jpg  "name": "square"  "z": ""  expected a text as name
+ultralytics  2  000.jpg  [[0,  [[7,  class 7.0 is not among the 2 classes
+ultralytics  4  002.jpg  [[1,  [[1, 1,  expected 5 numbers
+ultralytics  5  003.jpg  [[0,  [[0, 1e400,  expected a list of numbers
+ultralytics  6  004.jpg  "train"  "a b"  split 'a b': expected a word
+ultralytics_obb  2  000.jpg  [[0,  [[0, 1,  obb: [0, 1, 0.859375
+ultralytics_segment  2  000.jpg  [[0,  [[0, 1,  x
+ultralytics_pose  2  000.jpg  [[0,  [[0.5,  class 0.5 is not among the 2 classes
+hasty  20  000.jpg  "bbox": [  "bbox": ["3",  expected xmin, ymin, xmax, ymax
+hasty  64  001.jpg  "attributes": {  "attributes": [], "z": {  attributes is [], expected an object
+datumaro  1  000.jpg  "label_id": 0  "label_id": 7  class 7 is not among the 2 classes
+datumaro  1  004.jpg  "bbox": [  "bbox": [1,  expected x, y, width, height
+labelme  0  train/yard 1 => yard 1.jpg  1.5  "x"  shape 1: ['x', 2.0]: expected x and y
+labelme  0  train/yard 1 => yard 1.jpg  "rectangle"  "polygon"  shape 1: an outline of 2 points, expected 3 or more
+labelme  0  train/yard 1 => yard 1.jpg  "rectangle"  "blob"  shape 1: shape_type is 'blob', which LabelMe does not have
+labelme  0  train/2 => 2.jpg  "mask": "  "mask": "!  shape 2: a mask that is not a PNG in base64
+labelme  0  train/2 => 2.jpg  "shapes"  "shape"  expected an object with a list of shapes
+labelme  9  train/2 => 2.jpg  "label": "car",  "label": ,  not JSON, as LabelMe's JSON is: Expecting
+labelme  0  train/2 => 2.jpg  "car"  3  shape 1: 3: expected a text as label
+supervisely  0  train/ann/yard 1 => yard 1.jpg  "rectangle"  null  expected a text as geometryType
+supervisely  0  train/ann/2 => 2.jpg  "data": "  "data": "AAAA  object 2: a mask that is not a PNG in base64: Error
+supervisely  0  train/ann/2 => 2.jpg  "origin": [7  "origin": [38  a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30
+supervisely  0  train/ann/yard 1 => yard 1.jpg  [1.5, 2.0]  [1.5]  object 1: [1.5]: expected x and y
+cvat  8  yard 1.jpg  xtl="1.50"  xtl="x"  shape 1: ['x', '2.00', '30.00', '20.25']: expected numbers as xtl, ytl, xbr, ybr
+cvat  8  yard 1.jpg  xtl="1.50"  xtl="inf"  shape 1: ['inf', '2.00', '30.00', '20.25']: expected numbers as xtl, ytl, xbr, ybr
+cvat  8  yard 1.jpg  <box  <blob label="a"/><box  shape 1: <blob> is not a shape of CVAT
+cvat  15  "2.jpg" => 2.jpg  rle="1,  rle="2,  shape 2: the rle of a mask does not add up to 5 x 3 pixels
+cvat  15  "2.jpg" => 2.jpg  rle="1, 3, 1, 2, 1, 2, 1, 3, 1" left="7" top="4" width="5" height="3"  rle="0, 10000000000" left="7" top="4" width="100000" height="100000"  shape 2: the rle of a mask does not add up to 100000 x 100000 pixels
+cvat  15  "2.jpg" => 2.jpg  label="car"  label=""  shape 1: '': expected a text as label
+via  1  "train/yard 1.jpg" => yard 1.jpg  "rect"  "cube"  region 1: {'name': 'cube', 'x': 1.5, 'y': 2.0, 'width': 28.5, 'height': 18.25}: expected the shape of a rect or polygon
+via  1  "train/2.jpg" => 2.jpg  "r": 2.5  "r": 0  region 2: an ellipse whose half axes are 0 and 0
+via  1  "train/2.jpg" => 2.jpg  "type": {"car": true}  "type": {}  region 1: {}: expected a text as type
+via  1  "train/yard 1.jpg" => yard 1.jpg  all_points_x": [  all_points_x": [1,  region 2: a polygon of 5 x and 4 y
+via_csv  4  train/2 => 2.jpg  ,2,0,  ,3,0,  region_count is '3', but the image has 2 rows one after the other
+roboflow  8  004.jpg  square,75  square,x  column 'xmin'
+roboflow_classes  6  005.jpg  , 0,  , 2,  column 'day': '2' is neither 0 nor 1
+open_images  14  006, => 006.jpg  0.5729  x.5729  column 'XMin'
+gtsrb  5  00003_00000 => 00001/00003_00000.ppm  ;5;  ;x;  column 'Roi.X1'
+table  5  002.jpg  square,29  square,x  column 'xmin'
+automl  6  4.png  car,0.1  car,x  a coordinate is 'x', expected a number
+imagefolder  5  "4.png" => train/4.png  [[8.0  [["x"  x
+caption_files  0  000000003.jpg  laion/00000/000000003.txt  cut  not a text in UTF-8
+webdataset  0  0.json => 0.left.png  "score": 0  "score": {  its .json cannot be used
+webdataset  0  2.talk.json => 2.left.png  [{  [[  is not JSON: Expecting ',' delimiter
+kitti  2  000003.txt => 000003.png  2 -0.31  2 x  x
+voc  1  annotations/1.xml => 1.png  <ymin>5  <ymin>x  x
+yolo  2  000000000009 => 000000000009.jpg  2 0.125  2 x  x
+coco  0  "image_id": 5, => 000000000005.png  "bbox": [  "bbox": [1,  annotation 50: bbox [1, 0.33, 2.0, 15.25, 20] is not [x, y, width, height]
+coco_panoptic  0  "image_id": 2, => 000000000002.jpg  "bbox": [  "bbox": [1,  annotation number 3 of the list: a segment's bbox [1, 2, 2, 6, 6] is not
+json_cells  2  0.jpg  {"a": 1}  {"a": 1  column 'meta'
+json_lines  2  "1.jpg" => 1.jpg  "human"  1e999  a number is too large
+conversations  1  "v/1#" => 1.jpg#v%2F1%23  "human"  1e999  a number is too large
+several_images  0  "q3" => q3  4.jpg  gone.jpg  there is no file  missing_file
+rows  -  3.jpg#0  photos/3.jpg  text  no image format starts like this  not_an_image
+crops  -  2.jpg#0  photos/2.jpg  text  no image format starts like this  not_an_image
+studies  0  p11/s50  files/p10/p11/s50.txt  gone  there is no file  missing_file
+file_columns  0  im0/0.png  pairs/im1/0.png  cut  column 'right'  corrupt_image
+file_columns  0  im0/1.png  pairs/im1/1.png  text  column 'right'  not_an_image
+file_columns  0  im0/2.png  pairs/d/2.png  empty  the file is empty  empty_file
+file_columns  0  im0/3.png  pairs/notes/3.txt  gone  there is no file  missing_file
+file_columns  0  im0/4.png  im1/4.png  /etc/hostname  files elsewhere are not read
+file_columns  0  im0/4.png  im1/4.png  ../../x.png  files elsewhere are not read
+file_columns  0  im0/3.png  im1/3.png  im1  there is no file  missing_file
+file_columns  0  im0/2.png  pairs/im1/2.png  pairs/d/2.png  a PNG of 16 bits and one channel, unlike the first files of the column  unsupported_format
+pairs  0  000001.png  stereo/image_3/000001.png  cut  column 'image_3'  corrupt_image
+pairs  -  000002.png  stereo/image_3/000002.png  gone  no partner is for this image  unlabelled
+pairs  0  000003.png  stereo/depth/000003.png  text  not a PNG of 16 bits and one channel, unlike the first files  unsupported_format
+pairs  -  000004.png  stereo/image_3/000004.jpg  stereo/image_3/000000.png  000004.png are both partners of this image; remove one  conflicting_labels
+pairs_of_scenes  0  piano/im0.png  scenes/piano/im1.png  empty  the file is empty  empty_file
+masks  0  scene_001.jpg  shapes/masks/train/scene_001.png  cut  the mask: starts like PNG, but  corrupt_image
+masks  -  scene_002.jpg  shapes/masks/train/scene_002.png  gone  no mask is for this image  unlabelled
+"""
+
+
+def _faults() -> Iterator[Fault]:
+    seen = Counter[tuple[str, str]]()
+    for line in filter(None, FAULTS_TEXT.splitlines()):
+        proof, number, place, *rest = line.split("  ")
+        anchor, _, key = place.rpartition(" => ")
+        yield Fault(proof, seen[proof, key], key, anchor or key, number, *rest)
+        seen[proof, key] += 1
+
+
+FAULTS = tuple(_faults())
+
+
+# --- files of any length --------------------------------------------------------------------------
+
+
+def lengthen(path: Path, count: int) -> None:
+    """Repeats the entries of a label file until there are so many."""
+    if path.suffix == ".tar":
+        with tarfile.open(path) as archive:
+            members = [(each.name, archive.extractfile(each).read()) for each in archive]  # type: ignore[union-attr]
+        with tarfile.open(path, "w") as archive:
+            samples = len({name.partition(".")[0] for name, _ in members})
+            for i, (name, data) in itertools.product(range(count // samples + 1), members):
+                member = tarfile.TarInfo(f"{i}_{name}")
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        return
+    text = path.read_text()
+    if path.suffix == ".json":
+        content = document = json.loads(text)
+        if isinstance(content, dict):
+            name = max(content, key=lambda member: len(json.dumps(content[member])))
+            document = content[name] if len(json.dumps(content[name])) > len(text) / 2 else content
+        if isinstance(document, list):
+            document.extend(itertools.islice(itertools.cycle([*document]), count - len(document)))
+        else:
+            entries = itertools.islice(itertools.cycle([*document.items()]), count - len(document))
+            document.update({f"{key}{i}": value for i, (key, value) in enumerate(entries)})
+        text = json.dumps(content)
+    elif path.suffix == ".xml":
+        head, *images = text.removesuffix("</annotations>\n").split("  <image ")
+        repeated = itertools.islice(itertools.cycle(images), count)
+        text = "  <image ".join([head, *repeated]) + "</annotations>\n"
+    else:
+        head, *lines = text.splitlines()
+        text = "\n".join([head, *itertools.islice(itertools.cycle(lines), count)]) + "\n"
+    path.write_text(text)
+
+
+def label_files(source: Source, most: int) -> list[str]:
+    """The label files of a source; of those in a folder, not many more than `most`."""
+    labels: Any = source.labels
+    listed = (
+        each for root in getattr(labels, "folders", ()) for each in list_local_root(root, most)
+    )
+    return [*getattr(labels, "files", ())] or [
+        image.uri for each in listed for image in each.images
+    ]
+
+
+def read_labels(source: Source, least: int) -> int:
+    """Reads all labels of a source as workers do, and returns their number; files of one image so often as needed."""
+    labels, number = source.labels, 0
+    if isinstance(labels, ContainerLabels):
+        return sum(1 for uri in labels.files for _ in labels.reader.read(uri, ""))
+    uris = label_files(source, least)
+    if isinstance(labels, ListedLabels):
+        refs = (ImageRef(uri, uri, 1) for uri in itertools.cycle(uris))
+        return sum(1 for _ in map(labels.reader.row, itertools.islice(refs, least)))
+    assert isinstance(labels, FileLabels)
+    for uri in uris if labels.files else itertools.cycle(uris):
+        if number >= least and not labels.files:
+            break
+        with open(uri, "rb") as file:
+            for row in labels.reader.read(file, uri):
+                assert not isinstance(row, DeadLetter)
+                number += len(row) if isinstance(row, LabelBatch) else 1
+    return number
+
+
+def _peak() -> int:
+    """The most memory that this process has had, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    LEAST, *ARGV = sys.argv[1:]
+    SOURCE = config_of(ARGV).source
+    BEFORE = _peak()
+    assert read_labels(SOURCE, int(LEAST)) > int(LEAST) / 2, "of VIA's rows several are an image"
+    sys.stdout.write(str(_peak() - BEFORE))
