@@ -221,11 +221,11 @@ class Dataset:
         """The images and label rows that became no example, each with its reason.
 
         Raises:
-          OSError: their file, or a part of it, cannot be read.
+          OSError: their file cannot be read.
         """
         from beam_pipeline.work.output_folder import read_dead_letters
 
-        yield from read_dead_letters(self.path, self.manifest)
+        yield from read_dead_letters(self.path)
 
     @property
     def record_format(self) -> RecordFormat:

@@ -13,7 +13,7 @@ from beam_pipeline.core.dataset.duplicates import (
     parse_duplicates,
 )
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ImageEntries, Manifest
-from beam_pipeline.core.dataset.names import REPORT_NAME
+from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.boxes import is_located
 from beam_pipeline.core.labels.classes import Exclusion, numbering_note
@@ -25,7 +25,7 @@ from beam_pipeline.core.text import counted, enumerated, human_size
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.output_folder import is_somebody_elses, read_dead_letters, shown_uri
+from beam_pipeline.work.output_folder import is_somebody_elses, read_dead_letters
 
 if TYPE_CHECKING:  # else an import that other users of these lines do without
     from beam_pipeline.config import ConvertConfig
@@ -48,7 +48,7 @@ def print_summary(config: ConvertConfig, seconds: float) -> None:
     manifest = read_manifest(folder)
     say(*_lines(folder, manifest, _time(manifest, seconds, not (output.resume or output.reuse))))
     if config.exclusion:
-        _warn_of_keys_not_met(folder, manifest, config.exclusion)
+        _warn_of_keys_not_met(folder, config.exclusion)
     for name in () if output.no_card else CARD_NAMES:
         if files.exists(files.join(folder, name)) and is_somebody_elses(folder, name):
             say(
@@ -57,10 +57,10 @@ def print_summary(config: ConvertConfig, seconds: float) -> None:
             )
 
 
-def _warn_of_keys_not_met(folder: str, manifest: Manifest, exclusion: Exclusion) -> None:
+def _warn_of_keys_not_met(folder: str, exclusion: Exclusion) -> None:
     """Warns of keys to leave out that match no image: perhaps misspelt."""
     listed: dict[Any, str] = {(exclusion.uri, n): key for key, n in exclusion.lines.items()}
-    letters = read_dead_letters(folder, manifest)
+    letters = read_dead_letters(folder)
     not_met = exclusion.not_met(
         listed.get((letter.get("file"), letter.get("line")), letter["key"]) for letter in letters
     )
@@ -246,7 +246,7 @@ def class_lines(
 
 
 def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
-    uri = shown_uri(folder, manifest)
+    uri = files.join(folder, DEAD_LETTERS_NAME)
     by_reason = dict(manifest.dead_letters)
     filters = {reason.value: name for reason, name in FILTER_REASONS.items()}
     filtered = {filters[r]: by_reason.pop(r) for r in filters if r in by_reason}
@@ -261,7 +261,7 @@ def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
     yield f"  dead letters: {sum(by_reason.values())}{objects}, each with its reason in {uri}"
     first: dict[str, list[str]] = {reason: [] for reason in by_reason}
     missing = sum(min(count, _SHOWN) for count in by_reason.values())
-    for letter in read_dead_letters(folder, manifest) if missing else ():
+    for letter in read_dead_letters(folder) if missing else ():
         texts = first.get(letter["reason"])
         if texts is not None and len(texts) < _SHOWN:
             texts.append(f"{letter['key']}{location(letter)}: {letter['message']}")

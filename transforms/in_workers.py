@@ -322,16 +322,10 @@ class Divide(InWorkers):
     Batches wait for others of their bundle and window until they are worth a task.
     """
 
-    def __init__(self, division_of: Callable[..., Division | None], undivided: str = "") -> None:
-        """Takes what divides batches.
-
-        Args:
-          division_of: returns the division, given the side input if there is one; None for no parts.
-          undivided: a tag for batches without parts; empty to drop them.
-        """
+    def __init__(self, division_of: Callable[..., Division | None]) -> None:
+        """Takes what returns the division, given the side input if there is one; None for no parts."""
         super().__init__(lambda *_: (), spills=True)
         self._division_of = division_of
-        self._undivided = undivided
 
     def start_bundle(self) -> None:
         super().start_bundle()
@@ -347,8 +341,6 @@ class Divide(InWorkers):
         """See `InWorkers`."""
         division = self._division_of() if side is None else self._division_of(side)
         if division is None:
-            if self._undivided:
-                yield TaggedOutput(self._undivided, element)
             return
         held = self._held.setdefault(window, _Held(division, timestamp))
         held.timestamp = timestamp

@@ -8,7 +8,6 @@ records of a shard have to fit in a worker's memory. Shards have the same bytes 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +23,12 @@ from beam_pipeline.core.dataset.duplicates import (
     packed_images,
     range_count,
 )
-from beam_pipeline.core.dataset.names import MANIFEST_NAME, parts_for
+from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals, without_totals
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, pack, unpack
+from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, unpack
 from beam_pipeline.core.records.example_source import marked
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
@@ -40,13 +38,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, FindDuplicates, every_shard
-from beam_pipeline.work.finishing import (
-    DatasetFinisher,
-    PartDivision,
-    Reports,
-    WrittenPart,
-    write_lines,
-)
+from beam_pipeline.work.finishing import DatasetFinisher, Reports
 from beam_pipeline.work.incomplete_folder import note_refusal
 from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.outcome import (
@@ -64,7 +56,6 @@ from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_runnin
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 
 SHARDS, IMAGES = "shards", "images"
-_FEW, _IN_PARTS = "few", "in_parts"
 
 
 def _shard_task(
@@ -288,36 +279,6 @@ def _totals(report: Any, add: Callable[[Totals, Any], None]) -> Totals:
     return totals
 
 
-def _division(totals: Totals, most: int) -> PartDivision | None:
-    """The division into parts; None where one file lists all dead letters."""
-    parts = parts_for(totals.dead.dead.total(), most)
-    return PartDivision(parts) if parts else None
-
-
-def _with_parts(plan: Plan, finisher: DatasetFinisher, **reports: Any) -> tuple[Plan, list[str]]:
-    return plan, finisher.parts_to_write(plan, Reports(**reports))
-
-
-def _write_part(
-    part: tuple[int, Iterable[bytes]], chosen: tuple[Plan, Sequence[str]], finisher: DatasetFinisher
-) -> Iterator[Outcome]:
-    """Sorts a part of the dead letters and writes it; none where nothing may be written."""
-    names = chosen[1]
-    if not names:
-        return
-    uri = files.join(finisher.folder, names[part[0]])
-    packed = unspill_all(part[1])
-    letters = sorted(itertools.chain.from_iterable(unpack(DeadLetter, p) for p in packed))
-    crc, refusal = 0, None
-    try:
-        crc = write_lines(uri, letters)
-    except OSError as error:
-        if finisher.retries:
-            raise
-        refusal = Refusal.from_error(OutputError(f"{uri} cannot be written: {error}"), error)
-    yield Outcome([WrittenPart(len(letters), refusal, crc)])
-
-
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
     reports = Reports(**given)
     if finisher.finish(plan, reports):
@@ -334,12 +295,7 @@ def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[Com
 class FinishDataset(beam.PTransform):
     """Ends a run: checks the accounting, writes dead letters, labels and, last, the manifest.
 
-    On several machines, dead letters that are too many for one worker to sort are written in parts:
-
-        dead letters -+-> too few for parts: as they are -> dead_letters.jsonl
-                      `-> many: by a hash -> group -> sort each part -> dead_letters-00000-of-00010.jsonl
-
-    The names of the parts are noted before they are written, so that a later run may replace the files.
+    On several machines, the engine sums up what the shards report, so that one worker can hold it.
 
     Attributes:
       finisher: writes the files.
@@ -354,46 +310,17 @@ class FinishDataset(beam.PTransform):
     reports: Mapping[str, beam.PCollection]
 
     def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[CommittedDataset]:
-        sides = {name: AsIter(reports) for name, reports in self.reports.items()}
+        reports = dict(self.reports)
+        sides: dict[str, Any] = {}
         if self.finisher.retries:  # on one machine, each further step costs 20 ms
-            plan, in_parts = self._in_parts(plan)
-            sides = {name: side for name, side in sides.items() if name != IMAGES} | in_parts
+            summed = {k: reports[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in reports}
+            sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
+            bounded = beam.Map(without_totals).with_output_types(ShardInfo)
+            reports[SHARDS] = reports[SHARDS] | "WithoutTotals" >> bounded
+            reports.pop(IMAGES, None)
+        sides |= {name: AsIter(report) for name, report in reports.items()}
         finish = beam.FlatMap(_finish, self.finisher, **sides)
         return plan | "Finish" >> finish.with_output_types(CommittedDataset)
-
-    def _in_parts(
-        self, plan: beam.PCollection[Plan]
-    ) -> tuple[beam.PCollection[Plan], dict[str, Any]]:
-        """The plan, and the reports; a worker needs memory for a few parts only."""
-        given = self.reports
-        summed = sum_totals({k: given[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in given})
-        totals = AsSingleton(summed, default_value=Totals())
-        bounded = beam.Map(without_totals).with_output_types(ShardInfo)
-        division = partial(_division, most=self.finisher.most_dead_letters)
-        divided = given[DEAD_LETTERS] | "DivideDeadLetters" >> beam.ParDo(
-            Divide(division, undivided=_FEW), totals
-        ).with_output_types(PARTS).with_outputs(_FEW, main=_IN_PARTS)
-        reports = {
-            SHARDS: AsIter(given[SHARDS] | "WithoutTotals" >> bounded),
-            DEAD_LETTERS: AsIter(divided[_FEW]),
-            "totals": totals,
-        }
-        # The plan continues with the names: FnApiRunner would wait for ever for a second reader of it.
-        chosen = plan | "ChooseParts" >> beam.Map(
-            _with_parts,
-            self.finisher,
-            **{**reports, DEAD_LETTERS: (), REFUSALS: AsIter(given[REFUSALS])},
-        ).with_output_types(tuple[Plan, list[str]])
-        # An empty piece of every part, so that each is written even if nothing falls into it.
-        every = beam.FlatMap(lambda chosen: [(n, pack(())) for n in range(len(chosen[1]))])
-        writing = InWorkers(partial(_write_part, finisher=self.finisher))
-        written = (
-            (divided[_IN_PARTS], chosen | "EveryPart" >> every.with_output_types(PARTS))
-            | "AllParts" >> beam.Flatten()
-            | "GroupByPart" >> beam.GroupByKey()
-            | "WritePart" >> stage(writing, WrittenPart, side=chosen)
-        )
-        return chosen | "Plan" >> beam.Keys(), {**reports, _IN_PARTS: AsIter(written)}
 
 
 class Written(NamedTuple):

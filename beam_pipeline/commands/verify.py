@@ -21,7 +21,7 @@ from beam_pipeline.core.dataset.manifest import (
     is_as_written,
     line_crc,
 )
-from beam_pipeline.core.dataset.names import INCOMPLETE_FOLDER
+from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, INCOMPLETE_FOLDER
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.dataset.verification import (
     verify_classes,
@@ -46,7 +46,6 @@ from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import (
     check_no_links,
     dead_letter_lines,
-    shown_uri,
     spoilt_side_files,
     write_side_file,
 )
@@ -177,11 +176,11 @@ def _faults(folder: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
-    """Yields the faults of the files that list dead letters."""
-    uri, crc = shown_uri(folder, manifest), 0
+    """Yields the faults of the file that lists dead letters."""
+    uri, crc = files.join(folder, DEAD_LETTERS_NAME), 0
     reasons: Counter[str] = Counter()
     try:
-        for line in dead_letter_lines(folder, manifest):
+        for line in dead_letter_lines(folder):
             crc += line_crc(line)
             reasons[json.loads(line)["reason"]] += 1
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -217,7 +217,7 @@ def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | 
 def reason_left_out(source: Source, key: str) -> str:
     """What the dead letter of a sample states, or empty."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        for letter in read_dead_letters(source.folder, source.manifest) if source.manifest else ():
+        for letter in read_dead_letters(source.folder) if source.manifest else ():
             if letter["key"] == key:
                 return f"{letter['reason']}{location(letter)}: {letter['message']}"
     return ""

@@ -32,7 +32,7 @@ from beam_pipeline.layouts import label_files
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.nearby import TEXTS, ignored_label_files, is_of_numbers, tables_in
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.table import column_choices, table_numbering
+from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.layouts.tree import (
     LABEL_FOLDERS,
     Folder,
@@ -472,7 +472,7 @@ def inspect_rows(
     )
     kinds = {**kinds, **dict.fromkeys(nested, SKIP_KIND)}
     choices = replace(
-        column_choices(options), key=key, label=label, kinds=kinds, label_needed=label_needed
+        options, key_column=key, label_column=label, columns=kinds, label_needed=label_needed
     )
     try:
         schema, (table,) = inspect_tables(

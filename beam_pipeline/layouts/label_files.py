@@ -1,7 +1,8 @@
 """Label files, one per image: VOC, KITTI, YOLO, captions.
 
 A format parses one file. The rest is the same for all: which image a file is for, its split, and what
-becomes of a faulty file. A layout finds folders, and makes a `LabelFileReader` of them.
+becomes of a faulty file. A layout finds folders, and makes a `LabelFileReader` of them; a `FolderLayout` only
+states their names.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import codecs
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -20,9 +22,13 @@ from beam_pipeline.core.labels.cells import parse_number
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
+from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted, excerpt
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import tree
+from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import list_local_root
 
@@ -294,13 +300,12 @@ class SplitLists(NamedTuple):
     splits: dict[str, str]
     names: dict[str, list[str]]
 
-    def notes(self, names: Sequence[str], kind: str, folder: str) -> tuple[str, ...]:
+    def notes(self, names: Sequence[str], kind: str) -> tuple[str, ...]:
         """Notes on names in lists without a label file, and on label files in no list.
 
         Args:
           names: of all label files, without extension.
           kind: a description of these files.
-          folder: the folder of the lists, for the message.
         """
         known, notes = set(names), []
         for uri, listed in self.names.items():
@@ -310,7 +315,7 @@ class SplitLists(NamedTuple):
                 notes.append(f"{of} have none of the {kind}")
         unlisted = sum(name not in self.splits for name in names)
         if self.splits and unlisted:
-            of = f"{unlisted} of {len(names)} {kind} are in no list of {folder}/"
+            of = f"{unlisted} of {len(names)} {kind} are in no list"
             notes.append(f"{of}, so their images {UNLISTED_NOTE}")
         return tuple(notes)
 
@@ -351,6 +356,142 @@ def _without_extension(name: str) -> str:
     name = posixpath.basename(name.replace("\\", "/"))
     stem, extension = posixpath.splitext(name)
     return stem if extension.lower() in IMAGE_EXTENSIONS | {".xml"} else name
+
+
+# --- layouts ---------------------------------------------------------------------------------------
+
+
+class FolderPair(NamedTuple):
+    """A folder of images and the folder of their label files.
+
+    Attributes:
+      images: the folder, or any argument of `image_roots`.
+      labels: URI of the folder; empty if it is missing.
+      lists: the folder of the splits' lists, or empty.
+      split: the split of all images; empty if their own folders or lists give it.
+    """
+
+    images: str
+    labels: str = ""
+    lists: str = ""
+    split: str = ""
+
+    @property
+    def where(self) -> str:
+        """The folder with both."""
+        return self.images if self.images == self.labels else posixpath.dirname(self.images)
+
+
+class FolderLayout:
+    """A layout of folders of images, each with a folder of label files that are named like them.
+
+    Attributes:
+      name, option_names: as of `Layout`.
+      title: names the label files, for messages.
+      expected: what there is to find in --images, for messages.
+      format: of the label files.
+      pattern, suffix: a glob of them, and their extension.
+      listed: the names of splits' lists.
+      classes: their names in the order of their ids, from the first class on; others follow.
+    """
+
+    name: ClassVar[str]
+    option_names: ClassVar[frozenset[str]]
+    title: ClassVar[str]
+    expected: ClassVar[str]
+    format: ClassVar[LabelFormat]
+    pattern: ClassVar[str]
+    suffix: ClassVar[str]
+    listed: ClassVar[Sequence[str]]
+    classes: ClassVar[Sequence[str]] = ()
+
+    def pairs(self, uri: str) -> list[FolderPair]:
+        """Finds the folders that a path of --images means, by the names of folders."""
+        raise NotImplementedError
+
+    def label_folder(self, path: str) -> str:
+        """The folder that a path of --labels means."""
+        return files.canonical(path)
+
+    def fits(self, folder: str) -> bool:
+        """True if a folder has label files of the format, by its name or the first of them."""
+        raise NotImplementedError
+
+    def _pairs_in(self, path: str) -> list[FolderPair]:
+        return self.pairs(files.canonical(path)) if path.strip() else []
+
+    def recognise(self, options: SourceOptions) -> str:
+        """Recognises the folders' names, or the first label files in folders of --labels."""
+        if options.labels:
+            return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
+        reasons = []
+        for path in options.images:
+            pairs = [
+                p for p in self._pairs_in(path) if p.labels and (p.lists or self.fits(p.labels))
+            ]
+            if not pairs:
+                return ""
+            images, labels = map(posixpath.basename, pairs[0][:2])
+            names = f"{images}/ beside {labels}/"
+            names = names if images != labels else f"{self.suffix} files beside images"
+            where = ", ".join(typed_path(pair.where, path) for pair in pairs)
+            reasons.append(f"{names} in {where}")
+        return "; ".join(reasons)
+
+    def open(self, options: SourceOptions) -> Source:
+        """Finds the images, their label files and the lists of the splits.
+
+        Raises:
+          UsageError: something is missing, an image is in two lists, or two folders contain label files
+            of the same names.
+        """
+        pairs: list[FolderPair] = []
+        for path in options.images:
+            there = self._pairs_in(path)
+            if options.labels:
+                there = [pair for pair in there if pair.lists] or [FolderPair(path)]
+            elif not there or not all(pair.labels for pair in there):
+                raise UsageError(
+                    f"--images {path}: expected {self.expected}. --labels names a folder of {self.title} elsewhere"
+                )
+            pairs += there
+        typed = [self.label_folder(path) if path.strip() else path for path in options.labels]
+        folders = label_folders(typed or [pair.labels for pair in pairs], self.pattern, self.title)
+        uris = [folder.uri for folder in folders]
+        roots = image_roots([pair.images for pair in pairs])
+        lists = read_split_lists([pair.lists for pair in pairs], self.listed)
+        needed = uris if lists.names or uris[1:] else ()
+        stems = [name for uri in needed for name in tree.stems_of(uri, self.suffix)]
+        twice = sorted(name for name, count in Counter(stems).items() if count > 1)
+        if twice and uris[1:]:
+            raise UsageError(
+                f"{' and '.join(uris)} contain files of the same names, {len(twice)} in all, such as "
+                f"{twice[0]}{self.suffix}; name only one of these, or convert each folder on its own"
+            )
+        names_below = [_names_in(root.uri) for root in roots]
+        places = [
+            Place(
+                uri,
+                bare=uri not in [root.uri for root in roots]
+                and not any(names >= _names_in(uri) for names in names_below),
+            )
+            for uri in uris
+        ]
+        numbering = options.numbering(base=1)
+        known = tuple((name, i) for i, name in enumerate(self.classes, numbering.base))
+        reader = LabelFileReader(self.format, tuple(places), Splits(lists.splits, bare=True))
+        return Source(
+            layout=self.name,
+            roots=roots,
+            labels=FileLabels(reader, folders=folders),
+            examples=LabelledImages(self.format.columns),
+            numbering=replace(numbering, known=known),
+            notes=lists.notes(stems if lists.names else (), self.title),
+        )
+
+
+def _names_in(folder: str) -> set[str]:
+    return {*map(posixpath.basename, tree.subfolders(folder))}
 
 
 # --- label files of many images ------------------------------------------------------------------

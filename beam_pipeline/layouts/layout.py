@@ -15,7 +15,7 @@ four sources:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -25,8 +25,8 @@ from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
 from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.roles import RoleRow
-from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, SAMPLES, RowSamples, UnnamedImages
-from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, RowSamples, UnnamedImages
+from beam_pipeline.core.labels.schema import Column, ColumnChoices
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -37,7 +37,7 @@ from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(ColumnChoices):
     """The options given that concern layouts.
 
     Attributes:
@@ -45,22 +45,13 @@ class SourceOptions:
       labels: from --labels.
       masks: from --masks.
       mask_colors: file of --mask_colors, or empty.
-      key_column, label_column: names of columns, or empty.
-      columns: column -> type name of --columns.
-      list_column: column -> separator, for columns whose cells contain several values.
-      one_hot: names of one-hot columns, or `prefix_*`.
-      labels_encoding: encoding of tables and caption files; empty to detect it.
       label_from: a regular expression for file names, with a group `label`; empty for none.
       label_base: id of the first class, or None for the layout's own.
       label_order: how class names are sorted (see `ClassNumbering`).
-      unlabelled: a name in `UNLABELLED_CHOICES`.
-      split_by: the column whose equal values stay in one split, or "folder", or empty.
       class_ids: "keep" if a class's name is its id, in any layout.
       annotator: a person, of several who labelled images; empty for all.
       object_features: further features of objects to write, names in `OBJECT_FEATURES`.
       yolo_task: the task of YOLO label files, a name in `YOLO_TASKS`; None to guess.
-      sample: whether a sample is an image or a row, a name in `SAMPLES`.
-      row_id: the column with the ids of rows, or empty.
       no_image: the fate of rows that name no image, a name in `NO_IMAGE`.
       rows_of: what rows name, a name in `ROWS_OF`.
     """
@@ -69,23 +60,13 @@ class SourceOptions:
     labels: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
     mask_colors: str = ""
-    key_column: str = ""
-    label_column: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    list_column: Mapping[str, str] = field(default_factory=dict)
-    one_hot: tuple[str, ...] = ()
-    labels_encoding: str = ""
     label_from: str = ""
     label_base: int | None = None
     label_order: str = AUTO_ORDER
-    unlabelled: str = "auto"
-    split_by: str = ""
     class_ids: str = CLASS_IDS[0]
     annotator: str = ""
     object_features: tuple[str, ...] = ()
     yolo_task: str | None = None
-    sample: str = SAMPLES[0]
-    row_id: str = ""
     no_image: str = NO_IMAGE[0]
     rows_of: str = ROWS_OF[0]
 

@@ -102,35 +102,28 @@ class Masks:
         if options.labels:
             raise UsageError("--labels and --masks are both labels; name one of them")
         colours = _colours(options)
+        known = colours.classes if colours else ()
         sets = voc_sets(options.images)
         given = {files.canonical(path) for path in options.masks}
         if sets and (not given or given == {f"{folder}/{CLASSES}" for folder in sets}):
-            return _open_voc(sets, colours)
-        pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
-        masks = _known_kind(pairs)
-        notes = list(_notes(pairs.names))
-        column = segmentation_column("class", required=True, bits=_bits(masks, colours))
-        notes += [] if colours else _only_black_and_white(masks)
-        images = without(pairs.images, pairs.masks)
-        return _source(images, masks, MaskReader(pairs.names.names), (column,), colours, notes)
-
-
-def _source(
-    images: tuple[ImageRoot, ...],
-    masks: tuple[ImageRoot, ...],
-    reader: MaskReader,
-    columns: tuple[Column, ...],
-    colours: MaskColours | None,
-    notes: Sequence[str],
-) -> Source:
-    return Source(
-        Masks.name,
-        images,
-        ListedLabels(reader, masks),
-        LabelledImages(columns, mask_colours=colours.ids if colours else ()),
-        ClassNumbering(known=colours.classes if colours else ()),
-        tuple(notes),
-    )
+            images, masks, reader, columns, notes = _of_voc(sets, colours)
+            years_only = all(YEAR.fullmatch(posixpath.basename(folder)) for folder in sets)
+            if years_only and not colours:
+                known = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
+        else:
+            pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
+            images, masks = without(pairs.images, pairs.masks), _known_kind(pairs)
+            reader, notes = MaskReader(pairs.names.names), _notes(pairs.names)
+            columns = [segmentation_column("class", required=True, bits=_bits(masks, colours))]
+            notes += [] if colours else _only_black_and_white(masks)
+        return Source(
+            self.name,
+            images,
+            ListedLabels(reader, masks),
+            LabelledImages(tuple(columns), mask_colours=colours.ids if colours else ()),
+            ClassNumbering(known=known),
+            tuple(notes),
+        )
 
 
 # --- pairs of folders -----------------------------------------------------------------------------
@@ -307,27 +300,27 @@ def voc_sets(paths: Sequence[str]) -> list[str]:
     return [folder for uri in uris for folder in years(uri) if has_folder(f"{folder}/{CLASSES}")]
 
 
-def _open_voc(sets: Sequence[str], colours: MaskColours | None) -> Source:
+_Roots = tuple[ImageRoot, ...]
+
+
+def _of_voc(
+    sets: Sequence[str], colours: MaskColours | None
+) -> tuple[_Roots, _Roots, MaskReader, list[Column], list[str]]:
+    """The images, the masks and their reader, the columns and notes of sets."""
     images = image_roots([f"{folder}/{IMAGES}" for folder in sets])
     splits = read_split_lists([f"{folder}/{LISTS}" for folder in sets], LISTED).splits
-    with_objects = len(sets) == 1 and has_folder(f"{sets[0]}/{OBJECTS}") and not colours
     folders = [f"{folder}/{CLASSES}" for folder in sets]
-    folders += [f"{sets[0]}/{OBJECTS}"] if with_objects else []
-    masks = image_roots(folders, option="--masks")
-    bits = _bits([root for root in masks if posixpath.basename(root.uri) == CLASSES], colours)
+    bits = _bits(image_roots(folders, option="--masks"), colours)
     columns = [segmentation_column("class", required=True, bits=bits)]
-    if with_objects:
+    of_columns: tuple[str, ...] = ()
+    if len(sets) == 1 and has_folder(f"{sets[0]}/{OBJECTS}") and not colours:
+        folders.append(f"{sets[0]}/{OBJECTS}")
         columns.append(segmentation_column("object", required=False))
-    of_columns = tuple(folders) if with_objects else ()
+        of_columns = tuple(folders)
+    note = f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are left out"
     reader = MaskReader(MaskNames(), of_columns, Splits(splits, bare=True))
-    notes = [
-        f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are left out"
-    ]
-    source = _source(images, masks, reader, tuple(columns), colours, notes if splits else ())
-    if colours or not all(YEAR.fullmatch(posixpath.basename(folder)) for folder in sets):
-        return source
-    ids = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
-    return replace(source, numbering=ClassNumbering(known=ids))
+    masks = image_roots(folders, option="--masks")
+    return images, masks, reader, columns, [note] if splits else []
 
 
 # --- folders of masks beside folders of images ----------------------------------------------------

@@ -25,7 +25,6 @@ from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     FOLLOWING,
     NO_LABEL_COLUMN,
-    ColumnChoices,
     ColumnKind,
 )
 from beam_pipeline.core.labels.table_files import inspect_file, path_columns
@@ -149,8 +148,8 @@ class Table:
         heads, class_names = without_class_names([head(uri) for uri in label_files(options.labels)])
         for automl in filter(is_automl, heads):
             return open_as_table(options, TABLE_OPTIONS, automl.uri)
-        choices = replace(column_choices(options), may_be_lists=options.sample == SAMPLES[0])
-        schema, tables = _inspected(options, heads, choices)
+        choices = replace(options, may_be_lists=options.sample == SAMPLES[0])
+        schema, tables = _inspected(choices, heads)
         if class_names and schema.leading.integer_classes:
             schema = replace(schema, leading=replace(schema.leading, integer_classes=False))
         uris = tuple(table.uri for table in tables)
@@ -223,8 +222,8 @@ class ImageFolder:
                 raise LabelTableError(
                     f"{first[folder]} and {name} are in one folder; remove the one that does not count"
                 )
-        choices = replace(column_choices(options), label_needed=False)
-        schema, tables = _inspected(options, [head(uri) for uri in folder_of], choices)
+        choices = replace(options, label_needed=False)
+        schema, tables = _inspected(choices, [head(uri) for uri in folder_of])
         tables = tuple(replace(table, folder=folder_of[table.uri]) for table in tables)
         notes = (*schema.notes, *unlabelled_notes(options, schema))
         roots = image_roots(options.images, frozenset(folder_of))
@@ -270,11 +269,11 @@ def _reason(path: str, options: SourceOptions) -> str:
 
 
 def _inspected(
-    options: SourceOptions, heads: Sequence[TableHead], choices: ColumnChoices
+    options: SourceOptions, heads: Sequence[TableHead]
 ) -> tuple[LabelSchema, tuple[LabelTable, ...]]:
     tables = [head.uri for head in heads]
     head_of = named_files.file_heads(lambda: image_roots(options.images), tables)
-    return inspect_tables(heads, choices, head_of)
+    return inspect_tables(heads, options, head_of)
 
 
 def _source(
@@ -399,22 +398,6 @@ def _split_of(uri: str, *, capitals: bool) -> str:
     if "partition" in stem.lower():  # of all splits
         return ""
     return named_split(_WORD_BEGINS.sub("_", stem) if capitals else stem)
-
-
-def column_choices(options: SourceOptions) -> ColumnChoices:
-    """Returns the options given for columns."""
-    return ColumnChoices(
-        options.key_column,
-        options.label_column,
-        options.columns,
-        separators=options.list_column,
-        group=options.split_by,
-        label_required=options.unlabelled != "keep",
-        one_hot=options.one_hot,
-        encoding=options.labels_encoding,
-        rows=options.sample != SAMPLES[0],
-        row_id=options.row_id,
-    )
 
 
 def table_numbering(options: SourceOptions, schema: LabelSchema) -> ClassNumbering:

@@ -154,9 +154,22 @@ def has_file(uri: str) -> bool:
     return False
 
 
-def first_folder(*uris: str) -> str:
-    """Returns the first of some folders that there is, or empty."""
-    return next(filter(has_folder, uris), "")
+def homes(name: str, uri: str, places: Sequence[str]) -> list[str]:
+    """Returns the folders that contain one of a name: that around a URI of this name, else those in the first place.
+
+    Args:
+      name: the name.
+      uri: a folder of this name, or one above.
+      places: paths below `uri` to try one after the other; of `x/*`, all folders in x.
+    """
+    if posixpath.basename(uri) == name:
+        return [posixpath.dirname(uri)]
+    for place in places:
+        folder = posixpath.join(uri, place.removesuffix("*")).rstrip("/")
+        candidates = subfolders(folder) if place.endswith("*") else [folder]
+        if there := [inner for inner in candidates if has_folder(f"{inner}/{name}")]:
+            return there
+    return []
 
 
 def files_of(folder: str, suffix: str) -> list[str]:

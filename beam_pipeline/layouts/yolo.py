@@ -37,6 +37,7 @@ from beam_pipeline.layouts import yolo_data_set
 from beam_pipeline.layouts.label_files import (
     UNLISTED_NOTE,
     BadLabelError,
+    FolderPair,
     ImageLabels,
     LabelFileReader,
     LabelFormat,
@@ -88,7 +89,7 @@ class Yolo:
         if options.labels:
             typed = label_folders(options.labels, yolo_data_set.LABEL_FILES, "label files of YOLO")
             roots = image_roots(options.images)
-            data.pairs = [yolo_data_set.FolderPair("", folder.uri) for folder in typed]
+            data.pairs = [FolderPair("", folder.uri) for folder in typed]
             data.find_class_files([root.uri for root in roots])
         else:
             for path in options.images:

@@ -20,6 +20,7 @@ from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import tree
+from beam_pipeline.layouts.label_files import FolderPair
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.storage import files
 
@@ -35,19 +36,6 @@ _LARGEST = 1 << 20  # bytes of a description
 _MOST_DIGITS = 18  # of a class number, which an int64 contains
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
 _SEVERAL_SPLITS = "an image can be in one split only"
-
-
-class FolderPair(NamedTuple):
-    """A folder of images and the folder of their labels.
-
-    Attributes:
-      images, labels: URIs of the folders.
-      split: the split of all images in it; empty if their own folders or list files give it.
-    """
-
-    images: str
-    labels: str
-    split: str = ""
 
 
 class Description(NamedTuple):
@@ -177,7 +165,7 @@ class DataSet:
                 pairs += [FolderPair(folder, _labels_of(folder)) for folder in folders]
                 continue
             images = f"{uri}/{_IMAGES}" if tree.has_folder(f"{uri}/{_IMAGES}") else uri
-            pairs.append(FolderPair(images, _labels_of(images), split))
+            pairs.append(FolderPair(images, _labels_of(images), split=split))
             if splits.setdefault(images, split) != split:
                 raise UsageError(
                     f"{description.uri} names {images} as {splits[images]} and as {split}; "
@@ -240,14 +228,14 @@ def folder_pairs_in(uri: str) -> list[FolderPair]:
     if _labels_of(uri) != uri and tree.has_folder(_labels_of(uri)):
         return [FolderPair(uri, _labels_of(uri))]
     pairs = [
-        FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", _split_of(folder))
+        FolderPair(f"{folder}/{_IMAGES}", f"{folder}/{_LABELS}", split=_split_of(folder))
         for folder in below
         if tree.has_folder(f"{folder}/{_IMAGES}")
     ]
     if any(tree.has_folder(pair.labels) for pair in pairs):
         return pairs
     beside = topmost(folder for folder in (uri, *below) if _holds_pair(folder))
-    return [FolderPair(folder, folder, _split_of(folder)) for folder in beside]
+    return [FolderPair(folder, folder, split=_split_of(folder)) for folder in beside]
 
 
 def _split_of(folder: str) -> str:

@@ -113,5 +113,5 @@ class ConvertOptions:
         typed = {name: value for group in groups for name, value in vars(group).items()}
         typed["columns"] = {**self.labels.columns, **self.labels.file_columns}
         return SourceOptions(
-            **{field.name: typed[field.name] for field in dataclasses.fields(SourceOptions)}
+            **{f.name: typed[f.name] for f in dataclasses.fields(SourceOptions) if f.name in typed}
         )

@@ -170,23 +170,18 @@ def load(
     shards = own_shards(dataset, split, input_context)
     check_shards(dataset, shards, lengths=check_lengths)
     passes = _count("repeat", repeat, "True, False", {True: None, False: 1})
-    batch = _batch_size(batch_size, input_context)
-    if features is not None and not as_dict:
-        raise UsageError("features are for as_dict=True: other elements are an image and its label")
+    _check_options(as_dict=as_dict, features=features, random_crop=random_crop, cache=cache)
     pixels = PixelOptions(image_size, channels, not antialias if exact is None else exact, dtype)
     plan = plan_pixels(dataset, features, pixels, "as_dict" if as_dict else "")
     crop = None if random_crop is None else crop_decoder(dataset, random_crop, plan)
-    if crop and cache:
-        raise UsageError("random_crop with cache would crop an image only once: leave one out")
+    batch = _batch_size(batch_size, input_context)
     image = image_reader(dataset, plan, antialias=antialias, crop=crop)
     if image:
         image = unconverted(checked_images)(image, dataset, shards, plan, batched=bool(batch))
     make_reader = partial(_dict_reader, plan) if as_dict else _pair_reader
     reader = make_reader(dataset, image, mask_readers(dataset, plan, antialias=antialias))
-    if max_boxes is not None:
-        _check_max_boxes(max_boxes, dataset, as_dict)
-    if shuffle is None:
-        shuffle = split.partition("[")[0] == DEFAULT_SPLIT
+    _check_max_boxes(max_boxes, dataset, as_dict)
+    shuffle = split.partition("[")[0] == DEFAULT_SPLIT if shuffle is None else shuffle
     buffer = shuffle_buffer(shuffle, shards, plan, cache)
 
     def ordered(elements: Any) -> Any:
@@ -194,28 +189,46 @@ def load(
         return elements if passes == 1 else elements.repeat(passes)
 
     records = records_of(dataset, shards, shuffled=buffer > 0 and not cache, seed=seed)
-    if filter:
-        records = filtered(records, dataset, filter)
+    records = filtered(records, dataset, filter) if filter else records
     records = records if cache else ordered(records)
     if crop:
         records = tf.data.Dataset.zip((records, numbers(seed)))
     elements = mapped(records, reader.of_record)
     if cache:
         elements = ordered(elements.cache("" if cache is True else os.fspath(cache)))
-    if augment:
-        elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE)
+    elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
+    elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
+    in_order = deterministic if deterministic is not None else seed is not None
+    return _prefetched(elements, in_order=in_order or not buffer)
+
+
+def _prefetched(elements: Any, *, in_order: bool) -> Any:
+    options = tf.data.Options()
+    options.deterministic = in_order
+    return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
+
+
+def _check_options(*, as_dict: bool, features: Any, random_crop: Any, cache: Any) -> None:
+    """Raises UsageError for options that contradict each other."""
+    if features is not None and not as_dict:
+        raise UsageError("features are for as_dict=True: other elements are an image and its label")
+    if random_crop and cache:
+        raise UsageError("random_crop with cache would crop an image only once: leave one out")
+
+
+def _batched(
+    elements: Any, reader: Reader, max_boxes: int | None, batch: int | None, *, drop_remainder: bool
+) -> Any:
+    """The elements as they are given: objects of one number, with both names, in batches."""
     if max_boxes is not None:
         elements = mapped(elements, partial(_with_max_boxes, max_boxes))
     if reader.named_twice:
         elements = mapped(elements, _with_labels)
-    if batch:
-        ragged = reader.ragged and max_boxes is None
-        make_batches = elements.ragged_batch if ragged else elements.batch
-        elements = make_batches(batch, drop_remainder)
-    options = tf.data.Options()
-    in_order = seed is not None if deterministic is None else deterministic
-    options.deterministic = in_order or not buffer
-    return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
+    if not batch:
+        return elements
+    ragged = reader.ragged and max_boxes is None
+    make_batches = elements.ragged_batch if ragged else elements.batch
+    return make_batches(batch, drop_remainder)
 
 
 def feature_spec(folder: Folders) -> dict[str, Any]:
@@ -385,8 +398,10 @@ def _classes_reader(dataset: Dataset, key: str) -> Reader:
     return Reader(spec_of(dataset, key, *filter(None, [labelled])), read)
 
 
-def _check_max_boxes(max_boxes: int, dataset: Dataset, as_dict: bool) -> None:
-    """Checks that there are boxes to pad. Raises UsageError."""
+def _check_max_boxes(max_boxes: int | None, dataset: Dataset, as_dict: bool) -> None:
+    """Checks that there are boxes to pad if they are to be padded. Raises UsageError."""
+    if max_boxes is None:
+        return
     _count("max_boxes", max_boxes, "None", {})
     if as_dict:
         raise UsageError("max_boxes is for pairs of image and boxes; as_dict gives lists as stored")

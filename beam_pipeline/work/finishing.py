@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import heapq
 import itertools
 import logging
+import pickle
 import posixpath
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import IO, Any
 
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
@@ -24,7 +28,6 @@ from beam_pipeline.core.dataset.manifest import (
     CHECKSUM_ENTRY,
     LINES_ENTRY,
     MANIFEST_NAME,
-    DeadLetterFiles,
     Manifest,
     Recorded,
     build_manifest,
@@ -35,13 +38,10 @@ from beam_pipeline.core.dataset.manifest import (
     parse_manifest,
 )
 from beam_pipeline.core.dataset.names import (
+    DEAD_LETTERS_NAME,
     INCOMPLETE_FOLDER,
-    MOST_IN_ONE,
     REPORT_NAME,
     WRITING_NAME,
-    dead_letter_names,
-    part_of,
-    parts_for,
 )
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally, Totals
@@ -51,7 +51,6 @@ from beam_pipeline.core.errors import (
     ChangedInputsError,
     CodecError,
     ConversionError,
-    LostSamplesError,
     OutputError,
     OutputNotEmptyError,
     QuestionError,
@@ -60,7 +59,7 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind, class_column
-from beam_pipeline.core.packing import Columns, DeadLetterBatch, items_of
+from beam_pipeline.core.packing import DeadLetterBatch, pack, unpack
 from beam_pipeline.core.records.alteration import Event
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
@@ -73,7 +72,6 @@ from beam_pipeline.work.incomplete_folder import (
     read_note,
 )
 from beam_pipeline.work.output_folder import (
-    delete_dead_letters,
     earlier_manifest,
     is_somebody_elses,
 )
@@ -83,29 +81,34 @@ COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
 
 
-@dataclass(frozen=True)
-class PartDivision:
-    """The parts that list dead letters."""
-
-    parts: int
-
-    def numbers(self, columns: Columns) -> Sequence[int]:
-        """The part of each dead letter."""
-        return [part_of(letter, self.parts) for letter in items_of(DeadLetter, columns)]
+MOST_AT_ONCE = 1 << 20
+"""Dead letters that are sorted at once; each takes some 320 bytes."""
+_PIECE = 512  # dead letters of a sorted portion that are read together
 
 
-class WrittenPart(NamedTuple):
-    """A part that was written.
+def sorted_letters(
+    batches: Iterable[DeadLetterBatch], most: int = MOST_AT_ONCE
+) -> Iterator[DeadLetter]:
+    """Yields dead letters in order. Of very many, sorted portions wait on this machine's disk."""
+    letters = itertools.chain.from_iterable(batches)
+    portions: list[Iterator[DeadLetter]] = []
+    with contextlib.ExitStack() as stack:
+        while len(portion := sorted(itertools.islice(letters, most))) == most:
+            file = stack.enter_context(tempfile.TemporaryFile())
+            for start in range(0, most, _PIECE):
+                pickle.dump(pack(portion[start : start + _PIECE]), file)
+            file.seek(0)
+            portions.append(_letters_in(file))
+        yield from heapq.merge(*portions, portion)
 
-    Attributes:
-      letters: the number of its dead letters.
-      refusal: why it could not be written, or None.
-      crc: the sum of `line_crc` over their lines.
-    """
 
-    letters: int
-    refusal: Refusal | None = None
-    crc: int = 0
+def _letters_in(file: IO[bytes]) -> Iterator[DeadLetter]:
+    while True:
+        try:
+            packed = pickle.load(file)
+        except EOFError:
+            return
+        yield from unpack(DeadLetter, packed)
 
 
 def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> int:
@@ -121,34 +124,29 @@ def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> int:
 
 @dataclass(kw_only=True)
 class Reports:
-    """The reports of all stages of a run, from the engine, in memory.
+    """The reports of all stages of a run, from the engine.
 
     Attributes:
       shards: the figures of those that were written.
-      dead_letters: of all stages, unless they are so many that parts list them.
+      dead_letters: of all stages; the engine may read them from a disk each time.
       refusals: the reasons why shards were not written.
       images: what happened to images, where `shards` do not know.
       changes: each shard's fate since the data set whose shards were reused.
       totals: the sums over shards, images and dead letters; by default of these.
-      in_parts: the parts of dead letters that were written; None if `finish` writes them.
       duplicates: the images of the same bytes, in parts; None if images were not compared.
     """
 
     shards: Sequence[ShardInfo]
-    dead_letters: Sequence[DeadLetterBatch]
+    dead_letters: Iterable[DeadLetterBatch]
     refusals: Sequence[Refusal]
     images: Iterable[ImageFigures] = ()
     changes: Iterable[ShardFate] = ()
     totals: Totals | None = None
-    in_parts: Sequence[WrittenPart] | None = None
     duplicates: Iterable[Duplicates] | None = None
 
     def __post_init__(self) -> None:
         """Reads once what an engine may read from a disk each time."""
         self.shards, self.refusals = list(self.shards), list(self.refusals)
-        self.dead_letters = list(self.dead_letters)
-        if self.in_parts is not None:
-            self.in_parts = list(self.in_parts)
 
     @cached_property
     def sums(self) -> Totals:
@@ -172,7 +170,6 @@ class DatasetFinisher:
       max_bad_fraction: bad samples allowed, of all listed images.
       recorded: the options that the manifest records.
       card: whether the data set gets a data card.
-      most_dead_letters: the most that one file lists; more are written in parts.
       report_of: the command that `report.html` shows; None to write no report.
       roles: what each part of the input is used for, for the manifest.
       pointer: a file beside the output folder that is to name it when it is complete; empty for none.
@@ -182,7 +179,6 @@ class DatasetFinisher:
     max_bad_fraction: float
     recorded: Mapping[str, Any]
     card: bool = True
-    most_dead_letters: int = MOST_IN_ONE
     report_of: str | None = None
     roles: Sequence[RoleRow] = ()
     pointer: str = ""
@@ -229,49 +225,31 @@ class DatasetFinisher:
         A complete data set that was there before is not rewritten. Where another job writes to the
         folder, nothing is, as every file may be the other's.
         """
-        dead_letters = sorted(itertools.chain.from_iterable(reports.dead_letters))
-        in_parts = reports.in_parts
-        if in_parts is None:
-            in_parts = self._write_parts(self.parts_to_write(plan, reports), dead_letters)
         self._check_alone(reports.refusals, reports.shards)
         earlier = earlier_manifest(self.folder)
-        totals, dead = reports.sums, reports.sums.dead.dead.total()
-        parts = parts_for(dead, self.most_dead_letters)
-        names = dead_letter_names(parts)
-        crc = sum(part.crc for part in in_parts)
-        if self._lists_dead_letters(plan, earlier, names):
-            if not parts:
-                crc = self._write_dead_letters(plan, earlier, names[0], dead_letters)
-            elif not in_parts:
-                raise OutputError(f"the files of dead letters in {self.folder} cannot be written")
+        crc = self._write_dead_letters(plan, earlier, reports.dead_letters)
         # The plan's counts, with all dead letters counted again, including the shards'.
         tally = Tally()
         tally.add(dataclasses.replace(plan.tally, dead=Counter(), shown={}, first={}))
-        tally.add(totals.dead)
-        refusals = [*reports.refusals, *(part.refusal for part in in_parts if part.refusal)]
+        tally.add(reports.sums.dead)
         refusal = (
             plan.refusal
-            or min(refusals, default=None, key=refusal_order)
+            or min(reports.refusals, default=None, key=refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan.shard_plan, tally, reports.shards)
         )
         if refusal:
             return refusal
-        listed, codecs = sum(part.letters for part in in_parts), totals.images.codecs
-        if in_parts and listed != dead:
-            raise LostSamplesError(
-                f"the parts list {listed} dead letters of {dead}; please report it"
-            )
         if refusal := all_filtered(tally, reports.shards):
             return refusal
+        codecs = reports.sums.images.codecs
         if len(codecs) > 1:  # workers, or an earlier run, had other versions
             raise CodecError(
                 f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
                 "all workers the same versions, and convert again with --overwrite"
             )
-        written = DeadLetterFiles(parts, crc)
-        manifest = manifest_file(self._manifest(plan, tally, reports, written))
-        self._complete(plan, reports, manifest, earlier, dead_letters)
+        manifest = manifest_file(self._manifest(plan, tally, reports, crc))
+        self._complete(plan, reports, manifest, earlier)
         return None
 
     def _complete(
@@ -280,7 +258,6 @@ class DatasetFinisher:
         reports: Reports,
         manifest_data: bytes,
         earlier: Manifest | None,
-        dead_letters: Sequence[DeadLetter],
     ) -> None:
         """Writes the files of a successful run.
 
@@ -306,14 +283,13 @@ class DatasetFinisher:
                 folder,
                 manifest,
                 statistics=reports.sums.images.statistics,
-                dead_letters=dead_letters,
+                dead_letters=itertools.chain.from_iterable(reports.dead_letters),
                 command=self.report_of,
                 duplicates=duplicates or NO_DUPLICATES,
             )
         side_files[MANIFEST_NAME] = manifest_data
-        parts = manifest.dead_letter_parts
         if earlier is None:
-            self._make_way(side_files, there, dead_letter_names(parts) if parts else ())
+            self._make_way(side_files, there)
             there = set()
         for name in [name for name in side_files if name not in there]:
             files.write_bytes(files.join(folder, name), side_files[name], new=name == MANIFEST_NAME)
@@ -323,7 +299,7 @@ class DatasetFinisher:
             except AnotherJobError:
                 if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
                     # The other job may have deleted the notes.
-                    note_names(folder, WRITING_NAME, [*side_files, *dead_letter_names(parts)])
+                    note_names(folder, WRITING_NAME, [*side_files, DEAD_LETTERS_NAME])
                     files.delete(folder, [MANIFEST_NAME])
                 raise
         delete_incomplete(folder)
@@ -364,41 +340,24 @@ class DatasetFinisher:
         files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
-        self,
-        plan: Plan,
-        earlier: Manifest | None,
-        name: str,
-        dead_letters: Iterable[DeadLetter],
+        self, plan: Plan, earlier: Manifest | None, batches: Iterable[DeadLetterBatch]
     ) -> int:
-        """Writes the one file that lists all dead letters, in place of any other of this run's."""
-        folder = self.folder
+        """Lists the dead letters, but not for a question, and not again; returns their checksum."""
+        folder, uri = self.folder, files.join(self.folder, DEAD_LETTERS_NAME)
+        asks = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
+        if asks or (earlier and files.exists(uri)):
+            return 0
         if plan.refusal and earlier is None and read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
-            note_names(folder, WRITING_NAME, [name])
-        delete_dead_letters(folder, keep=[name])
-        return write_lines(files.join(folder, name), dead_letters)
+            note_names(folder, WRITING_NAME, [DEAD_LETTERS_NAME])
+        return write_lines(uri, sorted_letters(batches))
 
-    def _write_parts(
-        self, names: Sequence[str], dead_letters: Iterable[DeadLetter]
-    ) -> list[WrittenPart]:
-        """Writes all parts in this process; none without names."""
-        parts: list[list[DeadLetter]] = [[] for _ in names]
-        for letter in dead_letters if names else ():
-            parts[part_of(letter, len(names))].append(letter)
-        return [
-            WrittenPart(len(part), crc=write_lines(files.join(self.folder, name), part))
-            for name, part in zip(names, parts, strict=True)
-        ]
-
-    def _make_way(
-        self, side_files: dict[str, bytes], there: Set[str], parts: Sequence[str]
-    ) -> None:
+    def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
         """Notes the files that are about to be written.
 
         Args:
           side_files: name -> content; those that give way to somebody else's file are removed.
           there: the files in the folder.
-          parts: the files that list dead letters in parts, which are written already.
 
         Raises:
           OutputNotEmptyError: one of them may not be written.
@@ -414,44 +373,7 @@ class DatasetFinisher:
                 f"{folder} contains {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
-        note_names(folder, WRITING_NAME, [*side_files, *parts])
-
-    def parts_to_write(self, plan: Plan, reports: Reports) -> list[str]:
-        """The names of the parts for dead letters, noted before they are written.
-
-        None where one file is enough, where `finish` would write none, and where `finish` will refuse
-        as they cannot be written.
-
-        Raises:
-          OSError: the note cannot be written, if `failures.retries`.
-        """
-        parts = parts_for(reports.sums.dead.dead.total(), self.most_dead_letters)
-        if not parts:
-            return []
-        names = dead_letter_names(parts)
-        try:
-            self._check_alone(reports.refusals, reports.shards)
-            earlier = earlier_manifest(self.folder)
-            if not self._lists_dead_letters(plan, earlier, names):
-                return []
-            delete_dead_letters(self.folder, keep=names)
-            note_names(self.folder, WRITING_NAME, names)
-        except ConversionError:
-            return []
-        except OSError:
-            if self.retries:
-                raise
-            return []
-        return names
-
-    def _lists_dead_letters(
-        self, plan: Plan, earlier: Manifest | None, names: Sequence[str]
-    ) -> bool:
-        """Tells whether dead letters are to be written: not for a question, and not again."""
-        if plan.refusal is not None and plan.refusal.error == QuestionError.__name__:
-            return False
-        folder = self.folder
-        return earlier is None or not all(files.exists(files.join(folder, name)) for name in names)
+        note_names(folder, WRITING_NAME, side_files)
 
     def _check_alone(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> None:
         """Checks that no other job has deleted or replaced shards.
@@ -476,7 +398,7 @@ class DatasetFinisher:
             )
 
     def _manifest(
-        self, plan: Plan, tally: Tally, reports: Reports, dead_letter_files: DeadLetterFiles
+        self, plan: Plan, tally: Tally, reports: Reports, dead_letter_crc: int
     ) -> dict[str, Any]:
         encoding = self.request.encoding
         turned = Event.LEFT_TURNED.value in reports.sums.events
@@ -487,9 +409,7 @@ class DatasetFinisher:
             counted=_counted(encoding.columns),
             roles=self.roles,
         )
-        return build_manifest(
-            plan, tally, reports.shards, recorded, reports.sums, dead_letter_files
-        )
+        return build_manifest(plan, tally, reports.shards, recorded, reports.sums, dead_letter_crc)
 
     def _refuse(self, refusal: Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""

@@ -29,8 +29,6 @@ from beam_pipeline.core.dataset.names import (
     RECEIPTS_FOLDER,
     REPORT_NAME,
     WRITING_NAME,
-    dead_letter_names,
-    lists_dead_letters,
 )
 from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
 from beam_pipeline.core.errors import (
@@ -243,10 +241,10 @@ def clean_up_refused(folder: str) -> None:
     shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
     if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
         return
-    letters = set(filter(lists_dead_letters, names & _earlier_files(folder, names)))
+    letters = names & {DEAD_LETTERS_NAME} & _earlier_files(folder, names)
     if names & noted_names(folder) - letters:  # a job lost its shards to another at the end
         return
-    if letters == {DEAD_LETTERS_NAME} and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
+    if letters and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
         letters = set()
     if letters:
@@ -254,20 +252,9 @@ def clean_up_refused(folder: str) -> None:
     delete_in_incomplete(folder, keep={WRITING_NAME} if letters else set())
 
 
-def delete_dead_letters(folder: str, keep: Collection[str]) -> None:
-    """Deletes files with dead letters that an unfinished run has left, but some.
-
-    Args:
-      folder: the output folder.
-      keep: the names that this run writes.
-    """
-    left = filter(lists_dead_letters, noted_names(folder))
-    files.delete(folder, sorted(set(left) - set(keep)))
-
-
 def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
     """Tells whether a folder contains nothing but what `clean_up_refused` leaves."""
-    dead_letters = set(filter(lists_dead_letters, names))
+    dead_letters = names & {DEAD_LETTERS_NAME}
     if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
         return False
     inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
@@ -490,28 +477,12 @@ def _delete_files_of_another(folder: str) -> None:
     )
 
 
-def dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[bytes]:
-    """Reads the lines of the dead letters of a data set, one at a time; parts follow one another.
-
-    Args:
-      folder: the data set.
-      manifest: its manifest.
-
-    Raises:
-      OSError: a file cannot be read.
-    """
-    for name in dead_letter_names(manifest.dead_letter_parts):
-        with files.open_input(files.join(folder, name)) as file:
-            yield from file
+def dead_letter_lines(folder: str) -> Iterator[bytes]:
+    """Reads the lines of the dead letters of a data set, one at a time. Raises OSError."""
+    with files.open_input(files.join(folder, DEAD_LETTERS_NAME)) as file:
+        yield from file
 
 
-def read_dead_letters(folder: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
+def read_dead_letters(folder: str) -> Iterator[dict[str, Any]]:
     """The same, parsed. Raises also ValueError for a line that is not JSON."""
-    yield from map(json.loads, dead_letter_lines(folder, manifest))
-
-
-def shown_uri(folder: str, manifest: Manifest) -> str:
-    """The file of the dead letters for people; a pattern where there are several."""
-    parts = manifest.dead_letter_parts
-    name = f"dead_letters-*-of-{parts:05d}.jsonl" if parts else DEAD_LETTERS_NAME
-    return files.join(folder, name)
+    yield from map(json.loads, dead_letter_lines(folder))

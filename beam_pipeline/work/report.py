@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
-from collections import Counter
+import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -60,7 +62,7 @@ def make_report(
       folder: contains the shards.
       manifest: of the data set.
       statistics: of its images and labels.
-      dead_letters: all of them.
+      dead_letters: all of them, in any order.
       command: made the data set.
       duplicates: as `Report` has it.
 
@@ -158,14 +160,14 @@ def _thumbnails_of(sample: ShownSample) -> list[Thumbnail | None]:
 
 
 def some_of_each_reason(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """The first few dead letters of each reason."""
-    counts: Counter[str] = Counter()
-    letters = []
+    """The first few dead letters of each reason, sorted; they may come in any order."""
+    first: defaultdict[str, list[DeadLetter]] = defaultdict(list)
     for letter in dead_letters:
-        counts[letter.reason] += 1
-        if counts[letter.reason] <= _LEFT_OUT:
-            letters.append(letter)
-    return letters[:_MOST_LEFT_OUT]
+        of_reason = first[letter.reason]
+        if len(of_reason) < _LEFT_OUT or letter < of_reason[-1]:
+            bisect.insort(of_reason, letter)
+            del of_reason[_LEFT_OUT:]
+    return sorted(itertools.chain.from_iterable(first.values()))[:_MOST_LEFT_OUT]
 
 
 def _thumbnail_at(uri: str) -> Thumbnail | None:

@@ -25,6 +25,19 @@ from beam_pipeline.core.references import LabelRow
 from tests.conformance.trees import csv, jsonl
 
 _MOST_TEXT = 160
+_OPTIONS = {
+    "key": "key_column",
+    "label": "label_column",
+    "kinds": "columns",
+    "separators": "list_column",
+    "group": "split_by",
+    "encoding": "labels_encoding",
+}
+
+
+def choices_of(short: Mapping[str, Any]) -> ColumnChoices:
+    """Options on columns, by short names or their own."""
+    return ColumnChoices(**{_OPTIONS.get(name, name): value for name, value in short.items()})
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class Table:
         outcome: dict[str, Any] = {"table": repr(content)[1:_MOST_TEXT], "choices": self.choices}
         try:
             head = TableHead(self.uri, data, True)
-            schema, (table,) = inspect_tables([head], ColumnChoices(**choices))
+            schema, (table,) = inspect_tables([head], choices_of(choices))
             outcome |= _understood(schema, table)
             outcome["rows"] = list(_rows(data, table, schema))
         except LabelTableError as error:

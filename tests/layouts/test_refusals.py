@@ -63,13 +63,12 @@ REFUSED = {
     "voc": Refused(
         {**YEAR, "other/JPEGImages/a.jpg": IMAGE, "plain/a.jpg": IMAGE},
         {
-            "--images other": "--layout voc: HERE/other has JPEGImages/ and no Annotations/ with .xml files beside it; "
-            "put it there, or name the folder with --labels",
-            "--images plain": "--images plain: no Pascal VOC set; expected a folder with JPEGImages/ and Annotations/",
-            "--images nowhere": "--images nowhere: no Pascal VOC set",
+            "--images other": "--images other: expected a Pascal VOC set: JPEGImages/ and Annotations/",
+            "--images plain": "--images plain: expected a Pascal VOC set: JPEGImages/ and Annotations/ (or a folder",
+            "--images nowhere": "--images nowhere: expected a Pascal VOC set",
             "--images plain --labels plain": "no .xml files of Pascal VOC in HERE/plain; expected one for each image, "
             "of its name",
-            "--images plain --labels set/Annotations/a.xml": "--labels set/Annotations/a.xml is a file; expected a "
+            "--images plain --labels set/Annotations/a.xml": "--labels HERE/set/Annotations/a.xml is a file; expected a "
             "folder of .xml files of Pascal VOC",
             "--images set --label_column x": "--label_column means nothing for the layout voc",
         },
@@ -78,8 +77,8 @@ REFUSED = {
     "voc, same names": Refused(
         {**YEAR, "other/JPEGImages/a.jpg": IMAGE, "other/Annotations/a.XML": CAT},
         {
-            "--images .": "HERE/other/Annotations and HERE/set/Annotations contain annotations of the same names, 1 in "
-            "all, such as a.xml. VOC2012 contains all",
+            "--images .": "HERE/other/Annotations and HERE/set/Annotations contain files of the same names, 1 in "
+            "all, such as a.xml; name only one",
         },
         "--layout voc",
     ),
@@ -102,14 +101,14 @@ REFUSED = {
             "labels.csv": "filename,label\n",
         },
         {
-            "--images plain": "--images plain: no image_2/ beside label_2/ in it or in its training/; put KITTI's "
-            "label files there, or name their folder with --labels",
-            "--images lonely": "--images HERE/lonely/image_2: no image_2/ beside label_2/ in it or in its training/",
-            "--images plain --labels labels.csv": "--labels labels.csv is a file; expected a folder of label files of "
-            "KITTI (*.txt)",
-            "--images plain --labels nowhere": "--labels nowhere does not exist; expected a folder of label files of "
-            "KITTI (*.txt)",
-            "--images plain --labels lonely": "no label files of KITTI (*.txt) in HERE/lonely; expected one for each "
+            "--images plain": "--images plain: expected image_2/ beside label_2/ in it or in its training/. --labels "
+            "names a folder of label files of KITTI elsewhere",
+            "--images lonely": "--images lonely: expected image_2/ beside label_2/ in it or in its training/",
+            "--images plain --labels labels.csv": "--labels HERE/labels.csv is a file; expected a folder of label files "
+            "of KITTI",
+            "--images plain --labels nowhere": "--labels HERE/nowhere does not exist; expected a folder of label "
+            "files of KITTI",
+            "--images plain --labels lonely": "no label files of KITTI in HERE/lonely; expected one for each "
             "image, of its name",
             "--images nowhere --labels good": "--images nowhere: no such file or folder",
             "--images plain --labels good --key_column x": "--key_column means nothing for the layout kitti",
@@ -131,7 +130,7 @@ REFUSED = {
             "--images boxes --object_features faces": "--object_features is 'faces', expected one of (masks, keypoints)",
             "--images boxes --yolo_task classify": "--yolo_task is 'classify', expected one of (detect, segment, pose, "
             "obb)",
-            "--images boxes --layout kitti": "no image_2/ beside label_2/",
+            "--images boxes --layout kitti": "expected image_2/ beside label_2/",
             "--images boxes --label_base 1": "--label_base means nothing for the layout",
         },
     ),

@@ -308,7 +308,7 @@ def test_two_descriptions(tmp_path: Path) -> None:
     ):
         found_in(tmp_path, {**files, "a.yaml": text, "b.yml": text})
     found = found_in(tmp_path, {"data.yaml": text})
-    assert found.pairs == [FolderPair(f"{tmp_path}/images", f"{tmp_path}/labels", "train")]
+    assert found.pairs == [FolderPair(f"{tmp_path}/images", f"{tmp_path}/labels", split="train")]
 
 
 def test_class_files_that_disagree_with_data_yaml(tmp_path: Path) -> None:

@@ -14,27 +14,23 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.dataset.manifest import Manifest
-from beam_pipeline.core.dataset.names import dead_letter_names, part_of, parts_for
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import (
-    DEFAULT_POLICY,
     ChangedInputsError,
     FailurePolicy,
     Refusal,
     TooManyBadSamplesError,
 )
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
-from beam_pipeline.core.packing import DeadLetterBatch, pack
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.writing import FinishDataset, _write_part, sum_totals
-from beam_pipeline.work.finishing import DatasetFinisher, Reports, WrittenPart
+from beam_pipeline.transforms.writing import FinishDataset, sum_totals
+from beam_pipeline.work.finishing import DatasetFinisher, Reports, sorted_letters
 from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
-from beam_pipeline.work.output_folder import clean_up_refused, prepare_output, read_dead_letters
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
@@ -203,152 +199,61 @@ def test_a_resumed_run_of_other_inputs_is_refused(tmp_path: Path) -> None:
     assert files_of(tmp_path) == before
 
 
-PARTS = ["dead_letters-00000-of-00002.jsonl", "dead_letters-00001-of-00002.jsonl"]
-
-
-def test_a_resumed_run_with_fewer_dead_letters_deletes_the_parts(tmp_path: Path) -> None:
-    """Parts of an unfinished run are not mixed with the one file of the run that goes on."""
-    write_note(str(tmp_path), PLAN, {})
-    finish(tmp_path, most_dead_letters=2, max_bad_fraction=0.1)
-    assert {name for name in files_of(tmp_path) if "/" not in name} == set(PARTS)
-    noted_refusal(str(tmp_path))
-    finish(tmp_path)
-    assert "dead_letters.jsonl" in files_of(tmp_path)
-    assert not set(PARTS) & set(files_of(tmp_path))
-
-
-def test_parts_of_a_refused_run_may_be_replaced(tmp_path: Path) -> None:
-    """They are kept for their reasons, as the one file is."""
-    write_note(str(tmp_path), PLAN, {})
-    finish(tmp_path, replace(PLAN, refusal=Refusal("ListingError", "no")), most_dead_letters=2)
-    noted_refusal(str(tmp_path))
-    clean_up_refused(str(tmp_path))
-    assert set(files_of(tmp_path)) == {".incomplete/writing.json", *PARTS}
-    prepare_output(str(tmp_path), overwrite=False)
-    assert files_of(tmp_path) == {}
-
-
-def test_lost_parts_are_a_fault(tmp_path: Path) -> None:
-    """Every dead letter of the sums must be in a part."""
-    totals = Totals.of_shards(SHARDS)
-    for batch in DEAD:
-        totals.add_dead_letters(batch)
-    finisher = finisher_of(tmp_path, most_dead_letters=2)
-    for in_parts, error in (([WrittenPart(2), WrittenPart(0)], "LostSamplesError"), ([], "OutputError")):  # fmt: skip
-        reports = Reports(
-            shards=SHARDS, dead_letters=[], refusals=[], totals=totals, in_parts=in_parts
-        )
-        finisher.finish(PLAN, reports)
-        assert type(noted_refusal(str(tmp_path))).__name__ == error
-    assert "manifest.json" not in files_of(tmp_path)
-
-
 def reports_in(pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
     """The reports of a run of two shards and three dead letters."""
     reports = {"shards": SHARDS, "dead_letters": DEAD, "refusals": []}
     return {name: pipeline | name >> beam.Create(r, reshuffle=False) for name, r in reports.items()}
 
 
-@pytest.mark.parametrize("retries", [False, True])
-def test_many_dead_letters_are_written_in_parts(tmp_path: Path, retries: bool) -> None:
-    """One worker or several write the same parts, each sorted; readers see one list."""
-    finisher = finisher_of(
-        tmp_path,
-        most_dead_letters=2,
-        card=False,
-        failures=FailurePolicy(retries, raises_refusals=False),
-    )
-    write_note(str(tmp_path), PLAN, {})
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        finishing = FinishDataset(reports=reports_in(pipeline), finisher=finisher)
-        _ = pipeline | "Plan" >> beam.Create([PLAN]) | finishing
-    found = files_of(tmp_path)
-    assert sorted(found) == [
-        "dataset_info.json",
-        *PARTS,
-        "features.json",
-        "labels.txt",
-        "manifest.json",
-        "schema.pbtxt",
-    ]
-    lines = {name: found[name].decode().splitlines() for name in PARTS}
-    of_part = {
-        name: [one.to_json() for one in (UNLABELLED, UNREADABLE, EMPTY) if part_of(one, 2) == part]
-        for part, name in enumerate(PARTS)
-    }
-    assert lines == of_part
-    manifest = json.loads(found["manifest.json"])
-    assert manifest["dead_letter_parts"] == 2
-    assert manifest["counts"]["dead_letters"] == 3
-    assert list(read_dead_letters(str(tmp_path), Manifest.of(manifest))) == [
-        json.loads(line) for name in PARTS for line in of_part[name]
-    ]
-    prepare_output(str(tmp_path), overwrite=True)
-    assert files_of(tmp_path) == {}
+def dead_letters(count: int) -> Iterator[DeadLetterBatch]:
+    """Batches of images without a label, in an order of their own."""
+    for start in range(7):
+        yield DeadLetterBatch(
+            DeadLetter("join", f"a/{n:07}.jpg", f"/photos/a/{n:07}.jpg", "unlabelled", "no row")
+            for n in range(start, count, 7)
+        )
 
 
-MOST = 1000
-EMPTY_PLAN = Plan(ShardPlan("d", (("train", 1),), TFRecordFormat()), (), Tally(), None)
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_many_dead_letters_are_sorted_in_portions(most: int) -> None:
+    """Whatever fits in memory, they come in the one order."""
+    assert list(sorted_letters(DEAD, most)) == [UNLABELLED, UNREADABLE, EMPTY]
+    assert list(sorted_letters([], most)) == []
+    in_one = list(sorted_letters(dead_letters(5000)))
+    assert list(sorted_letters(dead_letters(5000), 1000 * most)) == in_one == sorted(in_one)
 
 
-def dead_letters(count: int) -> Iterator[DeadLetter]:
-    """Images without a label."""
-    return (
-        DeadLetter("join", f"a/{n:07}.jpg", f"/photos/a/{n:07}.jpg", "unlabelled", "no row")
-        for n in range(count)
-    )
-
-
-@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_the_memory_of_a_worker_does_not_grow(count: int, tmp_path: Path) -> None:
-    """A part has as many dead letters, however many there are in all."""
-    parts = parts_for(count, MOST)
-    pieces = [pack([one for one in dead_letters(count) if part_of(one, parts) == 0])]
-    names = dead_letter_names(parts)
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_the_memory_of_a_worker_does_not_grow(count: int) -> None:
+    """It has a portion, and a piece of each other one; all of 100,000 would take 30 MB."""
     tracemalloc.start()
     try:
-        (outcome,) = _write_part((0, pieces), (EMPTY_PLAN, names), finisher_of(tmp_path))
+        letters = sum(1 for _ in sorted_letters(dead_letters_one_by_one(count), 2000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    (written,) = outcome.main
-    assert len(pieces[0]) < 40_000
-    assert written.letters < 1.2 * MOST
-    assert peak < 1_500_000
-    keys = [json.loads(line)["key"] for line in (tmp_path / names[0]).read_text().splitlines()]
-    assert len(keys) == written.letters
-    assert keys == sorted(keys)
+    assert letters == count
+    assert peak < 4_000_000 + 100 * count
 
 
-def test_one_process_writes_the_same_parts(tmp_path: Path) -> None:
-    """Their bytes do not depend on the engine."""
-    letters, names = list(dead_letters(5000)), dead_letter_names(5)
-    here, there = tmp_path / "here", tmp_path / "there"
-    found = finisher_of(here)._write_parts(names, letters)
-    assert sum(part.letters for part in found) == 5000
-    for number in range(5):
-        piece = pack([one for one in reversed(letters) if part_of(one, 5) == number])
-        (outcome,) = _write_part((number, [piece]), (EMPTY_PLAN, names), finisher_of(there))
-        assert outcome.main == [found[number]]
-    for name in names:
-        assert (here / name).read_bytes() == (there / name).read_bytes()
+def dead_letters_one_by_one(count: int) -> Iterator[DeadLetterBatch]:
+    """The same, but no batch is large."""
+    for n in range(count):
+        key = f"{n * 7919 % count:07}.jpg"
+        yield DeadLetterBatch([DeadLetter("join", key, f"/a/{key}", "unlabelled", "no row")])
 
 
-def test_a_part_that_cannot_be_written_is_a_refusal_or_an_error(tmp_path: Path) -> None:
-    """An engine that tries again needs the error."""
-    (tmp_path / "file").touch()
-    folder, part = str(tmp_path / "file"), (0, [pack(list(dead_letters(1)))])
-    (outcome,) = _write_part(part, (EMPTY_PLAN, ["a"]), finisher_of(tmp_path / "file"))
-    (found,) = outcome.main
-    assert found == WrittenPart(1, found.refusal)
-    assert found.refusal
-    assert found.refusal.message.startswith(f"{folder}/a cannot be written: ")
-    with pytest.raises(OSError, match="file"):
-        list(
-            _write_part(
-                part, (EMPTY_PLAN, ["a"]), finisher_of(tmp_path / "file", failures=DEFAULT_POLICY)
-            )
+@pytest.mark.parametrize("retries", [False, True])
+def test_one_machine_or_several_finish_alike(tmp_path: Path, retries: bool) -> None:
+    """The engine sums up the reports where there are several; the files are the same."""
+    failures = FailurePolicy(retries, raises_refusals=False)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        last = FinishDataset(
+            reports=reports_in(pipeline), finisher=finisher_of(tmp_path / "job", failures=failures)
         )
+        _ = pipeline | "Plan" >> beam.Create([PLAN]) | last
+    finish(tmp_path / "here")
+    assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
 
 
 def test_all_reports_are_summed_into_one() -> None:

@@ -129,9 +129,9 @@ def test_outputs_keep_the_window_and_the_timestamp_of_their_element(writers: int
         assert_that(found["odd"] | "Odd" >> beam.ParDo(Shown()), equal_to(odd), label="tagged")
 
 
-@pytest.mark.parametrize(("side", "undivided"), [(False, 0), (True, 0), (True, 10)])
-def test_batches_of_a_window_are_divided_together(side: bool, undivided: int) -> None:
-    """Each reference has its part; without parts, batches are tagged as they are."""
+@pytest.mark.parametrize(("side", "divides"), [(False, True), (True, True), (True, False)])
+def test_batches_of_a_window_are_divided_together(side: bool, divides: bool) -> None:
+    """Each reference has its part; without parts, batches are dropped."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         batches = (
             pipeline
@@ -139,13 +139,12 @@ def test_batches_of_a_window_are_divided_together(side: bool, undivided: int) ->
             | "Batch" >> beam.Map(lambda n: ImageBatch(IMAGES[n : n + 1]))
             | beam.WindowInto(FixedWindows(WINDOWS))
         )
-        sides = [AsSingleton(pipeline | "Side" >> beam.Create([not undivided]))] if side else []
-        divide = Divide(division_if if side else partial(NameDivision, 3), undivided="whole")
-        found = batches | "Divide" >> beam.ParDo(divide, *sides).with_output_types(
-            tuple[int, bytes]
-        ).with_outputs("whole", main="parts")
+        sides = [AsSingleton(pipeline | "Side" >> beam.Create([divides]))] if side else []
+        divide = Divide(division_if if side else partial(NameDivision, 3))
+        divided = beam.ParDo(divide, *sides).with_output_types(tuple[int, bytes])
         keys = (
-            found["parts"]
+            batches
+            | "Divide" >> divided
             | beam.FlatMapTuple(
                 lambda part, packed: [(part, ref.key) for ref in unpack(ImageRef, packed)]
             )
@@ -157,9 +156,7 @@ def test_batches_of_a_window_are_divided_together(side: bool, undivided: int) ->
             (part, ref.key, WINDOWS if ref.size < WINDOWS else 2 * WINDOWS)
             for part, ref in zip(parts, IMAGES, strict=True)
         ]
-        assert_that(keys, equal_to([] if undivided else expected), label="parts")
-        whole = found["whole"] | "Sizes" >> beam.Map(len)
-        assert_that(whole, equal_to([1] * undivided), label="whole")
+        assert_that(keys, equal_to(expected if divides else []))
 
 
 def division_if(divides: bool) -> NameDivision | None:

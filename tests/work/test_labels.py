@@ -170,7 +170,7 @@ def reader_of(path: Path, encoding: str = "") -> TableReader:
         head = TableHead(str(path), b'{"filename": "a.jpg", "label": "cat"}\n{}', False)
     if path.suffix == ".parquet":
         head = TableHead(str(path), b"", False, ({"filename": "a.jpg", "label": "cat"},))
-    schema, tables = inspect_tables([head], ColumnChoices(encoding=encoding))
+    schema, tables = inspect_tables([head], ColumnChoices(labels_encoding=encoding))
     return TableReader(tables, schema, LocalCopy())
 
 

@@ -35,7 +35,6 @@ from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
     delete_incomplete,
-    note_names,
     note_refusal,
     noted_names,
     noted_refusal,
@@ -46,19 +45,15 @@ from beam_pipeline.work.incomplete_folder import (
 )
 from beam_pipeline.work.output_folder import (
     clean_up_refused,
-    delete_dead_letters,
     earlier_manifest,
     prepare_output,
     prepare_resume,
-    read_dead_letters,
     read_earlier,
     shard_versions,
-    shown_uri,
     spoilt_side_files,
     write_side_file,
 )
 from beam_pipeline.work.receipts import write_receipt
-from tests.core.dataset.fixtures import manifest_with
 from tests.pictures import write_files
 
 PLAN = Plan(
@@ -323,7 +318,7 @@ def test_a_refused_run_leaves_its_dead_letters_and_may_be_started_again(tmp_path
     clean_up_refused(str(tmp_path))
     assert names_in(tmp_path) == [".incomplete/writing.json", "dead_letters.jsonl"]
     assert noted_names(str(tmp_path)) == {"dead_letters.jsonl"}
-    for stranger in ("mine", "dead_letters-00000-of-00002.jsonl", ".incomplete/plan.json"):
+    for stranger in ("mine", ".incomplete/plan.json"):
         write_files(str(tmp_path), {stranger: "x"})
         with pytest.raises(OutputNotEmptyError, match="is not empty"):
             prepare_output(str(tmp_path), overwrite=False)
@@ -355,17 +350,6 @@ def test_a_failed_run_that_wrote_a_shard_is_left_to_be_resumed(tmp_path: Path, n
     assert names_in(tmp_path) == before
 
 
-def test_only_noted_dead_letters_of_other_names_are_deleted(tmp_path: Path) -> None:
-    """A run writes one file of them or several parts; those of an earlier one go."""
-    parts = [f"dead_letters-0000{i}-of-00002.jsonl" for i in range(2)]
-    write_files(str(tmp_path), dict.fromkeys([*parts, "dead_letters.jsonl", "labels.txt"], "x"))
-    note_names(str(tmp_path), "writing.json", [*parts, "labels.txt"])
-    delete_dead_letters(str(tmp_path), keep=[parts[0]])
-    assert names_in(tmp_path) == sorted(
-        [".incomplete/writing.json", parts[0], "dead_letters.jsonl", "labels.txt"]
-    )
-
-
 # --- files beside the shards --------------------------------------------------------------------
 
 
@@ -373,7 +357,6 @@ DAMAGED = (
     "is not as it was written: damaged or edited. If the change is yours, remove the seal, the line or "
     "value with beam-tfrecord and a long number"
 )
-EARLIER = b"<html></html>\n<!-- beam-tfrecord report dc164d48149d08b5e031f1b340be518f -->\n"
 READ = Manifest.of(MANIFEST)
 REWRITTEN = "; `beam-tfrecord repair` writes it again"
 
@@ -391,8 +374,6 @@ REWRITTEN = "; `beam-tfrecord repair` writes it again"
         ("report.html", sealed(f"<!-- {PLACEHOLDER} -->".encode()), ""),
         ("report.html", sealed(f"<!-- {PLACEHOLDER} -->".encode()) + b"mine", DAMAGED),
         ("report.html", b"<html></html>", ""),
-        ("report.html", EARLIER, ""),
-        ("report.html", b"x" + EARLIER, DAMAGED),
     ],
 )
 def test_files_beside_the_shards_are_those_of_the_manifest(
@@ -486,26 +467,6 @@ def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
     assert str(noted_refusal(str(tmp_path), one)) == "no space"
     delete_incomplete(str(tmp_path))
     assert names_in(tmp_path) == []
-
-
-ONE_FILE, PARTS = manifest_with(), manifest_with(dead_letter_parts=2)
-
-
-def test_one_file_or_parts_are_one_list(tmp_path: Path) -> None:
-    """The parts follow one another; a missing one is an error, not a shorter list."""
-    (tmp_path / "dead_letters.jsonl").write_text('{"key": "a"}\n{"key": "b"}\n')
-    assert [letter["key"] for letter in read_dead_letters(str(tmp_path), ONE_FILE)] == ["a", "b"]
-    (tmp_path / "dead_letters-00000-of-00002.jsonl").write_text('{"key": "c"}\n')
-    with pytest.raises(FileNotFoundError):
-        list(read_dead_letters(str(tmp_path), PARTS))
-    (tmp_path / "dead_letters-00001-of-00002.jsonl").write_text('{"key": "a"}\n')
-    assert [letter["key"] for letter in read_dead_letters(str(tmp_path), PARTS)] == ["c", "a"]
-
-
-def test_people_are_shown_one_name() -> None:
-    """A pattern stands for the parts."""
-    assert shown_uri("/out", ONE_FILE) == "/out/dead_letters.jsonl"
-    assert shown_uri("/out", PARTS) == "/out/dead_letters-*-of-00002.jsonl"
 
 
 def test_a_launcher_hears_of_a_refusal_that_found_no_room(

@@ -10,13 +10,12 @@ import math
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from google_crc32c import value as crc32c
 
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME as DEAD_LETTERS_NAME
 from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
-from beam_pipeline.core.dataset.names import MOST_PARTS
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.images.header import RAW_FORMAT
 from beam_pipeline.core.labels.roles import RoleRow, recorded_roles
@@ -58,7 +57,6 @@ def _is_crc32c(value: Any) -> bool:
 _FileName = Annotated[Text, Expect(lambda name: name and "\0" not in name, "the name of a file")]
 _Checksum = Annotated[Any, Expect(_is_crc32c, "the base64 of four bytes")]
 _FORMATS = f"one of {', '.join(FORMATS)}, or of a plugin that is installed"
-_Parts = Annotated[Count, Expect(lambda parts: parts <= MOST_PARTS, f"{MOST_PARTS} at most")]
 _Range = Annotated[
     tuple[Count, ...], Expect(lambda ends: len(ends) == 2, "the least and the greatest number")
 ]
@@ -210,7 +208,6 @@ class Manifest:
     dead_letters: Mapping[str, Count]
     dead_letters_crc32c: _Checksum = ""
     images: ImageEntries | None = None
-    dead_letter_parts: _Parts = 0
     questions: tuple[Text, ...] = ()
     roles: tuple[RoleRow, ...] = ()
     codec: Text = ""
@@ -300,28 +297,13 @@ class Recorded:
     roles: Sequence[RoleRow] = ()
 
 
-class DeadLetterFiles(NamedTuple):
-    """The files that list dead letters.
-
-    Attributes:
-      parts: how many there are; 0 for a single file.
-      crc: the sum of `line_crc` over all their lines.
-    """
-
-    parts: int = 0
-    crc: int = 0
-
-
-ONE_FILE = DeadLetterFiles()
-
-
 def build_manifest(
     plan: Plan,
     tally: Tally,
     shards: Sequence[ShardInfo],
     recorded: Recorded,
     totals: Totals,
-    dead_letter_files: DeadLetterFiles = ONE_FILE,
+    dead_letter_crc: int = 0,
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, runner or workers.
 
@@ -333,25 +315,12 @@ def build_manifest(
       shards: the figures of those that were written.
       recorded: what it records of the options.
       totals: the sums over all shards.
-      dead_letter_files: the files that list dead letters.
+      dead_letter_crc: the sum of `line_crc` over the lines of all dead letters.
     """
     images, statistics = totals.images, totals.statistics
     options = recorded.options
     examples = sum(shard.examples for shard in shards)
-    splits: dict[str, Any] = {
-        split: {"examples": 0, "bytes": 0, "shards": []} for split, _ in plan.shard_plan.shards
-    }
-    for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
-        splits[shard.split]["examples"] += shard.examples
-        splits[shard.split]["bytes"] += shard.bytes
-        splits[shard.split]["shards"].append(
-            {
-                "path": shard.file_name,
-                "examples": shard.examples,
-                "bytes": shard.bytes,
-                "crc32c": crc32c_text(shard.crc32c),
-            }
-        )
+    splits = _split_entries(plan, shards)
     classes: list[dict[str, Any]] = [{"id": i, "name": name} for name, i in plan.classes]
     for entry in classes if recorded.counted else ():
         counts = {split: totals.classes.get(split, {}).get(entry["id"], 0) for split in splits}
@@ -382,14 +351,31 @@ def build_manifest(
         # None where some examples were given finished.
         "images": statistics.formats_and_lengths() if 0 < examples == statistics.images else None,
         "dead_letters": dict(sorted(tally.dead.items())),
-        "dead_letter_parts": dead_letter_files.parts or None,
         ROLES_ENTRY: recorded_roles(recorded.roles) or None,
         "questions": list(plan.questions) or None,
         "codec": next(iter(images.codecs), None),
-        LINES_ENTRY: crc32c_text(dead_letter_files.crc % (1 << 32)),
+        LINES_ENTRY: crc32c_text(dead_letter_crc % (1 << 32)),
     }
     entries["counts"] = _given(entries["counts"])
     return _given(entries)
+
+
+def _split_entries(plan: Plan, shards: Iterable[ShardInfo]) -> dict[str, Any]:
+    splits: dict[str, Any] = {
+        split: {"examples": 0, "bytes": 0, "shards": []} for split, _ in plan.shard_plan.shards
+    }
+    for shard in sorted(shards, key=lambda shard: (shard.split, shard.number)):
+        splits[shard.split]["examples"] += shard.examples
+        splits[shard.split]["bytes"] += shard.bytes
+        splits[shard.split]["shards"].append(
+            {
+                "path": shard.file_name,
+                "examples": shard.examples,
+                "bytes": shard.bytes,
+                "crc32c": crc32c_text(shard.crc32c),
+            }
+        )
+    return splits
 
 
 def _given(entries: Mapping[str, Any]) -> dict[str, Any]:

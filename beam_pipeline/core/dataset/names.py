@@ -1,8 +1,4 @@
-"""Names inside an output folder, of dead letters and of what is not part of the data set.
-
-Dead letters are in one file, or, of very many, in several parts: one takes some 320 bytes in the memory
-of the worker that sorts it, so a file lists a million at most. The part is a hash of the dead letter, and
-each part is sorted by itself.
+"""Names inside an output folder of what is not part of the data set.
 
 out/
 d-train.tfrecord-00000-of-00002        the data set: shards, manifest, label map, ...
@@ -23,9 +19,6 @@ import os
 import posixpath
 import re
 import uuid
-import zlib
-
-from beam_pipeline.core.dead_letters import DeadLetter
 
 MANIFEST_NAME = "manifest.json"
 """The last file that a run writes: it lists what is in a complete data set."""
@@ -93,33 +86,6 @@ def writer_of(temporary: str) -> tuple[str, int] | None:
 
 
 DEAD_LETTERS_NAME = "dead_letters.jsonl"
-MOST_IN_ONE = 1_000_000
-MOST_PARTS = 99_999
-
-PART_PATTERN = r"dead_letters-\d{5}-of-\d{5}\.jsonl"
-
-
-def parts_for(count: int, most: int = MOST_IN_ONE) -> int:
-    """The number of parts that list `count` dead letters; 0 where one file lists them all."""
-    return 0 if count <= most else min(MOST_PARTS, -(-count // most))
-
-
-def dead_letter_names(parts: int) -> list[str]:
-    """The names of all files that list dead letters, in order."""
-    if not parts:
-        return [DEAD_LETTERS_NAME]
-    return [f"dead_letters-{part:05d}-of-{parts:05d}.jsonl" for part in range(parts)]
-
-
-def lists_dead_letters(name: str) -> bool:
-    """Tells whether a file of this name lists dead letters."""
-    return name == DEAD_LETTERS_NAME or re.fullmatch(PART_PATTERN, name) is not None
-
-
-def part_of(dead_letter: DeadLetter, parts: int) -> int:
-    """The part that lists a dead letter."""
-    identity = "\n".join((dead_letter.stage, dead_letter.key, dead_letter.uri, dead_letter.file))
-    return zlib.crc32(f"{identity}\n{dead_letter.line}".encode(errors="surrogateescape")) % parts
 
 
 def dataset_name(folder: str) -> str:

@@ -199,44 +199,44 @@ NO_LABEL_COLUMN = "none"
 """The value of --label_column for a table without a label."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnChoices:
-    """The user's options on columns, which override guesses.
+    """The options on columns, which override guesses, and what the layout expects of tables.
 
     Attributes:
-      key: name of the key column, or empty.
-      label: name of the label column, "none" for none, or empty.
-      kinds: name -> type name of `KIND_NAMES`, or "skip" to leave the column out. Of a list of
+      key_column: name of the key column, or empty.
+      label_column: name of the label column, "none" for none, or empty.
+      columns: name -> type name of `KIND_NAMES`, or "skip" to leave the column out. Of a list of
         objects, the name is "objects.<list>".
-      separators: name -> the separator of values in a cell, of columns of lists; empty if each
+      list_column: name -> the separator of values in a cell, of columns of lists; empty if each
         row of an image has one of its values.
       one_hot: columns with 1 where the image is of their class, or `prefix_*`.
-      encoding: of all files that are text; empty to find it out.
+      labels_encoding: of all files that are text; empty to find it out.
       label_needed: whether it is an error that no column can be told to be the label.
-      group: name of the column that keeps images in one split, "folder", or empty.
-      label_required: whether an empty label is a fault.
       may_be_lists: whether tables may name images without labels; their classes are then folders.
-      rows: each row is a sample of its own.
+      split_by: name of the column that keeps images in one split, "folder", or empty.
+      unlabelled: a name in `UNLABELLED_CHOICES`; with "keep", an empty label is no fault.
+      sample: whether a sample is an image or a row, a name in `SAMPLES`.
       row_id: name of the column with the ids of rows, or empty.
     """
 
-    key: str = ""
-    label: str = ""
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    separators: Mapping[str, str] = field(default_factory=dict)
-    label_needed: bool = True
-    group: str = ""
-    label_required: bool = True
+    key_column: str = ""
+    label_column: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    list_column: Mapping[str, str] = field(default_factory=dict)
     one_hot: tuple[str, ...] = ()
-    encoding: str = ""
+    labels_encoding: str = ""
+    label_needed: bool = True
     may_be_lists: bool = False
-    rows: bool = False
+    split_by: str = ""
+    unlabelled: str = "auto"
+    sample: str = "image"
     row_id: str = ""
 
     @property
     def kinds_by_name(self) -> Mapping[str, ColumnKind | None]:
         """Column -> its kind, or None to leave it out."""
-        return {name: KIND_NAMES.get(kind) for name, kind in self.kinds.items()}
+        return {name: KIND_NAMES.get(kind) for name, kind in self.columns.items()}
 
 
 def label_column(name: str, kind: ColumnKind) -> Column:

@@ -94,11 +94,11 @@ INDEX_COLUMN = "Unnamed: 0"
 
 def inspect_table(head: TableHead, choices: ColumnChoices) -> tuple[LabelTable, TableRows]:
     """The format of a file and its key column, and its first rows. Raises LabelTableError."""
-    table = inspect_file(head, choices.encoding)
+    table = inspect_file(head, choices.labels_encoding)
     kinds = choices.kinds_by_name
     texts = {name for name, kind in kinds.items() if kind is ColumnKind.BYTES}
     table, rows = _with_index(table, head, head_rows(head, table), choices)
-    commas = _decimal_commas(table, rows, texts | {*choices.separators})
+    commas = _decimal_commas(table, rows, texts | {*choices.list_column})
     if commas:
         table = replace(table, decimal_commas=commas)
         rows = head_rows(head, table)
@@ -276,7 +276,7 @@ def _with_index(
     table: LabelTable, head: TableHead, rows: TableRows, choices: ColumnChoices
 ) -> tuple[LabelTable, TableRows]:
     """The table with a name for its first column, if that has none and names the images, as pandas' index may."""
-    if choices.key or table.header[:1] != ("",) or path_columns(table.header):
+    if choices.key_column or table.header[:1] != ("",) or path_columns(table.header):
         return table, rows
     named = replace(table, header=(INDEX_COLUMN, *table.header[1:]))
     named_rows = head_rows(head, named)
@@ -319,20 +319,22 @@ def is_key_name(name: str) -> bool:
 
 
 def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
-    if choices.key and choices.key == choices.label != NO_LABEL_COLUMN:
-        raise LabelTableError(f"{uri}: the column {choices.key!r} cannot be both key and label")
-    if choices.key in names:
-        return choices.key
+    if choices.key_column and choices.key_column == choices.label_column != NO_LABEL_COLUMN:
+        raise LabelTableError(
+            f"{uri}: the column {choices.key_column!r} cannot be both key and label"
+        )
+    if choices.key_column in names:
+        return choices.key_column
     unnamed = ""
     if IMAGES_COLUMN in names and not path_columns(names):
         unnamed = _PATH_NAMES[2]  # which later rows of conversations may have
-    if choices.key == NO_LABEL_COLUMN:
+    if choices.key_column == NO_LABEL_COLUMN:
         return unnamed
-    if choices.key:
+    if choices.key_column:
         raise LabelTableError(
-            f"{uri}: no column {choices.key!r} (--key_column); it has {', '.join(names)}"
+            f"{uri}: no column {choices.key_column!r} (--key_column); it has {', '.join(names)}"
         )
-    candidates = [name for name in names if name != choices.label] or names
+    candidates = [name for name in names if name != choices.label_column] or names
     paths = path_columns(candidates)
     if len(paths) > 1:
         raise LabelTableError(

@@ -61,6 +61,7 @@ from beam_pipeline.core.labels.roles import (
     column_rows,
     role_of,
 )
+from beam_pipeline.core.labels.samples import SAMPLES
 from beam_pipeline.core.labels.schema import (
     FILE_TYPES,
     JSON_KIND,
@@ -208,7 +209,7 @@ class _Inspection:
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
         self._head_of = head_of
-        declared = {*choices.kinds, *choices.separators, choices.label, choices.group}
+        declared = {*choices.columns, *choices.list_column, choices.label_column, choices.split_by}
         self._nested = tuple(
             name
             for name, cells in self._values.items()
@@ -217,12 +218,12 @@ class _Inspection:
             and not (name == OBJECTS_COLUMN and has_objects(cells))
         )
         keys = [table.key_column for table in tables]
-        declared = {*choices.kinds, choices.label, choices.group, *keys, *self._nested}
+        declared = {*choices.columns, choices.label_column, choices.split_by, *keys, *self._nested}
         self._paths = tuple(undeclared_files(self._values, declared, head_of))
         kinds = {**dict.fromkeys(self._nested, JSON_KIND), **dict.fromkeys(self._paths, "file")}
-        kinds |= choices.kinds
-        self._choices = choices = replace(choices, kinds=kinds)
-        self._chosen = {**choices.kinds, **choices.separators}
+        kinds |= choices.columns
+        self._choices = choices = replace(choices, columns=kinds)
+        self._chosen = {**choices.columns, **choices.list_column}
         self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
@@ -234,14 +235,16 @@ class _Inspection:
         values, choices = self._values, self._choices
         objects: ObjectLists | None = None
         cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
-        if has_objects(cells) and choices.kinds.get(OBJECTS_COLUMN) != SKIP_KIND:
+        if has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
             objects = inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
             columns += list_names(OBJECTS_COLUMN, cells)
         leads = objects.column if objects else ""
         for problem in choice_problems(choices, columns, self._keys, self._points, leads):
             raise LabelTableError(f"{self._where}: {problem}")
         names = [name for name in values if name and name not in self._keys]
-        undeclared = [name for name in names if name not in (choices.label, *choices.kinds)]
+        undeclared = [
+            name for name in names if name not in (choices.label_column, *choices.columns)
+        ]
         split = next((name for name in undeclared if name.lower() == SPLIT_COLUMN), "")
         used = {split, leads, *(name for pair in self._points.values() for name in pair)}
         names = [name for name in names if name not in used]
@@ -261,21 +264,21 @@ class _Inspection:
         further = [
             self._column(name, is_label=name == label, listed=name in listed)
             for name in sorted(names, key=lambda name: name != label)
-            if choices.kinds.get(name) != SKIP_KIND
+            if choices.columns.get(name) != SKIP_KIND
         ]
         for name, pair in self._points.items():
             further.append(point_of_columns(name, [values[side] for side in pair]))
         numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
-        if choices.group and choices.group in values and not isinstance(leading, BoxColumns):
-            further.append(group_column(choices.group))
+        if choices.split_by and choices.split_by in values and not isinstance(leading, BoxColumns):
+            further.append(group_column(choices.split_by))
         return LabelSchema(
             (*leading.columns, *further),
             split,
-            dict(choices.separators),
+            dict(choices.list_column),
             leading,
-            guessed=frozenset(numbers - choices.kinds.keys()),
+            guessed=frozenset(numbers - choices.columns.keys()),
             several_rows=bool(listed) or leading.several_rows,
             notes=tuple(filter(None, (leading.note, self._note_of_rows(listed)))),
             questions=(
@@ -292,16 +295,16 @@ class _Inspection:
         choices = self._choices
         if leading.question:
             yield leading.question
-        if isinstance(leading, BoxColumns) and not (leading.class_name or choices.label):
+        if isinstance(leading, BoxColumns) and not (leading.class_name or choices.label_column):
             candidates = [c.name for c in leading.columns[2:] if self._may_be_classes(c)]
             yield from [only_class_question(candidates)] if candidates else []
         if self._nested:
-            unlabelled = choices.label_needed and not (label or choices.label)
+            unlabelled = choices.label_needed and not (label or choices.label_column)
             yield nested_question(self._nested, self._where, needs_label=unlabelled)
         if self._paths:
             yield files_question(self._paths, self._where)
         cells = self._values.get(label, ())
-        if label and not choices.label:
+        if label and not choices.label_column:
             yield from partition_questions(label, cells, self._uris)
         if label.lower() in LABEL_NAMES and label not in self._chosen:
             yield from whole_number_questions(label, cells, self._uris)
@@ -328,9 +331,9 @@ class _Inspection:
     def _column(self, name: str, *, is_label: bool, listed: bool) -> Column:
         """A column of the kind that the user gave, or else that its values look like."""
         values = self._values[name]
-        separator = self._choices.separators.get(name, "")
+        separator = self._choices.list_column.get(name, "")
         usual = TEXT_KIND if name == self._choices.row_id else None
-        chosen = self._choices.kinds.get(name, usual)
+        chosen = self._choices.columns.get(name, usual)
         repeated = bool(separator) or (chosen != JSON_KIND and list in set(map(type, values)))
         if repeated:
             values = list(sample_items(values, separator))
@@ -340,14 +343,14 @@ class _Inspection:
             kind = kind_of_files(values, self._head_of)
         column = further_column(name, kind)
         if is_label:
-            column = replace(label_column(name, kind), required=self._choices.label_required)
+            column = replace(label_column(name, kind), required=self._choices.unlabelled != "keep")
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
     def _leading(self, names: Sequence[str], objects: ObjectLists | None) -> LeadingColumns:
         """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
         leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
         sides = leading.names if isinstance(leading, BoxColumns) else ()
-        for name, kind in self._choices.kinds.items():
+        for name, kind in self._choices.columns.items():
             if kind in LIST_FORMS and sides != (name,):
                 raise LabelTableError(
                     f"{self._where}: --columns {name}:{kind} is for the one column of lists of four numbers, "
@@ -358,16 +361,20 @@ class _Inspection:
     def _boxes(self, names: Sequence[str]) -> BoxColumns | None:
         """The columns of rows with a box each; None if rows have none, or options forbid it."""
         choices, values = self._choices, self._values
-        _, sides = find_boxes([name for name in names if name != choices.label], values)
+        _, sides = find_boxes([name for name in names if name != choices.label_column], values)
         forms = {self._chosen.get(side, LIST_FORMS[0]) for side in sides}
-        if not sides or not forms.issubset(LIST_FORMS) or (choices.label and are_regions(sides)):
+        if (
+            not sides
+            or not forms.issubset(LIST_FORMS)
+            or (choices.label_column and are_regions(sides))
+        ):
             return None
-        label = "" if choices.label == NO_LABEL_COLUMN else choices.label
+        label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
         further = [name for name in names if name not in sides]
-        if not label and choices.label != NO_LABEL_COLUMN:
+        if not label and choices.label_column != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)
         return inspect_boxes(
-            {name: values[name] for name in names}, self._rows, label, choices.kinds
+            {name: values[name] for name in names}, self._rows, label, choices.columns
         )
 
     def _may_be_classes(self, column: Column) -> bool:
@@ -383,7 +390,7 @@ class _Inspection:
         choices, where = self._choices, self._where
         if choices.one_hot:
             return chosen_one_hot(choices.one_hot, names, self._rows, where)
-        if choices.label or _usual_label(names) or not choices.label_needed:
+        if choices.label_column or _usual_label(names) or not choices.label_needed:
             return NO_LEADING
         free = [name for name in names if name not in self._chosen]
         classes = find_one_hot(free, self._rows)
@@ -395,15 +402,15 @@ class _Inspection:
     def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
         """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
         choices, where = self._choices, self._where
-        if choices.label == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
+        if choices.label_column == NO_LABEL_COLUMN and NO_LABEL_COLUMN not in names:
             return ""
         skipped, files, structured = (
-            {name for name, kind in choices.kinds.items() if kind in kinds}
+            {name for name, kind in choices.columns.items() if kind in kinds}
             for kinds in ((SKIP_KIND,), FILE_TYPES, (JSON_KIND, *FILE_TYPES))
         )
-        apart = skipped | files | {choices.group, choices.row_id}
+        apart = skipped | files | {choices.split_by, choices.row_id}
         plain = [name for name in names if name not in structured and name != choices.row_id]
-        label = choices.label or _usual_label(plain)
+        label = choices.label_column or _usual_label(plain)
         if not label and (self._nested or (structured and apart.issuperset(plain))):
             return ""
         if label in skipped:
@@ -418,21 +425,21 @@ class _Inspection:
             if len(names) > 1 and choices.label_needed and any_needed:
                 raise unclear_label(where, names, self._values)
             label = names[0] if len(names) == 1 and names[0].lower() not in TEXT_NAMES else ""
-        if label and choices.label_needed and not choices.label:
+        if label and choices.label_needed and not choices.label_column:
             check_label(where, label, self._values[label])
         return label
 
     def _are_lists(self, names: Sequence[str]) -> bool:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
-        labels = [name for name in names if name != choices.group or name == FOLDER]
-        known = all(name == choices.key or is_key_name(name) for name in self._keys)
-        return choices.may_be_lists and known and not (labels or choices.label)
+        labels = [name for name in names if name != choices.split_by or name == FOLDER]
+        known = all(name == choices.key_column or is_key_name(name) for name in self._keys)
+        return choices.may_be_lists and known and not (labels or choices.label_column)
 
     def _are_splits(self, name: str) -> bool:
         """True for an undeclared column that seems to contain splits."""
         texts = set(by_text(self._values[name], text_of)) - {""}
-        return name not in self._choices.kinds and are_splits(name, texts)
+        return name not in self._choices.columns and are_splits(name, texts)
 
     def _note_of_rows(self, listed: Sequence[str]) -> str:
         """A sentence on the columns with a value in each row of an image."""
@@ -449,10 +456,10 @@ class _Inspection:
     def _listed(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns with a value in each row of an image: those given, or all that differ if a text does."""
         choices = self._choices
-        if choices.separators:
-            return tuple(name for name in names if choices.separators.get(name) == "")
+        if choices.list_column:
+            return tuple(name for name in names if choices.list_column.get(name) == "")
         texts = [name for name in names if name.lower() in TEXT_NAMES]
-        if choices.rows or not texts or choices.label in texts:
+        if choices.sample != SAMPLES[0] or not texts or choices.label_column in texts:
             return ()
         images = self._images()
         differing = set()
@@ -464,7 +471,7 @@ class _Inspection:
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:
             return ()
-        label = choices.label or _usual_label(names)
+        label = choices.label_column or _usual_label(names)
         return tuple(name for name in names if name in differing and name != label)
 
 

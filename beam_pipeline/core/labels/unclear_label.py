@@ -51,34 +51,34 @@ def choice_problems(
       points: the ones in --columns that have two columns.
       objects: the column of objects, or empty.
     """
-    wanted = dict.fromkeys(choices.kinds, "--columns")
-    wanted.update(dict.fromkeys(choices.separators, "--list_column"))
-    if choices.label and choices.label != schema.NO_LABEL_COLUMN:
-        wanted[choices.label] = "--label_column"
-    if choices.group and choices.group != FOLDER:
-        wanted[choices.group] = "--split_by"
+    wanted = dict.fromkeys(choices.columns, "--columns")
+    wanted.update(dict.fromkeys(choices.list_column, "--list_column"))
+    if choices.label_column and choices.label_column != schema.NO_LABEL_COLUMN:
+        wanted[choices.label_column] = "--label_column"
+    if choices.split_by and choices.split_by != FOLDER:
+        wanted[choices.split_by] = "--split_by"
     there = f"found {', '.join(names)}"
-    roles = {choices.label: "is the label", **dict.fromkeys(keys, "names the image")}
+    roles = {choices.label_column: "is the label", **dict.fromkeys(keys, "names the image")}
     for name, option in wanted.items():
-        if choices.kinds.get(name) == schema.POINT_KIND and name not in points:
+        if choices.columns.get(name) == schema.POINT_KIND and name not in points:
             yield f"no columns {name}_x and {name}_y (--columns {name}:point); {there}"
         if name not in names and name not in points:
             yield f"no column {name!r} ({option}); {there}"
-    if objects and choices.label not in ("", schema.NO_LABEL_COLUMN):
+    if objects and choices.label_column not in ("", schema.NO_LABEL_COLUMN):
         yield (
-            f"the column {objects!r} contains the classes, so {choices.label!r} cannot be the label; leave out "
+            f"the column {objects!r} contains the classes, so {choices.label_column!r} cannot be the label; leave out "
             f"--label_column, or give --columns {objects}:skip"
         )
-    in_cells = [name for name, separator in choices.separators.items() if separator]
-    in_rows = [name for name in choices.separators if name not in in_cells]
+    in_cells = [name for name, separator in choices.list_column.items() if separator]
+    in_rows = [name for name in choices.list_column if name not in in_cells]
     if in_rows and in_cells:
         yield (
             f"--list_column {in_rows[0]} means that an image has several rows, each with a value, so the cells "
             f"of {in_cells[0]!r} cannot contain several"
         )
-    for name, kind in choices.kinds.items():
+    for name, kind in choices.columns.items():
         column, is_file = f"the column {name!r}", kind in schema.FILE_TYPES
-        if kind == schema.JSON_KIND and name in choices.separators:
+        if kind == schema.JSON_KIND and name in choices.list_column:
             yield f"{column} is text of JSON (--columns), so it is not split (--list_column)"
         if kind == schema.JSON_KIND and name in roles:
             yield f"{column} {roles[name]}, so it cannot be JSON (--columns)"
@@ -89,7 +89,7 @@ def choice_problems(
                 f"the files of {column} would be written as {name}/encoded, among the features of the image and "
                 "its labels; give the column another name"
             )
-    for name in choices.separators.keys() & keys:
+    for name in choices.list_column.keys() & keys:
         yield f"the column {name!r} names the image, so it contains no list (--list_column)"
 
 

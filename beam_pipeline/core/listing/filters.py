@@ -97,10 +97,6 @@ _OF_DATA_SETS = frozenset(
         *("duplicates.json", "dead_letters.jsonl", "labels.txt"),
     ]
 )
-_SEVERAL = (  # beginning, end and kind of files that a data set may have several of
-    ("dead_letters-", ".jsonl", "dead_letters.jsonl"),
-    ("", ".labels.txt", "labels.txt"),
-)
 _SHARD = ".tfrecord"
 _KEPT = 2
 
@@ -173,9 +169,8 @@ def kind_of(key: str) -> str:
     if _SHARD in name:
         return _SHARD
     extension = posixpath.splitext(name)[1].lower()
-    for start, end, kind in _SEVERAL:
-        if name.startswith(start) and name.endswith(end):
-            return kind
+    if name.endswith(".labels.txt"):  # a data set may have several
+        return "labels.txt"
     return extension if extension in _EXTENSIONS else ""
 
 

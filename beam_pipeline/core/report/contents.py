@@ -131,7 +131,6 @@ def summary(manifest: Manifest) -> str:
 
 _LABEL = "beam-tfrecord:"
 _SEAL = re.compile(rb"beam-tfrecord:([0-9a-f]{64})")
-_EARLIER_SEAL = re.compile(rb"<!-- beam-tfrecord report ([0-9a-f]{32}) -->\n\Z")  # of reports
 
 PLACEHOLDER = _LABEL + "0" * 64
 """The last one in a file is where the seal goes."""
@@ -145,9 +144,6 @@ def sealed(content: bytes) -> bytes:
 
 def is_unchanged(content: bytes) -> bool:
     """Tells whether a file has the seal of its content."""
-    if earlier := _EARLIER_SEAL.search(content):
-        page = hashlib.blake2b(content[: earlier.start()], digest_size=16)
-        return earlier[1] == page.hexdigest().encode()
     seals = list(_SEAL.finditer(content))
     if not seals:
         return False
@@ -158,7 +154,7 @@ def is_unchanged(content: bytes) -> bool:
 
 def has_seal(content: bytes) -> bool:
     """Tells whether a file has a seal, broken or not, like a card, a schema or a report."""
-    return bool(re.search(rb"beam-tfrecord(:[0-9a-f]| report .{32} -)|\"beam-tfrecord\"", content))
+    return bool(re.search(rb"beam-tfrecord:[0-9a-f]|\"beam-tfrecord\"", content))
 
 
 def _digest(content: bytes) -> bytes:

@@ -28,9 +28,11 @@ https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from beam_pipeline.core.dataset.manifest import (
@@ -276,34 +278,12 @@ def _domain(standard: str, feature: FeatureEntry, manifest: Manifest) -> Iterato
 
 CROISSANT_NAME = "croissant.json"
 
-_TERMS = (
-    "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field",
-    "fileProperty", "fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset",
-    "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated",
-    "replace", "samplingRate", "separator", "source", "subField", "transform",
-)  # fmt: skip
-_CONTEXT: Mapping[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "description": {"@container": "@language"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-    **{term: f"cr:{term}" for term in _TERMS},
-}
-
 
 def croissant(manifest: Manifest) -> bytes:
     """The Croissant description of a complete data set."""
-    shards = manifest.record_format
+    shards, context = manifest.record_format, Path(__file__).with_name("croissant_context.json")
     description = {
-        "@context": _CONTEXT,
+        "@context": json.loads(context.read_bytes()),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest.name,

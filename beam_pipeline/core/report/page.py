@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
@@ -20,9 +18,8 @@ from beam_pipeline.core.records.image_statistics import (
     MORE_SIZES,
     NOTHING_COUNTED,
     ImageStatistics,
-    histogram_of,
 )
-from beam_pipeline.core.report.contents import PLACEHOLDER, feature_rows, sealed
+from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
 from beam_pipeline.core.report.markup import (
     Html,
     aspect_chart,
@@ -49,7 +46,6 @@ MOST_BYTES = 5_000_000
 MOST_CLASSES = 2000
 MOST_SPLITS = 50
 _SPLIT_COLUMNS = 6
-_MOST_FEATURES = 100
 _MOST_QUESTIONS = 20
 _FEW_CLASSES = 12  # are not searched
 _COMMAND = 4_000  # characters
@@ -178,7 +174,7 @@ def _counted(count: int, noun: str) -> str:
 
 def _splits(report: Report) -> Iterator[Html]:
     splits = [*report.manifest.splits.items()]
-    rows, charts = [], []
+    rows = []
     for name, split in splits[:MOST_SPLITS]:
         sizes = [human_size(size) for size in _ends(shard.bytes for shard in split.shards)]
         held = [shard.examples for shard in split.shards]
@@ -189,15 +185,10 @@ def _splits(report: Report) -> Iterator[Html]:
                 *(span(*map(number, _ends(held))), span(*sizes)),
             )
         )
-        if len(held) > 1 and len(rows) <= _SPLIT_COLUMNS:
-            title = html("Samples per shard, {}", name)
-            charts.append(number_chart(title, histogram_of(held), of="shards"))
     heads = ["Split", "Samples", "Share", "Size", "Shards", "Samples per shard", "Size of a shard"]
     yield table(heads, rows)
     if len(splits) > MOST_SPLITS:
         yield html("<p>Splits that are not shown: {}</p>", len(splits) - MOST_SPLITS)
-    if charts:
-        yield html("<h3>Balance of shards</h3>{}", _charts(charts))
 
 
 def _ends(values: Iterable[int]) -> tuple[int, int]:
@@ -411,23 +402,6 @@ def _made(report: Report) -> Iterator[Html]:
     if manifest.roles:
         parts = [(row.subject, row.values, row.role) for row in manifest.roles]
         yield table(["Part of the input", "Values", "Role"], parts, numeric=False)
-    rows: list[Sequence[object]] = [("seed", str(manifest.seed))]
-    for name, value in manifest.content["options"].items():
-        if name != "columns" and value not in (None, {}, [], ""):
-            as_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            rows.append((name, as_text))
-    if manifest.codec:
-        rows.append(("codec", text(manifest.codec, 300)))
-    features = [
-        (html("<code>{}</code>", row.key), row.kind, row.values, row.content)
-        for row in islice(feature_rows(manifest), _MOST_FEATURES)
-    ]
-    for title, heads, cells in (
-        ("Options", ["Option", "Value"], rows),
-        ("Features of an example", ["Feature", "Kind", "Values", "Content"], features),
-    ):
-        body = table(heads, cells, numeric=False)
-        yield html("<details><summary>{}</summary>{}</details>", title, body)
 
 
 _SECTIONS: Sequence[tuple[str, str, Callable[[Report], Iterator[Html]]]] = (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
-from beam_pipeline.core.dataset.names import PART_PATTERN, REPORT_NAME
+from beam_pipeline.core.dataset.names import REPORT_NAME
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.report.card import README_NAME, readme
 from beam_pipeline.core.report.contents import is_unchanged
@@ -72,7 +72,7 @@ def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
 
 
 SIDE_FILES = (
-    SideFile(rf"manifest\.json|dead_letters\.jsonl|{PART_PATTERN}|(dataset_info|features)\.json"),
+    SideFile(r"manifest\.json|dead_letters\.jsonl|(dataset_info|features)\.json"),
     SideFile(r"labels\.txt|label_map\.pbtxt", _has_classes),
     SideFile(r".*\.labels\.txt", lambda manifest, name, _content: name in tfds_names(manifest)),
     SideFile(re.escape(CHANGES_NAME), _read_by(parse_changes)),

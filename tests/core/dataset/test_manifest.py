@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.manifest import (
-    DeadLetterFiles,
     Manifest,
     Recorded,
     build_manifest,
@@ -27,16 +26,11 @@ from beam_pipeline.core.dataset.manifest import (
     parse_manifest,
 )
 from beam_pipeline.core.dataset.names import (
-    dead_letter_names,
-    lists_dead_letters,
-    part_of,
-    parts_for,
     temporary_name,
     writer_of,
 )
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records.image_statistics import StatisticsGatherer
@@ -75,9 +69,8 @@ def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "exa
         features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
         counted=counted,
     )
-    listed = DeadLetterFiles(crc=dead_letter_crc)
     return manifest_file(
-        build_manifest(PLAN, TALLY, shards, recorded, Totals.of_shards(shards), listed)
+        build_manifest(PLAN, TALLY, shards, recorded, Totals.of_shards(shards), dead_letter_crc)
     )
 
 
@@ -327,34 +320,3 @@ def test_a_temporary_name_says_whose_it_is() -> None:
     assert temporary_name("/out/.receipts/r.json.gz").startswith("/out/.incomplete/r.json.gz.")
     assert temporary_name("/out/.incomplete/plan.json").startswith("/out/.incomplete/plan.json.")
     assert writer_of("/out/.incomplete/plan.json") is None
-
-
-# --- Names of the files that list dead letters, and the part that each falls into
-
-
-@pytest.mark.parametrize(
-    ("count", "parts"),
-    [(0, 0), (10**6, 0), (10**6 + 1, 2), (10**7, 10), (10**8, 100), (10**12, 99_999)],
-)
-def test_a_file_lists_a_million_at_most(count: int, parts: int) -> None:
-    """More go into as many parts as are needed, up to the digits of their names."""
-    assert parts_for(count) == parts
-
-
-def test_names_of_parts() -> None:
-    """A single file has the name that it always had."""
-    assert dead_letter_names(0) == ["dead_letters.jsonl"]
-    parts = ["dead_letters-00000-of-00002.jsonl", "dead_letters-00001-of-00002.jsonl"]
-    assert dead_letter_names(2) == parts
-    assert all(map(lists_dead_letters, ["dead_letters.jsonl", *parts]))
-    assert not any(
-        map(lists_dead_letters, ["dead_letters-0-of-2.jsonl", "a.jsonl", "x/" + parts[0]])
-    )
-
-
-def test_parts_are_of_one_size() -> None:
-    """Rows that all name one image differ by their lines, so no part grows beyond the others."""
-    row = DeadLetter("join", "rgb.png", "", "missing_image", "", "/l.csv")
-    sizes = Counter(part_of(row._replace(line=n), 10) for n in range(10_000))
-    assert len(sizes) == 10
-    assert max(sizes.values()) < 1200

@@ -7,11 +7,12 @@ import json
 from typing import Any
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind
+from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.references import LabelRow
+from tests.conformance.tables import choices_of
 
 CLASS, INT64, FLOAT, BYTES = (
     ColumnKind.CLASS,
@@ -28,8 +29,9 @@ PLAIN_ROWS = [(2, "a.jpg", ("cat",)), (3, "b.jpg", ("dog",))]
 def inspect(
     content: str | bytes, uri: str = "labels.csv", **choices: Any
 ) -> tuple[LabelSchema, LabelTable]:
+    """The columns of a table and how it is read; short names of options will do."""
     data = content.encode() if isinstance(content, str) else content
-    schema, (table,) = inspect_tables([TableHead(uri, data, True)], ColumnChoices(**choices))
+    schema, (table,) = inspect_tables([TableHead(uri, data, True)], choices_of(choices))
     return schema, table
 
 

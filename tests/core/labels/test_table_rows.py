@@ -99,7 +99,7 @@ def test_other_encodings_are_read_by_columns_too() -> None:
     """A byte that the encoding does not have is left to the general way."""
     head = "filename,label\na.jpg,cafés\n".encode("cp1252")
     table_head = TableHead("/l.csv", head, True)
-    schema, (table,) = inspect_tables([table_head], ColumnChoices(encoding="cp1252"))
+    schema, (table,) = inspect_tables([table_head], ColumnChoices(labels_encoding="cp1252"))
     assert [row.values for row in typed(read_lines(head, table), table, schema)] == [("cafés",)]
     (rows,) = read_lines(b"a.jpg,\x81\nb.jpg,dog\n", table, first_line=2)
     assert rows.lines == [3]
