@@ -27,7 +27,9 @@ from tests.layouts.proofs import (
     written,
 )
 
-_WITHOUT_LABELS = {*"cifar10 cifar100 class_folders file_names parquet table_of_parquet".split()}
+_WITHOUT_LABELS = {
+    *["cifar10", "cifar100", "class_folders", "file_names", "parquet", "table_of_parquet"]
+}
 """Those whose labels are names of folders, or in files with the images."""
 
 ROWS, MOST_BYTES = 100_000, 100
