@@ -107,11 +107,10 @@ def test_another_engine_leaves_the_plan_in_its_temporary_folder(
 
 
 def test_class_folders_need_no_join(tmp_path: Path) -> None:
-    """What the plan says of the labels then; it says nothing of Dataflow, which nobody named."""
+    """What the plan says of the labels then."""
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg"])
     printed = run("plan", "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     assert "  labels: each image's folder; nothing to join" in printed.out.splitlines()
-    assert "Dataflow" not in printed.out
 
 
 @pytest.mark.slow
