@@ -307,8 +307,8 @@ class Session(NamedTuple):
 
     Attributes:
       client: Google's.
-      http: its `requests` session, for answers of any kind.
-      direct: for usual answers; None where a proxy, or a certificate of the client's, is needed.
+      http: its `requests` session, for what `direct` fails to download.
+      direct: for downloads; None with a proxy, a certificate of the client's, or unreadable certificates.
     """
 
     client: Any

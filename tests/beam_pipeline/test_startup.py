@@ -32,7 +32,9 @@ from tests.pictures import write_pictures
 NOT_USED = {
     *("PIL", "apitools", "beartype", "asyncio", "boto3", "bson", "fastavro", "google.api_core"),
     *("google.cloud.storage", "grpc", "http.client", "httplib2", "numpy", "pandas", "pymongo"),
-    *("requests", "tensorflow"),
+    *("requests", "tensorflow", "botocore", "obstore", "google.auth"),
+    *("beam_pipeline.storage.google", "beam_pipeline.storage.obstore_driver"),
+    *("beam_pipeline.storage.s3", "beam_pipeline.storage.beam_filesystems"),
 }
 
 
