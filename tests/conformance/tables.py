@@ -78,6 +78,7 @@ def _understood(schema: LabelSchema, table: LabelTable) -> dict[str, Any]:
         "header": "of the list" if not table.header_lines else "",
         "split": [schema.split_column, *schema.split_like][not schema.split_column :],
         "several_rows": schema.several_rows,
+        "integer_classes": schema.leading.integer_classes,
         "class_by_folder": schema.class_by_folder,
         "decimal_commas": table.decimal_commas,
         "notes": schema.notes,
@@ -167,7 +168,7 @@ BAD_BOXES = (
     *("1,,5,5,cat,7", "1,a,5,5,cat,7", "1,inf,5,5,cat,7", "1,1,5,5,,7", "2,2,2,2,cat,n", ",,,,,"),
     *("x,y,4,4,cat,8", "5,5,5,5,dog,9"),
 )
-LISTS = "\n".join(["filename,bbox,source", *['a,"[30, 12, 17, 18]",x'] * 80, "a, ,x", ""])
+LISTS = "\n".join(["filename,bbox,source", *['a,"[30, 12, 17, 18]",x'] * 76, "a, ,x", ""])
 BAD_LISTS = ("[1, 2, 3]", "wide", "[1, 2, 3, x]")
 
 
