@@ -225,7 +225,7 @@ def test_many_dead_letters_are_sorted_in_portions(most: int) -> None:
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_the_memory_of_a_worker_does_not_grow(count: int) -> None:
-    """It has a portion, and a piece of each other one; all of 100,000 would take 30 MB."""
+    """It has a portion, and a piece of each other one; all of 100,000 would take 24 MB."""
     tracemalloc.start()
     try:
         letters = sum(1 for _ in sorted_letters(dead_letters_one_by_one(count), 2000))
@@ -233,7 +233,7 @@ def test_the_memory_of_a_worker_does_not_grow(count: int) -> None:
     finally:
         tracemalloc.stop()
     assert letters == count
-    assert peak < 4_000_000 + 100 * count
+    assert peak < 2_000_000 + 40 * count
 
 
 def dead_letters_one_by_one(count: int) -> Iterator[DeadLetterBatch]:
