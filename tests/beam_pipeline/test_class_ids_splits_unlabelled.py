@@ -147,7 +147,7 @@ def test_another_list_is_not_resumed() -> None:
         ),
         (
             "--class_ids=keep --labels=signs.csv",
-            "class '-1' is negative, and losses and metrics co",
+            "--class_ids keep: class '-1' is negative, and losses and metrics count ids from 0; rename",
         ),
         (
             "--classes=names.txt --labels=l.csv --label_column=none",
@@ -170,6 +170,9 @@ PATIENTS = {f"{i:03d}.jpg": f"P{i * i % 23}" for i in range(120)}
 KINDS = {name: "malignant" if i % 5 == 0 else "benign" for i, name in enumerate(PATIENTS)}
 SHARES = "--splits train=0.6,validation=0.2,test=0.2"
 UNEVEN = "--splits a=0.999,b=0.001"
+NO_CLASSES = "--stratify divides each class, and a column of classes is missing"
+NO_PATIENT = "an image without a label has no patient, so it could be on either side"
+NONE_IN_B = "--splits: not one of 120 samples fell into b"
 
 
 @pytest.fixture
@@ -199,13 +202,10 @@ def test_a_row_without_a_patient_is_a_dead_letter(patients: Path) -> None:
     ("options", "message"),
     [
         (f"{SHARES} --split_by doctor", "no column 'doctor' (--split_by); found filename, diagno"),
-        (f"{SHARES} --label_column none --stratify", "and a column of classes is missing"),
-        (f"{SHARES} --split_by patient --unlabelled keep", "so it could be on either side"),
-        (
-            f"{UNEVEN} --split_by patient",
-            "not one of 120 samples fell into b; there are too few gr",
-        ),
-        (f"{UNEVEN} --label_column diagnosis --stratify", "not one of 120 samples fell into b"),
+        (f"{SHARES} --label_column none --stratify", NO_CLASSES),
+        (f"{SHARES} --split_by patient --unlabelled keep", NO_PATIENT),
+        (f"{UNEVEN} --split_by patient", f"{NONE_IN_B}; there are too few groups"),
+        (f"{UNEVEN} --label_column diagnosis --stratify", NONE_IN_B),
     ],
 )
 def test_what_cannot_be_divided(patients: Path, options: str, message: str) -> None:

@@ -30,9 +30,10 @@ from tests.pictures import write_pictures
 # --- startup ---------------------------------------------------------------------------------------
 
 NOT_USED = {
-    *("PIL", "apitools", "beartype", "asyncio", "boto3", "bson", "fastavro", "google.api_core"),
-    *("google.cloud.storage", "grpc", "http.client", "httplib2", "numpy", "pandas", "pymongo"),
-    *("requests", "tensorflow"),
+    *("PIL", "apitools", "beartype", "asyncio", "boto3", "botocore", "bson", "fastavro", "grpc"),
+    *("google.api_core", "google.auth", "google.cloud.storage", "http.client", "httplib2"),
+    *("numpy", "obstore", "pandas", "pymongo", "requests", "tensorflow"),
+    *(f"beam_pipeline.storage.{name}" for name in ("google", "obstore_driver", "beam_filesystems")),
 }
 
 

@@ -138,7 +138,7 @@ NO_BINARY += f"binary of Prism; {BUILD}"
         (
             "--runner=FlinkRunner --flink_version=9.9",
             2,
-            "Apache Beam: argument --flink_version: inv",
+            "Apache Beam: argument --flink_version: invalid choice: '9.9'",
         ),
         (MULTI, 2, f"{MULTI}: a job"),
     ],

@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pytest
 from google.protobuf.message import DecodeError
 from PIL import Image
 
@@ -430,8 +431,10 @@ class LabelFiles:
         if len(data) % 8 == 0:
             Path(self.uris[0]).write_bytes(data)
             try:
-                with contextlib.chdir(folder), contextlib.redirect_stderr(io.StringIO()):
-                    config_of(argv)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.chdir(folder)
+                    with contextlib.redirect_stderr(io.StringIO()):
+                        config_of(argv)
             finally:
                 Path(self.uris[0]).write_bytes(self.seeds[0])
         for _ in source.labels.reader.read(io.BytesIO(data), self.uris[0]):

@@ -6,7 +6,6 @@ files of any length. A layout of the registry or a form of tables without a proo
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import itertools
@@ -20,6 +19,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.packing import LabelBatch
@@ -146,7 +147,8 @@ def prepared(name: str) -> list[str]:
 @functools.cache
 def opened(name: str) -> Opened:
     """Writes a proof's data set into a new folder."""
-    with contextlib.chdir(tempfile.mkdtemp()):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tempfile.mkdtemp())
         argv = prepared(name)
         return Opened(os.getcwd(), argv, config_of(argv).source)
 

@@ -291,7 +291,7 @@ def inspect_objects(
         kind = kinds.get(chosen, infer_kind(items[name]))
         if kind and name not in no_lists:
             columns.append(schema.object_column(name, kind))
-    names = [f"{column}.{name}" for name in no_lists]
+    names = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
     left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
     classes = items.get(categories, [])
     integers = sum(map(is_integer, classes))
