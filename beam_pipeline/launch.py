@@ -86,8 +86,8 @@ def interruptible(
         complain("", f"beam-tfrecord: {message()}")
         with contextlib.suppress(OSError):
             clean_up()
-        # threads of this process report that their engine is gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        with contextlib.suppress(OSError):  # threads would report that their engine is gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         for process in engine_processes:
             process.kill()
         remove_engine_folders()
@@ -168,9 +168,8 @@ class Run:
         at_once = config.options.engine.writers is not None
         try:
             with writer_processes(self._writers, at_once=at_once):
-                decodes = (
-                    config.encoding.options.decodes
-                )  # then processes begin while this one plans
+                # Where images are decoded, processes are worth it for few, and begin while this one plans.
+                decodes = config.encoding.options.decodes
                 expect(FEW_SAMPLES + 1 if decodes else config.expected_rows)
                 self._job(Dataflow(config, failures).convert, job)
         except Exception as error:

@@ -24,7 +24,14 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.packing import Batch, DeadLetterBatch, ImageBatch, LabelBatch, SampleBatch
+from beam_pipeline.core.packing import (
+    Batch,
+    DeadLetterBatch,
+    ImageBatch,
+    LabelBatch,
+    SampleBatch,
+    unpacked_size,
+)
 from beam_pipeline.storage import pace
 from beam_pipeline.work.job import (
     Counts,
@@ -356,6 +363,6 @@ class Divide(InWorkers):
         yield from super().finish_bundle()
 
     def _parts(self, window: Any, held: _Held) -> Iterator[Any]:
-        size = sum(map(len, held.batches))
+        size = sum(map(unpacked_size, held.batches))
         made = step(size, divide, held.batches, held.division)
         yield from self._run(made, (window, held.timestamp))

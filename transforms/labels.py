@@ -26,6 +26,7 @@ from beam_pipeline.core.packing import (
     ImageBatch,
     LabelBatch,
     SampleBatch,
+    unpacked_size,
 )
 from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
@@ -179,7 +180,7 @@ def _label_images(
 ) -> Iterator[Step]:
     """Labels a batch; where keys may repeat, images come in buckets."""
     packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
-    yield step(sum(map(len, packed)), in_portions, work, packed)
+    yield step(sum(map(unpacked_size, packed)), in_portions, work, packed)
 
 
 @dataclass(kw_only=True)
@@ -239,7 +240,7 @@ def _join_bucket(
 ) -> Iterator[Step]:
     """Joins the images and rows of a bucket."""
     kinds = [unspill_all(bucket[1].get(kind, ())) for kind in (IMAGES, ROWS, _FILES)]
-    size = sum(len(part) for parts in kinds[:2] for part in parts)
+    size = sum(unpacked_size(part) for parts in kinds[:2] for part in parts)
     yield step(size, partial(in_portions, level=work.merger.level), work, *kinds)
 
 

@@ -18,8 +18,7 @@ from typing import Any
 from beam_pipeline.core.errors import LabelTableError, UsageError
 from beam_pipeline.core.labels.cells import json_float
 from beam_pipeline.core.labels.further_columns import FileHead
-from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
-from beam_pipeline.core.labels.schema import SKIP_KIND, Column
+from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.table_rows import UTF_8, LabelTable, TableHead
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import typed_row

@@ -94,7 +94,7 @@ class Kitti(label_files.FolderLayout):
 
     name = "kitti"
     option_names = frozenset({"label_base", "label_order"})
-    title = "label files of KITTI"
+    title = ".txt files of KITTI"
     expected = f"{_IMAGES}/ beside {_LABELS}/ in it or in its training/"
     format, classes = KittiFormat(), OBJECT_TYPES
     pattern, suffix = "*.txt", ".txt"

@@ -233,13 +233,19 @@ def number(text: str, name: str, kind: ColumnKind = ColumnKind.FLOAT) -> float:
 # --- folders of label files ----------------------------------------------------------------------
 
 
-def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageRoot, ...]:
+def label_folders(
+    paths: Sequence[str],
+    pattern: str,
+    kind: str,
+    locate: Callable[[str], str] = files.canonical,
+) -> tuple[ImageRoot, ...]:
     """Returns the folders of label files in --labels, sorted, without repetitions.
 
     Args:
       paths: as typed.
       pattern: a glob of the label files in a folder.
       kind: a description of these files, for messages.
+      locate: gives the folder that a typed path means.
 
     Raises:
       UsageError: a folder does not exist, is a file, or contains no label files.
@@ -248,7 +254,7 @@ def label_folders(paths: Sequence[str], pattern: str, kind: str) -> tuple[ImageR
     for path in paths:
         if not path.strip():
             raise UsageError("--labels: an empty path")
-        folder = ImageRoot(files.canonical(path), (pattern,))
+        folder = ImageRoot(locate(path), (pattern,))
         folders[folder.uri] = folder
         if is_remote(folder.uri):
             continue
@@ -315,7 +321,8 @@ class SplitLists(NamedTuple):
                 notes.append(f"{of} have none of the {kind}")
         unlisted = sum(name not in self.splits for name in names)
         if self.splits and unlisted:
-            of = f"{unlisted} of {len(names)} {kind} are in no list"
+            lists = posixpath.dirname(next(iter(self.names)))
+            of = f"{unlisted} of {len(names)} {kind} are in no list of {lists}/"
             notes.append(f"{of}, so their images {UNLISTED_NOTE}")
         return tuple(notes)
 
@@ -393,6 +400,8 @@ class FolderLayout:
       pattern, suffix: a glob of them, and their extension.
       listed: the names of splits' lists.
       classes: their names in the order of their ids, from the first class on; others follow.
+      same_names: advice on label files of the same names in two folders, which are refused; if it is empty, each is
+        for the image beside it, or of its name.
     """
 
     name: ClassVar[str]
@@ -404,6 +413,7 @@ class FolderLayout:
     suffix: ClassVar[str]
     listed: ClassVar[Sequence[str]]
     classes: ClassVar[Sequence[str]] = ()
+    same_names: ClassVar[str] = ""
 
     def pairs(self, uri: str) -> list[FolderPair]:
         """Finds the folders that a path of --images means, by the names of folders."""
@@ -448,25 +458,29 @@ class FolderLayout:
         pairs: list[FolderPair] = []
         for path in options.images:
             there = self._pairs_in(path)
+            missing = [f"{self.title} beside {pair.images}" for pair in there if not pair.labels]
             if options.labels:
                 there = [pair for pair in there if pair.lists] or [FolderPair(path)]
-            elif not there or not all(pair.labels for pair in there):
+            elif missing or not there:
+                first = [*missing, f"data set of the layout {self.name}"][0]
                 raise UsageError(
-                    f"--images {path}: expected {self.expected}. --labels names a folder of {self.title} elsewhere"
+                    f"--images {path}: no {first}; expected {self.expected}. --labels names a folder of {self.title} "
+                    "elsewhere"
                 )
             pairs += there
-        typed = [self.label_folder(path) if path.strip() else path for path in options.labels]
-        folders = label_folders(typed or [pair.labels for pair in pairs], self.pattern, self.title)
+        typed = options.labels or [pair.labels for pair in pairs]
+        folders = label_folders(typed, self.pattern, self.title, self.label_folder)
         uris = [folder.uri for folder in folders]
         roots = image_roots([pair.images for pair in pairs])
         lists = read_split_lists([pair.lists for pair in pairs], self.listed)
-        needed = uris if lists.names or uris[1:] else ()
+        unique = bool(self.same_names and uris[1:])
+        needed = uris if lists.names or unique else ()
         stems = [name for uri in needed for name in tree.stems_of(uri, self.suffix)]
         twice = sorted(name for name, count in Counter(stems).items() if count > 1)
-        if twice and uris[1:]:
+        if twice and unique:
             raise UsageError(
                 f"{' and '.join(uris)} contain files of the same names, {len(twice)} in all, such as "
-                f"{twice[0]}{self.suffix}; name only one of these, or convert each folder on its own"
+                f"{twice[0]}{self.suffix}. {self.same_names}"
             )
         names_below = [_names_in(root.uri) for root in roots]
         places = [

@@ -352,7 +352,7 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
         above = look_at_tables(tables_in(names_in(posixpath.dirname(here.path))))
         naming = [table.path for table in above if table.names_images_in(here.path)]
         among = [*_tables(here, naming, typed)]
-    return [*among, *_text_files(inside, beside, typed)]
+    return [*among, *_text_files(here, inside, beside, typed)]
 
 
 def _label_folders(root: str) -> Iterator[str]:
@@ -433,7 +433,7 @@ def _documents(
 
 
 def _text_files(
-    inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+    here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
 ) -> Iterator[Question]:
     """A question about text files named like the images, if there are about as many as images."""
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
@@ -444,15 +444,18 @@ def _text_files(
     lines = (line.strip() for path in paths[:_LOOKED_AT] for line in _beginning(path).splitlines())
     line = next(filter(None, lines), b"")
     text = line.decode(errors="replace")
-    folder = posixpath.dirname(paths[0])
+    folders = sorted({*map(posixpath.dirname, paths)})
+    top = posixpath.commonpath(folders)
     ignored = (
         f"{counted(len(paths), 'text file')} with names of images, such as {typed_path(paths[0], typed)}, "
         f"would be ignored; the first is {text[:40]!r}."
     )
-    labels: tuple[str, ...] = (typed_path(folder, typed),)
+    labels = folders if f"{here.path}/".startswith(f"{top}/") else [top]
     name, layout = "captions_ignored", "caption_files"
-    if len(line.split()) in _KITTI_FIELDS:
-        name, layout = "kitti_ignored", "kitti"
+    if (
+        len(line.split()) in _KITTI_FIELDS
+    ):  # read from the folders named alone, not from those in them
+        name, layout, labels = "kitti_ignored", "kitti", folders
     elif _YOLO.fullmatch(line):
         name, layout = "yolo_ignored", "yolo"
     elif is_of_numbers(text) or any(_OBJECTS.search(_beginning(p)) for p in paths[:_LOOKED_AT]):
@@ -461,9 +464,10 @@ def _text_files(
         )
         yield question("texts_ignored", ignored, advice)
         return
-    elif any(folder == place.path and place.images for place in inside):
-        labels = ()  # captions beside their images
-    yield question(name, ignored, images=(typed,), labels=labels, layout=layout)
+    elif any(place.images and place.path in folders for place in inside):
+        labels = []  # captions beside their images
+    named = tuple(typed_path(folder, typed) for folder in labels)
+    yield question(name, ignored, images=(typed,), labels=named, layout=layout)
 
 
 def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:

@@ -13,9 +13,14 @@ from typing import Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.box_columns import find_boxes
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
-from beam_pipeline.core.labels.schema import NO_LABEL_COLUMN, SKIP_KIND, Column, ColumnKind
+from beam_pipeline.core.labels.schema import (
+    NO_LABEL_COLUMN,
+    OBJECTS_COLUMN,
+    SKIP_KIND,
+    Column,
+    ColumnKind,
+)
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema
 from beam_pipeline.core.questions import Question

@@ -24,7 +24,6 @@ from typing import Any, BinaryIO, NamedTuple
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, LabelTableError, OutputError, UsageError
 from beam_pipeline.core.labels.cells import text_of
-from beam_pipeline.core.labels.leading_columns import OBJECTS_COLUMN
 from beam_pipeline.core.labels.parquet_columns import (
     BYTES,
     PATH,
@@ -34,6 +33,7 @@ from beam_pipeline.core.labels.parquet_columns import (
     parquet_columns,
     parquet_errors,
 )
+from beam_pipeline.core.labels.schema import OBJECTS_COLUMN
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row

@@ -129,12 +129,13 @@ class Voc(label_files.FolderLayout):
     option_names = frozenset({"label_base", "label_order", "class_ids"})
     title = ".xml files of Pascal VOC"
     expected = (
-        f"a Pascal VOC set: {IMAGES}/ and {_LABELS}/ (or a folder with several of these), images/ beside "
+        f"{IMAGES}/ and {_LABELS}/ (or a folder with several of these), images/ beside "
         "annotations/, or .xml files beside the images"
     )
     format = VocFormat()
     pattern, suffix = "**/*.[xX][mM][lL]", ".xml"
     listed = LISTED
+    same_names = "VOC2012 contains all that VOC2008 to VOC2011 contain; name only one of these, or convert each folder on its own"
 
     def pairs(self, uri: str) -> list[label_files.FolderPair]:
         pairs = []

@@ -97,11 +97,13 @@ class _Sample(ExampleColumns):
     Attributes:
       files: (extension, reference or why there is none) of its images.
       texts: extension -> JSON of a column.
+      hashes: extension -> hash of what a file of labels contains.
       problem: what is wrong with those files, or empty.
     """
 
     files: list[tuple[str, ImageRef | DeadLetter]] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    hashes: dict[str, int] = field(default_factory=dict)
     problem: str = ""
 
     def add_labels(self, extension: str, entry: Entry, read: Read) -> None:
@@ -112,6 +114,8 @@ class _Sample(ExampleColumns):
             if entry.size > _MAX_SIDECAR_BYTES:
                 raise ValueError(f"{entry.size} bytes, expected at most {_MAX_SIDECAR_BYTES}")
             text = read(entry.member, entry.size).decode("utf-8-sig")
+            if self.hashes.setdefault(extension, hash(text)) != hash(text):
+                raise ValueError("its archive has two that differ; pack it again, with one")
             if extension == FIELDS:
                 fields = caption_files.json_fields(text)
                 if isinstance(fields.get(schema.ENCODED_KEY), dict):

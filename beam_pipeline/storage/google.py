@@ -1,9 +1,9 @@
 """Google Cloud Storage (gs://) through Google's client library.
 
-Its client takes about 1 ms of CPU for a GET, for its layers and the parsing of headers; urllib3 alone takes nearly
-half of that. This is more than everything else that is done with an image, so `_Direct` requests objects here, with
-the client's credentials and endpoint, in a fifth of the time. The client's session gets what it does not understand.
-The library obstore takes more, passes on no CRC-32C, does not survive a fork, and reads no name such as `a//b`.
+Its client takes about 1 ms of CPU for a GET; urllib3 alone nearly half of that, and the standard library less. This
+is more than everything else that is done with an image, so `_Direct` requests objects by the standard library, with
+the client's credentials and endpoint. The client's session gets what fails there. The library obstore takes as
+little, but it passes on no CRC-32C, does not survive a fork, and reads no name such as `a//b`.
 
 This module is imported when the first `gs://` URI is used.
 """
@@ -19,12 +19,12 @@ import io
 import json
 import mmap
 import os
-import socket
 import ssl
 import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -40,6 +40,7 @@ from google.auth.exceptions import GoogleAuthError, TransportError
 from google.auth.transport.requests import Request
 from google.cloud import storage
 from google_crc32c import value
+from urllib3.util import wait_for_read
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import CredentialsError
@@ -49,7 +50,6 @@ from beam_pipeline.storage.buckets import (
     FIRST_DELAY,
     LONGEST_DELAY,
     PAGE_SIZE,
-    READ_BYTES,
     REFUSED_STATUS,
     TRANSIENT_STATUS,
     BucketFiles,
@@ -67,10 +67,9 @@ CONNECTIONS = 64
 TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
-# Again at once, because the server may have closed a connection that was kept; then `retried` waits.
-_RETRIES = urllib3.Retry(1, redirect=0, status=0, respect_retry_after_header=False)
 _OPTIONS = {"retry": None, "timeout": TIMEOUT}
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_CHECKSUMS, _GENERATION = "X-Goog-Hash", "X-Goog-Generation"
 _METADATA_SERVER = "169.254.169.254"
 CREDENTIALS_HELP = (
     "run `gcloud auth application-default login`, or name a key file in "
@@ -308,8 +307,8 @@ class Session(NamedTuple):
 
     Attributes:
       client: Google's.
-      http: its `requests` session, for answers of any kind.
-      direct: for usual answers; None where a proxy, or a certificate of the client's, is needed.
+      http: its `requests` session, for what `direct` fails to download.
+      direct: for downloads; None with a proxy, a certificate of the client's, or unreadable certificates.
     """
 
     client: Any
@@ -352,10 +351,10 @@ def _new_session() -> Session:
     else:
         credentials, project = _credentials()
     client = storage.Client(project=project or "none", credentials=credentials)
-    return session_of(client, credentials)
+    return session_of(client)
 
 
-def session_of(client: Any, credentials: Any) -> Session:
+def session_of(client: Any) -> Session:
     """Returns the session of a client, and lets the client keep as many connections open.
 
     With its default of 10, some requests would pay for a new connection and a TLS handshake. The
@@ -365,14 +364,17 @@ def session_of(client: Any, credentials: Any) -> Session:
     http, url = client._http, client.api_endpoint
     if getattr(http, "is_mtls", False):  # its own adapter contains the certificate
         return Session(client, http, None)
-    adapter = requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS, max_retries=_RETRIES)
+    adapter = requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS)
     for scheme in ("https://", "http://"):
         http.mount(scheme, adapter)
     settings = requests.Session().merge_environment_settings(url, {}, None, None, None)
     if requests.utils.select_proxy(url, settings["proxies"]):
         return Session(client, http, None)
     trusted = requests.certs.where() if settings["verify"] is True else settings["verify"]
-    return Session(client, http, _Direct(url, trusted, credentials))
+    direct = None
+    with contextlib.suppress(OSError):  # the session tells of certificates that cannot be read
+        direct = _Direct(url, trusted, http.credentials)
+    return Session(client, http, direct)
 
 
 def default_project() -> str | None:
@@ -456,117 +458,89 @@ def download(place: Place, span: tuple[int, int] | None, generation: str) -> tup
             url, headers=headers, timeout=TIMEOUT, allow_redirects=False, stream=True
         )
         whole = sent.raw.read(decode_content=False)
-        answer = _Answer(sent.status_code, sent.headers, whole)
+        checksums, found = (sent.headers.get(name, "") for name in (_CHECKSUMS, _GENERATION))
+        answer = _Answer(sent.status_code, whole, checksums, found)
     data = answer.data
     if answer.status == http.HTTPStatus.OK:
-        _check(data, answer.headers)
+        _check(data, answer.checksums)
         data = data if span is None else data[span[0] : span[1]]
     elif answer.status != http.HTTPStatus.PARTIAL_CONTENT:
         text = _ErrorText(data.decode("utf-8", "replace"))
         raise from_http_status(answer.status, text.text, response=text)
-    return data, answer.headers.get("x-goog-generation", "")
-
-
-_HEAD_BYTES, _MOST_HEAD_BYTES, _PART_BYTES = 4 << 10, 64 << 10, 64 << 10
+    return data, answer.generation
 
 
 class _Answer(NamedTuple):
-    """Attributes: status; headers, found by their names in lower case; data."""
+    """Attributes: status; data; the object's checksums and generation, empty if the server sends none."""
 
     status: int
-    headers: Mapping[str, str]
     data: bytes
+    checksums: str
+    generation: str
 
 
 class _Direct:
-    """Requests objects by connections that are kept, and reads answers in as few steps as possible."""
+    """Requests objects by the standard library's client, on connections that are kept."""
 
     def __init__(self, url: str, trusted: str, credentials: Any) -> None:
-        """Takes the server's URL, the path of the trusted certificates, and credentials."""
+        """Takes the server's URL, the path of the trusted certificates, and credentials.
+
+        Raises:
+          OSError: the certificates cannot be read.
+        """
         self._credentials, self._renewal = credentials, Request()
         parts = urlsplit(url)
-        self._host, self._tls = parts.hostname or "", None
+        self._new = partial(http.client.HTTPConnection, parts.netloc, timeout=TIMEOUT[0])
         if parts.scheme == "https":
             in_folder = os.path.isdir(trusted)
-            self._tls = ssl.create_default_context(
+            context = ssl.create_default_context(
                 cafile=None if in_folder else trusted, capath=trusted if in_folder else None
             )
-        self._place = self._host, parts.port or (443 if self._tls else 80)
-        self._idle: deque[socket.socket] = deque()
+            self._new = partial(
+                http.client.HTTPSConnection, parts.netloc, timeout=TIMEOUT[0], context=context
+            )
+        self._idle: deque[http.client.HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
     def get(self, url: str, headers: Mapping[str, str]) -> _Answer | None:
-        """Requests an object once; None without an answer that `_received` reads.
+        """Requests an object once; None if the connection fails, or the token is refused.
 
         Raises:
           GoogleAuthError: the access token is missing.
         """
-        headers = dict(headers)
+        headers, path = dict(headers), url.split("/", 3)[3]
         self._credentials.before_request(self._renewal, "GET", url, headers)
-        _, _, host, path = url.split("/", 3)
-        fields = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
-        request = f"GET /{path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n".encode("latin-1")
-        # The server may have closed the connection meanwhile, or speak in another way.
-        with contextlib.suppress(OSError, ValueError), contextlib.ExitStack() as closing:
-            connection = closing.enter_context(self._connection())
-            connection.sendall(request)
-            answer = _received(connection)
-            if answer and answer.headers["connection"].lower() == "keep-alive":
+        failures = OSError, http.client.HTTPException
+        with contextlib.suppress(*failures), contextlib.ExitStack() as closing:
+            connection = closing.enter_context(contextlib.closing(self._connection()))
+            connection.request("GET", f"/{path}", headers=headers)
+            answer = connection.getresponse()
+            data = answer.read()
+            if connection.sock:  # else the server has announced to close it
                 self._idle.append(connection)
                 closing.pop_all()
-            return answer
+            if answer.status != http.HTTPStatus.UNAUTHORIZED:
+                checksums, generation = map(answer.getheader, (_CHECKSUMS, _GENERATION), ("", ""))
+                return _Answer(answer.status, data, checksums, generation)
         return None
 
-    def _connection(self) -> socket.socket:
-        """Returns an idle connection, or a new one. Raises OSError."""
+    def _connection(self) -> http.client.HTTPConnection:
+        """Returns an idle connection that still is, or a new one. Raises OSError."""
         with contextlib.suppress(IndexError):
-            return self._idle.pop()
-        connection = socket.create_connection(self._place, TIMEOUT[0])
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls:  # which closes the connection if it fails
-            connection = self._tls.wrap_socket(connection, server_hostname=self._host)
-        connection.settimeout(TIMEOUT[1])
+            connection = self._idle.pop()
+            while wait_for_read(connection.sock, 0):  # the server closed it, or sent too much
+                connection.close()
+                connection = self._idle.pop()
+            return connection
+        connection = self._new()
+        connection.connect()  # which closes it if TLS fails
+        connection.sock.settimeout(TIMEOUT[1])
         return connection
 
 
-def _close_all(connections: Iterable[socket.socket]) -> None:
+def _close_all(connections: Iterable[http.client.HTTPConnection]) -> None:
     for connection in connections:
         connection.close()
-
-
-def _received(connection: socket.socket) -> _Answer | None:
-    """Reads an answer; None for one that ends early, refuses the token, or may be long.
-
-    Raises:
-      OSError: the connection failed.
-      ValueError: it is not HTTP.
-    """
-    received, end = b"", -1
-    while end < 0:
-        part = connection.recv(_HEAD_BYTES)
-        received += part
-        if not part or len(received) > _MOST_HEAD_BYTES:
-            return None
-        end = received.find(b"\r\n\r\n")
-    first, *lines = received[:end].decode("latin-1").split("\r\n")
-    version, status, *_ = first.split(" ", 2)
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, _, text = line.partition(":")
-        name, text = name.lower(), text.strip()
-        headers[name] = f"{headers[name]}, {text}" if name in headers else text
-    headers.setdefault("connection", "keep-alive" if version == "HTTP/1.1" else "close")
-    length = int(headers.get("content-length", -1))
-    missing = length - len(received) + end + 4
-    if not 0 <= missing <= READ_BYTES or "transfer-encoding" in headers or status == "401":
-        return None
-    parts = [received[end + 4 :]]
-    while missing:
-        parts.append(connection.recv(min(missing, _PART_BYTES)))
-        if not parts[-1]:
-            return None
-        missing -= len(parts[-1])
-    return _Answer(int(status), headers, b"".join(parts))
 
 
 class _ErrorText(NamedTuple):
@@ -579,9 +553,9 @@ class _ErrorText(NamedTuple):
         return json.loads(self.text)
 
 
-def _check(data: bytes, headers: Any) -> None:
-    """Compares a whole object with the checksum that the server sends along."""
-    for entry in headers.get("x-goog-hash", "").split(","):
+def _check(data: bytes, checksums: str) -> None:
+    """Compares a whole object with the checksums that the server sends along."""
+    for entry in checksums.split(","):
         kind, _, expected = entry.strip().partition("=")
         if kind == "crc32c" and (crc32c := crc32c_text(value(data))) != expected:
             raise DamagedError(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import heapq
 import itertools
 import logging
-import pickle
 import posixpath
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any
+from typing import Any
 
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
@@ -71,55 +68,46 @@ from beam_pipeline.work.incomplete_folder import (
     noted_names,
     read_note,
 )
-from beam_pipeline.work.output_folder import (
-    earlier_manifest,
-    is_somebody_elses,
-)
+from beam_pipeline.work.job import spill, unspill
+from beam_pipeline.work.output_folder import earlier_manifest, is_somebody_elses
 from beam_pipeline.work.writing import WriteRequest
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
 
-
 MOST_AT_ONCE = 1 << 20
-"""Dead letters that are sorted at once; each takes some 320 bytes."""
-_PIECE = 512  # dead letters of a sorted portion that are read together
+"""Dead letters that are sorted at once; each takes some 320 bytes, and packed 40 at most."""
+_PIECE = 512  # dead letters of a sorted portion that are unpacked together
 
 
 def sorted_letters(
     batches: Iterable[DeadLetterBatch], most: int = MOST_AT_ONCE
 ) -> Iterator[DeadLetter]:
-    """Yields dead letters in order. Of very many, sorted portions wait on this machine's disk."""
+    """Yields dead letters in order. Of very many, sorted portions wait packed for the others."""
     letters = itertools.chain.from_iterable(batches)
     portions: list[Iterator[DeadLetter]] = []
-    with contextlib.ExitStack() as stack:
-        while len(portion := sorted(itertools.islice(letters, most))) == most:
-            file = stack.enter_context(tempfile.TemporaryFile())
-            for start in range(0, most, _PIECE):
-                pickle.dump(pack(portion[start : start + _PIECE]), file)
-            file.seek(0)
-            portions.append(_letters_in(file))
-        yield from heapq.merge(*portions, portion)
+    while len(portion := sorted(itertools.islice(letters, most))) == most:
+        packed = [spill(pack(portion[n : n + _PIECE])) for n in range(0, most, _PIECE)]
+        pieces = (unpack(DeadLetter, unspill(piece)) for piece in packed)
+        portions.append(itertools.chain.from_iterable(pieces))
+        portion.clear()  # before the next one is sorted
+    yield from heapq.merge(*portions, portion)
 
 
-def _letters_in(file: IO[bytes]) -> Iterator[DeadLetter]:
-    while True:
-        try:
-            packed = pickle.load(file)
-        except EOFError:
-            return
-        yield from unpack(DeadLetter, packed)
+def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> tuple[Mapping[str, int], int]:
+    """Writes a file with a line for each dead letter. Raises OSError.
 
-
-def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> int:
-    """Writes a file with a line for each dead letter; returns the sum of `line_crc`. Raises OSError."""
+    Returns: how many lines have each reason, and the sum of `line_crc` over all.
+    """
+    reasons: Counter[str] = Counter()
     crc = 0
     with files.open_output(uri) as sink:
         for letter in dead_letters:
+            reasons[letter.reason] += 1
             line = letter.to_json().encode()
             crc += line_crc(line)
             sink.write(line + b"\n")
-    return crc
+    return reasons, crc
 
 
 @dataclass(kw_only=True)
@@ -227,7 +215,7 @@ class DatasetFinisher:
         """
         self._check_alone(reports.refusals, reports.shards)
         earlier = earlier_manifest(self.folder)
-        crc = self._write_dead_letters(plan, earlier, reports.dead_letters)
+        listed, crc = self._write_dead_letters(plan, earlier, reports)
         # The plan's counts, with all dead letters counted again, including the shards'.
         tally = Tally()
         tally.add(dataclasses.replace(plan.tally, dead=Counter(), shown={}, first={}))
@@ -236,7 +224,7 @@ class DatasetFinisher:
             plan.refusal
             or min(reports.refusals, default=None, key=refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
-            or accounting_error(plan.shard_plan, tally, reports.shards)
+            or accounting_error(plan.shard_plan, tally, reports.shards, listed)
         )
         if refusal:
             return refusal
@@ -340,17 +328,17 @@ class DatasetFinisher:
         files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
-        self, plan: Plan, earlier: Manifest | None, batches: Iterable[DeadLetterBatch]
-    ) -> int:
-        """Lists the dead letters, but not for a question, and not again; returns their checksum."""
+        self, plan: Plan, earlier: Manifest | None, reports: Reports
+    ) -> tuple[Mapping[str, int], int]:
+        """Lists the dead letters, but not for a question, and not again; returns what `write_lines` does."""
         folder, uri = self.folder, files.join(self.folder, DEAD_LETTERS_NAME)
         asks = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
         if asks or (earlier and files.exists(uri)):
-            return 0
+            return reports.sums.dead.dead, 0
         if plan.refusal and earlier is None and read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
             note_names(folder, WRITING_NAME, [DEAD_LETTERS_NAME])
-        return write_lines(uri, sorted_letters(batches))
+        return write_lines(uri, sorted_letters(reports.dead_letters))
 
     def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
         """Notes the files that are about to be written.

@@ -35,8 +35,8 @@ because the service refused them."""
 READ_MS, RETRIES, SHARD_BYTES, SHARD_MS = "read_ms", "retries", "shard_bytes", "shard_ms"
 """Beam's distributions: of each read ahead, requests repeated per report, and of each shard that was written."""
 
-SMALL = 1 << 14
-"""Bytes of a call, a thousand references: done in about the time that it takes to send them elsewhere."""
+SMALL = 1 << 16
+"""Bytes of a call, before compression, a thousand references: done in about the time that sending them takes."""
 
 
 @dataclass
@@ -104,6 +104,6 @@ class Call:
 
 
 def step(size: int, function: Callable[..., Outcome], *arguments: Any) -> Call | Outcome:
-    """A call about `size` bytes, or its outcome where sending it elsewhere would take longer."""
+    """A call about `size` bytes before compression, or its outcome where sending it elsewhere would take longer."""
     call = Call(function, arguments)
     return call.run() if size < SMALL else call

@@ -145,12 +145,13 @@ def test_an_object_that_is_stored_compressed(server: Server) -> None:
 
 
 def test_a_connection_that_the_server_closed(server: Server) -> None:
-    """It is replaced at once, without the wait of a retry."""
+    """It is replaced at once, without the wait of a retry, also in the middle of an answer."""
     good = server.answers[0]
-    server.answers[:0] = [(good[0], {**good[1], "Close": "yes"}, good[2])]
-    assert get()[0] == CONTENT
-    assert get()[0] == CONTENT
-    assert server.connections == 2
+    for headers in ({"Close": "yes"}, {"Close": "yes", "Content-Length": "20000"}):
+        server.answers[:0] = [(good[0], {**headers, **good[1]}, good[2])]
+        assert get()[0] == CONTENT
+        assert get()[0] == CONTENT
+    assert server.connections == 4
 
 
 def test_a_forked_process_has_connections_of_its_own(server: Server) -> None:
@@ -210,7 +211,7 @@ def test_credentials_are_those_of_the_client(
     credentials = Credentials()
     credentials._quota_project_id = "payer"
     client = google.storage.Client("none", credentials)
-    monkeypatch.setattr(google, "_session", google.session_of(client, credentials))
+    monkeypatch.setattr(google, "_session", google.session_of(client))
     server.answers[:0] = [(401, {}, b"expired")] * 2
     assert get()[0] == CONTENT
     sent = [(head["authorization"], head["x-goog-user-project"]) for _, head in server.requests]
@@ -254,11 +255,16 @@ def test_tls(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     google._forget_session()
     with pytest.raises(google.requests.ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
         get()
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", f"{tmp_path}/gone.pem")
+    google._forget_session()
+    with pytest.raises(OSError, match=f"invalid path: {tmp_path}/gone.pem"):
+        get()
 
 
 UNUSUAL = {
     "in chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2800\r\n%b\r\n0\r\n\r\n",
     "without a length": b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%b",
+    "longer than it says": b"HTTP/1.1 200 OK\r\nContent-Length: 10240\r\n\r\n%bHTTP/1.1 200 OK\r\n",
     "of HTTP 1.0": b"HTTP/1.0 200 OK\r\nContent-Length: 10240\r\n\r\n%b",
 }
 

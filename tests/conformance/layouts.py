@@ -230,6 +230,12 @@ ROWS = {
     "kitti_lists": kitti(train="0\n3\n", val="1\r\n", test="0\n2\n"),
     "kitti_lists_above": kitti(CAR, "--images set/training/image_2", train="0\n3\n", val="1\r\n"),
     "kitti_folders": row("--images i --labels l", images("i/x.1.png"), {"l/x.1.txt": CAR}),
+    "kitti_same_names": row(
+        "--layout kitti --images set --labels set/a set/b",
+        images("set/{a,b}/{1,2}.png"),
+        texts(CAR, "set/a/{1,2}.txt"),
+        texts(PERSON, "set/b/{1,2}.txt"),
+    ),
     "kitti_archives": row(
         "--images a/training --labels b",
         images("a/training/image_2/x.png"),

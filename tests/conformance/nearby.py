@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.conformance.hubs import rows
 from tests.conformance.outcome import row
 from tests.conformance.trees import coco, images, paths
+from tests.layouts.make_boxes import CAR
 
 TREES = r"""
 nothing  CLASSES
@@ -38,6 +39,11 @@ ham10000  --images ham  part_1/ISIC_{0,2,4}.jpg + part_2/ISIC_{1,3,5}.jpg
 dead_letters  --images set  cat/1.jpg + dog/2.jpg  out/dead_letters{,-00000-of-00002}.jsonl = {}\n
 stanford_cars  --images cars  cars_{train,test}/0000{1,2}.jpg  {train,test}.csv = fname,class\n00001.jpg,1\n00002.jpg,2\n
 camvid  --images camvid  701_StillsRaw_full/1.png + LabeledApproved_full/1_L.png  class_dict.csv = name,r,g,b\nSky,128,128,128\n
+colours_alone  --images camvid  701_StillsRaw_full/1.png + LabeledApproved_full/1_L.png  class_dict.csv = r,g,b\n128,128,128\n
+pixel_values  CLASSES  _classes.csv = Pixel Value, Class\n0, sky\n1, road\n
+split_and_more  --images w  set/train/{cat,dog}/1.jpg + set/test/cat/2.jpg + set/test/3.jpg
+yolo_that_cannot_be_opened  --images set/images  images/{1..3}.jpg  data.yaml = train: images\nval: images\nnames: [cat]\n
+voc_beside  --images set/pics  pics/{1..3}.jpg  labels/{1..3}.xml = <annotation></annotation>
 captions_beside  --images set  pictures/{0..3}.jpg  texts/{0..3}.txt = a dog\n
 dota_beside  --images set  pictures/{0..3}.jpg  texts/{0..3}.txt = imagesource:G\n1.0 2.0 9.0 2.0 9.0 9.0 1.0 9.0 ship 0\n
 masks_of_most  --images d  0/{1,2}.jpg + 0/1_Mask.png + 1/{a,b}.png + 1/{a,b}_mask.png
@@ -60,11 +66,21 @@ numbers_with_the_class  --images set  cat/{1..3}.jpg + dog/dog{1..3}.jpg
 numbers_with_masks  --images set  a/{1..3}.jpg + b/{1..3}_mask.jpg
 two_wrappers  --images a  b/{cat,dog}/{1..3}.jpg
 two_data_sets  --images sets  {a,b}/images/{1..3}.jpg  {a,b}/labels/{1..3}.txt = 0 0.5 0.5 0.5 0.5\n
+kitti_in_folders  --images set  {a,b}/{1..3}.png  {a,b}/{1..3}.txt = KITTI\n
+kitti_in_folders_of_labels  --images set/pics  pics/a/{1..3}.png + pics/b/{4..6}.png  labels/a/{1..3}.txt = KITTI\n
+  labels/b/{4..6}.txt = KITTI\n
+yolo_in_folders  --images set/pics  pics/{a,b}/{1..3}.jpg  labels/{a,b}/{1..3}.txt = 0 0.5 0.5 0.5 0.5\n
+captions_in_folders  --images set/pics  pics/{a,b}/{1..3}.jpg  labels/{a,b}/{1..3}.txt = a dog\n
+captions_in_two_places  --images set/pics  pics/{1..4}.jpg  labels/{1..2}.txt = a dog\n  texts_of_labels/{3..4}.txt = a cat\n
 yolo_from_images  --images set/images/train  images/{train,val}/{1..3}.jpg  labels/{train,val}/{1..3}.txt = 0 0.5 0.5 0.5 0.5\n
 """
 
 ROWS = {
-    **rows(TREES.replace("CLASSES", "cat/1.jpg + dog/{1..3}.jpg"), base="photos", runs=False),
+    **rows(
+        TREES.replace("CLASSES", "cat/1.jpg + dog/{1..3}.jpg").replace("KITTI", CAR),
+        base="photos",
+        runs=False,
+    ),
     "coco_in_annotations": row(
         "--images set/images",
         images("set/images/a/{1..4}.jpg"),

@@ -115,7 +115,8 @@ def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, 
             cli._run(["convert", *argv, *_ALWAYS])
         except QuestionError as error:
             assert not os.path.exists("out") or os.listdir("out") == []
-            return {**outcome, "questions": list(error.ids), **_commands(str(error))}
+            reasons = {} if runs else {"reasons": _reasons(str(error))}
+            return {**outcome, "questions": list(error.ids), **reasons, **_commands(str(error))}
         except ConversionError as error:
             return {**outcome, "error": ", ".join(error.ids)}
     return {**outcome, **_written(stable=stable)}
@@ -141,6 +142,14 @@ def _files() -> dict[str, str]:
                 data = dump_json(manifest)
             digests[path.name] = hashlib.sha256(data).hexdigest()
     return digests
+
+
+def _reasons(message: str) -> list[str]:
+    return [
+        line.removeprefix("- ").replace(os.getcwd(), ".")
+        for line in message.splitlines()
+        if line.startswith("- ")
+    ]
 
 
 def _commands(message: str) -> dict[str, list[str]]:

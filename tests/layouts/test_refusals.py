@@ -63,12 +63,13 @@ REFUSED = {
     "voc": Refused(
         {**YEAR, "other/JPEGImages/a.jpg": IMAGE, "plain/a.jpg": IMAGE},
         {
-            "--images other": "--images other: expected a Pascal VOC set: JPEGImages/ and Annotations/",
-            "--images plain": "--images plain: expected a Pascal VOC set: JPEGImages/ and Annotations/ (or a folder",
-            "--images nowhere": "--images nowhere: expected a Pascal VOC set",
+            "--images other": "--images other: no .xml files of Pascal VOC beside HERE/other/JPEGImages; expected JPEGImages/ "
+            "and Annotations/ (or a folder",
+            "--images plain": "--images plain: no data set of the layout voc; expected JPEGImages/ and Annotations/ (or a folder",
+            "--images nowhere": "--images nowhere: no data set of the layout voc",
             "--images plain --labels plain": "no .xml files of Pascal VOC in HERE/plain; expected one for each image, "
             "of its name",
-            "--images plain --labels set/Annotations/a.xml": "--labels HERE/set/Annotations/a.xml is a file; expected a "
+            "--images plain --labels set/Annotations/a.xml": "--labels set/Annotations/a.xml is a file; expected a "
             "folder of .xml files of Pascal VOC",
             "--images set --label_column x": "--label_column means nothing for the layout voc",
         },
@@ -78,7 +79,7 @@ REFUSED = {
         {**YEAR, "other/JPEGImages/a.jpg": IMAGE, "other/Annotations/a.XML": CAT},
         {
             "--images .": "HERE/other/Annotations and HERE/set/Annotations contain files of the same names, 1 in "
-            "all, such as a.xml; name only one",
+            "all, such as a.xml. VOC2012 contains all",
         },
         "--layout voc",
     ),
@@ -101,14 +102,14 @@ REFUSED = {
             "labels.csv": "filename,label\n",
         },
         {
-            "--images plain": "--images plain: expected image_2/ beside label_2/ in it or in its training/. --labels "
-            "names a folder of label files of KITTI elsewhere",
-            "--images lonely": "--images lonely: expected image_2/ beside label_2/ in it or in its training/",
-            "--images plain --labels labels.csv": "--labels HERE/labels.csv is a file; expected a folder of label files "
+            "--images plain": "--images plain: no data set of the layout kitti; expected image_2/ beside label_2/ in it or in its "
+            "training/. --labels names a folder of .txt files of KITTI elsewhere",
+            "--images lonely": "--images lonely: no .txt files of KITTI beside HERE/lonely/image_2; expected image_2/ beside",
+            "--images plain --labels labels.csv": "--labels labels.csv is a file; expected a folder of .txt files "
             "of KITTI",
-            "--images plain --labels nowhere": "--labels HERE/nowhere does not exist; expected a folder of label "
+            "--images plain --labels nowhere": "--labels nowhere does not exist; expected a folder of .txt "
             "files of KITTI",
-            "--images plain --labels lonely": "no label files of KITTI in HERE/lonely; expected one for each "
+            "--images plain --labels lonely": "no .txt files of KITTI in HERE/lonely; expected one for each "
             "image, of its name",
             "--images nowhere --labels good": "--images nowhere: no such file or folder",
             "--images plain --labels good --key_column x": "--key_column means nothing for the layout kitti",

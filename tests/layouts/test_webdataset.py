@@ -245,6 +245,22 @@ def test_files_of_a_sample_may_be_anywhere(working_folder: Path) -> None:
     assert others == [a, a]
 
 
+def test_of_two_files_of_labels_neither_is_guessed(working_folder: Path) -> None:
+    """Wherever they are; two that state the same are no doubt."""
+    files = shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"{}")
+    make_tar(Path("a.tar"), [("a.cls", b"dog"), *files.items(), ("g0.cls", files["g0.cls"])])
+    letter, *samples = sorted(read("a.tar"), key=lambda item: item.key != "a.tar/a.jpg")
+    assert isinstance(letter, DeadLetter)
+    assert (letter.key, letter.reason) == ("a.tar/a.jpg", "bad_label_value")
+    assert letter.message == (
+        "its .cls cannot be used: its archive has two that differ; pack it again, with one"
+    )
+    assert {(item.key, item.labels[0]) for item in samples} == {
+        ("a.tar/g0.jpg", "cat"),
+        ("a.tar/g1.jpg", "dog"),
+    }
+
+
 def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:
     """A text beside no image is none; nor are folders, or archives beside folders."""
     make_tar(Path("wds.tar"), shard())

@@ -395,7 +395,7 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
 
 
 def line_crc(line: bytes) -> int:
-    """The checksum of a line that lists a dead letter; sums of them do not depend on order or parts."""
+    """The checksum of a line that lists a dead letter; sums of them do not depend on the order."""
     return int(crc32c(line.rstrip(b"\n")))
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dataset.duplicates import described
+from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME
 from beam_pipeline.core.dataset.plausibility import (
     NO_CHECKS,
     LabelChecks,
@@ -481,11 +482,12 @@ def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
 
 
 def accounting_error(
-    shard_plan: ShardPlan, tally: Tally, shards: Sequence[ShardInfo]
+    shard_plan: ShardPlan, tally: Tally, shards: Sequence[ShardInfo], listed: Mapping[str, int]
 ) -> Refusal | None:
     """The refusal of a run that lost or doubled samples, which is a fault of the program.
 
-    Every shard must have been written once, and the numbers must add up.
+    Every shard must have been written once, the numbers must add up, and `listed`, the lines of
+    `dead_letters.jsonl` by reason, must be all dead letters.
     """
     fault = accounting_fault(
         listed=tally.listed,
@@ -497,6 +499,8 @@ def accounting_error(
     )
     if fault:
         fault += ": samples were lost or doubled."
+    if listed != tally.dead:
+        fault = f"{DEAD_LETTERS_NAME} lists {dict(listed)}, but counted were {dict(tally.dead)}."
     planned = [spec.file_name for spec in shard_plan.specs]
     if sorted(shard.file_name for shard in shards) != sorted(planned):
         fault = f"{len(planned)} shards were planned, {len(shards)} were written:"

@@ -122,14 +122,17 @@ class Joined:
         refs, letters = split_duplicates(items_of(ImageRef, images) if images else ())
         self.dead_letters += letters
         folders: dict[Sequence[str], list[ImageRef]] = defaultdict(list)
+        level = merger.level or 0
         for ref in refs:
-            depth = ref.key.count("/") - (merger.level or 0)  # below that folder
-            path = meeting.folder_steps(ref.uri if ref.uri.endswith(ref.key) else ref.key)[:-1]
-            folders[tuple(path[: len(path) - depth]) if depth >= 0 else ()].append(ref)
+            *above, below = ref.key.split("/", level)
+            path = ref.uri if ref.uri.endswith(ref.key) else ref.key
+            steps = meeting.folder_steps(path.removesuffix(below)) if len(above) == level else ()
+            folders[tuple(steps)].append(ref)
         named = [tuple(meeting.folder_steps(name)) for name in (rows[_NAME] if rows else ())]
         by_tail: dict[Sequence[str], list[Sequence[str]]] = defaultdict(list)
         for steps, length in product(folders, set(map(len, named))):
-            by_tail[steps[-length:]].append(steps)
+            if length <= len(steps):
+                by_tail[steps[-length:]].append(steps)
         rows_of: dict[Sequence[str], list[LabelRow]] = defaultdict(list)
         for name, row in zip(named, items_of(LabelRow, rows) if rows else (), strict=True):
             candidates = by_tail.get(name, ())
@@ -137,7 +140,7 @@ class Joined:
                 rows_of[candidates[0]].append(row)
                 continue
             self.orphan_rows += 1
-            self.dead_letters.append(meeting.no_folder(row, candidates))
+            self.dead_letters.append(meeting.no_folder(row, candidates, level))
         for steps, of_folder in folders.items():
             own = rows_of[steps]
             if not merger.samples:

@@ -57,10 +57,7 @@ _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
 _MINUS = frozenset(("-1", "-1.0"))  # in place of 0, in CelebA's attributes
 _SHOWN_NAMES = 5
 
-OBJECTS_COLUMN = "objects"
 _BOXES = "bbox"
-CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
-"""Names of the list of classes, the likelier ones first."""
 
 Parsed = tuple[Sequence[Sequence[Any]], Mapping[int, str]]
 """The values of each column, and row -> what is wrong with it."""
@@ -281,7 +278,9 @@ def inspect_objects(
                 items.setdefault(name, []).extend(values_of)
             elif values_of is not None:
                 no_lists[name] = None
-    categories = next((name for name in CATEGORY_NAMES if name in items), CATEGORY_NAMES[0])
+    categories = next(
+        (name for name in schema.CATEGORY_NAMES if name in items), schema.CATEGORY_NAMES[0]
+    )
     columns = list(schema.object_columns(pixels=True))
     for name in items:
         if name in (_BOXES, categories):
@@ -292,7 +291,7 @@ def inspect_objects(
         kind = kinds.get(chosen, infer_kind(items[name]))
         if kind and name not in no_lists:
             columns.append(schema.object_column(name, kind))
-    names = [f"{column}.{name}" for name in no_lists]
+    names = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
     left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
     classes = items.get(categories, [])
     integers = sum(map(is_integer, classes))

@@ -27,7 +27,7 @@ from beam_pipeline.core.dead_letters import (
 )
 from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.core.text import some
+from beam_pipeline.core.text import counted, some
 from beam_pipeline.core.uris import is_remote
 
 _PLAIN = re.compile(r"(?:[^/.][^/]*/)*[^/.][^/]*", re.DOTALL).fullmatch
@@ -46,7 +46,7 @@ def bucket_of(name: str, buckets: int) -> int:
 
 
 def folder_steps(name: str) -> Sequence[str]:
-    """The parts of the path of a folder, or of an image, as a row writes it."""
+    """The parts of the path of a folder, as it is or as a row writes it."""
     return normalized(name).replace("\\", "/").strip("/").removeprefix("./").split("/")
 
 
@@ -65,8 +65,10 @@ class NameDivision:
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The bucket of each image or row."""
         names, parts = columns[0], self.parts
-        if self.level is not None:
-            names = ["/".join(folder_steps(name)[: self.level or None]) for name in names]
+        if self.level:
+            names = ["/".join(name.split("/", self.level)[: self.level]) for name in names]
+        elif self.level is not None:
+            names = ["/".join(folder_steps(name)) for name in names]
         text = "\n".join(names)
         if not text.isascii() or "\\" in text:  # names have several forms
             return [bucket_of(name, parts) for name in names]
@@ -290,9 +292,10 @@ def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> Dead
     return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
 
 
-def no_folder(row: LabelRow, folders: Sequence[Sequence[str]]) -> DeadLetter:
-    """The dead letter of a row that names no folder of images, or several."""
-    reason, message = Reason.MISSING_IMAGE, "no listed image is in a folder of this name"
+def no_folder(row: LabelRow, folders: Sequence[Sequence[str]], level: int) -> DeadLetter:
+    """The dead letter of a row that names no folder of images, or several, so deep below the root."""
+    where = f"so called, {counted(level, 'level')} below --images, as those of the first rows are"
+    reason, message = Reason.MISSING_IMAGE, f"no listed image is in a folder {where}"
     if folders:
         could = some(sorted(map("/".join, folders)))
         reason, message = Reason.AMBIGUOUS_KEY, f"could mean {could}; write more of the path"

@@ -93,6 +93,12 @@ class Column:
 OBJECT_PREFIX = "image/object/"
 """The prefix of the keys of features of objects."""
 
+OBJECTS_COLUMN = "objects"
+"""The column of tables of JSON with the lists of an image's objects."""
+
+CATEGORY_NAMES = ("categories", "category", "category_id", "labels", "label")
+"""Names of the list of their classes, the likelier ones first."""
+
 VISIBILITY = "/visibility"
 """The suffix of the key of points' visibility: 0 for a point without coordinates."""
 

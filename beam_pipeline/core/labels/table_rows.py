@@ -403,7 +403,7 @@ def csv_records(
             yield line, [], problem
             continue
         if any(map(str.strip, cells)):  # Excel leaves lines of commas
-            yield line, cells, encoding_problem("".join(cells), encoding)
+            yield line, cells, encoding_problem(delimiter.join(cells), encoding)
     text.detach()
 
 

@@ -41,7 +41,6 @@ from beam_pipeline.core.labels.further_columns import (
 )
 from beam_pipeline.core.labels.leading_columns import (
     NO_LEADING,
-    OBJECTS_COLUMN,
     FolderClass,
     LeadingColumns,
     ObjectLists,
@@ -68,6 +67,7 @@ from beam_pipeline.core.labels.schema import (
     KIND_NAMES,
     LIST_FORMS,
     NO_LABEL_COLUMN,
+    OBJECTS_COLUMN,
     POINT_KIND,
     SKIP_KIND,
     TEXT_KIND,

@@ -29,8 +29,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
-from beam_pipeline.core.labels.leading_columns import CATEGORY_NAMES, OBJECTS_COLUMN
-from beam_pipeline.core.labels.schema import ENCODED_KEY, JSON_KIND, KIND_NAMES, OBJECT_PREFIX
+from beam_pipeline.core.labels.schema import (
+    CATEGORY_NAMES,
+    ENCODED_KEY,
+    JSON_KIND,
+    KIND_NAMES,
+    OBJECT_PREFIX,
+    OBJECTS_COLUMN,
+)
 from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
 from beam_pipeline.core.records.wire import (
     MAX_EXAMPLE_BYTES,

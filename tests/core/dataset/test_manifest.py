@@ -25,10 +25,7 @@ from beam_pipeline.core.dataset.manifest import (
     manifest_file,
     parse_manifest,
 )
-from beam_pipeline.core.dataset.names import (
-    temporary_name,
-    writer_of,
-)
+from beam_pipeline.core.dataset.names import temporary_name, writer_of
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError

@@ -32,7 +32,7 @@ REPORT = "No manifest is written. This is a fault of the program or the runner; 
 
 
 def balance(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
-    return accounting_error(SHARDS, tally, shards)
+    return accounting_error(SHARDS, tally, shards, tally.dead)
 
 
 def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
@@ -94,6 +94,19 @@ def test_a_sample_lost_or_doubled_is_found(examples: int) -> None:
     )
     shards = [shard(NAMES[1], examples - 3), shard(NAMES[0], 3)]
     assert balance(tally, shards) == (None if examples == 7 else refusal)
+
+
+@pytest.mark.promise("miscounted")
+def test_a_dead_letter_that_is_not_listed_is_found() -> None:
+    """The lines of each reason are as many as were counted, not only those of all."""
+    tally = Tally(listed=8, dead=Counter({"unreadable": 3, "empty_file": 2}))
+    listed, shards = Counter({"unreadable": 2, "empty_file": 3}), [shard(name, 0) for name in NAMES]
+    refusal = accounting_error(SHARDS, tally, [shards[0], shard(NAMES[1], 3)], listed)
+    assert refusal == Refusal(
+        "LostSamplesError",
+        "dead_letters.jsonl lists {'unreadable': 2, 'empty_file': 3}, but counted were "
+        f"{{'unreadable': 3, 'empty_file': 2}}. {REPORT}",
+    )
 
 
 @pytest.mark.promise("miscounted")
