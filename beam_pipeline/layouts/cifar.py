@@ -208,8 +208,11 @@ class Cifar10(Cifar):
 
     name = "cifar10"
     title = "CIFAR-10"
-    splits = {**{f"data_batch_{i}": "train" for i in range(1, 6)}, "test_batch": "test"}
-    fields = {"label": 10}
+    splits: ClassVar[Mapping[str, str]] = {
+        **{f"data_batch_{i}": "train" for i in range(1, 6)},
+        "test_batch": "test",
+    }
+    fields: ClassVar[Mapping[str, int]] = {"label": 10}
     columns = (schema.label_column("label", ColumnKind.CLASS), _FILE_NAME)
     name_files = ("batches.meta", "batches.meta.txt")
     folders = ("cifar-10-batches-py", "cifar-10-batches-bin")
@@ -224,8 +227,8 @@ class Cifar100(Cifar):
 
     name = "cifar100"
     title = "CIFAR-100"
-    splits = {"train": "train", "test": "test"}
-    fields = {"coarse_label": 20, "fine_label": 100}
+    splits: ClassVar[Mapping[str, str]] = {"train": "train", "test": "test"}
+    fields: ClassVar[Mapping[str, int]] = {"coarse_label": 20, "fine_label": 100}
     columns = (
         schema.label_column("fine_label", ColumnKind.CLASS),
         _FILE_NAME,
