@@ -15,8 +15,9 @@ four sources:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -30,7 +31,7 @@ from beam_pipeline.core.labels.schema import Column, ColumnChoices
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import LabelBatch
+from beam_pipeline.core.packing import BATCH_SIZE, LabelBatch, SampleBatch
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
@@ -144,6 +145,15 @@ class ContainerReader(Protocol):
         Raises:
           ContainerError: the file is broken, so the samples that it contains are unknown.
         """
+
+
+def held(outcomes: Iterator[SampleRef | DeadLetter]) -> list[Iterable[SampleRef | DeadLetter]]:
+    """The outcomes of a container, packed until all of them are known."""
+    parts: list[Iterable[SampleRef | DeadLetter]] = []
+    while some := [*islice(outcomes, BATCH_SIZE)]:
+        refs = SampleBatch(each for each in some if isinstance(each, SampleRef))
+        parts += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
+    return parts
 
 
 class NoSink:

@@ -141,27 +141,21 @@ def _beginning(
 def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) -> str:
     """The column of images. Raises UsageError if it cannot be told."""
     images = [name for name in columns.images if name not in skipped]
-    usual = [name for name in images if name.lower() in _IMAGE_NAMES]
+    by_lower = {name.lower(): name for name in reversed(images)}
+    usual = [by_lower[name] for name in _IMAGE_NAMES if name in by_lower]
     if usual or len(images) == 1:
-        return min(
-            usual or images, key=lambda name: _IMAGE_NAMES.index(name.lower()) if usual else 0
-        )
-    problem = f"{uri} does not contain images; its columns are "
-    problem += ", ".join((*columns.labels, *columns.unused)) or "none"
-    problem += (
-        ". If it is a table of labels, name it with --labels, and the images' folder with --images"
+        return (usual or images)[0]
+    names = ", ".join((*columns.labels, *columns.unused)) or "none"
+    problem = (
+        f"does not contain images; its columns are {names}. If it is a table of labels, name it with --labels, and "
+        "the images' folder with --images"
     )
     if images:
-        problem = (
-            f"{uri}: which of the columns {', '.join(images)} contains the images? Leave out the "
-            f"others, as in --columns {','.join(f'{name}:skip' for name in images[1:])}"
-        )
+        others = ",".join(f"{name}:skip" for name in images[1:])
+        problem = f"which of the columns {', '.join(images)} contains the images? Leave out the others, as in --columns {others}"
     elif columns.image_lists:
-        problem = (
-            f"{uri}: the column {columns.image_lists[0]!r} contains a list of images in each row; "
-            "expected one image a row. Write a file with a row for each image"
-        )
-    raise UsageError(problem)
+        problem = f"the column {columns.image_lists[0]!r} contains a list of images in each row; expected one image a row"
+    raise UsageError(f"{uri}: {problem}")
 
 
 def _inspect(

@@ -10,14 +10,13 @@ Hugging Face names them `data/train-00000-of-00005.parquet`, with or without a h
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import itertools
 import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -39,20 +38,19 @@ from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.cuts import numbered_batches
 from beam_pipeline.core.listing.folders import named_split
-from beam_pipeline.core.listing.globs import has_glob, split_pattern
-from beam_pipeline.core.packing import pack, unpack
+from beam_pipeline.core.listing.globs import glob_regex, has_glob
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.heads import PARQUET_ENDING
-from beam_pipeline.layouts.layout import NoSink
-from beam_pipeline.layouts.paths import remote_matches
-from beam_pipeline.layouts.tree import names_in
+from beam_pipeline.layouts.layout import NoSink, held
+from beam_pipeline.layouts.paths import root_and_pattern
+from beam_pipeline.layouts.tree import walk
 from beam_pipeline.storage import files
 
 _PART = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
-_LEVELS, _MOST_FOLDERS = 4, 50  # of folders that are searched for the first file
+_MOST_FOLDERS = 50  # that are searched for the first file
 
 
 class ParquetFile(NamedTuple):
@@ -76,16 +74,17 @@ def first_parquet(path: str) -> ParquetFile | None:
     """
     uri = files.canonical(path)
     if _is_parquet(uri):
-        if is_remote(uri) and not has_glob(uri):
-            return ParquetFile(uri, posixpath.basename(uri))
-        try:
-            return next(iter(_files_of(path)), None)
-        except UsageError:  # the layout that is finally chosen reports it
-            return None
-    if is_remote(uri) or not os.path.isdir(uri):
+        with suppress(UsageError):  # the layout that is finally chosen reports it
+            return _files_of(path)[0]
+    if is_remote(uri) or _is_parquet(uri):
         return None
-    first = _first_in(uri, _LEVELS)
-    return ParquetFile(first, first[len(uri.rstrip("/")) + 1 :]) if first else None
+    for folder in walk(uri, _MOST_FOLDERS):
+        if folder.images:
+            return None
+        for name in filter(_is_parquet, folder.files):
+            first = posixpath.join(folder.path, name)
+            return ParquetFile(first, first[len(uri.rstrip("/")) + 1 :])
+    return None
 
 
 def parquet_files(paths: Sequence[str]) -> tuple[ParquetFile, ...]:
@@ -96,8 +95,6 @@ def parquet_files(paths: Sequence[str]) -> tuple[ParquetFile, ...]:
     """
     by_name: dict[str, ParquetFile] = {}
     for path in paths:
-        if not path.strip():
-            raise UsageError("--images: an empty path")
         for file in _files_of(path):
             first = by_name.setdefault(file.name, file)
             if first.uri != file.uri:
@@ -132,43 +129,19 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
 
 
 def _files_of(path: str) -> list[ParquetFile]:
-    uri = folder = files.canonical(path)
-    is_folder = not _is_parquet(uri) if is_remote(uri) else os.path.isdir(uri)
-    if has_glob(uri) and (is_remote(uri) or not os.path.lexists(uri)):
-        folder = split_pattern(uri)[0]
-        if is_remote(uri):
-            matches = remote_matches(uri)
-        else:
-            matches = [name for name in glob.glob(uri, recursive=True) if os.path.isfile(name)]
-    elif is_folder:
-        try:
-            names = (file.name for file in files.list_files(uri))
-            matches = [files.join(uri, name) for name in names if "/." not in f"/{name}"]
-        except OSError as error:
-            raise UsageError(f"--images {path} cannot be listed: {error}") from error
-    elif is_remote(uri) or os.path.lexists(uri):
+    uri = files.canonical(path)
+    if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not has_glob(uri)):
         return [ParquetFile(uri, posixpath.basename(uri))]
-    else:
-        raise UsageError(f"--images {path}: no such file or folder")
-    start = len(folder.rstrip("/")) + 1
-    parquet = [ParquetFile(match, match[start:]) for match in matches if _is_parquet(match)]
-    if not parquet:
+    folder, pattern = root_and_pattern(path, "--images")
+    matches = glob_regex(pattern or "**").fullmatch
+    try:
+        names = [file.name for file in files.list_files(folder)]
+    except OSError as error:
+        raise UsageError(f"--images {path} cannot be listed: {error}") from error
+    named = sorted(name for name in names if _is_parquet(name) and matches(name))
+    if not named:
         raise UsageError(f"--images {path}: no Parquet files there, whose names end in .parquet")
-    return parquet
-
-
-def _first_in(folder: str, levels: int) -> str:
-    """The first Parquet file in a folder or below; empty if there are images, or no such files."""
-    here = names_in(folder)
-    if here.images:
-        return ""
-    for name in filter(_is_parquet, here.files):
-        return posixpath.join(folder, name)
-    for below in here.folders[:_MOST_FOLDERS] if levels > 1 else ():
-        first = _first_in(below, levels - 1)
-        if first or names_in(below).images:
-            return first
-    return ""
+    return [ParquetFile(files.join(folder, name), name) for name in named]
 
 
 def _is_parquet(name: str) -> bool:
@@ -180,7 +153,6 @@ ROW = "(row)"
 
 _BATCH_BYTES = 4 << 20  # 4 MiB of a file's rows at a time
 _MOST_ROWS = 1024
-_PACKED_AT_ONCE = 4096
 _NO_CLASS = -1  # as Hugging Face has it, in test sets whose labels are secret
 
 
@@ -253,8 +225,6 @@ class ParquetReader:
         (listed,) = (file for file in self.parquet if file.uri == uri)
         digest = hashlib.sha256(listed.name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         unpacked = files.join(unpack_to, f"{digest}.images")
-        kinds: tuple[Any, ...] = (SampleRef, DeadLetter)
-        packed: dict[Any, list[bytes]] = {kind: [] for kind in kinds}
         try:
             with files.open_input(uri) as file:
                 columns = parquet_columns(file, uri)
@@ -262,10 +232,7 @@ class ParquetReader:
                 if unpack_to:
                     _check_space(columns, uri, unpack_to)
                 with files.open_output(unpacked) if unpack_to else nullcontext(NoSink()) as sink:
-                    items = self._unpack(file, columns, listed, unpacked, sink)
-                    while part := list(itertools.islice(items, _PACKED_AT_ONCE)):
-                        for kind in kinds:
-                            packed[kind].append(pack(i for i in part if isinstance(i, kind)))
+                    outcomes = held(self._unpack(file, columns, listed, unpacked, sink))
         except LabelTableError as error:
             raise ContainerError(str(error)) from error
         except (OSError, OutputError) as error:
@@ -273,9 +240,7 @@ class ParquetReader:
             raise ContainerError(
                 f"{uri} cannot be read, or not be unpacked to {unpack_to}: {problem}"
             ) from error
-        for kind in kinds:
-            for part_of_kind in packed[kind]:
-                yield from unpack(kind, part_of_kind)
+        yield from itertools.chain.from_iterable(outcomes)
 
     def _check(self, columns: ParquetColumns, uri: str) -> None:
         missing = [name for name in self.labels if name not in columns.labels]
@@ -315,14 +280,10 @@ class ParquetReader:
             problem = problem or row.problem
             if not data:
                 reason = Reason.MISSING_IMAGE if data is None else Reason.EMPTY_FILE
-                problem = f"column {self.image!r} is empty"
-                if data is not None:
-                    problem = f"the image in column {self.image!r} is without bytes"
-                elif path:
-                    problem = (
-                        f"column {self.image!r} does not contain bytes, only the path {excerpt(path)}; write "
-                        "the file again with the images in it"
-                    )
+                only = (
+                    f", only the path {excerpt(path)}; write the file again with the images in it"
+                )
+                problem = f"column {self.image!r} does not contain bytes{only if path else ''}"
             if problem:
                 letter = image_dead_letter(Stage.LABELS, key, uri, reason, problem, file=uri)
                 yield letter._replace(line=number + 1)

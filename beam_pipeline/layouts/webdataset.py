@@ -36,7 +36,6 @@ from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
-from beam_pipeline.core.packing import BATCH_SIZE, SampleBatch
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.webdataset import ExampleColumns
@@ -45,7 +44,7 @@ from beam_pipeline.core.text import counted, enumerated, excerpt, printable
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import caption_files
 from beam_pipeline.layouts.caption_files import CAPTION_COLUMN, CLASS_COLUMN, KEY_COLUMN, json_value
-from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions, held
 from beam_pipeline.layouts.pairs import column_name, is_mask, rank
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, archive_roots
 from beam_pipeline.layouts.table import table_numbering
@@ -272,15 +271,13 @@ class WebDatasetReader:
         """
         (root,) = (archive for archive in self.archives if archive.uri == uri)
         names = array("q")  # hashes; one that is there twice has files in several places
-        outcomes = self._outcomes_of(root, names, frozenset())
-        kept: list[Iterable[SampleRef | DeadLetter]] = []
-        while some := [*islice(outcomes, BATCH_SIZE)]:
-            refs = SampleBatch(each for each in some if isinstance(each, SampleRef))
-            kept += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
+        outcomes: Sequence[Iterable[SampleRef | DeadLetter]] = held(
+            self._outcomes_of(root, names, frozenset())
+        )
         scattered = {a for a, b in pairwise(sorted(names)) if a == b}
         if scattered:
-            kept = [self._outcomes_of(root, names, scattered)]
-        yield from chain.from_iterable(kept)
+            outcomes = [self._outcomes_of(root, names, scattered)]
+        yield from chain.from_iterable(outcomes)
 
     def _outcomes_of(
         self, root: ImageRoot, names: array[int], scattered: Collection[int]

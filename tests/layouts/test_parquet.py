@@ -400,15 +400,15 @@ def test_no_room_to_unpack(working_folder: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("row", "reason", "message"),
     [
-        ({"image": None}, "missing_image", "column 'image' is empty"),
-        ({"image": image_of(None)}, "missing_image", "column 'image' is empty"),
+        ({"image": None}, "missing_image", "column 'image' does not contain bytes"),
+        ({"image": image_of(None)}, "missing_image", "column 'image' does not contain bytes"),
         (
             {"image": image_of(None, "a.jpg")},
             "missing_image",
             "column 'image' does not contain bytes, only the path 'a.jpg'; write the file again with the "
             "images in it",
         ),
-        ({"image": image_of(b"")}, "empty_file", "the image in column 'image' is without bytes"),
+        ({"image": image_of(b"")}, "empty_file", "column 'image' does not contain bytes"),
         ({"label": None}, "bad_label_value", "column 'label': is empty"),
         (
             {"label": -1},
