@@ -284,20 +284,23 @@ def text_at(entry: Any, *keys: str) -> str:
     return value
 
 
+def _kind_at(entry: Any, keys: Sequence[str], kind: Callable[[], Any], noun: str) -> Any:
+    value = members(entry, *keys)
+    if value is not None and not isinstance(value, type(kind())):
+        raise BadLabelError(f"{'.'.join(keys)} is {excerpt(value)}, expected {noun}")
+    return value or kind()
+
+
 def list_at(entry: Any, *keys: str) -> list[Any]:
     """A list inside an entry; empty for none."""
-    value = members(entry, *keys)
-    if value is not None and not isinstance(value, list):
-        raise BadLabelError(f"{'.'.join(keys)} is {excerpt(value)}, expected a list")
-    return value or []
+    value: list[Any] = _kind_at(entry, keys, list, "a list")
+    return value
 
 
 def mapping_at(entry: Any, *keys: str) -> dict[str, Any]:
     """An object of JSON inside an entry; empty for none."""
-    value = members(entry, *keys)
-    if value is not None and not isinstance(value, dict):
-        raise BadLabelError(f"{'.'.join(keys)} is {excerpt(value)}, expected an object")
-    return value or {}
+    value: dict[str, Any] = _kind_at(entry, keys, dict, "an object")
+    return value
 
 
 def numbers(values: Any, expected: str, count: int = 0) -> tuple[float, ...]:

@@ -26,7 +26,7 @@ from beam_pipeline.core.labels.roles import (
     role_row,
     table_of_roles,
 )
-from beam_pipeline.core.labels.table_rows import Format, LabelTable
+from beam_pipeline.core.labels.table_rows import ENCODING_NAMES, LabelTable
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, folder_meaning
 from beam_pipeline.core.uris import is_remote
@@ -36,15 +36,6 @@ from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
 from beam_pipeline.storage.listing import MemberFilter
 
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
-_SEPARATORS = {"\t": "tab"}
-_ENCODINGS = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
-_FORMATS = {
-    Format.PARQUET: "tables in Parquet",
-    Format.JSON_LINES: "tables in JSON Lines",
-    Format.JSON_ARRAY: "tables in JSON",
-    Format.NUMBERED: "numbered captions",
-    Format.NAMES: "lists of images",
-}
 
 
 @dataclass
@@ -217,7 +208,8 @@ def _extension(name: str) -> str:
 
 
 def _format_of(table: LabelTable) -> str:
-    encoding = _ENCODINGS.get(table.encoding, table.encoding)
-    separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter or " "))
-    kind = _FORMATS.get(table.format, f"tables with {separator} between cells")
+    kind, separator = table.format.value, table.delimiter
+    if separator:
+        kind += f" with {repr(separator) if separator.strip() else 'tab'} between cells"
+    encoding = ENCODING_NAMES.get(table.encoding, table.encoding)
     return f"{kind}, in {encoding}" if encoding else kind

@@ -34,7 +34,7 @@ from beam_pipeline.core.labels.samples import labelled
 from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
@@ -378,18 +378,14 @@ class WebDataset:
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
             return ""
-        root, images, labels = archives[0], {}, {}
+        root = archives[0]
         with OpenedArchive(root) as archive:
-            for entry in islice(archive.entries(), _RECOGNISED_BY):
-                name, extension = sample_name(entry.name)
-                if extension in SIDECARS:
-                    labels[name] = extension
-                elif f".{extension.rpartition('.')[2]}" in IMAGE_EXTENSIONS:
-                    images[name] = extension
-        for name in images:
-            if name in labels and not posixpath.basename(name).startswith("."):
-                base = printable(posixpath.basename(name))
-                return f"{base}.{labels[name]} beside {base}.{images[name]} in {root.uri}"
+            samples = _collect(archive, MemberFilter(root), (), most=_RECOGNISED_BY)
+            for name, sample in samples:
+                labels = [extension for extension in SIDECARS if extension in sample.hashes]
+                if labels and sample.files:
+                    base = printable(posixpath.basename(name))
+                    return f"{base}.{labels[0]} beside {base}.{sample.files[0][0]} in {root.uri}"
         return ""
 
     def open(self, options: SourceOptions) -> Source:

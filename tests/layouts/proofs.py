@@ -350,7 +350,7 @@ file_columns  0  im0/2.png  pairs/im1/2.png  pairs/d/2.png  a PNG of 16 bits and
 pairs  0  000001.png  stereo/image_3/000001.png  cut  column 'image_3'  corrupt_image
 pairs  -  000002.png  stereo/image_3/000002.png  gone  no partner is for this image  unlabelled
 pairs  0  000003.png  stereo/depth/000003.png  text  not a PNG of 16 bits and one channel, unlike the first files  unsupported_format
-pairs  -  000004.png  stereo/image_3/000004.jpg  stereo/image_3/000000.png  000004.png are both partners of this image; remove one  conflicting_labels
+pairs  -  000004.png  stereo/image_3/000004.jpg  stereo/image_3/000000.png  000004.png are both partners of this image; name only the right ones  conflicting_labels
 pairs_of_scenes  0  piano/im0.png  scenes/piano/im1.png  empty  the file is empty  empty_file
 masks  0  scene_001.jpg  shapes/masks/train/scene_001.png  cut  the mask: starts like PNG, but  corrupt_image
 masks  -  scene_002.jpg  shapes/masks/train/scene_002.png  gone  no mask is for this image  unlabelled

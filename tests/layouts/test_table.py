@@ -107,8 +107,8 @@ def test_a_table_claims_sizes_beside_boxes(tmp_path: Path, monkeypatch: pytest.M
     }
     assert letters["other.png"]["file"] == f"{tmp_path}/l.csv"
     assert letters["two.png"]["message"] == (
-        f"{tmp_path}/l.csv, line 7 claims an image of 9 x 7 pixels, {tmp_path}/l.csv, line 8 one of "
-        "7 x 9; correct the wrong one"
+        f"{tmp_path}/l.csv, line 7 claims an image of 9 x 7 pixels, {tmp_path}/l.csv, line 8 claims an "
+        "image of 7 x 9 pixels; remove the wrong one"
     )
 
 

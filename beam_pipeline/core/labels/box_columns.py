@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -190,16 +190,18 @@ def find_boxes(
     ):
         known = _by_plain_name(columns)
         for form, plain in forms:
-            third = plain[
-                2
-            ]  # of x1, y1, x2, y2, which x3 may follow: points or an outline, not a box
-            follows = third[-1].isdigit() and f"{third[:-1]}{int(third[-1]) + 1}" in known
-            if all(name in known for name in plain) and not follows:
+            if all(name in known for name in plain) and not _is_outline(plain, known):
                 return form, tuple(known[name] for name in plain)
     lists = [
         name for name in names if values and "box" in _bare(name) and _hold_boxes(values[name])
     ]
     return (CORNER_AND_SIZE, (lists[0],)) if len(lists) == 1 else ("", ())
+
+
+def _is_outline(plain: Sequence[str], known: Collection[str]) -> bool:
+    """True for x1, y1, x2, y2 which x3 follows: points or an outline, not a box."""
+    third = plain[2]
+    return third[-1].isdigit() and f"{third[:-1]}{int(third[-1]) + 1}" in known
 
 
 def are_regions(sides: Sequence[str]) -> bool:
@@ -285,6 +287,9 @@ def inspect_boxes(
             kind = kinds[name] if name in kinds else _object_kind(rows.cells(name), empty)
             columns += [schema.object_column(name, kind)] if kind else []
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
+    unit = "pixels" if pixels else "fractions of the image"
+    only = "" if label else f", all of the class {ONLY_CLASS}"
+    plain = f"{names[0]}:{'str' if len(names) == 1 else 'float'}"
     return BoxColumns(
         columns=tuple(columns),
         used=frozenset(values),
@@ -292,20 +297,11 @@ def inspect_boxes(
         integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         size=size,
         several_rows=True,
-        note=_note(names, form, label, size, pixels=pixels) + note_on_object_files(columns),
+        note=f"rows are objects: {form} of a box in {unit} from {', '.join(names)}{only}; --columns {plain} keeps them as "
+        f"plain columns{note_on_object_files(columns)}",
         question=_question(names, form, values, kinds, mixed=mixed, given=bool(given)),
         names=names,
         form=form,
-    )
-
-
-def _note(names: Sequence[str], form: str, label: str, size: Sequence[str], *, pixels: bool) -> str:
-    unit = "pixels" if pixels else "fractions of the image"
-    classes = f"classes from {label}" if label else f"all of the class {ONLY_CLASS}"
-    sides = f", the image's size from {', '.join(size)}" if size else ""
-    return (
-        f"rows are objects: {form} of a box in {unit} from {', '.join(names)}, {classes}{sides}; "
-        f"--columns {names[0]}:{'str' if len(names) == 1 else 'float'} keeps them as plain columns"
     )
 
 

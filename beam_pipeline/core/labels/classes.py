@@ -185,22 +185,16 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
       UsageError: it is not text, lacks names, has an empty line, or a name twice.
     """
     text = decoded(data, f"--classes {uri}")
-    names = [line.strip() for line in text.rstrip().splitlines()]
-    if not any(names):
-        raise UsageError(f"--classes {uri} is empty; expected one class per line")
+    names = [line.strip() for line in text.rstrip().splitlines()] or [""]
     seen: dict[str, int] = {}
     for line, name in enumerate(names, 1):
-        if not name:
+        problem = "" if name else "is empty"
+        if seen.setdefault(name, line) != line:
+            problem = f"and line {seen[name]} both name {name!r}"
+        if problem:
             raise UsageError(
-                f"--classes {uri}, line {line} is empty; expected one class per line, as the line "
-                "gives the id"
+                f"--classes {uri}, line {line} {problem}; expected one class per line, as the line gives the id"
             )
-        if name in seen:
-            raise UsageError(
-                f"--classes {uri}: lines {seen[name]} and {line} both name {name!r}; expected each "
-                "class once"
-            )
-        seen[name] = line
     return tuple((name, i) for i, name in enumerate(names, base))
 
 

@@ -233,29 +233,22 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
 def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[DeadLetter]]:
     """Images whose key is theirs alone, and dead letters for the others."""
     images = list(images)
-    if len({image.key for image in images}) == len(images):  # always, below a single root
-        return images, []
-    by_key: dict[str, list[ImageRef]] = defaultdict(list)
+    uris_of: dict[str, list[str]] = defaultdict(list)
     for image in images:
-        by_key[image.key].append(image)
-    unique, dead_letters = [], []
-    for same in by_key.values():
-        if len(same) == 1:
-            unique += same
-            continue
-        uris = sorted(image.uri for image in same)
-        for image in same:
-            duplicates = ", ".join(uri for uri in uris if uri != image.uri)
+        uris_of[image.key].append(image.uri)
+    if len(uris_of) == len(images):  # always, below a single root
+        return images, []
+    dead_letters = []
+    for image in images:
+        others = sorted(uris_of[image.key])
+        others.remove(image.uri)
+        if others:
             message = (
-                f"has the same path below its root as {duplicates}; rename one of them, or give "
-                "--images a folder above both"
+                f"has the same path below its root as {', '.join(others)}; rename one of them, or give --images a "
+                "folder above both"
             )
-            if image.aliases:
-                message = (
-                    f"its archive contains this path {len(same)} times; pack it again, with one"
-                )
             dead_letters.append(meeting.join_letter(image, Reason.DUPLICATE_KEY, message))
-    return unique, dead_letters
+    return [image for image in images if len(uris_of[image.key]) == 1], dead_letters
 
 
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
@@ -459,26 +452,19 @@ def _sample(
             bad = (Stage.LABELS, image.key, image.uri, Reason.BAD_LABEL_VALUE, row.problem)
             return image_dead_letter(*bad, row.file)._replace(line=row.line)
     merged = merger.merge(rows)
+    if isinstance(merged, LabelRow) and len(claims) < 2:
+        return labelled(
+            image, merged.split or split, merged.values, merged.file, next(iter(claims), None)
+        )
+    first, second = (*claims.values(),)[:2] if len(claims) > 1 else merged
     if len(claims) > 1:
-        ((width, height), first), (size, second), *_ = claims.items()
-        message = (
-            f"{meeting.source_of(first)} claims an image of {width} x {height} pixels, {meeting.source_of(second)} one of "
-            f"{size[0]} x {size[1]}; correct the wrong one"
-        )
-    elif isinstance(merged, LabelRow):
-        size_of_image = next(iter(claims), None)
-        return labelled(image, merged.split or split, merged.values, merged.file, size_of_image)
+        texts = [f"claims an image of {w} x {h} pixels" for w, h in claims]
+    elif merger.complete and first.split == second.split:
+        message = f"{first.file} and {second.file} are both {merger.complete}s of this image; name only the right ones"
+        return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
     else:
-        first, second = merged
-        message = (
-            f"{meeting.source_of(first)} says {meeting.row_text(first)}, {meeting.source_of(second)} says {meeting.row_text(second)}; remove the "
-            "wrong one"
-        )
-        if merger.complete and first.split == second.split:
-            message = f"{first.file} and {second.file} are both {merger.complete}s of this image; remove one"
-            if merger.complete == "mask":
-                message += ", or name those that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
-            return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+        texts = [f"says {meeting.row_text(row)}" for row in (first, second)]
+    message = f"{meeting.source_of(first)} {texts[0]}, {meeting.source_of(second)} {texts[1]}; remove the wrong one"
     letter = meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)
 

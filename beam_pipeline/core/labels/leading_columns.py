@@ -272,36 +272,35 @@ def inspect_objects(
     """
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
-    for lists in map(_lists_of, values):
-        for name, values_of in (lists or {}).items():
-            if isinstance(values_of, list):
-                items.setdefault(name, []).extend(values_of)
-            elif values_of is not None:
-                no_lists[name] = None
+    for name, cell in (
+        (n, c) for lists in map(_lists_of, values) for n, c in (lists or {}).items()
+    ):
+        if isinstance(cell, list):
+            items.setdefault(name, []).extend(cell)
+        elif cell is not None:
+            no_lists[name] = None
     categories = next(
         (name for name in schema.CATEGORY_NAMES if name in items), schema.CATEGORY_NAMES[0]
     )
     columns = list(schema.object_columns(pixels=True))
-    for name in items:
-        if name in (_BOXES, categories):
-            continue
+    left_out = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
+    for name in [name for name in items if name not in (*no_lists, _BOXES, categories)]:
         chosen = f"{column}.{name}"
         if chosen not in kinds and any(map(is_nested, items[name])):
-            no_lists[name] = None
-        kind = kinds.get(chosen, infer_kind(items[name]))
-        if kind and name not in no_lists:
+            left_out.append(chosen)
+        elif kind := kinds.get(chosen, infer_kind(items[name])):
             columns.append(schema.object_column(name, kind))
-    names = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
-    left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
+    left_out = [name for name in left_out if kinds.get(name, True) is not None]
     classes = items.get(categories, [])
     integers = sum(map(is_integer, classes))
+    note = f"left out, since it is not one value an object: {', '.join(left_out)}"
     return ObjectLists(
         column=column,
         used=(column,),
         categories=categories,
         integer_classes=bool(classes) and integers >= NEARLY_ALL * len(classes),
         columns=tuple(columns),
-        note=f"left out, since it is not one value an object: {left_out}" if left_out else "",
+        note=note if left_out else "",
     )
 
 

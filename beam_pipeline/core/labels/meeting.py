@@ -189,21 +189,16 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
         path = names_of(row)[-1]
         file_name, lower = path.rpartition("/")[2], path.lower()
         lower_name = file_name.lower()
-        lower_names = self[_lower]
-        named = lower_names.get(lower_name) or lower_names.get(f"{lower_name}.") or ()
+        named = self[_lower].get(lower_name) or self[_lower].get(f"{lower_name}.") or ()
         keys = ((image.key, image.key.lower()) for image in named)
         twins = [key for key, low in keys if lower in (lower_name, low, _stem(low))]
         if twins:
             return f"the image {min(twins)} differs from this name in case: write one of them as the other"
-        if "/" not in path:
-            return "no listed image has this name, with or without folder or extension"
+        missing = "no listed image has this name, with or without folder or extension"
         elsewhere = self[_file_names].get(file_name) or self[_file_stems].get(file_name)
         if not elsewhere:
-            return "no listed image has this path or its file name, with or without extension"
-        return (
-            "no listed image has this path, with or without extension; of the same file name there is "
-            f"{some(sorted(image.key for image in elsewhere))}"
-        )
+            return missing
+        return f"{missing}; of the same file name there is {some(sorted(image.key for image in elsewhere))}"
 
 
 def are_exact(names: Sequence[str]) -> bool:

@@ -37,7 +37,7 @@ from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
 UTF_8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
-ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8"}
+ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
 _BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, LATIN))
 """Encodings whose line break byte is never part of another character."""
@@ -69,13 +69,13 @@ _Record = tuple[int, Any, str]
 class Format(enum.Enum):
     """How a file contains its rows; see the top of `table_files`."""
 
-    CSV = enum.auto()
-    SPACED = enum.auto()
-    NAMES = enum.auto()
-    NUMBERED = enum.auto()
-    JSON_LINES = enum.auto()
-    JSON_ARRAY = enum.auto()
-    PARQUET = enum.auto()
+    CSV = "tables"
+    SPACED = "lists of images and labels"
+    NAMES = "lists of images"
+    NUMBERED = "numbered captions"
+    JSON_LINES = "tables in JSON Lines"
+    JSON_ARRAY = "tables in JSON"
+    PARQUET = "tables in Parquet"
 
 
 @dataclass(frozen=True)

@@ -445,12 +445,9 @@ class _Inspection:
         """A sentence on the columns with a value in each row of an image."""
         if not listed:
             return ""
-        images = self._images()
-        if len(set(images)) < len(images):
-            return f"several rows name one image; each has a list of {' and of '.join(listed)}, a value a row"
         return (
-            f"each of the first rows names another image, so its list of {' and of '.join(listed)} has one "
-            f"value; cells with several are split with --list_column '{listed[0]}=SEPARATOR'"
+            f"each row of an image has a value of its list of {' and of '.join(listed)}; cells with several are "
+            f"split with --list_column '{listed[0]}=SEPARATOR'"
         )
 
     def _listed(self, names: Sequence[str]) -> tuple[str, ...]:

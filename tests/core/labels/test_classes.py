@@ -237,14 +237,14 @@ def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b" \n", "--classes c.txt is empty; expected one class per line"),
+        (b" \n", "--classes c.txt, line 1 is empty; expected one class per line"),
         (
             b"cat\n\ndog",
             "--classes c.txt, line 2 is empty; expected one class per line, as the line",
         ),
         (
             b"cat\ndog\ncat",
-            "--classes c.txt: lines 1 and 3 both name 'cat'; expected each class once",
+            "--classes c.txt, line 3 and line 1 both name 'cat'; expected one class per line",
         ),
         (b"\xff\xfe", "--classes c.txt is not UTF-8 ("),
     ],

@@ -149,10 +149,7 @@ def test_a_path_may_start_from_the_label_files_folder(file: str, name: str) -> N
 
 
 SIMILAR = "no listed image has this name, with or without folder or extension"
-ELSEWHERE = (
-    "no listed image has this path, with or without extension; of the same file name there is"
-)
-NOWHERE = "no listed image has this path or its file name, with or without extension"
+ELSEWHERE = f"{SIMILAR}; of the same file name there is"
 COULD = "could mean {}; name the path relative to the root"
 CASE = "the image {} differs from this name in case: write one of them as the other"
 
@@ -177,9 +174,9 @@ CASE = "the image {} differs from this name in case: write one of them as the ot
             f"{ELSEWHERE} a/a.jpg, b/a.jpg, c/a.jpg and 2 more",
             [f"{folder}/a.jpg" for folder in "edcab"],
         ),
-        ("dog/a.jpg", NOWHERE, ["cat/a.png"]),
-        ("dog/a.jpg", NOWHERE, []),
-        ("c/A.jpg", NOWHERE, ["b/a.jpg"]),
+        ("dog/a.jpg", SIMILAR, ["cat/a.png"]),
+        ("dog/a.jpg", SIMILAR, []),
+        ("c/A.jpg", SIMILAR, ["b/a.jpg"]),
         # another image may have the name in another case; the dead letter names the cause
         ("A.jpg", CASE.format("a.jpg"), ["a.jpg"]),
         ("IMG_1.JPG", CASE.format("cat/img_1.jpg"), ["cat/img_1.jpg"]),
@@ -453,8 +450,8 @@ def test_a_class_of_several_rows_counts_once() -> None:
 
 
 SIZES = (
-    "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 one of "
-    "3 x 4; correct the wrong one"
+    "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 claims an "
+    "image of 3 x 4 pixels; remove the wrong one"
 )
 
 
@@ -861,8 +858,7 @@ def test_files_of_one_image_complete_each_other() -> None:
         "c.jpg": ("unlabelled", "no mask is for this image"),
         "d.jpg": (
             "conflicting_labels",
-            "/c/d.gif and /c/d.png are both masks of this image; remove one, or name those that are "
-            "meant with a pattern, such as --masks 'masks/**/*_labelIds.png'",
+            "/c/d.gif and /c/d.png are both masks of this image; name only the right ones",
         ),
     }
 
