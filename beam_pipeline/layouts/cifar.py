@@ -29,7 +29,6 @@ from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import excerpt
@@ -42,7 +41,7 @@ _BINARY = ".bin"
 _CHUNK_BYTES = 1 << 20  # 1 MiB; files of names have 2 kB at most
 _MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
 _MAX_TUPLES = 64  # CIFAR's files have 7 at most
-_FILE_NAME = Column("filename", ColumnKind.BYTES, "image/filename", required=True)
+_FILE_NAME = schema.Column("filename", schema.ColumnKind.BYTES, "image/filename", required=True)
 
 Batch = tuple[tuple[Sequence[object], ...], Sequence[object] | None]
 """For each label field, the labels of all images; the images' names, or None. Both are unchecked."""
@@ -77,7 +76,7 @@ class Cifar:
     title: ClassVar[str]
     splits: ClassVar[Mapping[str, str]]
     fields: ClassVar[Mapping[str, int]]
-    columns: ClassVar[tuple[Column, ...]]
+    columns: ClassVar[tuple[schema.Column, ...]]
     name_files: ClassVar[tuple[str, ...]]
     folders: ClassVar[tuple[str, str]]
     names: ClassVar[tuple[str, ...]] = ()
@@ -213,7 +212,7 @@ class Cifar10(Cifar):
         "test_batch": "test",
     }
     fields: ClassVar[Mapping[str, int]] = {"label": 10}
-    columns = (schema.label_column("label", ColumnKind.CLASS), _FILE_NAME)
+    columns = (schema.label_column("label", schema.ColumnKind.CLASS), _FILE_NAME)
     name_files = ("batches.meta", "batches.meta.txt")
     folders = ("cifar-10-batches-py", "cifar-10-batches-bin")
     names = (
@@ -230,10 +229,10 @@ class Cifar100(Cifar):
     splits: ClassVar[Mapping[str, str]] = {"train": "train", "test": "test"}
     fields: ClassVar[Mapping[str, int]] = {"coarse_label": 20, "fine_label": 100}
     columns = (
-        schema.label_column("fine_label", ColumnKind.CLASS),
+        schema.label_column("fine_label", schema.ColumnKind.CLASS),
         _FILE_NAME,
-        Column("coarse_label", ColumnKind.INT64, "label/coarse_label", required=True),
-        Column("coarse_text", ColumnKind.BYTES, "label/coarse_text", required=True),
+        schema.Column("coarse_label", schema.ColumnKind.INT64, "label/coarse_label", required=True),
+        schema.Column("coarse_text", schema.ColumnKind.BYTES, "label/coarse_text", required=True),
     )
     name_files = ("meta", "coarse_label_names.txt", "fine_label_names.txt")
     folders = ("cifar-100-python", "cifar-100-binary")

@@ -20,25 +20,21 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO, Protocol, runtime_checkable
 
+from beam_pipeline.core import packing
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
-from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
-from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels import classes, name_pattern, schema, table_rows
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, RowSamples, UnnamedImages
-from beam_pipeline.core.labels.schema import Column, ColumnChoices
-from beam_pipeline.core.labels.table_rows import LabelTable
-from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
-from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import BATCH_SIZE, LabelBatch, SampleBatch
+from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
-class SourceOptions(ColumnChoices):
+class SourceOptions(schema.ColumnChoices):
     """The options given that concern layouts.
 
     Attributes:
@@ -63,15 +59,15 @@ class SourceOptions(ColumnChoices):
     mask_colors: str = ""
     label_from: str = ""
     label_base: int | None = None
-    label_order: str = AUTO_ORDER
-    class_ids: str = CLASS_IDS[0]
+    label_order: str = classes.AUTO_ORDER
+    class_ids: str = classes.CLASS_IDS[0]
     annotator: str = ""
     object_features: tuple[str, ...] = ()
     yolo_task: str | None = None
     no_image: str = NO_IMAGE[0]
     rows_of: str = ROWS_OF[0]
 
-    def numbering(self, base: int = 0) -> ClassNumbering:
+    def numbering(self, base: int = 0) -> classes.ClassNumbering:
         """Returns the numbering of classes for layouts without fixed ids.
 
         Args:
@@ -83,7 +79,7 @@ class SourceOptions(ColumnChoices):
         keep = self.class_ids == "keep"
         if keep and self.label_base is not None:
             raise UsageError("--label_base means nothing with --class_ids keep; leave it out")
-        return ClassNumbering(
+        return classes.ClassNumbering(
             base if self.label_base is None else self.label_base,
             self.label_order,
             from_name=keep,
@@ -94,7 +90,9 @@ class SourceOptions(ColumnChoices):
 class LabelReader(Protocol):
     """Reads label files on any worker; it is pickled and stateless."""
 
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
+    def read(
+        self, file: BinaryIO, uri: str
+    ) -> Iterator[LabelRow | packing.LabelBatch | DeadLetter]:
         """Yields a row for each image that a file names, with values in the order of the columns; or batches.
 
         A fault in an image's labels is reported in the row's `problem` and `line`, so that the
@@ -113,12 +111,12 @@ class LabelReader(Protocol):
 class PartReader(LabelReader, Protocol):
     """Reads label files that are cut where they are large: any worker may begin with any part."""
 
-    def cut_of(self, uri: str) -> Cut | None:
+    def cut_of(self, uri: str) -> cuts.Cut | None:
         """How a file may be cut; None if it can only be read as a whole."""
 
     def read_part(
-        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
-    ) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
+        self, file: BinaryIO, uri: str, part: cuts.LineRange | cuts.RowGroupRange
+    ) -> Iterator[LabelRow | packing.LabelBatch | DeadLetter]:
         """Yields a row for each image that a part of a file names, as `read` does.
 
         Args:
@@ -150,8 +148,8 @@ class ContainerReader(Protocol):
 def held(outcomes: Iterator[SampleRef | DeadLetter]) -> list[Iterable[SampleRef | DeadLetter]]:
     """The outcomes of a container, packed until all of them are known."""
     parts: list[Iterable[SampleRef | DeadLetter]] = []
-    while some := [*islice(outcomes, BATCH_SIZE)]:
-        refs = SampleBatch(each for each in some if isinstance(each, SampleRef))
+    while some := [*islice(outcomes, packing.BATCH_SIZE)]:
+        refs = packing.SampleBatch(each for each in some if isinstance(each, SampleRef))
         parts += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
     return parts
 
@@ -171,7 +169,7 @@ class FolderLabels:
       names: the pattern of its name; None if the class is its folder, and the split a folder above.
     """
 
-    names: NamePattern | None = None
+    names: name_pattern.NamePattern | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ class FileLabels:
 
     reader: LabelReader
     files: tuple[str, ...] = ()
-    folders: tuple[ImageRoot, ...] = ()
+    folders: tuple[filters.ImageRoot, ...] = ()
     merge_rows: bool = False
     unnamed: UnnamedImages | None = None
     class_by_folder: bool = False
@@ -227,7 +225,7 @@ class ListedLabels:
     """
 
     reader: ListedReader
-    folders: tuple[ImageRoot, ...]
+    folders: tuple[filters.ImageRoot, ...]
     noun: str = "mask"
 
 
@@ -271,18 +269,18 @@ class Source:
     """
 
     layout: str
-    roots: tuple[ImageRoot, ...]
+    roots: tuple[filters.ImageRoot, ...]
     labels: Labels
     examples: ExampleSource
-    numbering: ClassNumbering = field(default_factory=ClassNumbering)
+    numbering: classes.ClassNumbering = field(default_factory=classes.ClassNumbering)
     notes: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     unseen: bool = False
-    tables: tuple[LabelTable, ...] = ()
+    tables: tuple[table_rows.LabelTable, ...] = ()
     roles: tuple[RoleRow, ...] = ()
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[schema.Column, ...]:
         """The columns of a sample's labels."""
         return self.examples.columns
 

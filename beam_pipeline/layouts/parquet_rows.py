@@ -20,9 +20,10 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, NamedTuple
 
+from beam_pipeline.core import text, uris
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, LabelTableError, OutputError, UsageError
-from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels import cells, table_rows, tables, typed_rows
 from beam_pipeline.core.labels.parquet_columns import (
     BYTES,
     PATH,
@@ -33,20 +34,14 @@ from beam_pipeline.core.labels.parquet_columns import (
     parquet_errors,
 )
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN
-from beam_pipeline.core.labels.table_rows import LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema
-from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.cuts import numbered_batches
 from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.listing.globs import glob_regex, has_glob
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
-from beam_pipeline.core.text import excerpt
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.heads import PARQUET_ENDING
+from beam_pipeline.layouts import heads, tree
 from beam_pipeline.layouts.layout import NoSink, held
 from beam_pipeline.layouts.paths import root_and_pattern
-from beam_pipeline.layouts.tree import walk
 from beam_pipeline.storage import files
 
 _PART = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
@@ -76,9 +71,9 @@ def first_parquet(path: str) -> ParquetFile | None:
     if _is_parquet(uri):
         with suppress(UsageError):  # the layout that is finally chosen reports it
             return _files_of(path)[0]
-    if is_remote(uri) or _is_parquet(uri):
+    if uris.is_remote(uri) or _is_parquet(uri):
         return None
-    for folder in walk(uri, _MOST_FOLDERS):
+    for folder in tree.walk(uri, _MOST_FOLDERS):
         if folder.images:
             return None
         for name in filter(_is_parquet, folder.files):
@@ -119,18 +114,18 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
     """
     splits = {}
     for name in names:
-        folders = reversed(name[: -len(PARQUET_ENDING)].split("/"))
+        folders = reversed(name[: -len(heads.PARQUET_ENDING)].split("/"))
         splits[name] = next(filter(None, map(named_split, folders)), "")
     if any(splits.values()):
         for name in names:
-            part = _PART.fullmatch(posixpath.basename(name[: -len(PARQUET_ENDING)]))
+            part = _PART.fullmatch(posixpath.basename(name[: -len(heads.PARQUET_ENDING)]))
             splits[name] = splits[name] or (part[1] if part else "")
     return splits
 
 
 def _files_of(path: str) -> list[ParquetFile]:
     uri = files.canonical(path)
-    if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not has_glob(uri)):
+    if os.path.isfile(uri) or (uris.is_remote(uri) and _is_parquet(uri) and not has_glob(uri)):
         return [ParquetFile(uri, posixpath.basename(uri))]
     folder, pattern = root_and_pattern(path, "--images")
     matches = glob_regex(pattern or "**").fullmatch
@@ -145,7 +140,7 @@ def _files_of(path: str) -> list[ParquetFile]:
 
 
 def _is_parquet(name: str) -> bool:
-    return name.lower().endswith(PARQUET_ENDING)
+    return name.lower().endswith(heads.PARQUET_ENDING)
 
 
 ROW = "(row)"
@@ -191,7 +186,7 @@ def _named(value: Any, names: tuple[str, ...], may_lack: bool) -> tuple[Any, str
     if value == _NO_CLASS and may_lack:
         return None, ""
     meaning = ", which is not a class" if value == _NO_CLASS else ""
-    return None, f"{excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
+    return None, f"{text.excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
 
 
 @dataclass(frozen=True)
@@ -212,8 +207,8 @@ class ParquetReader:
     image: str
     labels: tuple[str, ...]
     classes: Mapping[str, tuple[str, ...]]
-    table: LabelTable
-    schema: LabelSchema
+    table: table_rows.LabelTable
+    schema: tables.LabelSchema
     has_path: bool
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
@@ -276,13 +271,11 @@ class ParquetReader:
             key = f"{listed.name}/{number:05d}"
             reason, problem = Reason.BAD_LABEL_VALUE, name_classes(fields, self.classes, label)
             fields[ROW] = key
-            row = typed_row(key, fields, table, self.schema, line=number + 1)
+            row = typed_rows.typed_row(key, fields, table, self.schema, line=number + 1)
             problem = problem or row.problem
             if not data:
                 reason = Reason.MISSING_IMAGE if data is None else Reason.EMPTY_FILE
-                only = (
-                    f", only the path {excerpt(path)}; write the file again with the images in it"
-                )
+                only = f", only the path {text.excerpt(path)}; write the file again with the images in it"
                 problem = f"column {self.image!r} does not contain bytes{only if path else ''}"
             if problem:
                 letter = image_dead_letter(Stage.LABELS, key, uri, reason, problem, file=uri)
@@ -290,7 +283,7 @@ class ParquetReader:
                 continue
             assert data
             sink.write(data)
-            values = (*row.values, text_of(path) or key) if self.has_path else row.values
+            values = (*row.values, cells.text_of(path) or key) if self.has_path else row.values
             split = row.split or listed.split or DEFAULT_SPLIT
             yield SampleRef(key, unpacked, len(data), split, values, offset, uri, version, row.size)
             offset += len(data)

@@ -12,9 +12,8 @@ from functools import partial
 from typing import NamedTuple
 from unicodedata import normalize
 
-from beam_pipeline.core.labels.cells import BRACKETS, MOST, NEARLY_ALL
+from beam_pipeline.core.labels import cells, path_roles
 from beam_pipeline.core.labels.classes import all_integers
-from beam_pipeline.core.labels.path_roles import IMAGES
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import DEFAULT_SPLIT
 
@@ -110,7 +109,7 @@ def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
 
 def _mostly(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[str]:
     names = sorted(filter(test, classes))
-    return names if len(names) > MOST * len(classes) else ()
+    return names if len(names) > cells.MOST * len(classes) else ()
 
 
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
@@ -148,13 +147,13 @@ def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
             known = {*classes}
     several = [name for name in items if len(items[name]) > 1]
     proven = [name for name in several if items[name] <= known]
-    return several if len(proven) > MOST * len(items) else ()
+    return several if len(proven) > cells.MOST * len(items) else ()
 
 
 def _single_images(classes: Counts, _: str) -> Sequence[str]:
     single = [name for name in sorted(classes) if classes[name] == 1]
     # of 5,749 people in Labeled Faces in the Wild, 71 % have one image
-    enough = len(classes) >= _FEW_CLASSES and len(single) >= NEARLY_ALL * len(classes)
+    enough = len(classes) >= _FEW_CLASSES and len(single) >= cells.NEARLY_ALL * len(classes)
     return single if enough else ()
 
 
@@ -193,10 +192,10 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        partial(_mostly, lambda name: name[:1] + name[-1:] == BRACKETS),
+        partial(_mostly, lambda name: name[:1] + name[-1:] == cells.BRACKETS),
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
-        value=BRACKETS,
+        value=cells.BRACKETS,
         place=_COLUMN,
     ),
     Kind(
@@ -288,7 +287,7 @@ NAMES = (
     ),
     Kind(
         "images_as_class",
-        partial(_called, IMAGES.__contains__),
+        partial(_called, path_roles.IMAGES.__contains__),
         "{first} is one of {of}, but such a name is usual for a folder of images.",
         f"{_CLASS_FOLDERS}.",
         place=FOLDERS,
