@@ -30,6 +30,7 @@ from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, RowSamples, Unn
 from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
+from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class PartReader(LabelReader, Protocol):
 class ContainerReader(Protocol):
     """Reads files that contain images and labels, on any worker; it is pickled and stateless."""
 
-    def read(self, uri: str, unpack_to: str) -> Iterator[references.SampleRef | DeadLetter]:
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample of a file.
 
         An image must be stored unchanged at an offset in a file. Other images are unpacked first.
@@ -206,7 +207,7 @@ class FileLabels:
 class ListedReader(Protocol):
     """Tells which image a listed file is for, without opening it: it is pickled, and keeps no state."""
 
-    def row(self, file: references.ImageRef) -> references.LabelRow:
+    def row(self, file: ImageRef) -> LabelRow:
         """The row that a file represents. Its values may contain the file's uri, size and version."""
 
 
