@@ -456,8 +456,8 @@ def _sample(
         return labelled(
             image, merged.split or split, merged.values, merged.file, next(iter(claims), None)
         )
-    first, second = (*claims.values(),)[:2] if len(claims) > 1 else merged
-    if len(claims) > 1:
+    first, second = [*claims.values()][:2] if isinstance(merged, LabelRow) else merged
+    if isinstance(merged, LabelRow):
         texts = [f"claims an image of {w} x {h} pixels" for w, h in claims]
     elif merger.complete and first.split == second.split:
         message = f"{first.file} and {second.file} are both {merger.complete}s of this image; name only the right ones"
