@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from beam_pipeline.layouts.parquet_rows import first_parquet, name_classes, parquet_files, splits_of
 from PIL import Image
 
 from beam_pipeline.cli import main
@@ -20,6 +19,7 @@ from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts import opening, parquet, roles
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.parquet import first_parquet, name_classes, parquet_files, splits_of
 from beam_pipeline.storage import files
 from tests.harness import (
     ALL_BAD,

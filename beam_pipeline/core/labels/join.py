@@ -71,6 +71,7 @@ class Joined:
       further_samples: samples and dead letters beyond those of images and orphan rows.
       columns: columns of the `SampleRef`s that were joined at once; none if there are none.
       files_beside: images that are no samples, as they are files of others.
+      keep: makes samples of images without labels; None makes them dead letters.
     """
 
     samples: list[SampleRef] = field(default_factory=list)
@@ -80,14 +81,9 @@ class Joined:
     further_samples: int = 0
     columns: Columns = ()
     files_beside: int = 0
+    keep: KeepUnlabelled | None = field(default=None, compare=False)
 
-    def add(
-        self,
-        image: ImageRef,
-        rows: Sequence[LabelRow],
-        merger: RowMerger,
-        keep: KeepUnlabelled | None = None,
-    ) -> None:
+    def add(self, image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> None:
         """Adds the result of an image and the rows that mean it, in any order."""
         if merger.complete and all(row.values[0] is None for row in rows):
             rows = ()  # files that are of no use without the first
@@ -96,13 +92,13 @@ class Joined:
         split = first_folder_split(image.path) or DEFAULT_SPLIT
         if not rows:
             source = f"{merger.complete} is for" if merger.complete else "label row names"
-            if keep and merger.samples:
+            if self.keep and merger.samples:
                 image = image._replace(key=row_key(image.key, 0))
-            self.add_unlabelled(image, split, f"no {source} this image", keep)
+            self.add_unlabelled(image, split, f"no {source} this image")
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
         if merger.samples:
-            self.add_each(merger.samples.of_image(image, rows, split), keep, images=1)
+            self.add_each(merger.samples.of_image(image, rows, split), images=1)
             return
         distinct = merger.distinct(rows) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
@@ -112,12 +108,10 @@ class Joined:
                 claims.setdefault(row.size, row)
         outcome = _sample(image, split, distinct, merger, claims)
         if merger.by_folder and isinstance(outcome, SampleRef):
-            outcome = _with_class_of_folder(image, outcome, keep)
-        self.add_each([outcome], keep, images=1)
+            outcome = self._with_class_of_folder(image, outcome)
+        self.add_each([outcome], images=1)
 
-    def add_folders(
-        self, images: Columns, rows: Columns, merger: RowMerger, keep: KeepUnlabelled | None
-    ) -> None:
+    def add_folders(self, images: Columns, rows: Columns, merger: RowMerger) -> None:
         """Adds the images of a bucket, each with the rows that name its folder, by as much of its path as is unique."""
         refs, letters = split_duplicates(items_of(ImageRef, images) if images else ())
         self.dead_letters += letters
@@ -147,23 +141,30 @@ class Joined:
                 own = [*merger.distinct(_in_order(own))]
                 self.repeated_rows += len(rows_of[steps]) - len(own)
             for ref in of_folder:
-                self.add(ref, own, merger, keep)
+                self.add(ref, own, merger)
 
-    def add_each(
-        self,
-        outcomes: Iterable[SampleRef | DeadLetter],
-        keep: KeepUnlabelled | None = None,
-        *,
-        images: int,
-    ) -> None:
+    def add_each(self, outcomes: Iterable[SampleRef | DeadLetter], *, images: int) -> None:
         """Adds the samples and dead letters that several rows or objects of some images became."""
         self.further_samples -= images
         for outcome in outcomes:
             self.further_samples += 1
             if isinstance(outcome, SampleRef):
-                self.samples.append(keep.marked(outcome) if keep else outcome)
+                self.samples.append(self.keep.marked(outcome) if self.keep else outcome)
             else:
                 self.dead_letters.append(outcome)
+
+    def _with_class_of_folder(self, image: ImageRef, sample: SampleRef) -> SampleRef | DeadLetter:
+        """The sample with its folder as the class; a dead letter if it has none and is not kept."""
+        meaning = folder_meaning(image.path)
+        if self.keep:
+            meaning = without_class(meaning)
+        elif not meaning.class_name:
+            message = (
+                "is in a list without labels, and is in no class folder; move it into one, or give the "
+                "list a second column with labels"
+            )
+            return meeting.join_letter(image, Reason.UNLABELLED, message)
+        return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
 
     def all_columns(self) -> Columns:
         """The columns of all samples; none if there are none."""
@@ -174,12 +175,10 @@ class Joined:
         """All samples."""
         return [*self.samples, *(items_of(SampleRef, self.columns) if self.columns else ())]
 
-    def add_unlabelled(
-        self, image: ImageRef, split: str, message: str, keep: KeepUnlabelled | None
-    ) -> None:
+    def add_unlabelled(self, image: ImageRef, split: str, message: str) -> None:
         """Adds an image without labels: a sample of a split if it is kept, else a dead letter."""
-        if keep:
-            self.samples.append(keep.sample(image, split))
+        if self.keep:
+            self.samples.append(self.keep.sample(image, split))
         else:
             self.dead_letters.append(meeting.join_letter(image, Reason.UNLABELLED, message))
 
@@ -212,11 +211,11 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
     if keep:
         meanings = {folder: without_class(meaning) for folder, meaning in meanings.items()}
     splits = {folder: meaning.split or DEFAULT_SPLIT for folder, meaning in meanings.items()}
-    joined = Joined()
+    joined = Joined(keep=keep)
     unlabelled = [row for row, folder in enumerate(folders) if not meanings[folder].class_name]
     message = "is in no class folder; move it into one, or give --labels"
     for row in unlabelled:
-        joined.add_unlabelled(_image(images, row), splits[folders[row]], message, keep)
+        joined.add_unlabelled(_image(images, row), splits[folders[row]], message)
     if unlabelled:
         rows = [row for row, folder in enumerate(folders) if meanings[folder].class_name]
         images = chosen_rows(images, rows) if rows else ()
@@ -280,15 +279,15 @@ def join_bucket(
       keep: makes samples of images without a row; None makes them dead letters.
       beside: paths of files that are read beside the image of a row.
     """
-    joined = Joined()
+    joined = Joined(keep=keep)
     if merger.imageless and rows:
         lone = [row for row, name in enumerate(rows[_NAME]) if names_no_image(name)]
         outcomes = merger.imageless.without_images(_row(rows, row) for row in lone)
-        joined.add_each(outcomes, keep, images=0)
+        joined.add_each(outcomes, images=0)
         named = sorted(set(range(len(rows[_NAME]))).difference(lone))
         rows = chosen_rows(rows, named) if named else ()
     if merger.level:
-        joined.add_folders(images, rows, merger, keep)
+        joined.add_folders(images, rows, merger)
         return joined
     keys = images[_KEY] if images else ()
     index_of = dict(zip(keys, range(len(keys)), strict=True))
@@ -317,7 +316,7 @@ def join_bucket(
     named_only = replace(merger, unnamed=None)
     for index in sorted(set(range(len(keys))).difference(unusable)):
         own = [_row(rows, row) for row in rows_of.get(index, ())]
-        joined.add(_image(images, index), own, named_only if index in hesitant else merger, keep)
+        joined.add(_image(images, index), own, named_only if index in hesitant else merger)
     return joined
 
 
@@ -467,19 +466,3 @@ def _sample(
     message = f"{meeting.source_of(first)} {texts[0]}, {meeting.source_of(second)} {texts[1]}; remove the wrong one"
     letter = meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)
-
-
-def _with_class_of_folder(
-    image: ImageRef, sample: SampleRef, keep: KeepUnlabelled | None
-) -> SampleRef | DeadLetter:
-    """The sample with its folder as the class; a dead letter if it has none and is not kept."""
-    meaning = folder_meaning(image.path)
-    if keep:
-        meaning = without_class(meaning)
-    elif not meaning.class_name:
-        message = (
-            "is in a list without labels, and is in no class folder; move it into one, or give the "
-            "list a second column with labels"
-        )
-        return meeting.join_letter(image, Reason.UNLABELLED, message)
-    return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
