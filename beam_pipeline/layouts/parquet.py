@@ -477,7 +477,7 @@ class ParquetReader:
         sink: Sink,
     ) -> Iterator[SampleRef | DeadLetter]:
         uri = listed.uri
-        table, version = replace(self.table, uri=uri), files.version_of(uri)
+        version = files.version_of(uri)
         label = self.schema.columns[0].name if self.schema.has_label else ""
         offset = 0
         rows = _rows(file, uri, columns, self.image, self.labels)
@@ -485,7 +485,7 @@ class ParquetReader:
             key = f"{listed.name}/{number:05d}"
             reason, problem = Reason.BAD_LABEL_VALUE, name_classes(fields, self.classes, label)
             fields[ROW] = key
-            row = typed_rows.typed_row(key, fields, table, self.schema, line=number + 1)
+            row = typed_rows.typed_row(key, fields, self.table, self.schema, line=number + 1)
             problem = problem or row.problem
             if not data:
                 reason = Reason.MISSING_IMAGE if data is None else Reason.EMPTY_FILE

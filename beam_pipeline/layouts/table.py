@@ -6,6 +6,7 @@ They are given in --labels and may be in any folder.
 from __future__ import annotations
 
 import functools
+import os
 import posixpath
 import re
 from collections import defaultdict
@@ -279,9 +280,7 @@ def _source(
       UsageError: no column is called as --row_id says.
     """
     schema, uris = reader.schema, tuple(table.uri for table in reader.tables)
-    folder = posixpath.dirname(uris[0])
-    while len(folder) > 1 and not all(uri.startswith(f"{folder}/") for uri in uris):
-        folder = posixpath.dirname(folder)
+    folders = os.path.commonprefix([uri.split("/")[:-1] for uri in uris])  # noqa: RUF071 -- of lists
     names = [column.name for column in schema.columns if column.feature]
     if options.row_id and options.row_id not in names:
         raise UsageError(
@@ -292,7 +291,7 @@ def _source(
     rows = samples.RowSamples(
         ids=names.index(options.row_id) if options.row_id else None,
         group=group.column if group else None,
-        folder=f"{folder.rstrip('/')}/",
+        folder="".join(f"{folder}/" for folder in folders) or "/",
     )
     by_folder = schema.class_by_folder
     columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns

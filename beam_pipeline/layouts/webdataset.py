@@ -279,30 +279,29 @@ class WebDatasetReader:
     ) -> Iterator[SampleRef | DeadLetter]:
         """Yields the outcomes of an archive's samples, and adds hashes of their names. Raises ContainerError."""
         assert root.archive
-        images, table = MemberFilter(root), replace(self.table, uri=root.uri)
+        images = MemberFilter(root)
         try:
             with OpenedArchive(root) as archive:
                 for name, sample in _collect(archive, images, self.skipped, scattered):
                     names.append(hash(name))
-                    yield from self._outcomes(root.archive.key(name), sample, table)
+                    yield from self._outcomes(root.archive.key(name), sample, root.uri)
         except ListingError as error:
             raise ContainerError(str(error)) from error
 
-    def _outcomes(
-        self, key: str, sample: _Sample, table: table_rows.LabelTable
-    ) -> Iterator[SampleRef | DeadLetter]:
+    def _outcomes(self, key: str, sample: _Sample, uri: str) -> Iterator[SampleRef | DeadLetter]:
         """A reference to the image of a sample; or why there is none, for each image that may be it."""
         images, beside = sample.divided(self.image, self._columns)
         if not images:
             labels = ", ".join([*sample.fields, *(f".{each.extension}" for each in beside)])
             message = f"there are labels, {labels or 'broken'}, and no image beside them"
-            yield image_dead_letter(Stage.JOIN, key, table.uri, Reason.MISSING_IMAGE, message)
+            yield image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
             return
-        row = typed_row(key, sample.row(key, beside, self._as_text), table, self.schema, line=0)
+        fields = sample.row(key, beside, self._as_text)
+        row = typed_row(key, fields, self.table, self.schema, line=0)
         reason, message, file = self._fault(sample, images, beside)
         stage = Stage.JOIN
         if not message:
-            stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, table.uri
+            stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, uri
             message = sample.problem or row.problem
         for image in (each.ref for each in images):
             if isinstance(image, DeadLetter):
@@ -311,7 +310,7 @@ class WebDatasetReader:
                 yield image_dead_letter(stage, image.key, image.uri, reason, message, file=file)
             else:
                 split = row.split or first_folder_split(image.path) or DEFAULT_SPLIT
-                yield labelled(image, split, self._with_files(row.values, beside), table.uri)
+                yield labelled(image, split, self._with_files(row.values, beside), uri)
 
     def _fault(
         self, sample: _Sample, images: Sequence[_Image], beside: Sequence[_Image]

@@ -166,16 +166,13 @@ def move_labels(
             if dropped:
                 moved = [*without_boxes(moved, columns, index, inside)]
             break
-    features = {column.feature: index for index, column in enumerate(columns)}
-    if _AREA in features and moved[features[_AREA]]:
-        index = features[_AREA]
-        moved[index] = tuple(value * move.affine.area for value in moved[index])
+    index_of = {column.feature: index for index, column in enumerate(columns)}
+    area = index_of.get(_AREA)
+    if area is not None and moved[area]:
+        moved[area] = tuple(value * move.affine.area for value in moved[area])
     for index, column in enumerate(columns):
-        visibility = features.get(f"{column.feature}{VISIBILITY}")
-        if column.kind is ColumnKind.POINT and visibility is not None and moved[index]:
-            _hide_points(
-                moved, index, visibility, features.get(f"{column.feature}{_NUM}"), column, move
-            )
+        if column.kind is ColumnKind.POINT and moved[index]:
+            _hide_points(moved, index, column, index_of, move)
     return tuple(moved), dropped
 
 
@@ -273,21 +270,24 @@ def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
 
 
 def _hide_points(
-    moved: list[Any], points: int, visibility: int, num: int | None, column: Column, move: Move
+    moved: list[Any], points: int, column: Column, index_of: Mapping[str, int], move: Move
 ) -> None:
-    """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0."""
+    """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0, if they have one."""
+    visibility = index_of.get(f"{column.feature}{VISIBILITY}")
+    if visibility is None:
+        return
     width, height = move.to_size if column.pixels else (1, 1)
-    flags = list(moved[visibility])
-    places = list(moved[points])
+    flags, places = list(moved[visibility]), list(moved[points])
     for number, flag in enumerate(flags):
         x, y = places[2 * number : 2 * number + 2]
         if not flag or not (0 <= x <= width and 0 <= y <= height):
             places[2 * number : 2 * number + 2] = (0.0, 0.0)
             flags[number] = 0
     moved[points], moved[visibility] = tuple(places), tuple(flags)
+    num = index_of.get(f"{column.feature}{_NUM}")
     if num is not None and moved[num]:
         each = len(flags) // len(moved[num])
+        starts = range(0, len(flags), each)
         moved[num] = tuple(
-            sum(flag > 0 for flag in flags[start : start + each])
-            for start in range(0, len(flags), each)
+            sum(flag > 0 for flag in flags[start : start + each]) for start in starts
         )

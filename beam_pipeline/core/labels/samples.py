@@ -102,10 +102,10 @@ class RowMerger:
             return self._completed(rows)
         repeated = self.repeated or (False,) * len(first.values)
         single = [not many for many in repeated]
-        stated = (first.split, *compress(first.values, single))
-        for row in rows[1:]:
-            if (row.split, *compress(row.values, single)) != stated:
-                return first, row
+        stated = [(row.split, *compress(row.values, single)) for row in rows]
+        different = next((i for i, values in enumerate(stated) if values != stated[0]), 0)
+        if different:
+            return first, rows[different]
         if not any(repeated):
             return first
         values: list[Any] = [*first.values]

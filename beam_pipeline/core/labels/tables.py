@@ -444,12 +444,11 @@ class _Inspection:
         if choices.sample != SAMPLES[0] or not texts or choices.label_column in texts:
             return ()
         images = self._images()
-        differing = set()
-        for name in names:
-            cells = [text_of(cell) for cell in self._values[name]]
-            last = dict(zip(images, cells, strict=True))
-            if any(last[image] != cell for image, cell in zip(images, cells, strict=True)):
-                differing.add(name)
+        differing = {
+            name
+            for name in names
+            if len({*zip(images, texts_of(self._values[name]), strict=True)}) > len({*images})
+        }
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:
             return ()
