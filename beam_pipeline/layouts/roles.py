@@ -93,18 +93,14 @@ def roles_of(source: layout.Source) -> tuple[roles.RoleRow, ...]:
       source: the images and labels; its own roles are the roles of tables' columns.
     """
     images, labels = _Tree(), _Tree()
-    for root in source.roots:
-        if not root.archive:
-            images.look_at(root)
+    for root in (root for root in source.roots if not root.archive):
+        images.look_at(root)
     images.look_into([root for root in source.roots if root.archive])
-    folders = getattr(source.labels, "folders", ())
-    for root in folders:
+    for root in getattr(source.labels, "folders", ()):
         labels.look_at(root)
-    of_labels = source.roles
-    if not of_labels and not isinstance(source.labels, layout.FolderLabels):
-        of_labels = roles.label_rows(source.columns, "label")
-    elif not of_labels and isinstance(source.labels, layout.FolderLabels) and source.labels.names:
-        of_labels = roles.label_rows(source.columns, "group")
+    of_labels, of_folders = source.roles, isinstance(source.labels, layout.FolderLabels)
+    if not of_labels and (not of_folders or getattr(source.labels, "names", None)):
+        of_labels = roles.label_rows(source.columns, "group" if of_folders else "label")
     return (*_segment_rows(images, source), *of_labels, *_file_rows(images, labels, source))
 
 

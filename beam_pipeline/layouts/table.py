@@ -331,25 +331,22 @@ def with_splits_of_files(source: Source) -> Source:
     Raises:
       UsageError: a name lacks it, rows have it themselves, or the labels are not tables.
     """
-    reader = _table_reader(source)
+    reader, problem, tables = _table_reader(source), "", tuple[table_rows.LabelTable, ...]()
     if reader is None:
-        raise UsageError(
-            f"--splits label_files means nothing for the layout {source.layout}; it is for tables named with --labels"
+        problem = (
+            f" means nothing for the layout {source.layout}; it is for tables named with --labels"
         )
-    if reader.schema.split_column:
-        raise UsageError(
-            f"--splits label_files: the column {reader.schema.split_column!r} contains the split of each "
-            "row; leave the option out"
-        )
-    tables = tuple(
-        replace(table, split=_split_of(table.uri, capitals=True)) for table in reader.tables
-    )
-    unclear = next((table.uri for table in tables if not table.split), "")
-    if unclear:
-        raise UsageError(
-            f"--splits label_files: the name of {unclear} contains no split, or several; expected names such "
-            "as train.csv, labels_val.csv and test.csv"
-        )
+    elif reader.schema.split_column:
+        column = repr(reader.schema.split_column)
+        problem = f": the column {column} contains the split of each row; leave the option out"
+    else:
+        splits = [(table, _split_of(table.uri, capitals=True)) for table in reader.tables]
+        tables = tuple(replace(table, split=split) for table, split in splits)
+        if unclear := [table.uri for table, split in splits if not split]:
+            expected = "expected names such as train.csv, labels_val.csv and test.csv"
+            problem = f": the name of {unclear[0]} contains no split, or several; {expected}"
+    if problem or reader is None:
+        raise UsageError(f"--splits label_files{problem}")
     assert isinstance(source.labels, FileLabels)
     labels = replace(source.labels, reader=replace(reader, tables=tables))
     return replace(source, labels=labels, tables=tables)

@@ -162,12 +162,11 @@ class _Sample(webdataset.ExampleColumns):
                 row[column] = text if column in as_text else json_value(text)
             except (ValueError, RecursionError) as error:
                 self._cannot_use(extension, error)
-        for column, images in groupby(beside, key=lambda image: image.column):
-            keys: list[Any] = []
-            for each in images:
-                keys.append(each.ref.key)
-                is_list = each.number is not None
-            row[column] = keys if is_list or len(keys) > 1 else keys[0]
+        for column, of_column in groupby(beside, key=lambda image: image.column):
+            images = [*of_column]
+            keys: list[Any] = [each.ref.key for each in images]
+            is_list = len(keys) > 1 or images[0].number is not None
+            row[column] = keys if is_list else keys[0]
         return row
 
 
@@ -430,13 +429,11 @@ class WebDataset:
             notes.append(f"{own_image}, with {names} beside it")
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
+        reader = WebDatasetReader(archives, table, labels, image, skipped)
         return layout.Source(
             self.name,
             (),
-            layout.ContainerLabels(
-                WebDatasetReader(archives, table, labels, image, skipped),
-                tuple(root.uri for root in archives),
-            ),
+            layout.ContainerLabels(reader, tuple(root.uri for root in archives)),
             example_source.LabelledImages(tuple(map(_as_mask, labels.columns))),
             table_numbering(options, labels),
             (*archive_notes(archives), *notes),

@@ -128,8 +128,8 @@ class Joined:
             if length <= len(steps):
                 by_tail[steps[-length:]].append(steps)
         rows_of: dict[Sequence[str], list[LabelRow]] = defaultdict(list)
-        for name, row in zip(named, items_of(LabelRow, rows) if rows else (), strict=True):
-            candidates = by_tail.get(name, ())
+        for index, name in enumerate(named):
+            row, candidates = _row(rows, index), by_tail.get(name, ())
             if len(candidates) == 1:
                 rows_of[candidates[0]].append(row)
                 continue
@@ -324,12 +324,8 @@ def _single_rows(meant: Sequence[int], problems: Sequence[str]) -> Sequence[int]
     """The rows without a problem that alone mean their image."""
     if meant and len(set(meant)) == len(meant) and -1 not in meant and not _any(problems):
         return range(len(meant))
-    counts = Counter(meant)
-    return [
-        row
-        for row, index in enumerate(meant)
-        if index >= 0 and counts[index] == 1 and not problems[row]
-    ]
+    counts = {**Counter(meant), -1: 0}
+    return [row for row, i in enumerate(meant) if counts[i] == 1 and not problems[row]]
 
 
 def _meant(
@@ -347,11 +343,9 @@ def _meant(
     open_rows = [row for row, index in enumerate(meant) if index < 0 or index in unusable]
     if not open_rows:
         return meant, hesitant
-    all_images = list(items_of(ImageRef, images)) if images else []
-    lookup = meeting.ImageNames(all_images)
-    for number, row in zip(
-        open_rows, items_of(LabelRow, chosen_rows(rows, open_rows)), strict=True
-    ):
+    lookup = meeting.ImageNames([*items_of(ImageRef, images)] if images else [])
+    for number in open_rows:
+        row = _row(rows, number)
         candidates = lookup.find(row)
         indices = {index_of[image.key] for image in candidates}
         meant[number] = -1

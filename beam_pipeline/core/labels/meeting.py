@@ -272,18 +272,13 @@ def _value_text(value: Any) -> str:
 
 def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> DeadLetter:
     """The dead letter of a row that names no image, or several."""
-    keys = sorted(image.key for image in images)
-    reason, message = (
-        Reason.AMBIGUOUS_KEY,
-        f"could mean {some(keys)}; name the path relative to the root",
-    )
+    keys, reason = sorted(image.key for image in images), Reason.AMBIGUOUS_KEY
+    message = f"could mean {some(keys)}; name the path relative to the root"
     if not images:
         reason, message = Reason.MISSING_IMAGE, names.why_missing(row)
     elif len(set(keys)) == 1:
-        message = (
-            f"names {', '.join(sorted(image.uri for image in images))}, which is not the only image of this path "
-            "below a root; rename one, or give --images a folder above both and write the path from there in the row"
-        )
+        uris = ", ".join(sorted(image.uri for image in images))
+        message = f"names {uris}, of the same path below a root; rename one, or give --images a folder above both"
     return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
 
 

@@ -540,16 +540,14 @@ def _parquet_chunks(
         batches = cuts.numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
         for first, batch in batches:
             broken: dict[int, list[str]] = {}
-            columns = {
-                name: _json_cells(cells, name, broken) for name, cells in batch.to_pydict().items()
-            }
+            cells = batch.to_pydict()
+            columns = {name: _json_cells(cells[name], name, broken) for name in cells}
             rows = TableRows(range(first, first + len(batch)), columns)
             if broken:
                 rows = rows.chosen([row for row in range(len(rows)) if row not in broken])
-                rows.faults = [
-                    (first + row, f"bytes that are not UTF-8 text in {', '.join(names)}")
-                    for row, names in sorted(broken.items())
-                ]
+                message = "bytes that are not UTF-8 text in "
+                faults = sorted(broken.items())
+                rows.faults = [(first + row, message + ", ".join(names)) for row, names in faults]
             yield rows
 
 

@@ -346,19 +346,15 @@ class _Inspection:
         choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label_column], values)
         forms = {self._chosen.get(side, LIST_FORMS[0]) for side in sides}
-        if (
-            not sides
-            or not forms.issubset(LIST_FORMS)
-            or (choices.label_column and are_regions(sides))
-        ):
+        of_regions = choices.label_column and are_regions(sides)
+        if not sides or of_regions or not forms.issubset(LIST_FORMS):
             return None
         label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
         further = [name for name in names if name not in sides]
         if not label and choices.label_column != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)
-        return inspect_boxes(
-            {name: values[name] for name in names}, self._rows, label, choices.columns
-        )
+        usable = {name: values[name] for name in names}
+        return inspect_boxes(usable, self._rows, label, choices.columns)
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
