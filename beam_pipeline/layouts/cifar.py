@@ -298,8 +298,7 @@ class CifarReader:
             raise ContainerError(f"{place}: {error}") from error
         except OSError as error:
             raise ContainerError(
-                f"{uri} cannot be read, or not be unpacked to {unpack_to}: "
-                f"{error.strerror or error}"
+                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {error.strerror or error}"
             ) from error
         if missing:
             raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
@@ -536,8 +535,7 @@ def _check_opcodes(data: bytes) -> None:
             )
         if opcode.name.endswith("PUT") and not 0 <= (argument or 0) <= count:
             raise CifarError(
-                f"numbers a value {argument} where at most {count} were expected; use the file as "
-                "downloaded"
+                f"numbers a value {argument} where at most {count} were expected; use the file as downloaded"
             )
 
 

@@ -246,8 +246,7 @@ def _further_images(
             "further_images",
             f"The images are taken from the column {image!r}, and those in "
             f"{text.counted(len(further), 'further column')}, {', '.join(further)}, would be left out.",
-            f"--columns {image}:skip,... takes another; masks are read from files, with --masks. If that is "
-            "meant:",
+            f"--columns {image}:skip,... takes another; masks are read from files, with --masks. If that is meant:",
             {"columns": dict.fromkeys(further, "skip")},
         )
 
@@ -464,8 +463,7 @@ class ParquetReader:
         for name, names in self.classes.items():
             if columns.classes.get(name) != names:
                 raise ContainerError(
-                    f"{uri} has other names of the classes in {name} than {first}; convert the two "
-                    "one by one"
+                    f"{uri} has other names of the classes in {name} than {first}; convert the two one by one"
                 )
 
     def _unpack(

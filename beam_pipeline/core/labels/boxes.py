@@ -89,8 +89,7 @@ def check_boxes(
         unit = f"pixels of {header.width} x {header.height}" if pixels else "fractions of the image"
         name = f"box {number}, id {ids[number - 1]}," if ids else f"box {number}"
         fault = BadBoxError(
-            f"{name} (xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}) "
-            f"{problem}",
+            f"{name} (xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}) {problem}",
             line,
         )
         if not is_empty:

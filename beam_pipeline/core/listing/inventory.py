@@ -198,9 +198,8 @@ def _columns(header: Sequence[str], uri: str) -> list[str]:
     wanted = next((names for names in _COLUMN_SETS if all(n in header for n in names)), None)
     if wanted is None:
         raise InventoryError(
-            f"--inventory {uri}: the columns are {', '.join(map(excerpt, header)) or 'none'}; "
-            f"expected {' or '.join(' and '.join(names) for names in _COLUMN_SETS)}; name them so "
-            "in the header"
+            f"--inventory {uri}: the columns are {', '.join(map(excerpt, header)) or 'none'}; expected "
+            f"{' or '.join(' and '.join(names) for names in _COLUMN_SETS)}; name them so in the header"
         )
     columns = [*wanted, *(name for name in _FURTHER if name in header)]
     for name in columns:
