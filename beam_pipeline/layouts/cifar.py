@@ -294,14 +294,14 @@ class CifarReader:
                         yield from self._read_batch(content, name, uri, unpack_to)
                     elif batch in self.fmt.splits:
                         raise ContainerError(f"{uri} contains {batch} twice, expected it once")
+            if missing:
+                raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
         except CifarError as error:
             raise ContainerError(f"{place}: {error}") from error
         except OSError as error:
-            raise ContainerError(
-                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {error.strerror or error}"
-            ) from error
-        if missing:
-            raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
+            fault = error.strerror or error
+            message = f"{uri} cannot be read, or not be unpacked to {unpack_to}: {fault}"
+            raise ContainerError(message) from error
 
     def _read_batch(
         self, file: IO[bytes], name: str, uri: str, unpack_to: str

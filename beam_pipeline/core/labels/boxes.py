@@ -65,11 +65,8 @@ def check_boxes(
     """
     empty: dict[int, BadBoxError] = {}
     width, height = (header.width, header.height) if pixels else (1, 1)
-    room_x, room_y = (
-        (ROUNDING_PIXELS, ROUNDING_PIXELS)
-        if pixels
-        else (ROUNDING_PIXELS / header.width, ROUNDING_PIXELS / header.height)
-    )
+    room_x = ROUNDING_PIXELS * width / header.width
+    room_y = ROUNDING_PIXELS * height / header.height
     for number, (xmin, ymin, xmax, ymax, line) in enumerate(boxes, 1):
         reaches_out = not clip and (
             xmin < -room_x or ymin < -room_y or xmax > width + room_x or ymax > height + room_y
@@ -79,19 +76,16 @@ def check_boxes(
         if has_area and not outside and not reaches_out:
             continue
         is_empty = xmin <= xmax and ymin <= ymax and not (has_area and reaches_out)
+        problem = "reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         if not has_area:
             problem = "has no area" if is_empty else "is inverted"
             problem += " (xmin < xmax and ymin < ymax are expected)"
         elif outside:
             problem = "is outside the image"
-        else:
-            problem = "reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         unit = f"pixels of {header.width} x {header.height}" if pixels else "fractions of the image"
         name = f"box {number}, id {ids[number - 1]}," if ids else f"box {number}"
-        fault = BadBoxError(
-            f"{name} (xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}) {problem}",
-            line,
-        )
+        corners = f"xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}"
+        fault = BadBoxError(f"{name} ({corners}) {problem}", line)
         if not is_empty:
             raise fault
         empty[number - 1] = fault

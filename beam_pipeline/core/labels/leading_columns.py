@@ -204,10 +204,9 @@ def chosen_one_hot(
     several = any(count > 1 for count in map(sum, zip(*ones, strict=True)))
     named = enumerated(list(classes.values()), _SHOWN_NAMES)
     how = "images may be of several" if several else "an image is of one"
+    label = schema.label_column("one_hot", schema.ColumnKind.CLASS)
     return OneHot(
-        columns=(
-            replace(schema.label_column("one_hot", schema.ColumnKind.CLASS), repeated=several),
-        ),
+        columns=(replace(label, repeated=several),),
         used=frozenset(classes),
         note=f"one-hot columns are {len(classes)} classes: {named}; {how}",
         classes=tuple(classes.items()),

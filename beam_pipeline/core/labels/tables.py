@@ -186,16 +186,13 @@ class _Inspection:
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
         self._head_of = head_of
-        declared = {*choices.columns, *choices.list_column, choices.label_column, choices.split_by}
-        self._nested = tuple(
-            name
-            for name, cells in self._values.items()
-            if name not in declared
-            and are_nested(cells)
-            and not (name == OBJECTS_COLUMN and leading_columns.has_objects(cells))
-        )
+        declared = {*choices.columns, choices.label_column, choices.split_by}
+        free = {n: c for n, c in self._values.items() if n not in declared | {*choices.list_column}}
+        if leading_columns.has_objects(free.get(OBJECTS_COLUMN, ())):
+            del free[OBJECTS_COLUMN]
+        self._nested = tuple(name for name, cells in free.items() if are_nested(cells))
         keys = [table.key_column for table in tables]
-        declared = {*choices.columns, choices.label_column, choices.split_by, *keys, *self._nested}
+        declared |= {*keys, *self._nested}
         self._paths = tuple(further_columns.undeclared_files(self._values, declared, head_of))
         kinds = {**dict.fromkeys(self._nested, JSON_KIND), **dict.fromkeys(self._paths, "file")}
         kinds |= choices.columns
