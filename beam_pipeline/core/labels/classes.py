@@ -93,17 +93,15 @@ class ClassNumbering:
     def _from_names(self, names: Iterable[str]) -> tuple[tuple[str, int], ...]:
         by_id: dict[int, str] = {}
         for name in sorted(set(names)):
+            problem = ""
             if not _INTEGER.fullmatch(name) or int(name) not in typed_json.INT64:
-                raise ClassNumberingError(
-                    f"class {name!r} is not an integer, so it cannot be an id"
-                )
-            if self.unsigned and int(name) < 0:
-                raise ClassNumberingError(
-                    f"class {name!r} is negative, and losses and metrics count ids from 0"
-                )
-            earlier = by_id.setdefault(int(name), name)
-            if earlier != name:
-                raise ClassNumberingError(f"classes {earlier!r} and {name!r} are the same integer")
+                problem = f"class {name!r} is not an integer, so it cannot be an id"
+            elif self.unsigned and int(name) < 0:
+                problem = f"class {name!r} is negative, and losses and metrics count ids from 0"
+            elif by_id.setdefault(int(name), name) != name:
+                problem = f"classes {by_id[int(name)]!r} and {name!r} are the same integer"
+            if problem:
+                raise ClassNumberingError(problem)
         return tuple((by_id[i], i) for i in sorted(by_id))
 
 
@@ -295,15 +293,10 @@ class KnownClasses:
         unknown = dict.fromkeys(repr(name) for name in of_sample if name not in self._known)
         if not unknown:
             return None
-        return image_dead_letter(
-            stage=Stage.LABELS,
-            key=sample.key,
-            uri=sample.uri,
-            reason=Reason.UNKNOWN_CLASS,
-            message=f"{enumerated(list(unknown), _SHOWN)}: no class of {self.uri}, which has "
-            f"{enumerated(self.names, _SHOWN)}",
-            file=sample.origin,
-        )
+        classes = enumerated(self.names, _SHOWN)
+        message = f"{enumerated([*unknown], _SHOWN)}: no class of {self.uri}, which has {classes}"
+        place = (Stage.LABELS, sample.key, sample.uri, Reason.UNKNOWN_CLASS)
+        return image_dead_letter(*place, message, file=sample.origin)
 
 
 @dataclass(frozen=True)

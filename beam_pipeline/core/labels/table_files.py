@@ -210,19 +210,19 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     if ours:
         return replace(table, header=ours, header_lines=below)
     image = next(filter(is_image_name, header), "")
-    if image:
-        raise LabelTableError(
-            f"{table.uri}: the first line contains an image's name ({image!r}) where column names are "
-            f"expected; put a line with names of its {len(header)} columns before it, such as filename,label,..."
-        )
     repeated = sorted(name for name, count in Counter(filter(None, header)).items() if count > 1)
-    if repeated:
-        raise LabelTableError(
-            f"{table.uri}: the header names {', '.join(map(repr, repeated))} more than once; give each "
-            "column a different name"
+    if image:
+        problem = (
+            f"the first line contains an image's name ({image!r}) where column names are expected; put a line with "
+            f"names of its {len(header)} columns before it, such as filename,label,..."
         )
-    if not any(header):
-        raise LabelTableError(f"{table.uri}: the header is empty; expected column names")
+    elif repeated:
+        names = ", ".join(map(repr, repeated))
+        problem = f"the header names {names} more than once; give each column a different name"
+    elif not any(header):
+        problem = "the header is empty; expected column names"
+    if problem:
+        raise LabelTableError(f"{table.uri}: {problem}")
     return replace(table, header=header)
 
 
@@ -300,27 +300,24 @@ def is_key_name(name: str) -> bool:
 
 
 def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
-    if choices.key_column and choices.key_column == choices.label_column != NO_LABEL_COLUMN:
-        raise LabelTableError(
-            f"{uri}: the column {choices.key_column!r} cannot be both key and label"
-        )
-    if choices.key_column in names:
-        return choices.key_column
+    given, problem = choices.key_column, ""
+    candidates = [name for name in names if name != choices.label_column] or names
+    paths = path_columns(candidates)
+    if given and given == choices.label_column != NO_LABEL_COLUMN:
+        problem = f"the column {given!r} cannot be both key and label"
+    elif given not in (*names, "", NO_LABEL_COLUMN):
+        problem = f"no column {given!r} (--key_column); it has {', '.join(names)}"
+    elif not given and len(paths) > 1:
+        problem = f"which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
+    if problem:
+        raise LabelTableError(f"{uri}: {problem}")
+    if given in names:
+        return given
     unnamed = ""
     if IMAGES_COLUMN in names and not path_columns(names):
         unnamed = _PATH_NAMES[2]  # which later rows of conversations may have
-    if choices.key_column == NO_LABEL_COLUMN:
+    if given:
         return unnamed
-    if choices.key_column:
-        raise LabelTableError(
-            f"{uri}: no column {choices.key_column!r} (--key_column); it has {', '.join(names)}"
-        )
-    candidates = [name for name in names if name != choices.label_column] or names
-    paths = path_columns(candidates)
-    if len(paths) > 1:
-        raise LabelTableError(
-            f"{uri}: which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
-        )
     index = [INDEX_COLUMN] if names[0] == INDEX_COLUMN else []
     key = [*paths, *index, *columns_called(_ID_NAMES, candidates), *candidates][0]
     return unnamed if unnamed and key == choices.row_id else key
