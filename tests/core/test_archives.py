@@ -23,12 +23,12 @@ from beam_pipeline.core.archives import (
     content,
     member_uri,
     parse_member_uri,
-    plain_name,
     tar_entries,
     zip_entries,
 )
 from beam_pipeline.core.errors import BucketError, ChangedFileError, UsageError
 from tests.archives import contents_of, tar_bytes, zip_bytes
+from tests.rows import in_rows
 
 _SIZES = st.integers(0, 2**63)
 _CRCS = st.integers(0, 2**32 - 1)
@@ -40,46 +40,6 @@ ZIPS = st.builds(Member, st.just("zip"), _SIZES, _SIZES, _CRCS, _SIZES, st.boole
 def test_a_uri_names_archive_and_member(archive: str, member: Member) -> None:
     """Whatever the archive is called."""
     assert parse_member_uri(member_uri(archive, member)) == (archive, member)
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "",
-        "/data/a.tar",
-        "tar:///data/a.tar",
-        "tar://#at=0&bytes=9&head=00000000",
-        "zip:///a.zip#at=0&bytes=9&head=00000000",
-        "tar:///a.tar#at=0&bytes=9&crc32=00000000&stored=9",
-        "tar:///a.tar#at=-1&bytes=9&head=00000000",
-        "zip:///a.zip#at=0&bytes=9&crc32=00000000&bzip2=9",
-    ],
-)
-def test_other_uris_are_refused(uri: str) -> None:
-    """Each is an error of reading, as they may stand in a receipt."""
-    with pytest.raises(OSError, match="no URI of a member"):
-        parse_member_uri(uri)
-
-
-@pytest.mark.parametrize(
-    ("name", "plain", "problem"),
-    [
-        ("cat/1.jpg", "cat/1.jpg", ""),
-        ("./cat/./1.jpg", "cat/1.jpg", ""),
-        ("cat//1.jpg", "cat/1.jpg", ""),
-        ("cat\n/1.jpg", "cat\n/1.jpg", ""),
-        ("./", "", "it has no name"),
-        ("../1.jpg", "../1.jpg", "its name leads out of the archive"),
-        ("a/../../1.jpg", "a/../../1.jpg", "its name leads out of the archive"),
-        ("..\\1.jpg", "..\\1.jpg", "its name leads out of the archive"),
-        ("/etc/1.jpg", "/etc/1.jpg", "its name is an absolute path, expected one in the archive"),
-        ("C:\\1.jpg", "C:\\1.jpg", "its name is an absolute path, expected one in the archive"),
-        ("a\0.jpg", "a\\0.jpg", "its name contains a null character"),
-    ],
-)
-def test_names_are_paths_in_the_archive(name: str, plain: str, problem: str) -> None:
-    """Others are left out with a reason."""
-    assert plain_name(name) == (plain, problem)
 
 
 def test_archives_are_known_by_their_extension() -> None:
@@ -117,18 +77,7 @@ def test_the_content_of_a_zip_lies_behind_its_own_header() -> None:
     assert content(Member("zip", 0, 99, 0, 0), _local(0, b""), 0) == b""
 
 
-@pytest.mark.parametrize(
-    ("member", "method", "data", "problem"),
-    [
-        (Member("zip", 0, 9, CRC, 7), 0, b"Content", "its CRC-32 is not the one in"),
-        (Member("zip", 0, 9, CRC, 7), 0, b"conten", "6 bytes of it are there, expected 7"),
-        (Member("zip", 0, 9, CRC, 7), 8, b"content", "its own header has another"),
-        (deflated(-1, b"content"), 8, _deflated(b"content"), "its compressed data ends too early"),
-        (Member("zip", 0, 9, CRC, 3, deflated=True), 8, b"\xff\xff\xff", "it cannot be inflated"),
-        (deflated(0, b"content+"), 8, _deflated(b"content+"), "it has more than the 7 that the"),
-        (deflated(0, b"con"), 8, _deflated(b"con"), "it has 3 bytes, expected the 7"),
-    ],
-)
+@in_rows
 def test_damage_is_an_error_of_reading(
     member: Member, method: int, data: bytes, problem: str
 ) -> None:
@@ -171,7 +120,7 @@ def read_tar(data: bytes) -> dict[str, bytes | str]:
     return contents_of(data, tar_entries(io.BytesIO(data)))
 
 
-@pytest.mark.parametrize("tar_format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@in_rows
 def test_every_member_of_a_tar_lies_where_it_is_said_to(tar_format: int) -> None:
     """Long names and those that are not ASCII come in headers of their own."""
     assert read_tar(tar_bytes(TAR_FILES, tar_format)) == PLAIN
@@ -291,7 +240,7 @@ def read_zip(data: bytes) -> dict[str, bytes | str]:
     return contents_of(data, zip_entries(io.BytesIO(data)))
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@in_rows
 def test_every_member_of_a_zip_lies_where_it_is_said_to(compression: int) -> None:
     """Stored or deflated; folders are passed over."""
     data = zip_bytes({**ZIP_FILES, "cat/": b""}, compression)

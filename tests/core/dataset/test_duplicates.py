@@ -34,6 +34,7 @@ from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.references import LabelValue, SampleRef
 from tests.core.dataset.fixtures import DUPLICATES, IMAGES, A, B, C, image, ref
+from tests.rows import in_rows
 
 
 def test_the_file_is_read_as_it_was_written() -> None:
@@ -191,14 +192,7 @@ def test_sizes_of_one_image_are_not_shared() -> None:
     assert sizes.images == 5
 
 
-@pytest.mark.parametrize(
-    ("refs", "kept"),
-    [
-        ([ref(A, "b"), ref(A, "a"), ref(A, "c")], "a"),
-        ([ref(A, "a"), ref(A, "b", split="test")], "b"),
-        ([ref(A, "c", split="test"), ref(A, "b", split="validation"), ref(A, "a")], "b"),
-    ],
-)
+@in_rows
 def test_the_first_by_its_key_is_kept_and_none_for_training_before_another(
     refs: list[SampleRef], kept: str
 ) -> None:

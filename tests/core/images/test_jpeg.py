@@ -29,6 +29,7 @@ from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.report.thumbnails import thumbnail
 from tests.core.images.fixtures import MUTATIONS, PICTURES, mutated, outcome, saved
 from tests.profiles import examples
+from tests.rows import in_rows
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -40,26 +41,14 @@ BASELINE, PROGRESSIVE, RESTARTS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("data", "scan", "whole"),
-    [
-        (b"", -1, False),
-        (b"\xff\xd8\xff\xd9", -1, False),
-        (b"\xff\xd8\xff\xe0\0\4ab\xff\xda\0\2 x\xff\0\xff\xd0\xff\xd9", 8, True),
-        (b"\xff\xd8\xff\xff\xe0\0\4\xff\xd9\xff\xda\0\2 \xff\0", 9, False),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xc4\0\4\xff\xd9 \xff\xda\0\2 \xff\xff\xd9 behind", 2, True),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xc4\0\4\xff\xd9 ", 2, False),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xd8\xff\xd9", 2, False),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xc0\0\2\xff\xd9", 2, False),
-    ],
-)
+@in_rows
 def test_markers_lead_to_the_end(data: bytes, scan: int, whole: bool) -> None:
     """Not each FF D9 is an end: it may lie in a preview or in a table."""
     assert first_scan(data) == scan
     assert (count_scans(data) > 0) is whole
 
 
-@pytest.mark.parametrize(("repeated", "passes"), [(MAX_SCANS - 9, True), (MAX_SCANS - 8, False)])
+@in_rows
 def test_a_jpeg_of_too_many_scans_is_a_bomb(tf: Any, repeated: int, passes: bool) -> None:
     """Each scan takes time as the whole picture does, and nearly no bytes. The header alone tells nothing."""
     assert count_scans(PROGRESSIVE) == 10

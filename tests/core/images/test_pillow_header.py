@@ -17,16 +17,13 @@ from beam_pipeline.core.images.pillow_header import read_any_header
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from tests.core.images.fixtures import PALETTE, PNG_START, bmp, chunk, png, reason_of, saved
 from tests.pictures import picture
+from tests.rows import in_rows
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 
 
-@pytest.mark.parametrize(
-    "first",
-    [chunk(b"tEXt", b"Comment\0" + b"\xff" * 20), chunk(b"CgBI", b"\x50\0\x20\2")],
-    ids=["tEXt", "CgBI"],
-)
+@in_rows
 def test_a_png_whose_first_chunk_is_not_its_header_is_bad(tf: Any, first: bytes) -> None:
     """TensorFlow refuses it, as Apple's own PNGs for phones, which begin with CgBI."""
     sound = png(9, 7, 8, 2, b"\1\2\3")

@@ -27,6 +27,7 @@ from beam_pipeline.core.labels.schema import (
     point_column,
 )
 from beam_pipeline.core.references import Box
+from tests.rows import in_rows
 
 WIDE = ImageHeader("jpeg", 100, 400, 3)  # 400 pixels wide, 100 high
 
@@ -45,18 +46,8 @@ def fault(box: Box, *, pixels: bool = True, clip: bool = False, empty: bool = Fa
 # --- boxes that are sound -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "box",
-    [
-        (0.0, 0.0, 400.0, 100.0, 1),
-        (0.0, 0.0, 0.5, 0.5, 1),
-        (399.0, 99.0, 400.0, 100.0, 1),
-        (150.0, 50.0, 300.0, 60.0, 1),
-        (-1.0, -1.0, 401.0, 101.0, 1),
-        (399.5, 99.5, 401.0, 101.0, 1),
-    ],
-)
 @pytest.mark.parametrize("clip", [False, True])
+@in_rows
 def test_a_box_in_its_image_is_sound(box: Box, clip: bool) -> None:
     """A corner may lie a pixel outside, for some formats count pixels and others their edges."""
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
@@ -98,18 +89,8 @@ def test_a_box_without_area_is_empty(box: Box, clip: bool, pixels: bool) -> None
     )
 
 
-@pytest.mark.parametrize(
-    "box",
-    [
-        (400.0, 0.0, 401.0, 50.0, 1),
-        (0.0, 100.0, 50.0, 101.0, 1),
-        (-1.0, 0.0, 0.0, 50.0, 1),
-        (0.0, -1.0, 50.0, 0.0, 1),
-        (500.0, 200.0, 600.0, 300.0, 1),
-        (-20.0, -20.0, -10.0, -10.0, 1),
-    ],
-)
 @pytest.mark.parametrize("clip", [False, True])
+@in_rows
 def test_a_box_beside_its_image_is_empty_where_it_is_cut(box: Box, clip: bool) -> None:
     """A box that is a rounding away is always cut; one that is further away is bad otherwise."""
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)
@@ -118,16 +99,7 @@ def test_a_box_beside_its_image_is_empty_where_it_is_cut(box: Box, clip: bool) -
     assert fault(fractions, pixels=False, clip=clip, empty=empty).endswith(" is outside the image")
 
 
-@pytest.mark.parametrize(
-    "box",
-    [
-        (-1.5, 0.0, 50.0, 50.0, 1),
-        (0.0, -1.5, 50.0, 50.0, 1),
-        (0.0, 0.0, 401.5, 50.0, 1),
-        (0.0, 0.0, 50.0, 101.5, 1),
-        (-1000.0, -1000.0, 1000.0, 1000.0, 1),
-    ],
-)
+@in_rows
 def test_a_box_that_reaches_out_is_bad_unless_boxes_are_cut(box: Box) -> None:
     """The message names the option that cuts it; half a pixel too far is too far."""
     fractions = (box[0] / 400, box[1] / 100, box[2] / 400, box[3] / 100, 1)

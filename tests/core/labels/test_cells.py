@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from beam_pipeline.core.labels.cells import (
     BadCellError,
     bracketed_items,
-    infer_kind,
     json_text,
     parse_value,
 )
@@ -24,9 +22,9 @@ from beam_pipeline.core.labels.schema import (
     further_column,
     label_column,
     object_columns,
-    written_key,
 )
 from beam_pipeline.core.references import ImageRef, LabelValue, SampleRef
+from tests.rows import in_rows
 
 CLASS, INT64, FLOAT, BYTES = (
     ColumnKind.CLASS,
@@ -34,14 +32,6 @@ CLASS, INT64, FLOAT, BYTES = (
     ColumnKind.FLOAT,
     ColumnKind.BYTES,
 )
-
-
-@pytest.mark.parametrize(
-    ("values", "share"), [(["1"] * 9 + ["x"], 0.9), (["1", "x"], 0.5), (["2", "2", "2", "x"], 0.75)]
-)
-def test_exactly_the_share_is_at_least_the_share(values: list[str], share: float) -> None:
-    """Nine of ten values that are numbers agree on numbers."""
-    assert infer_kind(values, share) is INT64
 
 
 @pytest.mark.parametrize(
@@ -72,27 +62,7 @@ def test_a_cell_is_a_value_of_its_kind(value: Any, kind: ColumnKind, expected: L
     assert type(parsed) is type(expected)
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        ("x", INT64),
-        ("", INT64),
-        ("1.5", INT64),
-        ("1.0", INT64),
-        ("1_000", INT64),
-        (1.5, INT64),
-        (1e300, INT64),
-        ("9223372036854775808", INT64),
-        ("-9223372036854775809", INT64),
-        ("x", FLOAT),
-        ("1_0.5", FLOAT),
-        ("1,5", FLOAT),
-        ("3.5e38", FLOAT),
-        ([1], BYTES),
-        ({}, CLASS),
-        ([], INT64),
-    ],
-)
+@in_rows
 def test_a_cell_that_is_no_value_of_its_kind_is_an_error(value: Any, kind: ColumnKind) -> None:
     """Nothing is rounded, cut or taken for a number that a person would not take for one."""
     with pytest.raises(ValueError):  # noqa: PT011  its message is the caller's business
@@ -118,61 +88,6 @@ def test_a_float_that_is_accepted_fits_a_float32(number: float) -> None:
 # --- lists in brackets ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        ("['cat', 'sea lion']", ["cat", "sea lion"]),
-        ('["cat"]', ["cat"]),
-        (" [cat, golden retriever,] ", ["cat", "golden retriever"]),
-        ("[golden retriever]", ["golden retriever"]),
-        ("['cat' 'dog']", ["cat", "dog"]),
-        (r"""["bird's", 'a \'b\', c']""", ["bird's", "a 'b', c"]),
-        ("[1, 2.50, NaN]", [1, "2.50", "NaN"]),
-        ("[-1.e-3  nan\n 4]", ["-1.e-3", "nan", "4"]),
-        ("[None, 'x']", [None, "x"]),
-        (r"['C:\data\d', '\\d']", [r"C:\data\d", r"\d"]),
-        ("[]", []),
-        ("", []),
-    ],
-)
-def test_quotes_commas_and_spaces(text: str, items: Sequence[Any]) -> None:
-    """Words without quotes are divided at commas alone, numbers at spaces as well."""
-    assert bracketed_items(text) == items
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cat",
-        "[cat",
-        "cat]",
-        "[a,,b]",
-        "[a, , b]",
-        "['a', ['b']]",
-        "['a' b, c]",
-        "['a'b]",
-        "[bird's, cat]",
-        "[(1, 2)]",
-        "[np.str_('a')]",
-        "{'a', 'b'}",
-        r"['C:\Users\me']",
-        r"['\N{no such character}']",
-        "['a\0']",
-    ],
-)
-def test_anything_else_is_no_list(text: str) -> None:
-    """Nothing is guessed."""
-    with pytest.raises(ValueError, match="not a list in brackets"):
-        bracketed_items(text)
-
-
-@pytest.mark.parametrize("text", [r"['\ud800']", r'["a", "\udfff"]', r"[1, '\ud83d']"])
-def test_half_a_character_is_no_text(text: str) -> None:
-    """No feature can hold it."""
-    with pytest.raises(ValueError, match="not a list of texts in UTF-8"):
-        bracketed_items(text)
-
-
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
 def test_what_python_and_json_write_is_read_back(items: list[str]) -> None:
     """With any characters in the items."""
@@ -182,29 +97,6 @@ def test_what_python_and_json_write_is_read_back(items: list[str]) -> None:
 
 TURNS = [{"from": "human", "value": "é <image>"}, {"value": 1.50, "from": None}]
 TEXT = '[{"from":"human","value":"é <image>"},{"value":1.5,"from":null}]'
-
-
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
-        (TURNS, TEXT),
-        (json.dumps(TURNS, indent=2), TEXT),
-        ({}, "{}"),
-        ([], "[]"),
-        (True, "true"),
-        (7, "7"),
-        ('"a"', '"a"'),
-        (' {"b": 1, "a": "\\u00e9"} ', '{"b":1,"a":"é"}'),
-        ("", None),
-        ("NaN", None),
-        ("null", None),
-        (None, None),
-        ('["1e999"]', '["1e999"]'),
-    ],
-)
-def test_a_value_of_json_and_its_text_become_the_same(cell: Any, text: str | None) -> None:
-    """Keys keep their order, and nothing but spaces and escapes changes."""
-    assert json_text(cell) == text
 
 
 @pytest.mark.parametrize(
@@ -228,28 +120,6 @@ def test_what_is_not_json_is_a_bad_cell(cell: str, problem: str) -> None:
 # --- renames ------------------------------------------------------------------------------------
 
 ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
-
-
-@pytest.mark.parametrize(
-    ("renames", "key", "written"),
-    [
-        ({}, "image/height", "image/height"),
-        ({"h": "image/height"}, "image/height", "h"),
-        ({"h": "image/height"}, "image/width", "image/width"),
-        ({"image/source_id": "label/age"}, "label/age", "image/source_id"),
-        ({"image/source_id": "label/age"}, "image/source_id", None),
-        ({"a": "b", "b": "a"}, "a", "b"),
-        ({"a": "b", "b": "a"}, "b", "a"),
-        ({"a": "a"}, "a", "a"),
-        ({"a": "b", "b": "c"}, "a", None),
-        ({"a": "b", "b": "c"}, "b", "a"),
-    ],
-)
-def test_a_feature_is_written_under_its_new_key_or_gives_its_own_away(
-    renames: dict[str, str], key: str, written: str | None
-) -> None:
-    """Two may change places; one whose key another took and that has no new one is not written."""
-    assert written_key(key, renames) == written
 
 
 LABEL = label_column("kind", ColumnKind.BYTES)

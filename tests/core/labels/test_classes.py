@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,14 +19,13 @@ from beam_pipeline.core.labels.classes import (
     Exclusion,
     KnownClasses,
     SampleFilters,
-    fit_a_list,
     label_map,
-    parse_class_list,
     parse_class_manifest,
 )
 from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
 from beam_pipeline.core.labels.mask_names import Addition, FoundNames, MaskNames, find_names
 from beam_pipeline.core.references import SampleRef
+from tests.rows import in_rows
 
 NAMES = st.sets(
     st.text(max_size=6) | st.integers(-1000, 1000).map(str) | st.sampled_from(["007", "7", "-0"])
@@ -145,7 +143,7 @@ def test_an_id_may_be_any_int64() -> None:
         ClassNumbering(from_name=True).number([str(1 << 63)])
 
 
-@pytest.mark.parametrize(("first", "second"), [("007", "7"), ("-0", "0"), ("00", "000")])
+@in_rows
 def test_two_names_of_one_integer_are_refused(first: str, second: str) -> None:
     """They would become one class; the message shows both."""
     with pytest.raises(ClassNumberingError) as caught:
@@ -154,26 +152,6 @@ def test_two_names_of_one_integer_are_refused(first: str, second: str) -> None:
 
 
 # --- gaps ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("classes", "expected"),
-    [
-        ([], False),
-        ([("a", 0), ("b", 1), ("c", 2)], True),
-        ([("a", 1), ("b", 2)], True),
-        ([("a", 0), ("b", 2)], False),
-        ([("a", 2), ("b", 3)], False),
-        ([("a", -1), ("b", 0)], False),
-        ([("a", 0), ("b\nc", 1)], False),
-        ([("a\u2028", 0)], False),
-    ],
-)
-def test_a_list_of_names_says_ids_that_have_no_gaps(
-    classes: Sequence[tuple[str, int]], expected: bool
-) -> None:
-    """The line of a name is then its id, counted from 0 or 1; a name is one line."""
-    assert fit_a_list(classes) is expected
 
 
 # --- label maps ---------------------------------------------------------------------------------
@@ -219,70 +197,11 @@ def sample(*labels: Any) -> SampleRef:
     return SampleRef("a.jpg", "/p/a.jpg", 9, "train", labels, origin="/p/l.csv")
 
 
-@pytest.mark.parametrize(
-    ("data", "names"),
-    [
-        (b"cat\ndog\n", ["cat", "dog"]),
-        (b"\xef\xbb\xbfcat\r\n dog \r\n\r\n", ["cat", "dog"]),
-        ("größe\ntraffic light".encode(), ["größe", "traffic light"]),
-    ],
-)
-def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
-    """Counted from the base; a byte order mark, spaces around and lines at the end do not count."""
-    for base in (0, 1):
-        expected = tuple((name, i) for i, name in enumerate(names, base))
-        assert parse_class_list(data, "c.txt", base) == expected
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b" \n", "--classes c.txt is empty; expected one class per line"),
-        (
-            b"cat\n\ndog",
-            "--classes c.txt, line 2 is empty; expected one class per line, as the line",
-        ),
-        (
-            b"cat\ndog\ncat",
-            "--classes c.txt: lines 1 and 3 both name 'cat'; expected each class once",
-        ),
-        (b"\xff\xfe", "--classes c.txt is not UTF-8 ("),
-    ],
-)
-def test_a_list_that_leaves_ids_open_is_refused(data: bytes, message: str) -> None:
-    """The message says the line."""
-    with pytest.raises(UsageError) as caught:
-        parse_class_list(data, "c.txt", 0)
-    assert str(caught.value).startswith(message)
-
-
 def test_a_manifest_says_the_ids_itself() -> None:
     """Gaps stay; what else it holds does not matter."""
     classes = [{"id": 7, "name": "dog"}, {"id": 2, "name": "cat", "examples": 3}]
     data = json.dumps({"format": "beam-tfrecord", "classes": classes}).encode()
     assert parse_class_manifest(data, "m.json") == (("cat", 2), ("dog", 7))
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"{", "--classes m.json is not a manifest of beam-tfrecord (JSONDecodeError("),
-        (b"[1]", "--classes m.json is not a manifest of beam-tfrecord (TypeError("),
-        (
-            b'{"format": "x"}',
-            '--classes m.json is not a manifest of beam-tfrecord (ValueError("its',
-        ),
-        (
-            b'{"format": "beam-tfrecord", "classes": []}',
-            "--classes m.json: the data set lacks classes",
-        ),
-    ],
-)
-def test_another_json_file_is_no_manifest(data: bytes, message: str) -> None:
-    """The message says what is expected."""
-    with pytest.raises(UsageError) as caught:
-        parse_class_manifest(data, "m.json")
-    assert str(caught.value).startswith(message)
 
 
 KNOWN = KnownClasses(("cat", "dog"), 0, "c.txt")
@@ -294,9 +213,7 @@ def test_samples_of_known_classes_are_kept(label: Any) -> None:
     assert KNOWN.dead_letter(sample(label)) is None
 
 
-@pytest.mark.parametrize(
-    ("label", "message"), [("cow", "'cow'"), (("dog", "cow", "ant", "cow"), "'cow', 'ant'")]
-)
+@in_rows
 def test_a_sample_with_another_class_is_a_dead_letter(label: Any, message: str) -> None:
     """As a whole, if one of several is not known; the dead letter names each once."""
     assert KNOWN.dead_letter(sample(label)) == DeadLetter(
@@ -418,22 +335,6 @@ def test_the_share_of_masks_that_meet_an_image() -> None:
 
 
 TWO = MaskColours(((0, 0, 0, 0), (128, 64, 1, 1)), (("sky", 0), ("road", 1)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sky,0,0,0\nroad,128,64,1\n",
-        "name,r,g,b\nsky,0,0,0\nroad,128,64,1\n",
-        "\ufeffname, r, g, b\r\n\r\nsky, 0, 0, 0\r\nroad, 128, 64, 1\r\n",
-        "id,label,red,green,blue\n0,sky,0,0,0\n1,road,128,64,1\n",
-        "0 0 0\tsky\n128 64 1\t\troad\n",
-        "# label:color_rgb:parts:actions\nsky:0,0,0::\nroad:128,64,1::\n",
-    ],
-)
-def test_usual_tables_are_read(text: str) -> None:
-    """class_dict.csv, label_colors.txt, CVAT's labelmap.txt; ids count from 0 or stand there."""
-    assert parse_mask_colours(text.encode(), "t") == TWO
 
 
 def test_a_class_may_have_several_colours_and_any_id() -> None:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.labels import join
-from beam_pipeline.core.labels.join import Joined, buckets_for
+from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.meeting import bucket_of
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.packing import Columns
 from beam_pipeline.core.references import Box, ImageRef, LabelRow, LabelValue, SampleRef, Size
 from tests.profiles import examples
+from tests.rows import in_rows
 
 CSV = "/labels/labels.csv"
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
@@ -123,24 +124,14 @@ NAMED = [  # a name; the image that it means; other images
 ]
 
 
-@pytest.mark.parametrize(("name", "key", "others"), [(n, k, o) for n, k, *o in NAMED])
+@in_rows
 def test_a_row_names_its_image_in_one_of_these_ways(name: str, key: str, others: list[str]) -> None:
     """URI, path, path from the label file, with or without folder or extension."""
     assert joined_alone(name, key, *others) == [key]
     assert joined_alone(name, *others, key) == [key]
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("/photos/train/metadata.csv", "a.jpg"),
-        ("/photos/train/metadata.csv", "./a.jpg"),
-        ("/photos/labels/l.csv", "../train/a.jpg"),
-        ("/photos/labels/l.csv", "..\\train\\a.jpg"),
-        ("gs://b/train/metadata.jsonl", "a.jpg"),
-        ("gs://c/labels.csv", "gs://b/train/a.jpg"),
-    ],
-)
+@in_rows
 def test_a_path_may_start_from_the_label_files_folder(file: str, name: str) -> None:
     """Two folders hold this file name, and the one beside the label file is meant; a remote URI is a name."""
     root = "gs://b" if file.startswith("gs:") else "/photos"
@@ -157,48 +148,7 @@ COULD = "could mean {}; name the path relative to the root"
 CASE = "the image {} differs from this name in case: write one of them as the other"
 
 
-@pytest.mark.parametrize(
-    ("name", "message", "keys"),
-    [
-        # another extension is another image: no guess is made
-        ("a.png", SIMILAR, ["cat/a.jpg"]),
-        ("a", SIMILAR, ["a.b.jpg"]),
-        ("a.jpg ", SIMILAR, ["a.jpg"]),
-        ("*.jpg", SIMILAR, ["a.jpg"]),
-        # nor for a path of another place, but the message shows what has the same file name
-        ("dog/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("deep/a.jpg", f"{ELSEWHERE} cat/deep/a.jpg", ["cat/deep/a.jpg"]),
-        ("b/cat/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("gs://other/cat/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("/elsewhere/cat/a", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("C:\\old\\a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        (
-            "x/a.jpg",
-            f"{ELSEWHERE} a/a.jpg, b/a.jpg, c/a.jpg and 2 more",
-            [f"{folder}/a.jpg" for folder in "edcab"],
-        ),
-        ("dog/a.jpg", NOWHERE, ["cat/a.png"]),
-        ("dog/a.jpg", NOWHERE, []),
-        ("c/A.jpg", NOWHERE, ["b/a.jpg"]),
-        # another image may have the name in another case; the dead letter names the cause
-        ("A.jpg", CASE.format("a.jpg"), ["a.jpg"]),
-        ("IMG_1.JPG", CASE.format("cat/img_1.jpg"), ["cat/img_1.jpg"]),
-        ("Cat/a", CASE.format("cat/a.JPG"), ["cat/a.JPG"]),
-        ("Ä", CASE.format("x/ä.png"), ["x/ä.png"]),
-        # neither of two images gets the label, and the message lists them, three at most
-        ("a.jpg", COULD.format("cat/a.jpg, dog/a.jpg"), ["cat/a.jpg", "dog/a.jpg"]),
-        ("a", COULD.format("a.jpg, a.png"), ["a.jpg", "a.png"]),
-        ("cat/a", COULD.format("cat/a.jpg, cat/a.png"), ["cat/a.jpg", "cat/a.png"]),
-        ("a", COULD.format("cat/a.jpg, dog/a.png"), ["cat/a.jpg", "dog/a.png"]),
-        ("a", COULD.format("a/a, b/a"), ["a/a", "b/a"]),
-        ("a.jpg", COULD.format("0/a.jpg, 1/a.jpg, 2/a.jpg"), [f"{i}/a.jpg" for i in range(3)]),
-        (
-            "a.jpg",
-            COULD.format("0/a.jpg, 1/a.jpg, 2/a.jpg and 6 more"),
-            [f"{i}/a.jpg" for i in range(9)],
-        ),
-    ],
-)
+@in_rows
 def test_a_name_of_none_or_several_images_is_told_so(
     name: str, message: str, keys: list[str]
 ) -> None:
@@ -219,9 +169,7 @@ def test_a_name_of_none_or_several_images_is_told_so(
 
 
 @pytest.mark.parametrize(("listed", "written"), [(NFC, NFD), (NFD, NFC), (NFD, NFD)])
-@pytest.mark.parametrize(
-    "form", ["{}/{}.jpg", "{}.jpg", "{}", "./{}/{}.jpg", "/photos/{}/{}.jpg", "{}\\{}.jpg"]
-)
+@in_rows
 def test_composed_and_decomposed_letters_are_the_same_name(
     listed: str, written: str, form: str
 ) -> None:
@@ -245,17 +193,7 @@ def test_two_images_that_differ_in_composition_only_are_told_by_the_exact_name()
 # --- what comes of a match ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("key", "asked", "split"),
-    [
-        ("a.jpg", "", "train"),
-        ("cat/a.jpg", "", "train"),
-        ("val/a.jpg", "", "validation"),
-        ("Test/cat/a.jpg", "", "test"),
-        ("val/a.jpg", "test", "test"),
-        ("a.jpg", "fold_1", "fold_1"),
-    ],
-)
+@in_rows
 def test_an_image_and_its_row_become_a_sample(key: str, asked: str, split: str) -> None:
     """Key, URI and size are the image's, labels the row's; a first folder may name the split."""
     named = row(key, "cat", 3, None, 0.5, split=asked)
@@ -273,20 +211,7 @@ def test_rows_that_say_the_same_are_one() -> None:
     assert joined == Joined(samples=[expected], repeated_rows=2)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "agree"),
-    [
-        (5, 5, True),
-        (0.5, 0.5, True),
-        (None, None, True),
-        ("5", "5", True),
-        ("5", "05", False),
-        ("5", 5, False),
-        ("", None, False),
-        (0, None, False),
-        ("Cat", "cat", False),
-    ],
-)
+@in_rows
 def test_values_agree_as_their_types_have_them(
     first: LabelValue, second: LabelValue, agree: bool
 ) -> None:
@@ -312,10 +237,7 @@ def test_images_of_the_same_path_in_several_roots_are_duplicates() -> None:
     assert reasons(joined)["b.jpg"] == "unlabelled"
 
 
-@pytest.mark.parametrize(
-    ("duplicate", "stem_twin", "name"),
-    [("a.jpg", "cat/a.jpg", "a.jpg"), ("dog/a.jpg", "cat/a.jpg", "a.jpg"), ("a", "cat/a.jpg", "a")],
-)
+@in_rows
 def test_a_row_that_means_duplicates_labels_no_other_image(
     duplicate: str, stem_twin: str, name: str
 ) -> None:
@@ -365,66 +287,7 @@ def box(number: float, line: int = 2) -> Box:
     return (0.0, 0.0, float(number), float(number), line)
 
 
-@pytest.mark.parametrize(
-    ("rows", "boxes", "classes", "repeated", "origin"),
-    [
-        (  # in the order of the lines; a row may have several objects, or none
-            [
-                box_row(box(1, 2), classes=("dog",)),
-                box_row(box(2, 3), box(3, 3), line=3),
-                box_row(line=10),
-                box_row(box(4, 9), line=9),
-            ],
-            (box(1, 2), box(2, 3), box(3, 3), box(4, 9)),
-            ("dog", "cat", "cat", "cat"),
-            0,
-            CSV,
-        ),
-        (  # a box that is said twice is one, whatever its line
-            [box_row(box(1, 2)), box_row(box(2, 3), line=3), box_row(box(1, 4), line=4)],
-            (box(1, 2), box(2, 3)),
-            ("cat", "cat"),
-            1,
-            CSV,
-        ),
-        (  # of another class, it is another object
-            [box_row(box(1)), box_row(box(1, 3), classes=("dog",), line=3)],
-            (box(1), box(1, 3)),
-            ("cat", "dog"),
-            0,
-            CSV,
-        ),
-        (  # of several files, in their order; a box says its line and not its file, so neither is left
-            [
-                box_row(box(1, 2), file="/labels/b.csv"),
-                box_row(box(2, 9), file="/labels/a.csv", line=9),
-                box_row(box(3, 3), file="/labels/b.csv", line=3),
-            ],
-            (box(2, 0), box(1, 0), box(3, 0)),
-            ("cat", "cat", "cat"),
-            0,
-            "",
-        ),
-        (  # of a file without lines, which may come from many workers
-            [box_row(box(number, 0), line=0) for number in (3, 1, 2)],
-            (box(1, 0), box(2, 0), box(3, 0)),
-            ("cat", "cat", "cat"),
-            0,
-            CSV,
-        ),
-        (  # a row that only repeats one of another file leaves the file known
-            [
-                box_row(box(1, 2), file="/labels/a.csv"),
-                box_row(box(2, 3), file="/labels/a.csv", line=3),
-                box_row(box(1, 2), file="/labels/b.csv"),
-            ],
-            (box(1, 2), box(2, 3)),
-            ("cat", "cat"),
-            1,
-            "/labels/a.csv",
-        ),
-    ],
-)
+@in_rows
 def test_the_lists_of_an_images_rows_are_put_together(
     rows: list[LabelRow],
     boxes: tuple[Box, ...],
@@ -723,7 +586,7 @@ def test_buckets_come_to_the_same_as_everything_at_once(
     assert in_order(join_by_buckets(images, rows, buckets)) == in_order(join_bucket(images, rows))
 
 
-@pytest.mark.parametrize("name", ["./a.jpg/", "./a.jpg/.", "x/../a.jpg/"])
+@in_rows
 def test_a_name_that_ends_in_a_slash_meets_its_image_in_any_bucket_or_in_none(name: str) -> None:
     """Names that are odd come to the same with one bucket and with many."""
     images, rows = [image("a.jpg")], [row(name, file="/photos/l.csv")]
@@ -785,24 +648,6 @@ def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]
     assert len(joined.samples) == sum(
         not problem for uri in agreed for *_, problem in values_of[uri]
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "bucket"),
-    [("cat/a.jpg", 579), ("a", 579), ("x\\a.b.c", 579), ("사진.jpg", 966), ("", 0)],
-)
-def test_buckets_are_the_same_on_every_machine(name: str, bucket: int) -> None:
-    """Images and rows are brought together by workers that know nothing of one another."""
-    assert bucket_of(name, 1024) == bucket
-
-
-@pytest.mark.parametrize(
-    ("label_bytes", "buckets"),
-    [(None, 1024), (0, 64), (512_000_000, 256), (4_000_000_000, 2000), (41 * 10**10, 205_000)],
-)
-def test_large_tables_are_joined_in_more_buckets(label_bytes: int | None, buckets: int) -> None:
-    """So that a bucket stays as large as a worker can hold."""
-    assert buckets_for(label_bytes) == buckets
 
 
 class EmptyIfUnnamed:
@@ -872,17 +717,7 @@ def member(key: str, *aliases: str) -> ImageRef:
     return image(key)._replace(aliases=aliases)
 
 
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("p.zip/x/cat/1.jpg", "p.zip/x/cat/1.jpg"),
-        ("cat/1.jpg", "p.zip/x/cat/1.jpg"),
-        ("x/cat/1", "p.zip/x/cat/1.jpg"),
-        ("p\\x\\cat\\1.jpg", "p.zip/x/cat/1.jpg"),
-        ("1", "p.zip/x/cat/1.jpg"),
-        ("other/1.jpg", ""),
-    ],
-)
+@in_rows
 def test_a_member_of_an_archive_has_more_names(name: str, key: str) -> None:
     """Its path in the archive, that behind the archive's name, and that below the first folder."""
     zipped = member("p.zip/x/cat/1.jpg", "cat/1.jpg", "x/cat/1.jpg", "p/x/cat/1.jpg", "cat/1.jpg")

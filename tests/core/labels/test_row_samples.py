@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from fractions import Fraction
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from beam_pipeline.core.packing import LabelBatch, chosen_rows
 from beam_pipeline.core.records.sharding import SplitFractions
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef, image_of, row_key
 from tests.profiles import examples
+from tests.rows import in_rows
 
 IMAGES = [ImageRef(key, f"/p/{key}", 10) for key in ("a.jpg", "b#1.jpg", "c/d.e.jpg", "c/x.jpg")]
 NAMES = [*(image.key for image in IMAGES), "gone.jpg", ""]
@@ -111,14 +111,7 @@ def test_rows_without_an_image_that_say_the_same() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "group"),
-    [
-        ([row("a.jpg", "x", 2, "train"), row("a.jpg", "y", 3, "test")], None),
-        ([row("a.jpg", "x", 2), row("a.jpg", "y", 3)], 0),
-    ],
-    ids=["splits", "groups"],
-)
+@in_rows
 def test_rows_of_an_image_in_two_splits_are_left_out(
     rows: list[LabelRow], group: int | None
 ) -> None:

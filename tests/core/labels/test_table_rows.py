@@ -36,6 +36,7 @@ from beam_pipeline.core.listing.cuts import is_regular
 from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import CLASS, INT64, bad_row, kinds, read
 from tests.pictures import picture
+from tests.rows import in_rows
 
 HEAD = b"filename,label,age,split\na.jpg,cat,3,train\nb.jpg,dog,4,val\n"
 SCHEMA, (TABLE,) = inspect_tables([TableHead("/l.csv", HEAD, True)], ColumnChoices())
@@ -72,22 +73,7 @@ def test_rows_read_by_columns_or_one_by_one_are_the_same(
     assert repr(typed(rows, TABLE, SCHEMA)) == repr(typed(expected, TABLE, SCHEMA))
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"filename,label\na.jpg,cat\n",
-        b"a.jpg,cat\nb.jpg,dog\n",
-        b"sep=;\nfilename;label\na.jpg;cat\n",
-        b"filename,xmin,ymin,xmax,ymax,class\na.jpg,1,2,3,4,cat\nb.jpg,,,,,\nc.jpg,1,,3,4,cat\n",
-        b"image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n",
-        b"filename;score\na.jpg;0,5\nb.jpg;0,7\n",
-        b"filename,label\n",
-        b",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n",
-        b"filename,label,\na.jpg,cat,\nb.jpg,dog,\n",
-        b",filename,,label\n0,a.jpg,x,cat\n1,b.jpg,y,dog\n",
-        b"a.jpg cat\nb.jpg dog\n",
-    ],
-)
+@in_rows
 def test_tables_of_all_forms_are_cut_into_columns(head: bytes) -> None:
     """With the header or without, the rows are those that are read record by record."""
     schema, (table,) = inspect_tables([TableHead("/l.csv", head, True)], ColumnChoices())
@@ -181,7 +167,7 @@ def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:
     assert (rows.lines, rows.fields()) == ([2], [{"name": "b", "image": "x"}])
 
 
-@pytest.mark.parametrize("data", [b"", b"filename,label\n", b"PAR1" + b"x" * 40 + b"PAR1"])
+@in_rows
 def test_a_file_that_is_no_parquet_is_an_error(data: bytes) -> None:
     """It names the file and what to do."""
     with pytest.raises(LabelTableError, match=r"^l\.parquet is not a Parquet file, or is damaged"):
@@ -232,27 +218,7 @@ def test_images_are_told_by_their_bytes() -> None:
 NAMES = {"names": ["a", "b"], "_type": "ClassLabel"}
 
 
-@pytest.mark.parametrize(
-    ("described", "classes"),
-    [
-        (NAMES, {"label": ("a", "b")}),
-        ({"feature": NAMES, "_type": "Sequence"}, {"label": ("a", "b")}),
-        ({"feature": NAMES, "_type": "List"}, {"label": ("a", "b")}),
-        ([NAMES], {"label": ("a", "b")}),
-        (
-            {"feature": {"category": NAMES, "id": {"_type": "Value"}}, "_type": "Sequence"},
-            {"label.category": ("a", "b")},
-        ),
-        ({"category": {"feature": NAMES, "_type": "List"}}, {"label.category": ("a", "b")}),
-        ({"_type": "Value"}, {}),
-        ({"_type": "ClassLabel"}, {}),
-        ({"_type": "ClassLabel", "names": ["a", "a "]}, {}),
-        ({"_type": "ClassLabel", "names": ["a", 1]}, {}),
-        ({"_type": "ClassLabel", "names": ["", "a"]}, {}),
-        ("text", {}),
-        (None, {}),
-    ],
-)
+@in_rows
 def test_names_of_classes(described: Any, classes: dict[str, tuple[str, ...]]) -> None:
     """Wherever the description has them; names that are no names leave the ids."""
     columns = columns_of({"label": [0]}, {"info": {"features": {"label": described}}})

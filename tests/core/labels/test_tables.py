@@ -39,6 +39,7 @@ from tests.core.labels.fixtures import (
     read_rows,
     sound_rows,
 )
+from tests.rows import in_rows
 
 
 def label(name: str = "label", kind: ColumnKind = CLASS, *, repeated: bool = False) -> Column:
@@ -93,15 +94,7 @@ def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
 # --- long quotes, and many columns -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("content", "line", "column"),
-    [
-        ('filename,label\na.jpg,"cat\nb.jpg,dog\nc.jpg,cat"\n', 2, "label"),
-        ('filename,label\nz.jpg,cat\n"a.jpg,cat\nb.jpg",dog\n', 3, "filename"),
-        ('filename,label,split\na.jpg,cat,"test\nb.jpg,dog,train"\n', 2, "split"),
-        ('filename,class,x,y,w,h\na.jpg,"cat\nb.jpg",1,1,5,5\n', 2, "class"),
-    ],
-)
+@in_rows
 def test_a_name_with_line_breaks_is_an_error(content: str, line: int, column: str) -> None:
     """A quote that is closed too late swallowed the rows between; the error says where it opens."""
     schema, table = inspect(content.replace(chr(34), ""))
@@ -181,18 +174,7 @@ def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str
 # --- encodings ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("data", "encoding"),
-    [
-        (b"plain", "utf-8-sig"),
-        ("Käfer".encode(), "utf-8-sig"),
-        ("Käfer".encode("cp1252"), "cp1252"),
-        ("10 €".encode("cp1252"), "cp1252"),
-        (b"x\x81\xe4", "latin-1"),
-        ("Käfer, Vögel und Mäuse".encode() + b"\xe4", "utf-8-sig"),
-        ("Käfer".encode("utf-16"), "utf-16"),
-    ],
-)
+@in_rows
 def test_the_encoding_is_found_in_the_bytes(data: bytes, encoding: str) -> None:
     """One broken byte among characters of UTF-8 is a fault of its row and no other encoding."""
     assert guess_encoding(head_of(data)) == encoding
@@ -227,14 +209,7 @@ def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
 # --- lists of names, with labels or without -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "filename", "apple_pie\nbaklava", "filename,label\na.jpg,cat", "a.jpg b.jpg"),
-        *("a.jpg,cat", "a.jpg\tcat", "Abyssinian_100 1 1 1\nAbyssinian_101 1 1 1"),
-        *("file name\na b", "0787226 Boeing 707-320\nAirbus", "'a b.jpg'"),
-    ],
-)
+@in_rows
 def test_other_lines_are_no_list(text: str) -> None:
     """They have a header, separators, several numbers, or words that may name columns."""
     assert header_of_names(text.splitlines(), "l.txt") == ()

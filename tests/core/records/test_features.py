@@ -43,6 +43,7 @@ from tests.core.records.fixtures import (
     with_kinds,
 )
 from tests.profiles import examples
+from tests.rows import in_rows
 
 ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
 
@@ -211,21 +212,7 @@ def encoded(
     return before + image + after
 
 
-@pytest.mark.parametrize(
-    "renames",
-    [
-        {"image/source_id": "image/class/label"},
-        {"image/source_id": "image/class/text", "id": "image/source_id"},
-        {"a": "image/encoded"},
-        {"z": "image/encoded"},
-        {"image/e_": "image/encoded", "image/d_": "image/class/label", "image/f_": "image/width"},
-        {"image/height": "image/encoded", "image/encoded": "image/height"},
-        {"image/encoded": "label/age", "label/age": "image/encoded"},
-        {"a": "image/format", "b": "image/channels", "y": "image/class/text", "z": "label/age"},
-        {"image/class/label": "label/age"},
-        {"image/encoded": "image/encoded"},
-    ],
-)
+@in_rows
 def test_features_are_written_under_the_keys_that_were_asked_for(
     tf: Any, renames: dict[str, str]
 ) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import json
@@ -49,6 +48,7 @@ from beam_pipeline.core.references import Box, LabelValue, SampleRef
 from beam_pipeline.storage.files import open_output, read_image
 from tests.core.records.fixtures import Memory, made
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
 COLUMNS = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
@@ -120,7 +120,7 @@ def test_a_shard_is_what_tensorflow_reads(tf: Any, tmp_path: Path, compression: 
     ]
 
 
-@pytest.mark.parametrize(("compression", "size"), [("none", 0), ("gzip", 20)])
+@in_rows
 def test_a_shard_of_no_samples_is_a_stream_of_nothing(compression: str, size: int) -> None:
     """A compressed one is not empty, so that it can be decompressed."""
     sink = Memory()
@@ -198,7 +198,7 @@ def test_an_error_without_words_is_shown_by_its_name() -> None:
     assert (dead_letter.reason, dead_letter.message) == ("unreadable", "ConnectionResetError")
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR])
+@in_rows
 def test_trouble_of_the_machine_is_not_the_samples_fault(number: int) -> None:
     """Without memory or file handles the bundle fails, so that the runner tries it again."""
 
@@ -209,9 +209,7 @@ def test_trouble_of_the_machine_is_not_the_samples_fault(number: int) -> None:
         maker(read_image).make(ref("gs://b", "a.jpg"))
 
 
-@pytest.mark.parametrize(
-    ("size", "too_large"), [((1 << 31) - (1 << 20) - 1, False), ((1 << 31) - (1 << 20), True)]
-)
+@in_rows
 def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large: bool) -> None:
     """From 1 MiB below 2 GiB on, its size alone decides."""
     opened = []
@@ -247,14 +245,8 @@ def test_a_file_that_changed_since_it_was_listed_is_left_out(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "what"),
-    [
-        (ColumnKind.FLOAT, 1e39, "float too large to pack with f format"),
-        (ColumnKind.INT64, 1 << 63, "9223372036854775808 does not fit an int64"),
-    ],
-)
 @pytest.mark.parametrize("repeated", [False, True])
+@in_rows
 def test_a_number_that_its_feature_cannot_hold_costs_the_sample(
     tmp_path: Path, kind: ColumnKind, value: LabelValue, what: str, repeated: bool
 ) -> None:
