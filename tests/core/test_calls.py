@@ -37,9 +37,15 @@ def calls(errors: bool) -> Iterator[Any]:
 
 def plain(value: Any) -> Any:
     """A value as it is written in a row."""
-    if isinstance(value, Iterator | set):
-        return sorted(value) if isinstance(value, set) else list(value)
-    return dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value
+    if dataclasses.is_dataclass(value):
+        value = dataclasses.astuple(value)
+    if isinstance(value, Exception):
+        return str(value)
+    if isinstance(value, set):
+        return sorted(value)
+    if isinstance(value, Iterator | tuple):
+        return (tuple if isinstance(value, tuple) else list)(map(plain, value))
+    return value
 
 
 @pytest.mark.parametrize(("function", "error", "values"), calls(errors=False))
