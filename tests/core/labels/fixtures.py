@@ -7,14 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.join import Joined, join_bucket
-from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.samples import AGREE, RowMerger
+from beam_pipeline.core import dead_letters, references
+from beam_pipeline.core.labels import join, meeting, samples, typed_rows
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.labels.typed_rows import label_rows
-from beam_pipeline.core.references import ImageRef, LabelRow
 from tests.conformance.tables import choices_of
 
 
@@ -29,36 +25,38 @@ def inspect(
 
 def read(
     content: str | bytes, uri: str = "labels.csv", **choices: Any
-) -> list[LabelRow | DeadLetter]:
+) -> list[references.LabelRow | dead_letters.DeadLetter]:
     schema, table = inspect(content, uri, **choices)
     data = content.encode() if isinstance(content, str) else content
     return read_rows(data, table, schema)
 
 
-def read_rows(data: bytes, table: LabelTable, schema: LabelSchema) -> list[LabelRow | DeadLetter]:
+def read_rows(
+    data: bytes, table: LabelTable, schema: LabelSchema
+) -> list[references.LabelRow | dead_letters.DeadLetter]:
     """The rows of a file and its dead letters, in the order of their lines."""
-    rows: list[LabelRow | DeadLetter] = []
-    for part in label_rows(read_chunks(io.BytesIO(data), table), table, schema):
-        rows += [part] if isinstance(part, DeadLetter) else part
+    rows: list[references.LabelRow | dead_letters.DeadLetter] = []
+    for part in typed_rows.label_rows(read_chunks(io.BytesIO(data), table), table, schema):
+        rows += [part] if isinstance(part, dead_letters.DeadLetter) else part
     return sorted(rows, key=lambda row: row.line)
 
 
 def joined(
-    images: Iterable[ImageRef],
-    rows: Iterable[LabelRow],
-    merger: RowMerger = AGREE,
+    images: Iterable[references.ImageRef],
+    rows: Iterable[references.LabelRow],
+    merger: samples.RowMerger = samples.AGREE,
     buckets: int = 1,
-) -> Joined:
+) -> join.Joined:
     """What becomes of images and rows in however many buckets, sorted."""
     groups: dict[int, tuple[list[Any], list[Any]]] = defaultdict(lambda: ([], []))
     of_rows = None if merger.level is None else 0
     for kind, (items, level) in enumerate(((images, merger.level), (rows, of_rows))):
         for item in items:
-            (number,) = NameDivision(buckets, level).numbers([[item[0]]])
+            (number,) = meeting.NameDivision(buckets, level).numbers([[item[0]]])
             groups[number][kind].append(item)
-    whole = Joined()
+    whole = join.Joined()
     for group in groups.values():
-        part = join_bucket(*(list(zip(*items, strict=True)) for items in group), merger)
+        part = join.join_bucket(*(list(zip(*items, strict=True)) for items in group), merger)
         whole.samples += part.all_samples()
         whole.dead_letters += part.dead_letters
         whole.orphan_rows += part.orphan_rows

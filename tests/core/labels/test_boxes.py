@@ -15,21 +15,13 @@ from hypothesis import strategies as st
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.geometry import Affine, Resize, orienting, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import (
     BadBoxError,
     Move,
     box_fractions,
     check_boxes,
     move_labels,
-)
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    keypoint_columns,
-    mask_column,
-    object_column,
-    object_columns,
-    point_column,
 )
 from tests.rows import in_rows, raised
 
@@ -123,9 +115,9 @@ def test_a_box_that_passes_is_a_box_in_its_image(
 
 # --- objects that move --------------------------------------------------------------------------
 
-AREA = object_column("area", ColumnKind.FLOAT)
-BOXES = object_columns(pixels=True)
-FRACTIONS = object_columns(pixels=False)
+AREA = schema.object_column("area", schema.ColumnKind.FLOAT)
+BOXES = schema.object_columns(pixels=True)
+FRACTIONS = schema.object_columns(pixels=False)
 SIDES = st.integers(1, 5000)
 SHARES = st.floats(0, 1)
 
@@ -169,11 +161,11 @@ MOVES = {
 KNOWN = {
     "boxes": (),
     "area": (AREA,),
-    "ignored": (replace(object_column("ignore/bbox", ColumnKind.BOX), pixels=True),),
-    "key points": keypoint_columns(pixels=True),
+    "ignored": (replace(schema.object_column("ignore/bbox", schema.ColumnKind.BOX), pixels=True),),
+    "key points": schema.keypoint_columns(pixels=True),
     "area, corner, tags": (
-        *(AREA, point_column("corner", pixels=True)),
-        Column("tags", ColumnKind.BYTES, "image/tags", repeated=True),
+        *(AREA, schema.point_column("corner", pixels=True)),
+        schema.Column("tags", schema.ColumnKind.BYTES, "image/tags", repeated=True),
     ),
 }
 
@@ -192,7 +184,9 @@ def test_a_mask_of_run_lengths_follows_as_its_polygon_does(orientation: int) -> 
     runs = json.dumps({"size": [3, 4], "counts": [4, 1, 2, 1, 4]})
     polygon = json.dumps([[1, 1, 3, 1, 3, 2, 1, 2]])
     move = move_of((4, 3), None, orientation)
-    ((first, second),) = move_labels(((runs, polygon),), (mask_column(pixels=True),), move)[0]
+    ((first, second),) = move_labels(((runs, polygon),), (schema.mask_column(pixels=True),), move)[
+        0
+    ]
     run_lengths = json.loads(first)
     height, width = run_lengths["size"]
     assert (width, height) == plan_geometry((4, 3), orientation, None).size
@@ -208,7 +202,7 @@ def test_a_mask_of_run_lengths_follows_as_its_polygon_does(orientation: int) -> 
 def test_a_mask_of_another_size_is_no_mask_of_the_picture() -> None:
     """As where the image stays as it is."""
     runs = json.dumps({"size": [9, 9], "counts": [81]})
-    columns = (mask_column(pixels=True),)
+    columns = (schema.mask_column(pixels=True),)
     assert raised(BadImageError, move_labels, ((runs,),), columns, CROP).reason is (
         Reason.SIZE_MISMATCH
     )

@@ -11,15 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.labels import cells
-from beam_pipeline.core.labels.samples import KeepUnlabelled, is_unlabelled
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    further_column,
-    label_column,
-    object_columns,
-)
+from beam_pipeline.core.labels import cells, samples, schema
 from beam_pipeline.core.references import LabelValue, SampleRef
 from tests.rows import in_rows, raised
 
@@ -27,13 +19,13 @@ from tests.rows import in_rows, raised
 @in_rows
 def test_a_cell_is_a_value_of_its_kind(value: Any, kind: str, expected: LabelValue) -> None:
     """Value and type are those of the column, whatever the file had."""
-    assert repr(cells.parse_value(value, ColumnKind(kind))) == repr(expected)
+    assert repr(cells.parse_value(value, schema.ColumnKind(kind))) == repr(expected)
 
 
 @in_rows
 def test_a_cell_that_is_no_value_of_its_kind_is_an_error(value: Any, kind: str) -> None:
     """Nothing is rounded, cut or taken for a number that a person would not take for one."""
-    raised(ValueError, cells.parse_value, value, ColumnKind(kind))
+    raised(ValueError, cells.parse_value, value, schema.ColumnKind(kind))
 
 
 @given(st.floats())
@@ -44,10 +36,10 @@ def test_a_float_that_is_accepted_fits_a_float32(number: float) -> None:
     try:
         packed = struct.pack("<f", number)
     except OverflowError:
-        error = raised(ValueError, cells.parse_value, number, ColumnKind.FLOAT)
+        error = raised(ValueError, cells.parse_value, number, schema.ColumnKind.FLOAT)
         assert "too large for a float32" in str(error)
     else:
-        assert struct.pack("<f", cells.parse_value(number, ColumnKind.FLOAT)) == packed
+        assert struct.pack("<f", cells.parse_value(number, schema.ColumnKind.FLOAT)) == packed
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
@@ -73,18 +65,18 @@ def test_what_is_not_json_is_a_bad_cell(cell: str, problem: str) -> None:
     assert problem in str(raised(cells.BadCellError, cells.json_text, cell))
 
 
-LABEL = label_column("kind", ColumnKind.BYTES)
-AGE = further_column("age", ColumnKind.INT64)
+LABEL = schema.label_column("kind", schema.ColumnKind.BYTES)
+AGE = schema.further_column("age", schema.ColumnKind.INT64)
 
 
 def test_no_column_is_required_but_the_mark() -> None:
     """What an image without labels lacks is optional; each says whether it has them."""
-    keep = KeepUnlabelled.of((LABEL, AGE))
+    keep = samples.KeepUnlabelled.of((LABEL, AGE))
     assert [(column.feature, column.required) for column in keep.label_columns] == [
         ("image/class", False),
         ("label/age", False),
     ]
-    mark = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
+    mark = schema.Column("labelled", schema.ColumnKind.INT64, "image/labelled", required=True)
     assert keep.columns[-1] == mark
 
 
@@ -95,7 +87,7 @@ def test_no_column_is_required_but_the_mark() -> None:
         ((AGE, LABEL), (None, "cat"), 1),
         ((AGE, LABEL), (3, None), 0),
         ((AGE,), (None,), 1),
-        (object_columns(pixels=True), ((), ()), 1),
+        (schema.object_columns(pixels=True), ((), ()), 1),
     ],
 )
 def test_the_label_decides_whether_a_sample_is_labelled(
@@ -103,5 +95,5 @@ def test_the_label_decides_whether_a_sample_is_labelled(
 ) -> None:
     """An empty one is none, whatever the other columns say; no objects are a label."""
     ref = SampleRef("1.jpg", "/photos/1.jpg", 9, "train", labels)
-    marked = KeepUnlabelled.of(columns).marked(ref)
-    assert (marked.labels, is_unlabelled(marked)) == ((*labels, mark), mark == 0)
+    marked = samples.KeepUnlabelled.of(columns).marked(ref)
+    assert (marked.labels, samples.is_unlabelled(marked)) == ((*labels, mark), mark == 0)

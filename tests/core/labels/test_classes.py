@@ -10,10 +10,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.labels import classes, mask_colours, mask_names
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.references import SampleRef
 from tests.rows import in_rows, raised
 
 NAMES = st.sets(
@@ -27,25 +25,25 @@ def test_classes_have_these_ids(
     options: dict[str, Any], names: list[str], ids: tuple[tuple[str, int], ...]
 ) -> None:
     """In their order; those that the format knows keep theirs."""
-    assert ClassNumbering(**options).number(names) == ids
+    assert classes.ClassNumbering(**options).number(names) == ids
 
 
 @in_rows
 def test_names_that_cannot_be_ids_are_an_error(names: list[str], message: str) -> None:
     """The first such name is shown, or both that are one integer; ids are int64."""
-    numbering = ClassNumbering(from_name=True)
+    numbering = classes.ClassNumbering(from_name=True)
     assert str(raised(classes.ClassNumberingError, numbering.number, names)) == message
 
 
 def test_a_number_of_thousands_of_digits_is_text() -> None:
     """In any order of classes, as an id, and as a colour."""
     for order in classes.LABEL_ORDERS:
-        numbering = ClassNumbering(order=order)
+        numbering = classes.ClassNumbering(order=order)
         assert numbering.number([LONG, "a", "1"]) == (("1", 0), (LONG, 1), ("a", 2))
-    raised(classes.ClassNumberingError, ClassNumbering(from_name=True).number, [LONG])
+    raised(classes.ClassNumberingError, classes.ClassNumbering(from_name=True).number, [LONG])
     for line in ("a,0,0,{}\n", "a:0,0,{}\n"):
         data = line.format("1" * 5000).encode()
-        error = raised(UsageError, mask_colours.parse_mask_colours, data, "t")
+        error = raised(errors.UsageError, mask_colours.parse_mask_colours, data, "t")
         assert "--mask_colors t, line 1: found" in str(error)
 
 
@@ -55,7 +53,7 @@ def test_every_class_has_an_id_of_its_own_without_gaps(
     order: str, names: set[str], base: int
 ) -> None:
     """Ids count up from the base, and do not depend on the order in which names come."""
-    numbering = ClassNumbering(base, order)
+    numbering = classes.ClassNumbering(base, order)
     ids = numbering.number(names)
     assert {name for name, _ in ids} == names
     assert [i for _, i in ids] == list(range(base, base + len(names)))
@@ -67,7 +65,7 @@ def test_known_ids_are_kept_whatever_names_there_are(
     names: set[str], known: dict[str, int]
 ) -> None:
     """No other class gets one of them, and classes stand in the order of their ids."""
-    numbered = ClassNumbering(known=tuple(known.items())).number(names)
+    numbered = classes.ClassNumbering(known=tuple(known.items())).number(names)
     ids = dict(numbered)
     assert set(ids) == names | set(known)
     assert ids.items() >= known.items()
@@ -118,8 +116,8 @@ def test_a_manifest_says_the_ids_itself() -> None:
 # --- filters ------------------------------------------------------------------------------------
 
 
-def ref(key: str, label: Any = "cat") -> SampleRef:
-    return SampleRef(key, f"/p/{key}", 9, "train", (label,), origin="/p/l.csv")
+def ref(key: str, label: Any = "cat") -> references.SampleRef:
+    return references.SampleRef(key, f"/p/{key}", 9, "train", (label,), origin="/p/l.csv")
 
 
 @in_rows

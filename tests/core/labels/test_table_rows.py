@@ -16,15 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core import dead_letters, errors
 from beam_pipeline.core.json_file import JsonFile
-from beam_pipeline.core.labels import table_rows
+from beam_pipeline.core.labels import table_rows, typed_rows
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
 from beam_pipeline.core.labels.schema import ColumnChoices
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, TableRows
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import is_regular
 from tests.core.labels.fixtures import inspect, read
 from tests.pictures import picture
@@ -46,8 +44,8 @@ SCHEMA, TABLE = inspected(HEAD)
 def typed(rows: Iterable[TableRows], table: LabelTable, schema: LabelSchema) -> list[Any]:
     """The rows and dead letters, in the order of their lines."""
     items: list[Any] = []
-    for part in label_rows(rows, table, schema):
-        items += [part] if isinstance(part, DeadLetter) else part
+    for part in typed_rows.label_rows(rows, table, schema):
+        items += [part] if isinstance(part, dead_letters.DeadLetter) else part
     return sorted(items, key=lambda row: row.line)
 
 
@@ -170,7 +168,7 @@ def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:
 @in_rows
 def test_a_file_that_is_no_parquet_is_an_error(data: bytes) -> None:
     """It names the file and what to do."""
-    error = raised(LabelTableError, chunks_of, io.BytesIO(data))
+    error = raised(errors.LabelTableError, chunks_of, io.BytesIO(data))
     assert str(error).startswith("l.parquet is not a Parquet file, or is damaged")
 
 
@@ -221,5 +219,5 @@ def test_a_description_that_is_none() -> None:
 def test_two_columns_of_one_name() -> None:
     """Nobody knows which of the two is meant."""
     file = parquet_file(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]))
-    error = raised(LabelTableError, parquet_columns, file, "x.parquet")
+    error = raised(errors.LabelTableError, parquet_columns, file, "x.parquet")
     assert "x.parquet has more than one column 'a'" in str(error)

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.listing import filters, folders
-from beam_pipeline.core.listing.globs import FolderGlob, glob_regex
+from beam_pipeline.core.listing import filters, folders, globs
 from beam_pipeline.core.report.side_files import SIDE_FILES
 from tests.rows import in_rows
 
@@ -105,7 +104,7 @@ def test_a_glob_matches_as_a_shell_with_globstar_would(
     pattern: str, matching: list[str], unmatched: list[str]
 ) -> None:
     """`*` and `?` stay in a folder, `**` goes through any number, brackets are sets."""
-    regex = glob_regex(pattern)
+    regex = globs.glob_regex(pattern)
     assert [key for key in (*matching, *unmatched) if regex.fullmatch(key)] == matching
 
 
@@ -114,7 +113,7 @@ def test_a_glob_matches_as_a_shell_with_globstar_would(
 @example("[[]")
 def test_an_escaped_name_matches_itself_alone(name: str) -> None:
     """What `glob.escape` makes of a file name is a pattern of that one file."""
-    regex = glob_regex(glob.escape(name))
+    regex = globs.glob_regex(glob.escape(name))
     assert regex.fullmatch(name)
     assert not regex.fullmatch(name + "x")
 
@@ -126,7 +125,7 @@ def test_an_escaped_name_matches_itself_alone(name: str) -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_any_text_is_a_pattern(pattern: str) -> None:
     """Whatever a person types between brackets, it is a glob and not an error."""
-    assert glob_regex(pattern).fullmatch("\0") is None or set(pattern) & set("*?[")
+    assert globs.glob_regex(pattern).fullmatch("\0") is None or set(pattern) & set("*?[")
 
 
 PIECES = {  # of globs, as expressions that try every length; at the start of a name, no dot matches
@@ -155,7 +154,7 @@ def test_a_settled_star_finds_what_trying_every_length_would(
         guarded = at_start and piece[0] != "**/" and piece[0][0] in "*?["
         plain += r"(?!\.)" * guarded + PIECES[piece[0]]
     for key in keys:
-        assert bool(glob_regex(pattern).fullmatch(key)) is bool(
+        assert bool(globs.glob_regex(pattern).fullmatch(key)) is bool(
             re.fullmatch(plain, key, re.DOTALL)
         ), (pattern, key)
 
@@ -175,7 +174,7 @@ def test_a_settled_star_finds_what_trying_every_length_would(
 def test_no_pattern_takes_exponential_time(pattern: str, key: str) -> None:
     """However many stars it has, and however nearly a long name matches."""
     started = time.process_time()
-    assert glob_regex(pattern).fullmatch(key) is None
+    assert globs.glob_regex(pattern).fullmatch(key) is None
     assert time.process_time() - started < 5
 
 
@@ -184,7 +183,7 @@ def test_no_pattern_takes_exponential_time(pattern: str, key: str) -> None:
 @example("[!a]/b", "c/b")
 def test_a_folder_that_holds_a_match_is_looked_at(pattern: str, key: str) -> None:
     """As is every folder above it."""
-    if glob_regex(pattern).fullmatch(key):
-        glob_of_folders = FolderGlob(pattern)
+    if globs.glob_regex(pattern).fullmatch(key):
+        glob_of_folders = globs.FolderGlob(pattern)
         above = [key[:i] for i, character in enumerate(key) if character == "/"]
         assert all(map(glob_of_folders.can_hold, above))

@@ -24,17 +24,8 @@ from beam_pipeline.core.records import example_view, wire
 from beam_pipeline.core.records.feature_values import FeatureSchema, feature_value
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.references import Box, SampleRef
-from tests.core.records.fixtures import (
-    FEATURES,
-    FLOATS,
-    INT64S,
-    KEYS,
-    record_of,
-    tf_example,
-    with_kinds,
-)
-from tests.profiles import examples
-from tests.rows import in_rows, raised
+from tests import profiles, rows
+from tests.core.records import fixtures
 
 ANIMAL = [label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64)]
 HEADER = ImageHeader("jpeg", 7, 9, 3)
@@ -132,7 +123,7 @@ def test_the_lengths_around_an_image_are_right_where_varints_grow(tf: Any, size:
     # The entry adds 26 to 40 bytes to the image, so boundaries lie a little below its size.
     for length in range(max(0, size - 160), size + 3, 1 if size < 1 << 20 else 40):
         image = bytes(length)
-        expected = tf_example(tf, typed_features(ref_of(), [], HEADER, image))
+        expected = fixtures.tf_example(tf, typed_features(ref_of(), [], HEADER, image))
         assert encoded([], ref_of(), image) == expected
 
 
@@ -167,28 +158,28 @@ def test_the_classes_of_a_sample_are_ids(columns: Any, labels: Any, ids: list[in
     assert list(SampleEncoder(columns, {"cat": 1, "dog": 2}).classes(ref_of(*labels))) == ids
 
 
-@in_rows
+@rows.in_rows
 def test_features_are_written_under_the_keys_that_were_asked_for(
     tf: Any, renames: dict[str, str]
 ) -> None:
     """The image may go anywhere, and entries stand in the order of the keys that they have."""
     ref = ref_of("강아지", 3)
     expected = renamed(typed_features(ref, ANIMAL, HEADER, b"image"), renames)
-    assert encoded(ANIMAL, ref, b"image", renames) == tf_example(tf, expected)
+    assert encoded(ANIMAL, ref, b"image", renames) == fixtures.tf_example(tf, expected)
     assert expected.keys() == feature_kinds(ANIMAL, renames).keys()
 
 
 CORNERS = st.floats(-100.0, 20_000.0) | st.sampled_from([-1.0, -0.0, 0.0, 0.5, 1.0, 7.0, 9.0])
 VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
-    ColumnKind.INT64: INT64S,
-    ColumnKind.FLOAT: FLOATS,
+    ColumnKind.INT64: fixtures.INT64S,
+    ColumnKind.FLOAT: fixtures.FLOATS,
     ColumnKind.BYTES: st.text(max_size=30),
     ColumnKind.CLASS: st.sampled_from([*CLASS_IDS]),
     ColumnKind.BOX: st.tuples(*[CORNERS] * 4, st.integers(0, 99)),
 }
 # None of these begins another, and none begins a standard key.
 OTHER_KEYS = st.sampled_from(["a/", "image/c/", "image/f/", "z/"]).flatmap(
-    lambda folder: KEYS.map(folder.__add__)
+    lambda folder: fixtures.KEYS.map(folder.__add__)
 ) | st.sampled_from(["image/encodec", "image/encodee"])
 LIST_COLUMNS = st.lists(
     st.builds(
@@ -223,7 +214,7 @@ def renamings(draw: st.DrawFn, standard: list[str]) -> dict[str, str]:
     return renames
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=profiles.examples(200))
 @given(data=st.data())
 def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.DataObject) -> None:
     """Lists of every kind, empty or not, boxes in either unit, features under any keys."""
@@ -242,7 +233,7 @@ def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.Da
         image = bytes(data.draw(st.sampled_from(IMAGE_SIZES[:-1])))
         before, after = encoder.encode(ref, header, image)
         expected = renamed(typed_features(ref, columns, header, image), renames)
-        assert before + image + after == tf_example(tf, expected)
+        assert before + image + after == fixtures.tf_example(tf, expected)
         assert expected.keys() <= kinds.keys()
         for key, described in kinds.items():
             kind, written = expected.get(key, (described["kind"], None))
@@ -254,8 +245,8 @@ def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.Da
 # --- the wire format ------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(300))
-@given(features=FEATURES)
+@settings(max_examples=profiles.examples(300))
+@given(features=fixtures.FEATURES)
 @example(features={})
 @example(features={"": []})
 @example(features={"nan": [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e-45]})
@@ -266,8 +257,8 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
     tf: Any, features: dict[str, Any]
 ) -> None:
     """Any features of any kind; `example_view.Example` reads them, and writes back the same."""
-    serialized = tf_example(tf, with_kinds(features))
-    assert record_of(features) == serialized
+    serialized = fixtures.tf_example(tf, fixtures.with_kinds(features))
+    assert fixtures.record_of(features) == serialized
     ours = example_view.Example.FromString(serialized)
     assert ours.SerializeToString(deterministic=True) == serialized
     for key, expected in tf.train.Example.FromString(serialized).features.feature.items():
@@ -277,13 +268,13 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
         assert repr(values) == repr(wanted)  # nan is not equal to itself
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=profiles.examples(200))
 @given(keys=st.sets(st.text(max_size=4) | st.text("ab", max_size=4)))
 @example(keys={"a", "\uffff", "\U0001f600"})  # UTF-16 would have the last two the other way round
 def test_keys_stand_in_the_order_of_their_utf8_bytes(keys: set[str]) -> None:
     """The order is that of the bytes for any keys, one that begins another before it."""
     entries = b"".join(wire.bytes_entry(key, [b""]) for key in sorted(keys, key=str.encode))
-    encoded = record_of({key: [b""] for key in keys})
+    encoded = fixtures.record_of({key: [b""] for key in keys})
     assert encoded == b"\x0a" + wire.varint(len(entries)) + entries
 
 
@@ -341,16 +332,16 @@ def test_a_value_becomes_the_list_of_its_type(value: Any, expected: tuple[Any, .
 def test_anything_else_is_an_error(value: Any) -> None:
     """The message names the type that was found and those that are expected."""
     expected = "is not a feature; expected bytes, str, bool, int, float"
-    assert expected in str(raised(ValueError, feature_value, value))
+    assert expected in str(rows.raised(ValueError, feature_value, value))
 
 
 @given(
     st.dictionaries(
-        KEYS,
+        fixtures.KEYS,
         st.text()
-        | st.one_of(INT64S, FLOATS, st.binary())
-        | st.lists(INT64S, min_size=1)
-        | st.lists(FLOATS, min_size=1),
+        | st.one_of(fixtures.INT64S, fixtures.FLOATS, st.binary())
+        | st.lists(fixtures.INT64S, min_size=1)
+        | st.lists(fixtures.FLOATS, min_size=1),
     )
 )
 def test_values_of_python_are_written_as_tensorflow_writes_them(
@@ -362,7 +353,7 @@ def test_values_of_python_are_written_as_tensorflow_writes_them(
         key: [value.encode() if isinstance(value, str) else value for value in values]
         for key, values in lists.items()
     }
-    assert FeatureSchema().encode(sample) == tf_example(tf, with_kinds(features))
+    assert FeatureSchema().encode(sample) == fixtures.tf_example(tf, fixtures.with_kinds(features))
 
 
 def test_the_schema_knows_kinds_lengths_and_what_is_missing() -> None:
@@ -385,4 +376,4 @@ def test_a_list_without_values_has_the_kind_of_the_others() -> None:
     schema = FeatureSchema()
     for value, features in (([], {}), ([1], {"x": ("int64", [1])}), ([], {"x": ("int64", [])})):
         assert schema.encode({"x": value}) == wire.encode_example(features)
-    assert "surrogates not allowed" in str(raised(SampleError, schema.encode, {"y": "\ud800"}))
+    assert "surrogates not allowed" in str(rows.raised(SampleError, schema.encode, {"y": "\ud800"}))

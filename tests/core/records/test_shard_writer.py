@@ -16,43 +16,35 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core import dead_letters
 from beam_pipeline.core.images.preparation import NO_DIGEST, PixelFormat, digest_of
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    further_column,
-    label_column,
-    object_column,
-    object_columns,
-)
-from beam_pipeline.core.records import example_source, shard_writer
-from beam_pipeline.core.records.example_source import LabelledImages, SerializedExamples
+from beam_pipeline.core.labels import schema
+from beam_pipeline.core.records import example_source, shard_writer, sharding, tfrecord, wire
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
 from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.sharding import KeyHasher, ShardInfo, ShardSpec
-from beam_pipeline.core.records.tfrecord import TFRecordFormat, read_records
-from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
 from beam_pipeline.storage.files import read_image
 from tests.core.records.fixtures import Memory, made
 from tests.pictures import picture, write_files, write_pictures
 from tests.rows import in_rows, raised
 
-SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
-COLUMNS = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
+SPEC = sharding.ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
+COLUMNS = (
+    schema.label_column("animal", schema.ColumnKind.CLASS),
+    schema.further_column("age", schema.ColumnKind.INT64),
+)
 CLASS_IDS = {"cat": 1, "dog": 2, "eel": 3}
-BOXES = {pixels: object_columns(pixels=pixels) for pixels in (True, False)}
+BOXES = {pixels: schema.object_columns(pixels=pixels) for pixels in (True, False)}
 LABELS = "/labels/a.txt"
 
 
 def maker(
     read: shard_writer.ImageReader = read_image,
-    columns: Sequence[Column] = COLUMNS,
+    columns: Sequence[schema.Column] = COLUMNS,
     **options: Any,
 ) -> example_source.ExampleMaker:
-    source = LabelledImages(tuple(columns))
+    source = example_source.LabelledImages(tuple(columns))
     return source.maker(example_source.ExampleOptions(**options), CLASS_IDS, read)
 
 
@@ -71,12 +63,12 @@ def written(
 ) -> tuple[Any, bytes]:
     """The report on a shard, and its bytes."""
     sink = Memory()
-    writer = TFRecordFormat(compression).writer(sink)
+    writer = tfrecord.TFRecordFormat(compression).writer(sink)
     return shard_writer.write_shard(SPEC, refs, by or maker(), writer), sink.data
 
 
 def records_in(data: bytes) -> list[bytes]:
-    return list(read_records(io.BytesIO(data), "shard"))
+    return list(tfrecord.read_records(io.BytesIO(data), "shard"))
 
 
 def features_of(sample: Any) -> dict[str, list[Any]]:
@@ -95,7 +87,7 @@ def test_a_shard_is_what_tensorflow_reads(tf: Any, tmp_path: Path, compression: 
     report, content = written(refs, compression=compression)
     assert (report.dead_letters, report.info.statistics.images) == ([], 5)
     crc, classes = google_crc32c.value(content), ((1, 3), (2, 1), (3, 1))
-    info = ShardInfo("train", 3, SPEC.file_name, 5, len(content), crc, classes)
+    info = sharding.ShardInfo("train", 3, SPEC.file_name, 5, len(content), crc, classes)
     assert report.info._replace(statistics=NOTHING_COUNTED) == info
     (tmp_path / "shard").write_bytes(content)
     records = tf.data.TFRecordDataset(f"{tmp_path}/shard", "GZIP" if compression == "gzip" else "")
@@ -122,7 +114,7 @@ def test_a_shard_of_no_samples_is_a_stream_of_nothing(compression: str, size: in
     """A compressed one is not empty, so that it can be decompressed."""
     report, data = written([], compression=compression)
     assert (gzip.decompress(data) if size else data) == b""
-    info = ShardInfo("train", 3, SPEC.file_name, 0, size, google_crc32c.value(data), ())
+    info = sharding.ShardInfo("train", 3, SPEC.file_name, 0, size, google_crc32c.value(data), ())
     assert report == (info, [], [], b"")
 
 
@@ -221,7 +213,7 @@ def test_a_number_that_its_feature_cannot_hold_costs_the_sample(
 ) -> None:
     """It is neither cut in silence nor does it end the whole job; the label file is named."""
     write_pictures(str(tmp_path), ["a.jpg"])
-    column = Column("x", ColumnKind(kind), "label/x", repeated=repeated)
+    column = schema.Column("x", schema.ColumnKind(kind), "label/x", repeated=repeated)
     sample = ref(tmp_path, "a.jpg", (value,) if repeated else value)
     message = f"a number is too large for its feature: {what}"
     assert made(maker(columns=[column]), sample) == (
@@ -273,7 +265,7 @@ def test_boxes_that_reach_out_are_cut_where_asked_for(tmp_path: Path) -> None:
 def test_an_object_without_an_area_is_dropped_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     """Its image is written with the other objects; with `drop_image` it is left out."""
     write_pictures(str(tmp_path), ["a.jpg"])
-    columns = (*BOXES[True], object_column("area", ColumnKind.FLOAT))
+    columns = (*BOXES[True], schema.object_column("area", schema.ColumnKind.FLOAT))
     boxes = ((5.0, 1.0, 5.0, 6.0, 5), (1.0, 1.0, 8.0, 6.0, 4))
     sample = ref(tmp_path, "a.jpg", boxes, ("cat", "dog"), (0.0, 9.0))
     found = maker(columns=columns).make(sample)
@@ -285,7 +277,7 @@ def test_an_object_without_an_area_is_dropped_with_all_that_is_known_of_it(tmp_p
         "box 1 (xmin 5, ymin 1, xmax 5, ymax 6 in pixels of 9 x 7) has no area "
         "(xmin < xmax and ymin < ymax are expected)"
     )
-    letter = DeadLetter("check", "a.jpg", sample.uri, "empty_box", message, LABELS, 5)
+    letter = dead_letters.DeadLetter("check", "a.jpg", sample.uri, "empty_box", message, LABELS, 5)
     assert found.dead_letters == [letter]
     left_out = made(maker(columns=columns, bad_boxes="drop_image"), sample)
     assert left_out == letter._replace(reason="bad_box")
@@ -359,7 +351,7 @@ def test_samples_are_written_in_the_order_of_their_hashes(tmp_path: Path) -> Non
     """Whatever the order in which they come, the file is the same, byte for byte."""
     images = write_pictures(str(tmp_path), [f"{i}.jpg" for i in range(20)])
     refs = [ref(tmp_path, key) for key in images]
-    hasher, files = KeyHasher(5), []
+    hasher, files = sharding.KeyHasher(5), []
     for seed in range(3):
         shuffled = random.Random(seed).sample(refs, len(refs))
         files.append(written(shard_writer.sort_by_key_hash(shuffled, hasher))[1])
@@ -384,19 +376,19 @@ def test_samples_are_read_one_at_a_time_as_they_are_written() -> None:
         return picture()
 
     refs = [ref("gs://b", key) for key in ("a", "b")]
-    shard_writer.write_shard(SPEC, refs, maker(read), TFRecordFormat().writer(Log()))
+    shard_writer.write_shard(SPEC, refs, maker(read), tfrecord.TFRecordFormat().writer(Log()))
     assert events == ["gs://b/a", "write", "gs://b/b", "write"]
 
 
 # --- example source --------------------------------------------------------------------------
 
 
-OBJECTS = (*BOXES[True], object_column("id", ColumnKind.INT64))
+OBJECTS = (*BOXES[True], schema.object_column("id", schema.ColumnKind.INT64))
 FEATURES = {"x": {"kind": "int64", "optional": False, "shape": []}}
 SOURCES = [
-    *(LabelledImages(()), LabelledImages(OBJECTS)),
-    LabelledImages(COLUMNS[:1], PixelFormat(32, 32)),
-    SerializedExamples(described=FEATURES),
+    *(example_source.LabelledImages(()), example_source.LabelledImages(OBJECTS)),
+    example_source.LabelledImages(COLUMNS[:1], PixelFormat(32, 32)),
+    example_source.SerializedExamples(described=FEATURES),
 ]
 
 
@@ -411,7 +403,7 @@ def test_a_recorded_source_is_read_back_from_json(source: example_source.Example
     ("source", "uri", "noun", "limit"),
     [
         (SOURCES[0], "/p/a.jpg", "sample", shard_writer.MAX_IMAGE_BYTES),
-        (SOURCES[3], "", "record", MAX_EXAMPLE_BYTES),
+        (SOURCES[3], "", "record", wire.MAX_EXAMPLE_BYTES),
     ],
 )
 def test_what_cannot_become_an_example_is_not_read(
@@ -447,5 +439,7 @@ def test_serialized_examples_are_passed_on_unchanged() -> None:
     sample = SampleRef("0", "uri", 7, "train", (("c", "b", "c"),), 0)
     assert by.make(sample) == EncodedSample(b"", b"example", b"", classes=[2, 1, 2])
     assert source.features({}) == FEATURES
-    assert source.columns == (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
+    assert source.columns == (
+        schema.Column("class", schema.ColumnKind.CLASS, "image/class", repeated=True),
+    )
     assert (source.resumable, source.pixels, SOURCES[0].resumable) == (False, None, True)
