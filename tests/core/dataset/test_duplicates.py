@@ -193,9 +193,10 @@ def test_sizes_of_one_image_are_not_shared() -> None:
 
 @in_rows
 def test_the_first_by_its_key_is_kept_and_none_for_training_before_another(
-    refs: list[references.SampleRef], kept: str
+    splits: dict[str, str], kept: str
 ) -> None:
     """The others are dead letters, whatever the order."""
+    refs = [ref(A, key, split=split) for key, split in splits.items()]
     for order in (refs, refs[::-1]):
         copies = CopyFinder(lambda order=order: iter(order))  # type: ignore[misc]
         assert [one.key for one in order if not copies.dead_letter(one)] == [kept]

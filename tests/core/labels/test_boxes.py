@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core import dead_letters
+from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images.geometry import Affine, Resize, orienting, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.labels import schema

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core import dead_letters
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.name_pattern import name_pattern

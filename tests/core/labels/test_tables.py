@@ -70,9 +70,7 @@ def test_a_name_with_line_breaks_is_an_error(content: str, line: int, column: st
 def test_a_hundred_thousand_columns_are_read() -> None:
     """Work grows with the number of columns: with its square, this would run into the time limit."""
     names = [f"c{number}" for number in range(100_000)]
-    schema, _ = fixtures.inspect(
-        f"filename,label,{','.join(names)}\na.jpg,x,{','.join('1' * 100_000)}\n"
-    )
+    schema, _ = inspect(f"filename,label,{','.join(names)}\na.jpg,x,{','.join('1' * 100_000)}\n")
     assert [column.name for column in schema.columns] == ["label", *names]
 
 
@@ -81,7 +79,7 @@ def test_more_columns_than_anybody_means_are_asked_about() -> None:
     for count in (9_999, 10_000):
         names = ",".join(f"c{i}" for i in range(count))
         content = f"filename,label,{names}\na.jpg,x{',1' * count}\nb.jpg,y{',2' * count}\n"
-        questions = fixtures.inspect(content, "l.csv")[0].questions
+        questions = inspect(content, "l.csv")[0].questions
         assert len(questions) == count - 9_999
     assert questions[0].reason.startswith(
         "l.csv: each of 10,001 columns would be a feature of its own"
@@ -141,7 +139,7 @@ def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
 def test_a_line_of_a_list_with_labels_may_lack_one() -> None:
     """Among those that the beginning of the file does not show, as here one beyond it."""
     lines = [f"{number}7 Boeing {number % 3}" for number in range(1000)]
-    *rows, last = fixtures.read("\n".join([*lines, "10007"]), "l.txt")
+    *rows, last = read("\n".join([*lines, "10007"]), "l.txt")
     assert len(rows) == 1000
     message = "names no image and its label: '10007'"
     assert last == ("labels", "", "", "bad_row", message, "l.txt", 1001)
@@ -201,7 +199,7 @@ def test_numbers_like_places_are_asked_about(
 
 def test_a_class_that_is_the_folder_is_empty_in_every_row() -> None:
     """The join fills it in."""
-    folders = leading_columns.FolderClass()
+    folders = FolderClass()
     assert [column.required for column in folders.columns] == [False]
     values, problems = folders.parse(TableRows(range(2, 4), {"a": ["1", "4"], "b": ["2", "5"]}))
     assert ([list(column) for column in values], problems) == ([[None, None]], {})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core import errors
+from beam_pipeline.core.errors import SampleError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import (
     BOX_SIDES,
@@ -358,7 +358,7 @@ def test_values_of_python_are_written_as_tensorflow_writes_them(
 
 def test_the_schema_knows_kinds_lengths_and_what_is_missing() -> None:
     """One value, a fixed number, any number; in every sample or not."""
-    schema = feature_values.FeatureSchema()
+    schema = FeatureSchema()
     schema.encode({"one": 1, "three": np.zeros((1, 3)), "any": ["a"], "late": [], "some": 2.0})
     schema.encode({"one": 2, "three": [1.0, 2.0, 3.0], "any": [], "late": ["x"], "none": None})
     assert schema.samples == 2
