@@ -25,10 +25,12 @@ class AnyRow(Protocol):
 
 GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "classes": classes.ROWS,
+    "details": rows("details", "--yes", in_words=True),
     "golden": golden.ROWS,
     "hubs": rows("hubs"),
     "label_files": label_files.ROWS,
     "layouts": rows("layouts", "--max_bad_fraction 1 --yes"),
+    "looks": rows("looks", runs=False, in_words=True),
     "nearby": rows("nearby", base="photos", runs=False),
     "options": options.ROWS,
     "pages": pages.ROWS,

@@ -116,8 +116,10 @@ def converted(
     ):
         argv = on_runner(argv)
         try:
-            config = config_of(argv)
-            outcome.update(_understanding(config))
+            config, reason = _config_and_reason(argv)
+            outcome.update(
+                _understanding_in_words(config, reason) if in_words else _understanding(config)
+            )
             if not runs:
                 check_questions(config)
                 return outcome
@@ -148,7 +150,7 @@ def _in_words(printed: str) -> dict[str, Any]:
     ]
     counts = {k: n for k, n in manifest_of("out")["counts"].items() if n}
     return {
-        "notes": [line.strip() for line in _here(printed).splitlines() if "note: " in line.lower()],
+        "said": [line.strip() for line in _here(printed).splitlines() if "note: " in line],
         "letters": sorted(map(_here, letters)),
         "counts": counts,
     }
@@ -204,10 +206,14 @@ def _short(outcome: dict[str, Any]) -> dict[str, Any]:
     return {fact: outcome[fact] for fact in facts if fact in outcome}
 
 
+def _config_and_reason(argv: list[str]) -> tuple[ConvertConfig, str]:
+    arguments, _ = cli._parser({"convert"}).parse_known_args(["convert", *argv, *_ALWAYS])
+    return convert_config(ConvertOptions.from_arguments(arguments))
+
+
 def config_of(argv: list[str]) -> ConvertConfig:
     """What `convert` makes of options."""
-    arguments, _ = cli._parser({"convert"}).parse_known_args(["convert", *argv, *_ALWAYS])
-    return convert_config(ConvertOptions.from_arguments(arguments))[0]
+    return _config_and_reason(argv)[0]
 
 
 def _understanding(config: ConvertConfig) -> dict[str, Any]:
@@ -220,6 +226,27 @@ def _understanding(config: ConvertConfig) -> dict[str, Any]:
     roots = [os.path.relpath(root.uri) for root in source.roots]
     roles = [f"{row.subject}: {row.role}" for row in source.roles]
     return {"layout": source.layout, "roots": roots, "columns": columns, "roles": roles}
+
+
+def _understanding_in_words(config: ConvertConfig, reason: str) -> dict[str, Any]:
+    """The same with the reason for the layout, examples of the values, known classes and notes."""
+    source = config.source
+    facts = {
+        **_understanding(config),
+        "reason": _here(reason),
+        "roots": [
+            _here(
+                " ".join(
+                    [root.uri, *root.patterns, *root.within, *(f"not {w}" for w in root.without)]
+                )
+            )
+            for root in source.roots
+        ],
+        "roles": [f"{row.subject} | {row.values} | {row.role}" for row in source.roles],
+        "classes": dict(source.numbering.number([])),
+        "notes": [*map(_here, source.notes)],
+    }
+    return {fact: value for fact, value in facts.items() if value}
 
 
 def _written(*, stable: bool, shown: int) -> dict[str, Any]:

@@ -29,17 +29,21 @@ from __future__ import annotations
 import io
 import json
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 from pyarrow import parquet
 
+from beam_pipeline.core.images.png import grey_png
 from tests.archives import tar_bytes, zip_bytes
 from tests.conformance.outcome import Row
 from tests.conformance.pages import MAKERS
-from tests.conformance.trees import JPEG, Tree, coco, image, masks, paths, png, texts, tiff
+from tests.conformance.trees import JPEG, Tree, coco, image, jpeg, masks, paths, png, texts, tiff
 from tests.layouts.make_label_tools import exported
+from tests.layouts.make_parquet import image_of, write_parquet
 from tests.layouts.make_voc import labelimg_xml
 from tests.pictures import picture
 
@@ -63,6 +67,21 @@ def _cut(path: str) -> bytes:
     return tar_bytes({"cat/1.jpg": JPEG}) if path.endswith("tar") else image(1, path)
 
 
+def _mask(_: str, words: str) -> bytes:
+    """A grey PNG of a size whose pixels are some numbers in turn; of 16 bits if they need them."""
+    size, *values = words.split()
+    width, height = map(int, size.split("x"))
+    pixels = [int(values[i % len(values)]) for i in range(width * height)]
+    bits = 16 if max(pixels) > 255 else 8
+    return grey_png(b"".join(p.to_bytes(bits // 8, "big") for p in pixels), width, height, bits)
+
+
+def _repeated(_: str, words: str) -> str:
+    """A text with as many characters x for its X."""
+    number, _, text = words.partition(" ")
+    return text.replace("X", "x" * int(number)).replace("\\n", "\n")
+
+
 def _parquet(_: str, columns: str) -> bytes:
     """A table, as pandas writes it, of an object of lists."""
     out = io.BytesIO()
@@ -70,14 +89,41 @@ def _parquet(_: str, columns: str) -> bytes:
     return out.getvalue()
 
 
+def _of_images(_: str, columns: str) -> bytes:
+    """The same with a column of images, as Hugging Face has it, or of bytes if `features` is null.
+
+    Its cells may be given: the number of an image, null, a path, or "" for no bytes.
+    """
+    lists = json.loads(columns)
+    name, features = lists.pop("column", "image"), lists.pop("features", {})
+    cells: dict[Any, Any] = {None: None, "": image_of(b"")}
+    count = len(next(iter(lists.values())))
+    numbers = lists.pop(name, range(count))
+    for each in numbers:
+        if isinstance(each, int):
+            cells[each] = jpeg(each) if features is None else image_of(jpeg(each), f"{each}.jpg")
+        cells.setdefault(each, image_of(None, each))
+    rows = [
+        {name: cells[each], **{column: values[i] for column, values in lists.items()}}
+        for i, each in enumerate(numbers)
+    ]
+    described = None if features is None else {name: {"_type": "Image"}, **features}
+    with tempfile.TemporaryDirectory() as folder:
+        write_parquet(f"{folder}/x", rows, described)
+        return Path(folder, "x").read_bytes()
+
+
 GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
     "bytes": _escaped,
     "coco": lambda _, names: coco(paths(*names.split())),
     "cut": lambda path, most: _cut(path)[: int(most)],
+    "images": _of_images,
     "jpeg": lambda _, __: JPEG,
     "latin-1": lambda _, text: text.replace("\\n", "\n").encode("latin-1"),
     "parquet": _parquet,
+    "ids": _mask,
     "png": lambda _, number: png(int(number)),
+    "repeated": _repeated,
     "text": lambda _, text: text.replace("\\n", "\n"),
     "tiff": lambda _, __: tiff(),
     "utf-16": lambda _, text: text.replace("\\n", "\n").encode("utf-16"),
