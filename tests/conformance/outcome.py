@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -126,7 +127,9 @@ def converted(
             cli._run(["convert", *argv, *_ALWAYS])
         except QuestionError as error:
             assert not os.path.exists("out") or os.listdir("out") == []
-            reasons = {} if runs and not in_words else {"reasons": _reasons(str(error))}
+            message = str(error)
+            reasons = {"reasons": _reasons(message) or [_here(message)]}
+            reasons = {} if runs and not in_words else reasons
             return {**outcome, "questions": list(error.ids), **reasons, **_commands(str(error))}
         except ConversionError as error:
             if not in_words:
@@ -138,8 +141,10 @@ def converted(
 
 
 def _here(text: str) -> str:
-    """A text without the name of the working folder."""
-    return text.replace(os.getcwd(), ".")
+    """A text without the name of the working folder, and the words of Python's parser of JSON, which change."""
+    return re.sub(
+        r"(Expecting|Illegal|Extra data)[^|]*\(char \d+\)", "...", text.replace(os.getcwd(), ".")
+    )
 
 
 def _in_words(printed: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ defines a word for the lines below.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import tempfile
@@ -239,23 +240,24 @@ def _packed(files: Tree) -> Tree:
 
 def _lines(group: str) -> Iterator[list[str]]:
     """The parts of each row, its name first."""
-    words: dict[str, str] = {}
-    shared: list[str] = []
     text = (FOLDER / f"{group}.txt").read_text(encoding="utf-8")
-    joined = re.sub(r"\n +", "  ", re.sub(r"\n +; ", " ; ", text))
-    lines = [line for line in joined.splitlines() if line and line[0] != "#"]
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    words: dict[str, str] = {}
+    lines = []
+    for line in re.sub(r"\n +", "  ", re.sub(r"\n +; ", " ; ", text)).splitlines():
         line = re.sub(r"\$([A-Z_]+)(?![A-Z_]| = )", lambda match: words[match[1]], line)
-        name, *parts = re.split("  +", line)
         if defined := re.fullmatch(r"\$([A-Z_]+) = (.*)", line):
             words[defined[1]] = defined[2]
-        elif name[0] != "*":
-            shared = [name, *parts]
-            if not following.startswith("*"):
-                yield shared
-        else:
+        elif line and line[0] != "#":
+            lines.append(re.split("  +", line))
+    shared: list[str] = []
+    for (name, *parts), following in itertools.zip_longest(lines, lines[1:]):
+        if name[0] == "*":
             own = name[2:] or " ".join(part for part in parts if part.startswith("--"))
-            yield [f"{shared[0]} {own}".strip(), *shared[1:], *parts]
+            yield [f"{shared[0]} {own}", *shared[1:], *parts]
+        else:
+            shared = [name, *parts]
+            if not following or following[0][0] != "*":
+                yield shared
 
 
 def rows(group: str, *further: str, base: str = "set", **settings: bool) -> dict[str, Row]:
