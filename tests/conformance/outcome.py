@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline import cli, inputs
+from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY, ROLES_ENTRY, dump_json
@@ -25,8 +25,10 @@ from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.report.metadata import SCHEMA_NAME
-from tests import harness, pictures
+from beam_pipeline.inputs import check_questions, convert_config
 from tests.conformance.trees import Tree
+from tests.harness import dead_letters_of, manifest_of, on_runner
+from tests.pictures import write_files
 
 _ALWAYS = ("--writers", "0", "--name", "d", "--no_card", "--no_report", "--output", "out")
 _OF_THE_IMAGE = frozenset(
@@ -120,7 +122,7 @@ def converted(
                 _understanding_in_words(config, reason) if in_words else _understanding(config)
             )
             if not runs:
-                inputs.check_questions(config)
+                check_questions(config)
                 return outcome
             cli._run(["convert", *argv, *_ALWAYS])
         except QuestionError as error:
@@ -255,7 +257,7 @@ def _understanding_in_words(config: ConvertConfig, reason: str) -> dict[str, Any
 def _written(*, stable: bool, shown: int) -> dict[str, Any]:
     manifest = manifest_of("out")
     dead: dict[str, int] = {}
-    for letter in harness.dead_letters_of("out"):
+    for letter in dead_letters_of("out"):
         dead[letter["reason"]] = dead.get(letter["reason"], 0) + 1
     records = dict(_records())
     examples = dict(
