@@ -25,23 +25,8 @@ from beam_pipeline.core.errors import (
     UsageError,
     refusal_order,
 )
-from beam_pipeline.core.text import decoded, excerpt, is_utf8, printable, terminal_line
+from beam_pipeline.core.text import excerpt, terminal_line
 from tests.rows import in_rows
-
-
-@in_rows
-def test_half_of_a_surrogate_pair_is_escaped(text: str, expected: bool, escaped: str) -> None:
-    """As bytes of a file name that are not UTF-8 are decoded; all other text stays as it is."""
-    assert is_utf8(text) is expected
-    assert printable(text) == escaped
-
-
-def test_a_text_file_is_decoded_as_utf_8() -> None:
-    """A byte order mark is no part of the text; other encodings are refused by the file's name."""
-    assert decoded(b"\xef\xbb\xbfgr\xc3\xb6\xc3\x9fe\n", "a.txt") == "größe\n"
-    with pytest.raises(UsageError, match=r"^--list a\.txt is not UTF-8 \(.*\); save it as UTF-8$"):
-        decoded(b"gr\xf6\xdfe", "--list a.txt")
-
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=99) | st.binary(max_size=99) | st.floats(),
@@ -90,12 +75,6 @@ def test_no_secret_of_a_url_is_shown(text: str, shown: str) -> None:
     """Signed queries, users and passwords go; scheme, host, path and names with a question mark stay."""
     assert uris.without_secrets(text) == shown
     assert uris.without_secrets(shown) == shown
-
-
-def test_a_signed_url_with_spaces_is_cut_as_a_whole() -> None:
-    """As the name of an image, which may hold anything."""
-    assert uris.uri_without_secrets("https://h/a b.jpg?sig=1 2'3") == "https://h/a b.jpg?..."
-    assert uris.uri_without_secrets("a b?.jpg") == "a b?.jpg"
 
 
 @in_rows
