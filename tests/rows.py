@@ -1,8 +1,7 @@
-"""Cases as lines of text, in a table beside their test: a line is a case, and ` | ` separates its cells."""
+"""Cases as lines of text, in a table beside their test: a line is a case, and ` |` ends its cells but the last."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 
@@ -15,7 +14,7 @@ def rows(test: str, section: str) -> list[tuple[str, ...]]:
     table = path.with_name(f"{path.stem.removeprefix('test_')}.txt").read_text(encoding="utf-8")
     lines = table.partition(f"[{section}]\n")[2].partition("\n[")[0].splitlines()
     cells = [
-        tuple(cell.replace(r"\n", "\n") for cell in re.split(r"(?:^|\s+)\|(?:\s+|$)", line))
+        tuple(cell.strip().replace(r"\n", "\n") for cell in line.split(" |"))
         for line in lines
         if line and line[0] != "#"
     ]
