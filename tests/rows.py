@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 
@@ -12,11 +13,10 @@ def rows(test: str, section: str) -> list[tuple[str, ...]]:
     """
     path = Path(test)
     table = path.with_name(f"{path.stem.removeprefix('test_')}.txt").read_text(encoding="utf-8")
-    lines = table.partition(f"[{section}]\n")[2].partition("\n[")[0].splitlines()
-    cells = [
+    _, *parts = re.split(r"^\[([\w ]+)\]$", table, flags=re.MULTILINE)
+    lines = dict(zip(parts[::2], parts[1::2], strict=True))[section].splitlines()
+    return [
         tuple(cell.strip().replace(r"\n", "\n") for cell in line.split(" |"))
         for line in lines
         if line and line[0] != "#"
     ]
-    assert cells, f"the table of {path.name} has no rows of [{section}]"
-    return cells
