@@ -16,12 +16,22 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core import dead_letters, references
 from beam_pipeline.core.archives import member_uri, tar_entries
 from beam_pipeline.core.dataset.manifest import dump_json
+from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import BucketError, ChangedFileError, ListingError
-from beam_pipeline.core.listing import filters
-from beam_pipeline.storage import base, beam_filesystems, files, key_ranges
+from beam_pipeline.core.listing.filters import (
+    IMAGE_EXTENSIONS,
+    Archive,
+    ImageRoot,
+    LabelFile,
+    LabelFiles,
+    Listed,
+)
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage import beam_filesystems, files
+from beam_pipeline.storage.base import FoundFile
+from beam_pipeline.storage.key_ranges import KeyRange
 from beam_pipeline.storage.listing import (
     ArchiveMembers,
     FanOut,
@@ -215,7 +225,7 @@ def test_images_come_in_batches(tmp_path: Path, batch_size: int, sizes: list[int
     """Every batch but the last is full, and the rest of what was found comes with the last."""
     write_files(str(tmp_path), {f"{i}.jpg": b"x" for i in range(7)} | {"a.txt": b"x"})
     os.mkfifo(tmp_path / "pipe.jpg")
-    parts = list(list_local_root(filters.ImageRoot(str(tmp_path)), batch_size))
+    parts = list(list_local_root(ImageRoot(str(tmp_path)), batch_size))
     assert [len(part.images) for part in parts] == sizes
     assert [len(part.dead_letters) for part in parts] == [0] * (len(parts) - 1) + [1]
     assert [part.ignored.total() for part in parts] == [0] * (len(parts) - 1) + [1]
@@ -253,23 +263,23 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
 def test_every_name_is_listed_once(storage: MemoryFiles, fan_out: FanOut, batch_size: int) -> None:
     """However the names are cut into ranges and batches, and so is what is passed over."""
     listed = list(list_bucket(ROOT, batch_size, fan_out))
-    texts = [filters.LabelFile(name, f"mem://pets/{name}") for name in ("a.txt", "zebra.TXT")]
-    passed_over = filters.LabelFiles(Counter({".txt": 2}), {".txt": texts})
-    assert together(listed) == filters.Listed(IMAGES, [], IGNORED, passed_over)
+    texts = [LabelFile(name, f"mem://pets/{name}") for name in ("a.txt", "zebra.TXT")]
+    passed_over = LabelFiles(Counter({".txt": 2}), {".txt": texts})
+    assert together(listed) == Listed(IMAGES, [], IGNORED, passed_over)
     assert max(len(batch.images) for batch in listed) <= batch_size
 
 
 def test_ranges_are_listed_side_by_side_and_their_rests_come_back(storage: MemoryFiles) -> None:
     """`list_ranges` lists each up to the limit, `list_all` to the end."""
-    ranges = [NameRange(ROOT, key_ranges.KeyRange(a, f"{a}~")) for a in ("cat", "dog", "owl")]
+    ranges = [NameRange(ROOT, KeyRange(a, f"{a}~")) for a in ("cat", "dog", "owl")]
     found = list(list_ranges(ranges, 1000, FanOut(names=11, threads=2)))
     rests = {part for part in found if isinstance(part, NameRange)}
     assert rests == {
-        NameRange(ROOT, key_ranges.KeyRange("cat/009.jpg", "cat~")),
-        NameRange(ROOT, key_ranges.KeyRange("dog/007.jpg", "dog~")),
-        NameRange(ROOT, key_ranges.KeyRange("owl/010.jpg", "owl~")),
+        NameRange(ROOT, KeyRange("cat/009.jpg", "cat~")),
+        NameRange(ROOT, KeyRange("dog/007.jpg", "dog~")),
+        NameRange(ROOT, KeyRange("owl/010.jpg", "owl~")),
     }
-    listed = together(part for part in found if isinstance(part, filters.Listed)).images
+    listed = together(part for part in found if isinstance(part, Listed)).images
     assert listed == [*IMAGES[:9], *IMAGES[40:47], *IMAGES[80:90]]
     assert together(list_all(ranges, 1000, FanOut(names=11, threads=2))).images == IMAGES
 
@@ -287,7 +297,7 @@ def test_what_cannot_be_listed_is_an_error(
 ) -> None:
     """It names the root and the reason, in a listing as in the probes for ranges."""
 
-    def fails(*_: str, **__: bool) -> Iterator[base.FoundFile]:
+    def fails(*_: str, **__: bool) -> Iterator[FoundFile]:
         raise error
 
     for method, listing in (
@@ -308,7 +318,7 @@ def test_few_objects_are_listed_page_after_page(serve: Serve) -> None:
     generation are the objects'; other folders, also with the same beginning, are not asked for."""
     names = [*photos(2 * PAGE - 2), "photos/"]
     server = serve([*names, "photos2/b.jpg", "photo/c.jpg", "d.jpg"])
-    listed = together(list_bucket(filters.ImageRoot("gs://pets/photos"), 1000, SMALL))
+    listed = together(list_bucket(ImageRoot("gs://pets/photos"), 1000, SMALL))
     assert listed.images == [image_at(name, "photos") for name in names[:-1]]
     assert listed.ignored == Counter()
     pages = [(request.prefix, request.found) for request in server.requests]
@@ -322,7 +332,7 @@ def test_many_objects_are_listed_in_ranges_side_by_side(serve: Serve) -> None:
     names = photos(20_000)
     expected = [image_at(name, "photos") for name in names]
     server = serve(names)
-    root = filters.ImageRoot("gs://pets/photos")
+    root = ImageRoot("gs://pets/photos")
     assert together(list_range(NameRange(root), 1000, len(names) + 1)).images == expected
     assert (server.chains(), server.probes) == ([100], 0)
     longest = {}
@@ -341,7 +351,7 @@ def test_a_range_that_turns_out_long_is_cut_again(serve: Serve) -> None:
     small = [f"photos/{letter}/{number}.jpg" for letter in "abcdefg" for number in range(100)]
     huge = [f"photos/huge/{number:06d}.jpg" for number in range(30_000)]
     server = serve([*small, *huge])
-    listed = together(list_bucket(filters.ImageRoot("gs://pets/photos"), 1000, SMALL))
+    listed = together(list_bucket(ImageRoot("gs://pets/photos"), 1000, SMALL))
     assert listed.images == sorted(image_at(name, "photos") for name in (*small, *huge))
     assert max(server.chains()) <= 16 + 1
 
@@ -364,9 +374,9 @@ def test_what_is_passed_over_is_what_is_in_a_local_folder(
     in it."""
     write_files(str(tmp_path), dict.fromkeys((*HIDDEN, *OTHERS), b"x"))
     server = serve(f"photos/{name}" for name in (*HIDDEN, *OTHERS))
-    local = together(list_local_root(filters.ImageRoot(str(tmp_path)), 1000))
+    local = together(list_local_root(ImageRoot(str(tmp_path)), 1000))
     fan_out = FanOut(first=2, names=100, ranges=ranges)
-    listed = together(list_bucket(filters.ImageRoot("gs://pets/photos"), 1000, fan_out))
+    listed = together(list_bucket(ImageRoot("gs://pets/photos"), 1000, fan_out))
     assert [image.key for image in listed.images] == [image.key for image in local.images]
     assert listed.ignored == local.ignored
     assert local.ignored == {"hidden folders": 3, "hidden files": 1, ".txt": 2}
@@ -380,9 +390,9 @@ def test_what_is_passed_over_is_what_is_in_a_local_folder(
 def test_a_pattern_lists_no_more_names_than_begin_as_it_does(serve: Serve) -> None:
     """One image of a bucket, or those of a folder in it, take one request."""
     server = serve([f"photos/{folder}/{n:04d}.jpg" for folder in "abc" for n in range(3 * PAGE)])
-    root = filters.ImageRoot("gs://pets/photos", ("b/0007.jpg",))
+    root = ImageRoot("gs://pets/photos", ("b/0007.jpg",))
     assert together(list_root(root)).images == [image_at("photos/b/0007.jpg", "photos")]
-    root = filters.ImageRoot("gs://pets/photos", ("b/000[1-3].jpg", "b/00?4.jpg"))
+    root = ImageRoot("gs://pets/photos", ("b/000[1-3].jpg", "b/00?4.jpg"))
     assert [image.key for image in together(list_root(root)).images] == [
         f"b/{n:04d}.jpg" for n in sorted({1, 2, 3, *range(4, 100, 10)})
     ]
@@ -409,10 +419,10 @@ FILES = {
 }
 
 
-def root(path: Path, **fields: str) -> filters.ImageRoot:
+def root(path: Path, **fields: str) -> ImageRoot:
     """An archive to list."""
     kind = path.suffix[1:]
-    return filters.ImageRoot(str(path), archive=filters.Archive(kind, path.name, **fields))
+    return ImageRoot(str(path), archive=Archive(kind, path.name, **fields))
 
 
 def make_archive(path: Path, contents: dict[str, bytes]) -> None:

@@ -27,7 +27,7 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import DeadLetterBatch
-from beam_pipeline.core.records import example_source, tfrecord
+from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.storage import files
@@ -41,7 +41,7 @@ UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file is empty")
 UNLABELLED = DeadLetter("join", "a.jpg", "/photos/a.jpg", "unlabelled", "no row")
 PLAN = Plan(
-    ShardPlan("pets", (("train", 2),), tfrecord.TFRecordFormat()),
+    ShardPlan("pets", (("train", 2),), TFRecordFormat()),
     (("cat", 1), ("dog", 2)),
     Tally(
         listed=6,

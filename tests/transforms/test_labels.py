@@ -11,15 +11,15 @@ from typing import Any, BinaryIO
 import apache_beam as beam
 import pytest
 
-from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, LabelTableError, Refusal
-from beam_pipeline.core.labels import join
+from beam_pipeline.core.labels.join import join_bucket
 from beam_pipeline.core.labels.samples import AGREE
 from beam_pipeline.core.labels.schema import ColumnKind, label_column
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
 from beam_pipeline.transforms import in_workers

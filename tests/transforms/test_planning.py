@@ -16,18 +16,30 @@ import apache_beam as beam
 import pytest
 
 import beam_pipeline
-from beam_pipeline.core.dataset import duplicates
+from beam_pipeline.core.dataset.duplicates import (
+    CopyFinder,
+    Duplicates,
+    WrittenImage,
+    packed_images,
+)
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.splits import SplitAssigner, rank_of
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import Refusal
-from beam_pipeline.core.images import geometry
+from beam_pipeline.core.images.geometry import ImageChanges
 from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import SampleBatch, unpack
-from beam_pipeline.core.records import sharding, tfrecord
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
+from beam_pipeline.core.records.sharding import (
+    KeyHasher,
+    ShardConfig,
+    ShardDivision,
+    ShardPlan,
+    SplitFractions,
+)
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
@@ -44,7 +56,6 @@ from beam_pipeline.work.incomplete_folder import read_note
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call
 from beam_pipeline.work.planning import DuplicateSearch, is_readable, measure_images, with_digests
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
-from tests import harness
 from tests.core.dataset.fixtures import group
 from tests.harness import convert, manifest_of, run, shard_names
 from tests.pictures import picture, write_files
@@ -53,9 +64,9 @@ from tests.transforms.outputs import in_order, outputs
 RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": {}, "features": {}}
 WISHES: dict[str, Any] = {
     "name": "pets",
-    "shards": sharding.ShardConfig({"train": 3}, shard_bytes=10),
+    "shards": ShardConfig({"train": 3}, shard_bytes=10),
     "splits": ("test",),
-    "record_format": tfrecord.TFRecordFormat(),
+    "record_format": TFRecordFormat(),
     "max_bad_fraction": 0.5,
     "numbering": ClassNumbering(base=1),
 }
@@ -101,7 +112,7 @@ def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
     """The note says which files may have been left, also by a run that wrote none."""
     plan = planned(tmp_path, Tally(listed=7, refusals=[Refusal("ListingError", "x")]))
     assert plan.refusal == Refusal("ListingError", "x")
-    assert incomplete_folder.read_note(str(tmp_path)) == plan.shard_plan
+    assert read_note(str(tmp_path)) == plan.shard_plan
 
 
 def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path) -> None:
@@ -194,7 +205,7 @@ def test_every_sample_goes_to_the_shard_of_its_hash(
     assert assigned(Plan(LAYOUT, (), Tally(), Refusal("OutputError", "no"))) == {}
 
 
-SHARES = sharding.SplitFractions(
+SHARES = SplitFractions(
     (("train", Fraction(3, 4)), ("validation", Fraction(1, 8)), ("test", Fraction(1, 8)))
 )
 CLASSES: dict[LabelValue, list[int]] = {
@@ -231,7 +242,7 @@ def test_each_class_is_divided_exactly(size: int) -> None:
 MEASURED = EncodingOptions(
     LabelledImages(CLASS_FOLDER_COLUMNS),
     seed=3,
-    options=ExampleOptions(changes=geometry.ImageChanges(resize=(20, 20))),
+    options=ExampleOptions(changes=ImageChanges(resize=(20, 20))),
 )
 
 

@@ -18,7 +18,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core import errors
+from beam_pipeline.core.errors import OutputError, WriterProcessError
 from beam_pipeline.core.packing import ImageBatch, pack
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.work import job as spilling
@@ -66,7 +66,7 @@ Unknown = type("Unknown", (Task,), {"__module__": "sys"})
 
 
 def run(task: Task) -> int:
-    future = writer_process.submit(task)
+    future = submit(task)
     assert future is not None
     return future.result(timeout=60)
 
@@ -92,15 +92,15 @@ def test_tasks_run_in_other_processes() -> None:
 
 def test_processes_start_when_there_is_enough_to_do() -> None:
     """Not for a few samples; a task starts them, too. Asked for at once, they are there."""
-    with writer_process.writer_processes(2, at_once=False):
+    with writer_processes(2, at_once=False):
         writer_process.expect(writer_process.FEW_SAMPLES)
         assert not writer_process.are_running()
         writer_process.expect(1)
         assert writer_process.are_running()
-    with writer_process.writer_processes(1, at_once=False):
+    with writer_processes(1, at_once=False):
         assert run(Task()) != os.getpid()
         assert writer_process.are_running()
-    with writer_process.writer_processes(1):
+    with writer_processes(1):
         assert writer_process.are_running()
     assert not writer_process.are_running()
 
@@ -134,7 +134,7 @@ def test_an_error_of_a_task_is_raised_here(
 
 def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
     """No task is to blame, so none fails; when the block ends, the new process does, too."""
-    with writer_process.writer_processes(2):
+    with writer_processes(2):
         pids = {run(Task()) for _ in range(2)}
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -158,7 +158,7 @@ def test_jobs_in_two_threads_have_processes_and_listeners_of_their_own() -> None
 
     def job(number: int) -> tuple[set[int], list[Counts]]:
         reports: list[Counts] = []
-        with reported_to(reports.append), writer_process.writer_processes(1):
+        with reported_to(reports.append), writer_processes(1):
             pids = {run(Task("report"))}
             assert reports == COUNTS
             both.wait(60)

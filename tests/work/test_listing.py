@@ -80,7 +80,7 @@ def found_in(outcomes: Iterable[Outcome]) -> Found:
     return sorted(images), sorted(dead_letters), tally
 
 
-def whole(root: filters.ImageRoot) -> Found:
+def whole(root: ImageRoot) -> Found:
     """What is listed of a root at once."""
     outcomes = []
     for listed in list_local_root(root, 1000):
@@ -91,7 +91,7 @@ def whole(root: filters.ImageRoot) -> Found:
     return found_in(outcomes)
 
 
-def by_tasks(root: filters.ImageRoot, most: int, together: int) -> Found:
+def by_tasks(root: ImageRoot, most: int, together: int) -> Found:
     """Lists a root by tasks of some parts each."""
     waiting: list[Part] = [Subfolder.root(root)]
     outcomes = []
@@ -111,7 +111,7 @@ def test_any_division_lists_the_same(
 ) -> None:
     """Images, dead letters, ignored files and label files."""
     make_tree(tmp_path)
-    root = filters.ImageRoot(str(tmp_path), patterns)
+    root = ImageRoot(str(tmp_path), patterns)
     assert by_tasks(root, most, together) == whole(root)
 
 
@@ -119,7 +119,7 @@ def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
     """Files of a folder that it has begun, and other folders."""
     names = [*(f"{i}.jpg" for i in range(5)), "a/6.jpg", "b/7.jpg"]
     write_files(str(tmp_path), dict.fromkeys(names, b"x"))
-    root = filters.ImageRoot(str(tmp_path))
+    root = ImageRoot(str(tmp_path))
     listed = ListingTask(root, [Subfolder.root(root)], most=2).run()
     assert len(found_in([listed.outcome])[0]) == 2
     assert [part.size for part in listed.rest if isinstance(part, PackedFiles)] == [2, 1]
@@ -132,7 +132,7 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
     write_files(str(tmp_path), {"pool/a.jpg": b"x", "more/b.jpg": b"x"})
     os.symlink(tmp_path / "more", tmp_path / "pool" / "more")
     os.symlink(tmp_path / "pool", tmp_path / "fold")
-    root = filters.ImageRoot(str(tmp_path))
+    root = ImageRoot(str(tmp_path))
     listed = ListingTask(root, [Subfolder.root(root)]).run()
     assert [link.path for link in listed.links] == [f"{tmp_path}/fold/more"]
     assert (listed.outcome.tally or Tally()).listed == 5
@@ -164,7 +164,7 @@ def test_a_folder_is_listed_wherever_its_parts_are(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_listed_is_the_last_outcomes_refusal(tmp_path: Path) -> None:
     """The message is the same whichever process finds it."""
     write_files(str(tmp_path), {f"{i}/{j}.jpg": b"x" for i in range(9) for j in range(3)})
-    outcomes = list_folders(filters.ImageRoot(str(tmp_path)), 12, 3)
+    outcomes = list_folders(ImageRoot(str(tmp_path)), 12, 3)
     next(outcomes)
     if os.geteuid():
         for folder in range(9):
@@ -264,7 +264,7 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
     (tmp_path / "a.csv").write_bytes(LINES)
     scan = ScanTask.run
 
-    def breaks(task: ScanTask) -> cuts.LineBlock:
+    def breaks(task: ScanTask) -> LineBlock:
         return scan(task if task.start < 100 else replace(task, uri=f"{tmp_path}/gone"))
 
     monkeypatch.setattr(ScanTask, "run", breaks)

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from google_crc32c import value
 
-from beam_pipeline.core.dataset import manifest, plan
+from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
+from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError, OutputError, Refusal

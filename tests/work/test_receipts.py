@@ -15,7 +15,6 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.changes import NO_CHANGES, SampleChanges, ShardFate
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
@@ -53,12 +52,12 @@ OTHER = "d-train.tfrecord-00001-of-00002"
 PATH = ".receipts/d-train-00000-of-00002.json.gz"
 RECEIPT = Receipt(
     ShardInputs(
-        spec=sharding.ShardSpec("train", 0, 2, NAME),
+        spec=ShardSpec("train", 0, 2, NAME),
         refs=[SampleRef("a.jpg", "/photos/a.jpg", 3, "train", ("cat", ("x", "y")))],
         class_ids={"cat": 0},
         options={"seed": 0},
     ),
-    sharding.ShardInfo("train", 0, NAME, 1, 99, 7, ((0, 1),)),
+    ShardInfo("train", 0, NAME, 1, 99, 7, ((0, 1),)),
     [],
     (99,),
 )
@@ -119,7 +118,7 @@ class DataSet:
         images: Mapping[str, Image],
         earlier: EarlierDataSet | None = None,
         *,
-        shards: sharding.ShardConfig | None = None,
+        shards: ShardConfig | None = None,
         classes: Classes = (),
         gone: int | None = None,
     ) -> None:
@@ -241,7 +240,7 @@ def test_edited_data_sets_are_those_written_from_nothing(
 @pytest.fixture
 def first(tmp_path: Path) -> DataSet:
     """Four shards."""
-    return DataSet(tmp_path / "first", FIRST, shards=sharding.ShardConfig(4))
+    return DataSet(tmp_path / "first", FIRST, shards=ShardConfig(4))
 
 
 def test_the_samples_of_other_shards_are_compared(first: DataSet, tmp_path: Path) -> None:
