@@ -22,7 +22,7 @@ from beam_pipeline.core.errors import BucketError, UsageError
 from beam_pipeline.storage import buckets, files, obstore_driver, pace
 from tests.buckets import proxy, services
 from tests.harness import program, python
-from tests.rows import rows
+from tests.rows import in_rows
 
 URI = "s3://pets/a"
 NO_CONNECTION = """Generic S3 error: Error performing GET http://h/pets/a in 2ms - HTTP error: error sending \
@@ -171,14 +171,14 @@ def test_a_name_before_a_name() -> None:
     assert obstore_driver.before("") is None
 
 
-@pytest.mark.parametrize(("text", "status", "code", "line"), rows(__file__, "answers"))
-def test_what_a_text_tells(text: str, status: str, code: str, line: str) -> None:
+@in_rows
+def test_what_a_text_tells(text: str, status: int, code: str, line: str) -> None:
     """Status, the service's code, and one line for people."""
     answer = obstore_driver.answer_of(Exception(_text(text)))
-    assert answer == obstore_driver.Answer(int(status), code, line)
+    assert answer == obstore_driver.Answer(status, code, line)
 
 
-@pytest.mark.parametrize(("kind", "text", "expected", "number"), rows(__file__, "errors"))
+@in_rows
 def test_each_error_is_one_of_ours(kind: str, text: str, expected: str, number: str) -> None:
     """None where the same request may succeed later."""
     found = Shelf().permanent(getattr(exceptions, kind)(_text(text)), URI)

@@ -15,7 +15,7 @@ import yaml
 from beam_pipeline.engines.flink import WORKER_POOL_PORT
 from tests.deploy.tools import DATAFLOW, DEPLOY, DIGEST, NIGHTS, SCHEDULE, WORKERS, Programs, tool
 from tests.harness import REPOSITORY, process
-from tests.rows import rows
+from tests.rows import in_rows
 
 # --- scripts ---------------------------------------------------------------------------------------
 
@@ -52,27 +52,20 @@ def scripts(tmp_path: Path) -> Scripts:
     return Scripts(tmp_path, "gcloud", "docker")
 
 
-@pytest.mark.parametrize(
-    "section",
-    [
-        *("build by Cloud Build", "build by Docker"),
-        *("launch with everything", "launch with nothing more than it needs"),
-    ],
-)
-def test_a_script_calls_these_programs(scripts: Scripts, section: str) -> None:
+@in_rows
+def test_a_script_calls_these_programs(scripts: Scripts, command: str, calls: list[str]) -> None:
     """What is not said is left open; a job without a name is named by the time."""
-    (command,), *calls = rows(__file__, section)
     done = scripts.run(command)
     assert (done.returncode, done.stderr) == (0, "")
     by_time = re.compile(r"beam-tfrecord-\d{8}-\d{6}")
     made = [[by_time.sub("NAME_BY_TIME", word) for word in call] for call in scripts.calls()]
-    assert made == [spelled(call) for (call,) in calls]
-    assert "docker" not in command or done.stdout == spelled("BY_DIGEST")[0] + "\n"
+    assert made == [spelled(call) for call in calls]
+    assert command != "build.sh BUILD" or done.stdout == spelled("BY_DIGEST")[0] + "\n"
     if "--docker" in command:
         assert scripts.given() == f"FROM {WORKERS}\nENV BEAM_TFRECORD_IMAGE={WORKERS}\n"
 
 
-@pytest.mark.parametrize(("command", "message"), rows(__file__, "wrong usage"))
+@in_rows
 def test_wrong_usage(scripts: Scripts, command: str, message: str) -> None:
     """Exit code 2, what is wrong, how it is used, and nothing is started."""
     name, done = command.split()[0], scripts.run(command)
@@ -114,15 +107,16 @@ README = (DEPLOY / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 
 
-def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
+@in_rows
+def test_every_command_of_the_readme_runs(tmp_path: Path, calls: list[str]) -> None:
     """From the top folder, with programs that write down what they were asked for; the last 14 nights stay."""
     programs = Programs(tmp_path, "docker", "gcloud", "kubectl", "terraform")
     for command in COMMANDS:
         done = process("bash", "-ec", command, cwd=REPOSITORY, env=programs.environment)
         assert done.returncode == 0, command + done.stderr
-    calls, expected = programs.calls(), [spelled(call) for (call,) in rows(__file__, "readme")]
-    assert [call[: len(words)] for call, words in zip(calls, expected, strict=True)] == expected
-    (removed,) = (call for call in calls if "rm" in call)
+    made, expected = programs.calls(), [spelled(call) for call in calls]
+    assert [call[: len(words)] for call, words in zip(made, expected, strict=True)] == expected
+    (removed,) = (call for call in made if "rm" in call)
     assert removed[4:] == [posixpath.dirname(night) for night in NIGHTS[:-14]]
 
 

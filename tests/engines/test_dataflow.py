@@ -31,7 +31,7 @@ from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Step
 from tests.harness import PATIENCE_S, REPOSITORY, convert, job, process, run_convert, wait_until
 from tests.pictures import write_pictures
-from tests.rows import rows
+from tests.rows import in_rows
 
 pytestmark = pytest.mark.dataflow
 
@@ -121,44 +121,30 @@ def submitted(service: FakeDataflow, path: str) -> Any:
     return found
 
 
-def assert_submitted(cloud: Cloud, service: FakeDataflow, column: int) -> None:
-    for path, *expected in rows(__file__, "submitted"):
-        pattern = expected[column].replace("BUCKET", cloud.uri)
-        found = submitted(service, path)
-        assert str(found) == pattern or re.fullmatch(pattern, str(found)), (path, found)
-
-
-def test_what_is_submitted(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
-    """Project, region, workers and staged files, with nothing named but the runner and a region."""
-    captured = run_convert(*argv, *IN_REGION, "--no_wait")
-    assert_submitted(cloud, service, 0)
-    packages = {p["name"]: p["location"] for p in submitted(service, "pool.packages")}
-    where = submitted(service, "options.staging_location").replace("gs:/", "storage.googleapis.com")
-    assert packages == {name: f"{where}/{name}" for name in packages}
-    assert set(packages) == {WHEEL, "extra_packages.txt", "submission_environment_dependencies.txt"}
-    assert set(staged(cloud, service)) == {*packages, "pipeline.pb"}
+@in_rows
+def test_what_is_submitted(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: str,
+    places: dict[str, str],
+) -> None:
+    """Project, region, workers and folders, with nothing named but the runner and a region, or with all options."""
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", REGION)
+    given = options.replace("BUCKET", cloud.uri).split()
+    captured = run_convert(*argv, *given, "--no_wait")
+    for path, pattern in places.items():
+        found = str(submitted(service, path))
+        pattern = pattern.replace("BUCKET", cloud.uri)
+        assert found == pattern or re.fullmatch(pattern, found), (path, found)
     assert "sets/pets/.incomplete" not in "".join(cloud.names("sets"))
-    assert captured.out.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
+    job, url = captured.out.splitlines()[-2:]
+    assert (job, given or url) == (f"Job {FIRST_ID}", given or URL)
     assert service.looks == 0
 
 
-def test_what_the_person_says_counts(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
-    """Each default gives way to an option."""
-    lines = [line.replace("BUCKET", cloud.uri) for (line,) in rows(__file__, "all options")]
-    assert convert(*argv, *" ".join(lines).split(), "--no_wait") == 0
-    assert_submitted(cloud, service, 1)
-
-
-def test_the_region_of_the_environment(
-    service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is where gcloud looks for it."""
-    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", "asia-east1")
-    assert convert(*argv, "--no_wait") == 0
-    assert service.jobs[0].region == "asia-east1"
-
-
-@pytest.mark.parametrize(("options", "names"), rows(__file__, "staged"))
+@in_rows
 def test_the_package_is_staged_once(
     cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path, options: str, names: str
 ) -> None:
@@ -169,19 +155,24 @@ def test_the_package_is_staged_once(
     given = options.replace("HERE", str(tmp_path)).replace("WHEEL", WHEEL).split()
     assert convert(*argv, *IN_REGION, *given, "--no_wait") == 0
     contents = staged(cloud, service)
+    where = submitted(service, "options.staging_location").replace("gs:/", "storage.googleapis.com")
+    packages = submitted(service, "pool.packages")
+    assert {p["name"]: p["location"] for p in packages} == {
+        name: f"{where}/{name}" for name in contents if name != "pipeline.pb"
+    }
     always = {"pipeline.pb", "submission_environment_dependencies.txt"}
     assert contents.keys() - always == set(names.replace("WHEEL", WHEEL).split())
     assert contents.get("extra_packages.txt", f"{WHEEL}\n".encode()) == f"{WHEEL}\n".encode()
 
 
-@pytest.mark.parametrize(("options", "workers"), rows(__file__, "workers"))
+@in_rows
 def test_workers_by_the_size_of_an_inventory(
     cloud: Cloud,
     service: FakeDataflow,
     argv: list[str],
     monkeypatch: pytest.MonkeyPatch,
     options: str,
-    workers: str,
+    workers: list[int | None],
 ) -> None:
     """Options that are given stay as they are."""
     inventory = f"{cloud.uri}/inventory.csv"
@@ -190,7 +181,7 @@ def test_workers_by_the_size_of_an_inventory(
     given = (f"--inventory={inventory}", *options.split())
     assert convert(*argv, *IN_REGION, *given, "--no_wait") == 0
     most = submitted(service, "pool.autoscalingSettings.maxNumWorkers")
-    assert [submitted(service, "pool.numWorkers"), most] == json.loads(workers)
+    assert [submitted(service, "pool.numWorkers"), most] == workers
 
 
 def test_states_and_counts_are_shown(
@@ -235,15 +226,14 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.promise("dataflow_fails")
-@pytest.mark.parametrize(("script", "said"), rows(__file__, "followed"))
+@in_rows
 def test_a_job_that_does_not_end_well_says_why(
-    service: FakeDataflow, argv: list[str], quick: None, script: str, said: str
+    service: FakeDataflow, argv: list[str], quick: None, script: list[Any], said: str
 ) -> None:
     """What the service says, the error of each try as one line; exit code 1."""
-    steps = json.loads(script, strict=False)
     service.script = tuple(
-        Step(state, *counts[:1], *(tuple(map(tuple, messages)) for messages in counts[1:]))
-        for state, *counts in steps
+        Step(state, *more[:1], *(tuple(map(tuple, messages)) for messages in more[1:]))
+        for state, *more in script
     )
     lines = said.replace("ID", FIRST_ID).replace("URL", URL).splitlines()
     assert _shown(run_convert(*argv, *IN_REGION, code=1).err)[-len(lines) :] == lines
@@ -302,7 +292,7 @@ def test_one_job_at_a_time_writes_a_folder(service: FakeDataflow, argv: list[str
     assert f"There is already active job named {name}" in printed.err
 
 
-@pytest.mark.parametrize(("options", "message"), rows(__file__, "refused"))
+@in_rows
 def test_what_cannot_be_is_said_before_anything_is_done(
     cloud: Cloud, service: FakeDataflow, argv: list[str], options: str, message: str
 ) -> None:

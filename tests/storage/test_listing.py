@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import os
 import re
 import tarfile
@@ -49,7 +48,7 @@ from beam_pipeline.storage.listing import (
 )
 from tests.archives import make_tar, make_zip
 from tests.pictures import write_files
-from tests.rows import rows
+from tests.rows import in_rows
 from tests.storage.fixtures import MemoryFiles
 from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together
 
@@ -74,11 +73,9 @@ def keys(folder: object, *patterns: str) -> list[str]:
 NO_FILE = "a socket, pipe or device, not a file"
 
 
-@pytest.mark.parametrize(
-    ("names", "patterns", "images", "ignored", "pipes"), rows(__file__, "folder")
-)
+@in_rows
 def test_a_folder_is_listed(
-    tmp_path: Path, names: str, patterns: str, images: str, ignored: str, pipes: str
+    tmp_path: Path, names: str, patterns: str, images: str, ignored: dict[str, int], pipes: str
 ) -> None:
     """Keys are relative to the root, with `/`; URIs are whole paths; sizes are bytes."""
     excluded = frozenset(f"{tmp_path}/{name[1:]}" for name in names.split() if name[0] == "^")
@@ -93,7 +90,7 @@ def test_a_folder_is_listed(
             (tmp_path / name).write_text(name)
     listed = list_folder(tmp_path, *patterns.split(), excluded=excluded)
     assert listed.images == [file_at(tmp_path, key) for key in images.split()]
-    assert listed.ignored == json.loads(ignored)
+    assert listed.ignored == ignored
     assert listed.dead_letters == [
         DeadLetter("list", key, f"{tmp_path}/{key}", "not_a_file", NO_FILE) for key in pipes.split()
     ]
@@ -106,7 +103,7 @@ def test_every_extension_of_images_is_listed(tmp_path: Path) -> None:
     assert keys(tmp_path) == names
 
 
-@pytest.mark.parametrize(("patterns", "images", "folders"), rows(__file__, "looked at"))
+@in_rows
 def test_a_folder_that_no_pattern_can_match_is_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patterns: str, images: str, folders: str
 ) -> None:

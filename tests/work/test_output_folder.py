@@ -30,7 +30,7 @@ from beam_pipeline.work import incomplete_folder, output_folder
 from beam_pipeline.work.incomplete_folder import EarlierRun, note_refusal, noted_refusal
 from beam_pipeline.work.receipts import write_receipt
 from tests.pictures import write_files
-from tests.rows import rows
+from tests.rows import in_rows, raised
 
 FORMAT = TFRecordFormat("gzip")
 CLASSES = (("cat", 0), ("dog", 1))
@@ -133,22 +133,20 @@ def spelled(text: str, folder: str = "") -> str:
 
 
 @pytest.mark.promise("not_empty")
-@pytest.mark.parametrize("row", rows(__file__, "folder"), ids=lambda row: row[0][:60])
-def test_what_a_run_leaves_and_removes(tmp_path: Path, row: tuple[str, ...]) -> None:
+@in_rows
+def test_what_a_run_leaves_and_removes(tmp_path: Path, steps: str, after: str, error: str) -> None:
     """Only files that an earlier run wrote are removed; what stands in the way is an error that changes nothing."""
     folder = f"{tmp_path}/out"
-    *steps, last = spelled(row[0]).split()
-    for step in steps:
+    *first, last = spelled(steps).split()
+    for step in first:
         take(folder, step)
     before = names_in(folder)
-    said = spelled(row[2], folder) if len(row) > 2 else ""
-    if said:
-        with pytest.raises(ConversionError) as caught:
-            take(folder, last)
-        assert f"{type(caught.value).__name__}: {caught.value}".startswith(said)
+    if error:
+        caught = raised(ConversionError, take, folder, last)
+        assert f"{type(caught).__name__}: {caught}".startswith(spelled(error, folder))
     else:
         take(folder, last)
-    expected = spelled(row[1]).split()
+    expected = spelled(after).split()
     if expected[:1] == ["complete"]:
         expected[:1] = COMPLETE
     assert names_in(folder) == (before if expected == ["same"] else sorted(expected))
@@ -192,7 +190,7 @@ DAMAGED = (
 )
 
 
-@pytest.mark.parametrize(("name", "how", "fault"), rows(__file__, "side files"))
+@in_rows
 def test_files_beside_the_shards_are_those_of_the_manifest(
     tmp_path: Path, name: str, how: str, fault: str
 ) -> None:
