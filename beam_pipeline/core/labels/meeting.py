@@ -194,11 +194,11 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
         twins = [key for key, low in keys if lower in (lower_name, low, _stem(low))]
         if twins:
             return f"the image {min(twins)} differs from this name in case: write one of them as the other"
-        missing = "no listed image has this name, with or without folder or extension"
         elsewhere = self[_file_names].get(file_name) or self[_file_stems].get(file_name)
         if not elsewhere:
-            return missing
-        return f"{missing}; of the same file name there is {some(sorted(image.key for image in elsewhere))}"
+            return "no listed image has this name, with or without folder or extension"
+        keys_there = some(sorted(image.key for image in elsewhere))
+        return f"no listed image has this path, with or without extension; of the same file name there is {keys_there}"
 
 
 def are_exact(names: Sequence[str]) -> bool:
@@ -277,8 +277,10 @@ def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> Dead
     if not images:
         reason, message = Reason.MISSING_IMAGE, names.why_missing(row)
     elif len(set(keys)) == 1:
-        uris = ", ".join(sorted(image.uri for image in images))
-        message = f"names {uris}, of the same path below a root; rename one, or give --images a folder above both"
+        message = (
+            f"names {', '.join(sorted(image.uri for image in images))}, which is not the only image of this path "
+            "below a root; rename one, or give --images a folder above both and write the path from there in the row"
+        )
     return row_dead_letter(Stage.JOIN, row.name, reason, message, row.file, row.line)
 
 
