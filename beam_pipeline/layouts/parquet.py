@@ -156,15 +156,19 @@ def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) ->
         return (usual or images)[0]
     names = ", ".join((*columns.labels, *columns.unused)) or "none"
     problem = (
-        f"does not contain images; its columns are {names}. If it is a table of labels, name it with --labels, and "
+        f" does not contain images; its columns are {names}. If it is a table of labels, name it with --labels, and "
         "the images' folder with --images"
     )
     if images:
         others = ",".join(f"{name}:skip" for name in images[1:])
-        problem = f"which of the columns {', '.join(images)} contains the images? Leave out the others, as in --columns {others}"
+        which = f"which of the columns {', '.join(images)} contains the images?"
+        problem = f": {which} Leave out the others, as in --columns {others}"
     elif columns.image_lists:
-        problem = f"the column {columns.image_lists[0]!r} contains a list of images in each row; expected one image a row"
-    raise UsageError(f"{uri}: {problem}")
+        column = repr(columns.image_lists[0])
+        problem = (
+            f": the column {column} contains a list of images in each row; expected one image a row"
+        )
+    raise UsageError(f"{uri}{problem}")
 
 
 def _inspect(
