@@ -28,10 +28,23 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import label_files, layout, paths, tree
+from beam_pipeline.layouts import layout
 from beam_pipeline.layouts.entries import Bitmap, DisagreementError, Labelled, json_entries
+from beam_pipeline.layouts.label_files import (
+    BadLabelError,
+    ImageLabels,
+    LabelFileReader,
+    LabelFormat,
+    Place,
+    common_categories,
+    label_folders,
+    opened,
+    split_of,
+    typed_path,
+)
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
-from beam_pipeline.layouts.paths import image_roots
+from beam_pipeline.layouts.paths import image_roots, label_files
+from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, names_in, once, subfolders, walk
 from beam_pipeline.storage import files
 
 _LOOKED_AT = 10_000  # entries of a file, before the job starts
@@ -87,9 +100,7 @@ class RecordColumns:
         fields = [_field(labelled, column) for column in self.fields]
         if self.label:
             if objects and self.strict:
-                raise label_files.BadLabelError(
-                    "an object, in files that begin with classes of images"
-                )
+                raise BadLabelError("an object, in files that begin with classes of images")
             return _field(labelled, self.label), *fields
         try:
             attributes = [
@@ -97,7 +108,7 @@ class RecordColumns:
                 for c in self.attributes
             ]
         except cells.BadCellError as error:
-            raise label_files.BadLabelError(str(error)) from error
+            raise BadLabelError(str(error)) from error
         boxes = tuple([(*shape.box, line) for shape in objects])
         labels = tuple([shape.label for shape in objects])
         if not self.masks:
@@ -111,10 +122,8 @@ def _shape(labelled: Labelled, index: int) -> str:
     if isinstance(shape.outline, Bitmap):
         try:
             return json.dumps(shape.outline.run_lengths(labelled.size))
-        except label_files.BadLabelError as error:
-            raise label_files.BadLabelError(
-                f"object {index + 1} ({shape.label!r}): {error}"
-            ) from error
+        except BadLabelError as error:
+            raise BadLabelError(f"object {index + 1} ({shape.label!r}): {error}") from error
     xmin, ymin, xmax, ymax = shape.box
     return json.dumps([[*(shape.outline or (xmin, ymin, xmax, ymin, xmax, ymax, xmin, ymax))]])
 
@@ -125,9 +134,7 @@ def _cell(value: Any, column: Column) -> Any:
         return int(value)
     nested = isinstance(value, (list, dict)) and column.kind is not ColumnKind.JSON
     if nested or (isinstance(value, str) and not is_utf8(value)):
-        raise label_files.BadLabelError(
-            f"{column.name} is {excerpt(value)}, expected a text or a number"
-        )
+        raise BadLabelError(f"{column.name} is {excerpt(value)}, expected a text or a number")
     return value
 
 
@@ -135,7 +142,7 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
     value: Any = [_cell(value, column) for value in labelled.fields.get(column.name, ())]
     if not column.repeated:
         if len(value) > 1:
-            raise label_files.BadLabelError(
+            raise BadLabelError(
                 f"the image has several values of {column.name}, {excerpt(value)}; --list_column "
                 f"{column.name}=, writes lists"
             )
@@ -143,7 +150,7 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
     try:
         return cells.parse_cell(value, column)
     except cells.BadCellError as error:
-        raise label_files.BadLabelError(f"{column.name}: {error}") from error
+        raise BadLabelError(f"{column.name}: {error}") from error
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -175,7 +182,7 @@ class RecordReader:
         for number, (line, entry) in enumerate(form.entries(file, uri), 1):
             try:
                 name = form.image_name(entry)
-            except label_files.BadLabelError as error:
+            except BadLabelError as error:
                 key = f"entry {number}"
                 problem = f"{key} names no image: {error}"
                 yield row_dead_letter(Stage.LABELS, key, Reason.BAD_ROW, problem, uri, line)
@@ -186,7 +193,7 @@ class RecordReader:
                 if columns.is_unlabelled(labelled):
                     continue
                 values = columns.values(labelled, line)
-            except label_files.BadLabelError as error:
+            except BadLabelError as error:
                 problem = str(error)
             split = labelled.split or of_file
             yield LabelRow(name, values, split, uri, line, problem, labelled.size)
@@ -252,7 +259,7 @@ class RecordLayout:
         """The name of such a class. Raises BadLabelError."""
         if not isinstance(number, (int, float)) or number not in self._names:
             of = f"the {len(self.classes)} classes"
-            raise label_files.BadLabelError(f"class {excerpt(number)} is not among {of}")
+            raise BadLabelError(f"class {excerpt(number)} is not among {of}")
         return self._names[number]
 
     @cached_property
@@ -268,26 +275,24 @@ class RecordLayout:
         """The label files as typed; none unless all of --labels are of this format."""
         if options.labels:
             try:
-                known = all(map(self._fits, paths.label_files(options.labels)))
+                known = all(map(self._fits, label_files(options.labels)))
             except (UsageError, OSError):
                 return []
             return list(options.labels) if known else []
-        typed: list[str] = []
+        paths: list[str] = []
         for path in filter(str.strip, options.images):
             folder = files.canonical(path)
             places = (folder, f"{folder}/annotations")
-            lists = [tree.names_in(place).of_kind(*self.extensions) for place in places]
+            lists = [names_in(place).of_kind(*self.extensions) for place in places]
             few = (uri for uris in lists if len(uris) <= _FEW_FILES for uri in uris)
             uris = list(filter(self._fits, few))
             if not uris:
                 return []
-            typed += [label_files.typed_path(uri, path) for uri in uris]
-        return typed
+            paths += [typed_path(uri, path) for uri in uris]
+        return paths
 
     def _fits(self, uri: str) -> bool:
-        head = tree.once(("beginning", uri), lambda: tree.beginning(uri)).removeprefix(
-            codecs.BOM_UTF8
-        )
+        head = once(("beginning", uri), lambda: beginning(uri)).removeprefix(codecs.BOM_UTF8)
         return self.head.match(head.lstrip()) is not None
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
@@ -297,23 +302,23 @@ class RecordLayout:
           UsageError: there are no files, they label nothing, or an option does not fit them.
           LabelTableError: a file is broken.
         """
-        typed = options.labels or self._paths(options)
-        if not typed:
+        paths = options.labels or self._paths(options)
+        if not paths:
             raise UsageError(f"--layout {self.name} needs --labels: {self.title}")
-        uris = paths.label_files(typed)
+        uris = label_files(paths)
         return self.source(options, uris, image_roots(options.images, frozenset(uris)))
 
     def source(
         self, options: layout.SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
     ) -> layout.Source:
         """The source of some label files and images; raises as `open` does."""
-        names = label_files.common_categories({uri: self.class_names(uri) for uri in uris})
+        names = common_categories({uri: self.class_names(uri) for uri in uris})
         classes = tuple((name, i) for i, name in sorted(names.items()))
         form = replace(self, classes=classes, annotator=options.annotator)
         survey = _Survey(form, uris)
         columns = _columns(options, survey, form)
         copies = find_copies(survey.names, roots, uris) if any(survey.names) else LocalCopy()
-        splits = {uri: split for uri in uris if (split := label_files.split_of(uri))}
+        splits = {uri: split for uri in uris if (split := split_of(uri))}
         numbering = options.numbering(0 if columns.label else _FIRST_DETECTION_ID)
         if form.classes:
             if options.label_base is not None or numbering.from_name:
@@ -355,7 +360,7 @@ class _Survey:
         self.left_out, self.states = Counter[str](), Counter[str]()
         self.disputed, self.people = 0, Counter[str]()
         for uri in uris:
-            with label_files.opened(uri) as file:
+            with opened(uri) as file:
                 for _, entry in islice(form.entries(file, uri), _LOOKED_AT):
                     try:
                         self.names.append(form.image_name(entry))
@@ -364,7 +369,7 @@ class _Survey:
                         self.disputed += 1
                         self.people.update(error.people)
                         self._add(error.first)
-                    except label_files.BadLabelError as error:  # reported by the job
+                    except BadLabelError as error:  # reported by the job
                         self.problem = self.problem or f", and a fault: {error}"
 
     def _add(self, labelled: Labelled) -> None:
@@ -447,9 +452,9 @@ def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout)
         attributes = tuple(schema.object_column(name, kinds[name]) for name in named)
         return RecordColumns(None, form.pixels, masks=masks, attributes=attributes, fields=fields)
     if not of_images:
-        number = counted(len(survey.names), "image")
+        entries = counted(len(survey.names), "image")
         states = "".join(f", {number} {state}" for state, number in sorted(survey.states.items()))
-        raise UsageError(f"{form.title}: no label in the first {number}{survey.problem}{states}")
+        raise UsageError(f"{form.title}: no label in the first {entries}{survey.problem}{states}")
     if not label and len(of_images) > 1:
         names = quoted(sorted(of_images))
         raise UsageError(f"which is the class of an image? Give --label_column, one of {names}")
@@ -465,12 +470,12 @@ _FOLDERS = 20  # that are searched for one
 _FIRST = 3  # files of each
 _LABEL_FILES = "**/*.json"
 
-Places = tuple[tuple[ImageRoot, ...], tuple[ImageRoot, ...], tuple[label_files.Place, ...]]
+Places = tuple[tuple[ImageRoot, ...], tuple[ImageRoot, ...], tuple[Place, ...]]
 """The folders to list for images, those to list for label files, and which images these are for."""
 
 
 @dataclass(frozen=True)
-class FileRows(label_files.LabelFormat):
+class FileRows(LabelFormat):
     """The files of a layout, as rows with these columns."""
 
     format: RecordLayout
@@ -480,16 +485,16 @@ class FileRows(label_files.LabelFormat):
     def columns(self) -> tuple[Column, ...]:
         return self.row.columns
 
-    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels | None:
+    def parse(self, data: bytes, uri: str) -> ImageLabels | None:
         try:
             entry = json.loads(data)
         except (ValueError, RecursionError) as error:
             problem = f"not JSON, as {self.format.title} is: {error}"
-            raise label_files.BadLabelError(problem, getattr(error, "lineno", 0)) from error
+            raise BadLabelError(problem, getattr(error, "lineno", 0)) from error
         labelled = self.format.labelled(entry)
         if self.row.is_unlabelled(labelled):
             return None
-        return label_files.ImageLabels(self.row.values(labelled, 0), labelled.size, labelled.split)
+        return ImageLabels(self.row.values(labelled, 0), labelled.size, labelled.split)
 
 
 class ImageFileLayout(RecordLayout):
@@ -505,14 +510,12 @@ class ImageFileLayout(RecordLayout):
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the beginning of a file in each path of --labels, or else of --images."""
         paths = options.labels or options.images
-        folders = [
-            label_files.typed_path(uri, path) for path in paths if (uri := self._first_folder(path))
-        ]
+        folders = [typed_path(uri, path) for path in paths if (uri := self._first_folder(path))]
         return f"{self.title} in {some(folders)}" if len(folders) == len(paths) else ""
 
     def _first_folder(self, path: str) -> str:
         """The first folder in a typed path with a label file of the format, or empty."""
-        for folder in tree.walk(files.canonical(path), _FOLDERS) if path.strip() else ():
+        for folder in walk(files.canonical(path), _FOLDERS) if path.strip() else ():
             if any(map(self._fits, folder.of_kind(".json")[:_FIRST])):
                 return folder.path
         return ""
@@ -527,38 +530,30 @@ class ImageFileLayout(RecordLayout):
         first: list[str] = []
         for pair in pairs:
             most = _FIRST_LABELS_REMOTE if is_remote(pair.labels) else _FIRST_LABELS
-            below = (folder.of_kind(".json") for folder in tree.walk(pair.labels, _FOLDERS))
+            below = (folder.of_kind(".json") for folder in walk(pair.labels, _FOLDERS))
             first += islice((uri for uris in below for uri in uris), most)
         source = self.source(options, first, images)
         reader: Any = getattr(source.labels, "reader", None)
-        by_file = label_files.LabelFileReader(FileRows(reader.format, reader.columns), pairs)
+        by_file = LabelFileReader(FileRows(reader.format, reader.columns), pairs)
         return replace(source, labels=layout.FileLabels(by_file, folders=labels))
 
     def places(self, options: layout.SourceOptions) -> Places:
         """Finds images and label files. Raises UsageError."""
         if options.labels:
-            labels = label_files.label_folders(
-                options.labels, _LABEL_FILES, f"files of {self.title}"
-            )
-            return (
-                image_roots(options.images),
-                labels,
-                tuple(label_files.Place(f.uri) for f in labels),
-            )
+            labels = label_folders(options.labels, _LABEL_FILES, f"files of {self.title}")
+            return image_roots(options.images), labels, tuple(Place(f.uri) for f in labels)
         images, folders = [], {}
         for path in options.images:
             first, root = self._first_folder(path), files.canonical(path)
             if not first:
                 problem = f"no file of {self.title} in its folders"
                 raise UsageError(f"--images {path}: {problem}; name their folder with --labels")
-            if first != root and not tree.names_in(first).images:
+            if first != root and not names_in(first).images:
                 named = [
-                    f
-                    for f in tree.subfolders(root)
-                    if f.rpartition("/")[2].lower() in tree.IMAGE_FOLDERS
+                    f for f in subfolders(root) if f.rpartition("/")[2].lower() in IMAGE_FOLDERS
                 ]
                 path = named[0] if named else path
                 root = f"{root}/{first[len(root) + 1 :].partition('/')[0]}"
             images.append(path)
             folders[root] = ImageRoot(root, (_LABEL_FILES,))
-        return image_roots(images), tuple(folders.values()), tuple(map(label_files.Place, folders))
+        return image_roots(images), tuple(folders.values()), tuple(map(Place, folders))

@@ -107,23 +107,17 @@ class Parquet:
         has_path = image in columns.structs
         path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
         reader = ParquetReader(parquet, image, labels, classes, table, schema, has_path)
+        notes = (*split_notes(splits, "files"), *schema.notes, *_notes(schema, left_out, options))
+        doubts = (*split_questions(splits, "files"), *_further_images(columns, image, skipped))
         return Source(
             layout=self.name,
             roots=(),
             labels=layout.ContainerLabels(reader, uris),
             examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
             numbering=_numbering(options, schema, classes),
-            notes=(
-                *split_notes(splits, "files"),
-                *schema.notes,
-                *_notes(schema, left_out, options),
-            ),
+            notes=notes,
+            questions=(*schema.questions, *doubts),
             roles=tuple(row for row in schema.roles if row.subject != f"column {ROW}"),
-            questions=(
-                *schema.questions,
-                *split_questions(splits, "files"),
-                *_further_images(columns, image, skipped),
-            ),
         )
 
 
