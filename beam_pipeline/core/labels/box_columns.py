@@ -117,9 +117,8 @@ class BoxColumns(leading_columns.LeadingColumns):
         problems: dict[int, str] = {}
         numbers, empty = self._numbers(rows, problems)
         corners = map(_TO_CORNERS[self.form], *numbers)
-        values: list[Sequence[Any]] = [
-            [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
-        ]
+        boxes = [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
+        values: list[Sequence[Any]] = [boxes]
         columns: list[tuple[str, Callable[[Any], Any]]] = [(self.class_name, self._class_of)]
         columns += [(c.name, partial(object_value, column=c)) for c in self.columns[2:]]
         for name, parse in columns:
@@ -271,7 +270,8 @@ def inspect_boxes(
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
     pixels, mixed = _unit(boxes)
-    if size and _is_of_boxes(boxes, rows, size, form, pixels=pixels):
+    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
+    if size and _is_of_boxes(boxes, rows, size, form, rounded):
         size = ()
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
@@ -383,11 +383,9 @@ def _is_of_boxes(
     rows: TableRows,
     size: Sequence[str],
     form: str,
-    *,
-    pixels: bool,
+    rounded: float,
 ) -> bool:
     """Returns True if width and height are the sides of the boxes: they are too short for an image."""
-    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     outside = False
     for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):
         if box is None or width is None or height is None:

@@ -138,13 +138,9 @@ class OneHot(LeadingColumns):
         for row, texts in enumerate(() if self.several else classes):
             if len(texts) != 1:
                 count = f"1 for {', '.join(texts)}" if texts else "no 1"
-                problems.setdefault(
-                    row,
-                    f"one-hot columns: {count}, where the rows of the file's beginning have a single 1",
-                )
-        values: list[Any] = [*map(tuple, classes)]
-        if not self.several:
-            values = [texts[0] if texts else () for texts in classes]
+                message = f"{count}, where the rows of the file's beginning have a single 1"
+                problems.setdefault(row, f"one-hot columns: {message}")
+        values = [tuple(texts) if self.several else (*texts, ())[0] for texts in classes]
         return [[() if row in problems else value for row, value in enumerate(values)]], problems
 
     def _is_one(self, cell: Any) -> bool | None:
