@@ -202,7 +202,7 @@ RECOGNISED = {
     "pets": "imagefolder: metadata.csv in pets names images in its column file_name",
     "captions": "imagefolder: train/metadata.jsonl in captions names images in its column file_name",
     "hf": "parquet: data/test-00000-of-00001.parquet contains images in its column image",
-    "hf/data/*.parquet": "parquet: train-00001-of-00002.parquet contains images in its column image",
+    "hf/data/*.parquet": "parquet: test-00000-of-00001.parquet contains images in its column image",
     "plain.parquet": "parquet: plain.parquet contains images in its column jpg",
     "my-project-vcm --labels flowers.csv": "automl: AutoML's CSV in flowers.csv",
     "my-project-vcm --labels tables/labels.csv": "table: label files are given",
