@@ -29,21 +29,17 @@ CLUSTER = flink.Cluster("1.19", task_managers=2, slots=6, restarts=True)
 
 def test_a_job_takes_the_whole_cluster() -> None:
     """A part for each slot, a process for each slot of a TaskManager, Flink's own version."""
+    workers = {"--environment_config": "localhost:50000", "--sdk_worker_parallelism": 3}
     defaults = flink._cluster_defaults(CLUSTER, set())
     assert defaults == {
         "--parallelism": 6,
         "--execution_mode_for_batch": "BATCH",
         "--flink_version": "1.19",
         "--environment_type": "EXTERNAL",
-        "--environment_config": "localhost:50000",
-        "--sdk_worker_parallelism": 3,
+        **workers,
     }
-
-
-def test_workers_of_ones_own_are_left_alone() -> None:
-    """Who names the environment gets nothing of ours beside it."""
-    defaults = flink._cluster_defaults(CLUSTER, {"--environment_type"})
-    assert not {"--environment_config", "--sdk_worker_parallelism"} & set(defaults)
+    # who names the environment gets nothing of ours beside it
+    assert not workers.keys() & flink._cluster_defaults(CLUSTER, {"--environment_type"}).keys()
 
 
 def test_a_version_that_beam_does_not_know_is_refused() -> None:
