@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.harness import (
-    NONE_BAD,
     convert,
-    dead_letters_of,
     digests,
     manifest_of,
     read_all,
     reasons_of,
-    run_convert,
 )
 from tests.pictures import picture, write_files, write_pictures
 
@@ -34,76 +31,6 @@ def test_full_image_check_finds_what_the_header_hides(tmp_path: Path) -> None:
     assert set(read_all(tmp_path / "header")) == {"cat/a.jpg", "cat/damaged.jpg"}
     assert set(read_all(tmp_path / "full")) == {"cat/a.jpg"}
     assert reasons_of(tmp_path / "full") == {"cat/damaged.jpg": "corrupt_image"}
-
-
-def _sized(folder: Path) -> tuple[str, ...]:
-    """Four images to keep and five to filter, one a reason or two; the arguments that filter them."""
-    sizes = {"a": (64, 64), "b": (99, 40), "c": (40, 99), "d": (100, 80), "low": (200, 39)}
-    sizes |= {"long": (201, 50), "tall": (50, 201), "many": (150, 150)}
-    files = {
-        f"photos/{'cat' if len(key) % 2 else 'dog'}/{key}.png": picture(
-            i, file_format="PNG", size=size
-        )
-        for i, (key, size) in enumerate(sizes.items())
-    }
-    write_files(str(folder), {**files, "photos/cat/big.png": b"no image" * 500})
-    filters = ("--min_side=40", "--max_aspect=4", "--max_pixels=20000", "--max_image_bytes=2KB")
-    return ("--images", f"{folder}/photos", *filters)
-
-
-def test_filters_leave_images_out_without_holding_them_against_the_run(tmp_path: Path) -> None:
-    """Each with its reason, whatever else is allowed to be bad."""
-    argv = _sized(tmp_path)
-    printed = run_convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out")
-    assert sorted(read_all(tmp_path / "out")) == [
-        "cat/a.png",
-        "cat/b.png",
-        "cat/c.png",
-        "cat/d.png",
-    ]
-    assert {(e["key"], e["stage"], e["reason"], e["message"]) for e in dead_letters_of(tmp_path / "out")} == {
-        ("cat/big.png", "check", "filtered_max_image_bytes", "4000 bytes; --max_image_bytes is 2000"),
-        ("cat/low.png", "check", "filtered_min_side", "200 x 39 pixels; --min_side is 40"),
-        ("dog/long.png", "check", "filtered_max_aspect", "201 x 50 pixels, 4.02 to 1; --max_aspect is 4"),
-        ("dog/tall.png", "check", "filtered_max_aspect", "50 x 201 pixels, 4.02 to 1; --max_aspect is 4"),
-        ("dog/many.png", "check", "filtered_max_pixels", "150 x 150 pixels, 22500 in all; --max_pixels is 20000"),
-    }  # fmt: skip
-    manifest = manifest_of(tmp_path / "out")
-    assert manifest["dead_letters"] == {
-        "filtered_max_aspect": 2,
-        "filtered_max_image_bytes": 1,
-        "filtered_max_pixels": 1,
-        "filtered_min_side": 1,
-    }
-    assert (manifest["counts"]["listed_images"], manifest["counts"]["examples"]) == (9, 4)
-    lines = printed.out.splitlines()
-    filtered = "1 by --min_side, 2 by --max_aspect, 1 by --max_pixels, 1 by --max_image_bytes"
-    assert f"  filtered out: 5 ({filtered}), listed in {tmp_path}/out/dead_letters.jsonl" in lines
-    assert "  other dead letters: none" in lines
-
-
-def test_filters_and_bad_images_are_counted_apart(tmp_path: Path) -> None:
-    """A bad image is still one too many; with more of them allowed, the summary lists both."""
-    argv = _sized(tmp_path)[:-1]  # nothing filters big.png, which is no image
-    error = run_convert(*argv, NONE_BAD, "--output", f"{tmp_path}/out", code=1).err
-    assert "1 bad sample among 9 listed images" in error
-    lines = run_convert(
-        *argv, "--max_bad_fraction=0.12", "--overwrite", "--output", f"{tmp_path}/out"
-    ).out.splitlines()
-    assert [line.partition(", each")[0] for line in lines if "dead letters" in line] == [
-        "  dead letters: 1"
-    ]
-    assert "    not_an_image: 1" in lines
-
-
-def test_filters_that_leave_nothing_are_refused(tmp_path: Path) -> None:
-    """An empty data set is never meant."""
-    write_pictures(f"{tmp_path}/photos", ["cat/1.jpg", "dog/2.jpg"])
-    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    error = run_convert(*argv, "--min_side=512", code=1).err
-    assert "no image is left: of 2 listed images, the filters leave out 2 by --min_side" in error
-    assert not (tmp_path / "out/manifest.json").exists()
-    assert convert(*argv, "--min_side=7", "--overwrite") == 0
 
 
 @pytest.mark.parametrize("compression", ["none", pytest.param("gzip", marks=pytest.mark.slow)])
