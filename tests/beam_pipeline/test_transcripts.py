@@ -1,7 +1,7 @@
 """Sessions in a shell: each file of transcripts/ has commands, and all that they print.
 
 `python -m tests.beam_pipeline.test_transcripts [NAME...]` records them anew. A line that begins with `$ ` is a command,
-`> ` goes on with it, `! ` is standard error, `[1]` an exit code. `beam-tfrecord` runs in this process, `images` writes
+`> ` goes on with its text up to END, `! ` is standard error, `[1]` an exit code. `beam-tfrecord` runs in this process, `images` writes
 an image for each path of its patterns, no two alike, and Bash runs the rest. The working folder is shown as /data.
 Progress and times are left out.
 """
@@ -28,6 +28,7 @@ from tests.pictures import write_files
 
 FOLDER = Path(__file__).with_name("transcripts")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
+TYPED = re.compile(r"^\$ .*<<END\n(?:> .*\n)+|^[#$] .*\n", re.MULTILINE)
 LEFT_OUT = re.compile(
     r".* (listed|to write|samples/s, .*)\n|(?<=  time: )[\d.]+ s.*| --writers[ =]0"
 )
@@ -53,7 +54,7 @@ def played(session: str) -> str:
 
 def _lines(session: str) -> Iterator[str]:
     numbers = itertools.count()
-    for typed in re.findall(r"^[#$] .*\n(?:> .*\n)*", session, re.MULTILINE):
+    for typed in TYPED.findall(session):
         yield from ("", *typed.splitlines()) if typed.startswith("#") else typed.splitlines()
         if typed.startswith("$ images "):
             names = paths(*shlex.split(typed)[2:])
