@@ -14,8 +14,7 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.commands import inspect
 from beam_pipeline.core.records.example_view import Example, ExampleView
-from beam_pipeline.inspection import select
-from beam_pipeline.inspection.sources import RecordFile, Source, open_source
+from beam_pipeline.inspection import select, sources
 from tests.beam_pipeline.readers.by_hand import framed
 from tests.core.records.fixtures import record_of
 from tests.harness import ALL_BAD, convert, process, read_shard, run, shard_names
@@ -193,7 +192,7 @@ def test_examples_of_a_class_may_all_be_in_one_file() -> None:
 
 def test_the_record_of_a_key_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No scan: in a data set whose receipts list the key, `Source.read` is not called."""
-    monkeypatch.setattr(Source, "read", None)
+    monkeypatch.setattr(sources.Source, "read", None)
     assert inspected("out", "--key", "a/4.jpg")[0].startswith("a/4.jpg, d-train.tfrecord-0000")
 
 
@@ -201,13 +200,13 @@ def test_for_the_key_of_a_row_no_shard_is_read_twice() -> None:
     """Its id may be written in several ways, each with a hash of its own."""
     reads: list[str] = []
 
-    class Noted(Source):
-        def read(self, file: RecordFile) -> Iterator[tuple[int, ExampleView]]:
+    class Noted(sources.Source):
+        def read(self, file: sources.RecordFile) -> Iterator[tuple[int, ExampleView]]:
             reads.append(file.name)
             return super().read(file)
 
     for row in range(8):
         reads.clear()
-        source = Noted(**vars(open_source(["out"])))
+        source = Noted(**vars(sources.open_source(["out"])))
         assert select.find(source, f"a/4.jpg#{row} x") is None
         assert sorted({*reads}) == sorted(reads) != []

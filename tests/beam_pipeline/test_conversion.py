@@ -18,14 +18,8 @@ import tensorflow as tf
 import beam_pipeline
 from beam_pipeline.cli import main
 from beam_pipeline.conversion import convert, convert_samples
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.manifest import FeatureEntry
-from beam_pipeline.core.errors import (
-    ConversionError,
-    OutputNotEmptyError,
-    QuestionError,
-    SampleError,
-    UsageError,
-)
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
 from tests.core.dataset.fixtures import manifest_with
@@ -156,7 +150,7 @@ def test_a_wrong_argument_is_named_as_an_argument(
 ) -> None:
     """Found before anything is written; a table in memory is not called by the file that stands for it."""
     given = {"images": photos / "photos", "labels": photos / "labels.csv", **arguments}
-    with pytest.raises(ConversionError) as raised:
+    with pytest.raises(errors.ConversionError) as raised:
         convert(output=tmp_path / "out", **given)
     assert message in str(raised.value)
     assert not (tmp_path / "out").exists()
@@ -166,7 +160,7 @@ def test_a_question_is_raised_and_yes_answers_it(photos: Path, tmp_path: Path) -
     """As the command asks it, in the words of arguments."""
     rows = [{"filename": row["filename"], "label": "cat"} for row in ROWS]
     arguments = {"labels": rows, "output": str(tmp_path / "out"), "writers": 0, "progress": False}
-    with pytest.raises(QuestionError) as raised:
+    with pytest.raises(errors.QuestionError) as raised:
         convert(str(photos / "photos"), **arguments)
     assert "yes=True" in str(raised.value)
     assert "--yes" not in str(raised.value)
@@ -179,7 +173,7 @@ def test_a_suggestion_is_a_call_that_works(photos: Path, tmp_path: Path) -> None
     lists = ["cat;dog", "cat", "dog"]
     labels = [{"filename": row["filename"], "label": lists[i % 3]} for i, row in enumerate(ROWS)]
     arguments = {"output": str(tmp_path / "out"), "num_shards": 2, "splits": {"train": 1}}
-    with pytest.raises(QuestionError) as raised:
+    with pytest.raises(errors.QuestionError) as raised:
         convert(str(photos / "photos"), labels=labels, **arguments, writers=0, progress=False)
     call = str(raised.value).splitlines()[2].strip()
     assert call == (
@@ -351,7 +345,7 @@ def test_samples_are_checked(
     tmp_path: Path, samples: Any, options: dict[str, Any], message: str
 ) -> None:
     """The error names the sample, the feature or the argument; nothing is left in the output folder."""
-    with pytest.raises((SampleError, UsageError)) as raised:
+    with pytest.raises((errors.SampleError, errors.UsageError)) as raised:
         convert_samples(samples, output=str(tmp_path / "out"), **options)
     assert message in str(raised.value)
     assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
@@ -373,7 +367,7 @@ def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     """As on the command line."""
     convert_samples(cars, output=str(tmp_path / "out"))
     before = digests(tmp_path / "out")
-    with pytest.raises(OutputNotEmptyError):
+    with pytest.raises(errors.OutputNotEmptyError):
         convert_samples(cars, output=str(tmp_path / "out"))
     assert digests(tmp_path / "out") == before
     convert_samples(cars, output=str(tmp_path / "out"), overwrite=True)
@@ -411,7 +405,7 @@ def test_a_data_set_is_what_its_manifest_says(tmp_path: Path) -> None:
     assert [key for key, feature in dataset.features.items() if feature.ragged] == ["boxes"]
     shards = [Shard(f"{tmp_path}/d/a-0", 1, 10), Shard(f"{tmp_path}/d/a-1", 2, 20)]
     assert [dataset.shards(split) for split in ("train", "test")] == [shards, []]
-    with pytest.raises(UsageError, match="has no split 'dev'; it has test, train"):
+    with pytest.raises(errors.UsageError, match="has no split 'dev'; it has test, train"):
         dataset.shards("dev")
     for key, expected in (("height", "h"), ("width", "image/width"), ("channels", None)):
         assert dataset.key_of(f"image/{key}") == expected
@@ -453,9 +447,9 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
     assert [Path(shard.uri).name for shard in both.shards("validation")] == ["b-0"]
     assert both.shards("test") == []
     assert both.classes == {1: "cat", 5: "dog"}
-    with pytest.raises(UsageError, match="has no split 'other'"):
+    with pytest.raises(errors.UsageError, match="has no split 'other'"):
         both.shards("other")
-    with pytest.raises(UsageError, match="no data set is named"):
+    with pytest.raises(errors.UsageError, match="no data set is named"):
         open_to_read([])
 
 
@@ -475,7 +469,7 @@ def test_data_sets_that_differ_are_not_read_as_one(
 ) -> None:
     """The error names the two folders and what differs."""
     first, second = _written(tmp_path / "1"), _second(tmp_path / "2", **changed)
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(errors.UsageError) as error:
         open_to_read([first, second])
     assert str(error.value).startswith(f"{first} and {second} cannot be read as one: ")
     assert message in str(error.value)

@@ -15,9 +15,7 @@ import pytest
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.records.example_view import MOST_FEATURES, FeatureList, Features
 from beam_pipeline.core.records.tfrecord import frame_header
-from beam_pipeline.inspection import select, show
-from beam_pipeline.inspection.select import Condition, FeatureFigures, FoundExample, Scan
-from beam_pipeline.inspection.sources import RecordFile, Source, parsed, read_examples
+from beam_pipeline.inspection import select, show, sources
 from tests.beam_pipeline.readers.by_hand import framed
 from tests.core.records.fixtures import record_of
 from tests.pictures import picture
@@ -36,7 +34,7 @@ def of(*values: Any) -> FeatureList:
 def read(content: bytes, most: int = 1 << 20) -> list[tuple[int, dict[str, tuple[str, list[Any]]]]]:
     return [
         (size, {key: (found.kind, list(found.values)) for key, found in features.items()})
-        for size, features in read_examples(io.BytesIO(content), "f", most)
+        for size, features in sources.read_examples(io.BytesIO(content), "f", most)
     ]
 
 
@@ -102,11 +100,11 @@ def test_a_large_record_of_many_features_is_refused() -> None:
     """Each feature of ten bytes would take a hundred in memory."""
     features = {f"f{i:0200}": [i] for i in range(MOST_FEATURES + 1)}
     with pytest.raises(DamagedRecordError, match="f: record 7 has more than 10000 features"):
-        parsed(record_of(features), "f", 7)
+        sources.parsed(record_of(features), "f", 7)
     del features[f"f{0:0200}"]
-    assert len(parsed(record_of(features), "f", 7)) == MOST_FEATURES
+    assert len(sources.parsed(record_of(features), "f", 7)) == MOST_FEATURES
     with pytest.raises(DamagedRecordError, match="f: record 0 is not a "):
-        parsed(b"\xff" * (2 << 20), "f", 0)
+        sources.parsed(b"\xff" * (2 << 20), "f", 0)
 
 
 # --- select ----------------------------------------------------------------------------------
@@ -165,8 +163,8 @@ def test_a_condition_holds_or_fails(text: str) -> None:
 def test_quotes_keep_operators_and_the_word_and() -> None:
     """They are taken off; nothing else in a value has a meaning."""
     assert select.parse_conditions("a='x and y<3' and b>=$(id)") == (
-        Condition("a", "=", "x and y<3"),
-        Condition("b", ">=", "$(id)"),
+        select.Condition("a", "=", "x and y<3"),
+        select.Condition("b", ">=", "$(id)"),
     )
 
 
@@ -194,8 +192,8 @@ def test_what_cannot_be_read_is_shown(text: str, message: str) -> None:
     assert message in str(raised.value)
 
 
-def figures_of(*lists: FeatureList) -> FeatureFigures:
-    figures = FeatureFigures()
+def figures_of(*lists: FeatureList) -> select.FeatureFigures:
+    figures = select.FeatureFigures()
     for found in lists:
         figures.add(found)
     return figures
@@ -230,7 +228,7 @@ def test_features_and_classes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     """Those that are left out are counted."""
     monkeypatch.setattr(select, "MOST_FEATURES", 2)
     monkeypatch.setattr(select, "MOST_CLASSES", 1)
-    figures = Scan()
+    figures = select.Scan()
     for number in range(3):
         figures.add("train", {f"{number}{i}": of(1) for i in range(2)}, [str(number)])
     assert set(figures.features) == {"00", "01"}
@@ -241,7 +239,7 @@ def test_features_and_classes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_classes_are_named_by_texts_ids_or_a_list_of_names() -> None:
     """As ours, TFDS's and other programs' examples have them."""
-    naming = Source("", (), {1: "cat"})
+    naming = sources.Source("", (), {1: "cat"})
     ids = {"label": of(1, 2, 1)}
     for features, names in (
         ({"image/class/text": of(b"dog")}, ["dog"]),
@@ -257,7 +255,7 @@ def test_classes_are_named_by_texts_ids_or_a_list_of_names() -> None:
 def test_keys_are_found_under_usual_names() -> None:
     """Ours first."""
     features = {"id": of(7), "image/source_id": of(b"a.jpg"), "filename": of(b"x", b"y")}
-    assert Source("", ()).keys_of(features) == ["a.jpg", "7"]
+    assert sources.Source("", ()).keys_of(features) == ["a.jpg", "7"]
 
 
 @pytest.mark.parametrize(
@@ -268,9 +266,9 @@ def test_an_example_is_headed_by_its_key_if_it_has_one(
     key: bytes, heading: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Other programs write empty keys."""
-    file = RecordFile("/data/a.tfrecord", "", 9)
-    example = FoundExample(file, 3, 9, {"image/source_id": of(key)})
-    show.Screen().example(Source("", (file,)), example)
+    file = sources.RecordFile("/data/a.tfrecord", "", 9)
+    example = select.FoundExample(file, 3, 9, {"image/source_id": of(key)})
+    show.Screen().example(sources.Source("", (file,)), example)
     assert capsys.readouterr().out.splitlines()[0] == heading
 
 

@@ -13,15 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from beam_pipeline.core.listing.inventory import read_inventory
-from tests.harness import (
-    NONE_BAD,
-    REPOSITORY,
-    convert,
-    digests,
-    run_shell,
-)
+from tests import harness, pictures
 from tests.layouts.bucket import Bucket
-from tests.pictures import write_files, write_pictures
 
 PICTURES = ["cat/a.jpg", "cat/b.png", "dog/größe 1.webp", 'dog/say "hi", ok.jpg', "dog/d"]
 OTHERS = [
@@ -37,8 +30,8 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of class folders with images, and of files that are passed over."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "photos"
-    write_pictures(str(folder), PICTURES)
-    write_files(str(folder), dict.fromkeys(OTHERS, b"x"))
+    pictures.write_pictures(str(folder), PICTURES)
+    pictures.write_files(str(folder), dict.fromkeys(OTHERS, b"x"))
     return folder
 
 
@@ -61,17 +54,17 @@ def test_an_inventory_in_a_bucket_of_images_there(photos: Path) -> None:
     uris, sizes = zip(*rows, strict=True)
     table = pyarrow.table({"uri": uris, "size": sizes})
     parquet.write_table(table, "i.parquet", row_group_size=2)
-    argv = ("--images", root, "--name", "d", "--writers", "0", NONE_BAD)
-    assert convert(*argv, "--output", "listed") == 0
+    argv = ("--images", root, "--name", "d", "--writers", "0", harness.NONE_BAD)
+    assert harness.convert(*argv, "--output", "listed") == 0
     for kind in ("csv", "parquet"):
         inventory = f"{Bucket.scheme()}://{photos.parent}/i.{kind}"
-        assert convert(*argv, "--inventory", inventory, "--output", kind) == 0
-        assert digests(kind) == digests("listed")
+        assert harness.convert(*argv, "--inventory", inventory, "--output", kind) == 0
+        assert harness.digests(kind) == harness.digests("listed")
 
 
 def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> None:
     """The command turns what `gcloud storage ls -l` prints into a file with every name as it is."""
-    page = Path(REPOSITORY, "docs/buckets.md").read_text(encoding="utf-8")
+    page = Path(harness.REPOSITORY, "docs/buckets.md").read_text(encoding="utf-8")
     (command,) = (c for c in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if " ls -l " in c)
     (tmp_path / "printed").write_text(
         "    276224  2024-03-01T10:00:00Z  gs://pets/photos/a.jpg\n"
@@ -79,7 +72,7 @@ def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> N
         "12345678901  2024-03-01T10:00:00Z  gs://pets/photos/größe.jpg\n"
         "TOTAL: 3 objects, 12345955125 bytes (11.5GiB)\n"
     )
-    run_shell(f"gcloud() {{ cat printed; }}; {command}", tmp_path)
+    harness.run_shell(f"gcloud() {{ cat printed; }}; {command}", tmp_path)
     with open(tmp_path / "photos.csv.gz", "rb") as file:
         (rows,) = read_inventory(file, "photos.csv.gz")
     assert list(zip(rows.uris, rows.sizes, strict=True)) == [

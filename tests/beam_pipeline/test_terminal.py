@@ -19,23 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.cli import main
+from beam_pipeline import cli, summary, terminal
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.text import enumerated, human_size
 from beam_pipeline.storage.listing import list_local_root
-from beam_pipeline.summary import class_lines
-from beam_pipeline.terminal import Display, complain, say, show_progress
 from beam_pipeline.work.job import Counts, Reporter, report_progress
-from tests.harness import (
-    dead_letters_of,
-    digests,
-    job,
-    manifest_of,
-    program,
-    python,
-    reasons_of,
-    run_convert,
-)
+from tests import harness
 from tests.pictures import picture, write_files, write_pictures
 
 # --- terminal --------------------------------------------------------------------------------------
@@ -46,8 +35,8 @@ SECRETS = ("5e3c7e", "hunter2")
 
 def test_lines_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     """A line break within a line is none on the terminal."""
-    say("a", "b\nc", "")
-    complain("\x1bd")
+    terminal.say("a", "b\nc", "")
+    terminal.complain("\x1bd")
     printed = capsys.readouterr()
     assert printed.out == "a\nb\\nc\n\n"
     assert printed.err == "\\x1bd\n"
@@ -62,18 +51,18 @@ def test_hostile_names_reach_no_terminal(tmp_path: Path, command: str) -> None:
     write_pictures(str(photos), [*names, "top\x1b[5m.jpg"])
     (photos / "x.t\x1bxt").write_text("x")
     output = str(tmp_path / "ou\x1bt")
-    done = program(command, "--images", str(photos), "--output", output)
+    done = harness.program(command, "--images", str(photos), "--output", output)
     assert done.returncode == 0, done.stderr
     for text in (done.stdout, done.stderr):
         assert NOT_PLAIN.search(text) is None
         assert "\nError" not in text
     assert r"\x1b[2Jcat\nError: no" in done.stdout
     if command == "convert":
-        assert {c["name"] for c in manifest_of(output)["classes"]} == {
+        assert {c["name"] for c in harness.manifest_of(output)["classes"]} == {
             "\x1b[2Jcat\nError: no",
             "d\x9bog",
         }
-        assert dead_letters_of(output)[0]["key"] == "top\x1b[5m.jpg"
+        assert harness.dead_letters_of(output)[0]["key"] == "top\x1b[5m.jpg"
 
 
 @pytest.mark.slow
@@ -90,12 +79,12 @@ def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
         ["--seed", "\x1b[2J"],
         ["--\x1b[2J"],
     ):
-        done = program("convert", *where, *more, "--yes")
+        done = harness.program("convert", *where, *more, "--yes")
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1, done.stderr
         assert NOT_PLAIN.search(done.stderr) is None
     # about l.csv: what was found, why there is no command, and what to do
-    asked = program("convert", *where)
+    asked = harness.program("convert", *where)
     assert asked.returncode == 2
     assert len(asked.stderr.splitlines()) == 3, asked.stderr
     assert r"\x1bx\ny, \u202ez" in asked.stderr
@@ -178,13 +167,13 @@ def test_signed_urls_and_passwords_are_in_no_output(
         if line == "images":
             write_pictures("photos", ["b.jpg"])
         elif line:
-            done = program(*line.split())
+            done = harness.program(*line.split())
             assert done.returncode == ("refused" in line or "--key" in line), (line, done.stderr)
             printed += [done.stdout, done.stderr]
     assert [t for t in contents(*printed) if any(secret in t for secret in SECRETS)] == []
     names = {"README.md", "croissant.json", "report.html", "changes.json", "duplicates.json"}
     assert {*names, "dead_letters.jsonl", "manifest.json"} <= set(os.listdir("2"))
-    keys = {letter["key"] for letter in dead_letters_of("2")}
+    keys = {letter["key"] for letter in harness.dead_letters_of("2")}
     assert {"https://...@host/d.jpg", "https://host/c.jpg?..."} <= keys
 
 
@@ -198,7 +187,7 @@ def test_signed_urls_and_passwords_among_options_are_not_printed(
     monkeypatch.chdir(tmp_path)
     write_pictures("photos", ["a/1.jpg", "b/2.jpg"])
     for line in OF_AN_OPTION.format(url=url).strip().splitlines():
-        done = program(*line.split())
+        done = harness.program(*line.split())
         assert done.returncode in (1, 2), line
         found = contents(done.stdout, done.stderr)
         assert [t for t in found if any(secret in t for secret in SECRETS)] == [], line
@@ -210,7 +199,7 @@ def test_a_terminal_of_another_encoding_gets_escapes(tmp_path: Path, encoding: s
     """No character that it lacks ends the program."""
     write_pictures(str(tmp_path / "photos"), ["猫/a.jpg", "dog/b.jpg"])
     env = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = program("convert", "--images", "photos", "--output", "o", cwd=tmp_path, env=env)
+    done = harness.program("convert", "--images", "photos", "--output", "o", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert r"\u732b (1)" in done.stdout
 
@@ -226,7 +215,7 @@ def test_a_terminal_shows_a_bar_with_samples_bytes_rate_and_time(tmp_path: Path)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
     inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     shown = b""
-    with job(*inputs, stderr=theirs) as running:
+    with harness.job(*inputs, stderr=theirs) as running:
         os.close(theirs)
         with contextlib.suppress(OSError):  # the terminal's other end is closed
             while True:
@@ -243,7 +232,7 @@ def test_plain_lines_say_how_far_the_job_is(
 ) -> None:
     """In a log: a line at the beginning and one now and then."""
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
-    with show_progress():
+    with terminal.show_progress():
         report_progress(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
         reporter = Reporter()
         for _ in range(10):
@@ -259,12 +248,12 @@ def test_listed_images_are_counted_from_the_beginning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once and then now and then, until the totals are known; a job that only plans shows no more."""
-    with show_progress():
+    with terminal.show_progress():
         report_progress(Counts(listed=1))
         report_progress(Counts(listed=4096))
     assert capsys.readouterr().err == "1 image listed\n"
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
-    with show_progress(writes=False):
+    with terminal.show_progress(writes=False):
         report_progress(Counts(listed=1))
         report_progress(Counts(listed=4096))
         report_progress(Counts(samples=4097, image_bytes=5_000_000, is_total=True))
@@ -282,7 +271,7 @@ def test_workers_without_a_listener_report_nothing() -> None:
     assert (reporter._samples, reporter._bytes) == (0, 0)
 
 
-class Sum(Display):
+class Sum(terminal.Display):
     """A display that only adds up."""
 
     def report(self, counts: Counts) -> None:
@@ -313,7 +302,7 @@ def test_every_sample_is_reported_once(
     listener = Sum()
     monkeypatch.setattr("beam_pipeline.terminal.display", lambda: listener)
     inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=4")
-    assert main(["convert", *inputs, *argv, "--yes"]) == 0
+    assert cli.main(["convert", *inputs, *argv, "--yes"]) == 0
     assert listener._total == (0, *total, True)
     assert listener._done == (40, *total, False)
 
@@ -361,10 +350,10 @@ def test_the_locale_changes_no_byte(
     other = {"LC_ALL": "C", **(PYTHON_KNOWS_NOTHING if locale == "C" else {})}
     found = []
     for variables in ({"LC_ALL": "C.UTF-8"}, other):
-        done = program(*argv.split(), env={**os.environ, **variables})
+        done = harness.program(*argv.split(), env={**os.environ, **variables})
         assert done.returncode == 0, done.stderr
-        assert reasons_of("ä") == {r"hünd/b\udcff.jpg": "name_not_utf8"}
-        found.append((digests("ä"), sorted(os.listdir("ä/.receipts"))))
+        assert harness.reasons_of("ä") == {r"hünd/b\udcff.jpg": "name_not_utf8"}
+        found.append((harness.digests("ä"), sorted(os.listdir("ä/.receipts"))))
         shutil.rmtree("ä")
     assert found[0] == found[1]
 
@@ -379,7 +368,7 @@ def test_a_library_in_another_locale_says_so(tmp_path: Path) -> None:
         "list(list_local_root(ImageRoot(sys.argv[1]), 10))\n"
     )
     env = {**os.environ, "LC_ALL": "C", **PYTHON_KNOWS_NOTHING}
-    done = python("-c", code, tmp_path / "photos", env=env)
+    done = harness.python("-c", code, tmp_path / "photos", env=env)
     assert done.stderr.splitlines()[-1].endswith(
         "where Python decodes names as ascii, not as UTF-8; set PYTHONUTF8=1 before Python starts"
     )
@@ -394,8 +383,8 @@ def test_a_long_list_is_cut() -> None:
     """What is not shown is counted."""
     assert enumerated(["a", "b"], 2) == "a, b"
     assert enumerated(["a", "b", "c", "d"], 2) == "a, b, and 2 more"
-    assert [*class_lines([(0, "cat", 1)])] == ["  1 class: 0 cat (1)"]
-    (line,) = class_lines([(i, f"c{i}", 2) for i in range(12)], objects=True)
+    assert [*summary.class_lines([(0, "cat", 1)])] == ["  1 class: 0 cat (1)"]
+    (line,) = summary.class_lines([(i, f"c{i}", 2) for i in range(12)], objects=True)
     assert line.startswith("  12 classes, objects of each: 0 c0 (2), 1 c1 (2), ")
     assert line.endswith("9 c9 (2), and 2 more")
 
@@ -405,13 +394,15 @@ def test_of_many_classes_the_largest_and_the_smallest_are_named(tmp_path: Path) 
     names = [f"c{i:02}/{j}.bmp" for i in range(12) for j in range(3 if i == 11 else 1 + (i != 10))]
     write_pictures(f"{tmp_path}/photos", names)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    lines = run_convert(*argv).out.splitlines()
+    lines = harness.run_convert(*argv).out.splitlines()
     assert "  largest class: c11 (3), smallest: c10 (1)" in lines
     (time,) = (line for line in lines if line.startswith("  time: "))
     assert re.fullmatch(r"  time: [0-9.]+ s, [0-9.]+ examples/s, [0-9.]+ k?B/s", time)
     assert re.search(
         r"^  time: [0-9.]+ s$",
-        run_convert(*argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out").out,
+        harness.run_convert(
+            *argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out"
+        ).out,
         re.MULTILINE,
     )
 
@@ -430,4 +421,4 @@ def test_small_images_are_read_at_their_size(
     """Larger ones at the usual one."""
     write_files(str(tmp_path / "photos"), {"cat/1.jpg": picture(size=size)})
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *more]
-    assert f"image_size={shown})" in run_convert(*argv).out
+    assert f"image_size={shown})" in harness.run_convert(*argv).out
