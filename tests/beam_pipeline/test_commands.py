@@ -91,11 +91,11 @@ ENCODES = "  note: one thread encodes a shard for {} min, again if its worker is
     ("seconds", "option", "lines"),
     [
         (1, "--shard_size=200MB", []),
-        (130, "--shard_size=200MB", [(33, "--shard_size 28MB would make that 5 min")]),
+        (120, "--shard_size=200MB", [(30, "--shard_size 33MB would make that 5 min")]),
         (
-            13_000,
+            12_000,
             "--num_shards=400",
-            [(9, "2 times as many shards (--num_shards) would make that 5 min")],
+            [(8, "2 times as many shards (--num_shards) would make that 4 min")],
         ),
     ],
 )
