@@ -36,7 +36,9 @@ LEFT_OUT = re.compile(
 
 @pytest.mark.promise("damaged_later", "damaged_together", "hostile_manifest", "no_file")
 @pytest.mark.promise("changed_between", "files_of_others", "refused", "unreadable_manifest")
-@pytest.mark.promise("duplicates", "excluded", "bad_image", "too_many_bad", "zeros")
+@pytest.mark.promise(
+    "reused", "reused_damaged", "duplicates", "excluded", "bad_image", "too_many_bad", "zeros"
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_session_is_as_recorded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
