@@ -22,7 +22,6 @@ from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
-from tests import harness, pictures
 from tests.core.dataset.fixtures import manifest_with
 from tests.harness import convert as command
 from tests.harness import (
@@ -48,7 +47,7 @@ OPTIONS = {"num_shards": {"train": 2, "test": 1}, "splits": {"train": 0.75, "tes
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("conversion")
-    pictures.write_pictures(str(folder / "photos"), [f"{i}.jpg" for i in range(12)])
+    write_pictures(str(folder / "photos"), [f"{i}.jpg" for i in range(12)])
     lines = [
         "filename,label,age,note",
         *(f"{r['filename']},{r['label']},{r['age']}," for r in ROWS),
@@ -87,7 +86,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
     """Whatever the library: the shards are those of the same table as a CSV file."""
     argv = ("--images", f"{photos}/photos", "--labels", f"{photos}/labels.csv", "--name", "d")
     more = ("--splits=train=0.75,test=0.25", "--num_shards=train=2,test=1", "--columns=note:skip")
-    assert harness.convert(*argv, *more, "--output", str(tmp_path / "a")) == 0
+    assert command(*argv, *more, "--output", str(tmp_path / "a")) == 0
     dataset = convert(
         photos / "photos",
         labels=table,
@@ -98,7 +97,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
         progress=False,
         **OPTIONS,
     )
-    assert harness.digests(tmp_path / "a") == harness.digests(tmp_path / "b")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
     shown = (tmp_path / "b/report.html").read_text()
     assert "--labels &#x27;&lt;a table in memory&gt;&#x27;" in shown
     assert sum(dataset.splits.values()) == 12
@@ -195,7 +194,7 @@ def test_nothing_is_printed_but_progress(photos: Path, tmp_path: Path) -> None:
         f" output={str(tmp_path / 'out')!r}, writers=0, progress=False)\n"
         "import sys; assert 'tensorflow' not in sys.modules; print(d.classes)"
     )
-    done = harness.python("-c", code, check=True, timeout=120)
+    done = python("-c", code, check=True, timeout=120)
     assert done.stdout == "{0: 'cat', 1: 'dog'}\n"
     assert done.stderr == ""
 
@@ -239,7 +238,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
     manifest = convert_samples(
         cars(), output=str(tmp_path / "out"), class_names=names
     ).manifest.content
-    examples = harness.read_all_by(tmp_path / "out", "name")
+    examples = read_all_by(tmp_path / "out", "name")
     assert sorted(examples) == sorted(f"car{i}" for i in range(20))
     for i in range(20):
         tags = [b"red", b"fast"][: i % 3]
@@ -254,7 +253,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
         assert {"tags": [], **found} == expected
     image = tf.io.decode_raw(examples["car3"]["image"][0], tf.uint8)
     np.testing.assert_array_equal(tf.reshape(image, [2, 2, 3]).numpy(), PIXELS + 3)
-    assert manifest == harness.manifest_of(tmp_path / "out")
+    assert manifest == manifest_of(tmp_path / "out")
     kinds = {"image": "bytes", "image/class/label": "int64", "name": "bytes", "score": "float"}
     assert manifest["features"] == {
         **{key: {"kind": kind, "optional": False, "shape": []} for key, kind in kinds.items()},
@@ -284,15 +283,15 @@ def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
     convert_samples(cars, output=str(tmp_path / "a"), writers=0, **options)
     convert_samples(cars(), output=str(tmp_path / "b"), writers=3, **options)
     convert_samples(list(cars())[::-1], output=str(tmp_path / "c"), **options)
-    assert harness.digests(tmp_path / "a") == harness.digests(tmp_path / "b")
-    shards = harness.shard_names(tmp_path / "a")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    shards = shard_names(tmp_path / "a")
     assert len(shards) == 3
     for name in shards:  # the key decides the place, not the order in which samples came
         assert _names(tmp_path / "a", name) == _names(tmp_path / "c", name)
 
 
 def _names(folder: Path, shard: str) -> list[bytes]:
-    return [example["name"][0] for example in harness.read_shard(folder, shard)]
+    return [example["name"][0] for example in read_shard(folder, shard)]
 
 
 def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
@@ -370,9 +369,9 @@ def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     before = digests(tmp_path / "out")
     with pytest.raises(errors.OutputNotEmptyError):
         convert_samples(cars, output=str(tmp_path / "out"))
-    assert harness.digests(tmp_path / "out") == before
+    assert digests(tmp_path / "out") == before
     convert_samples(cars, output=str(tmp_path / "out"), overwrite=True)
-    assert harness.digests(tmp_path / "out") == before
+    assert digests(tmp_path / "out") == before
 
 
 # --- dataset --------------------------------------------------------------------------------------

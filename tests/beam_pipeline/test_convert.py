@@ -26,11 +26,11 @@ def test_full_image_check_finds_what_the_header_hides(tmp_path: Path) -> None:
     damaged = jpeg[:-250] + b"\xff\xc4" * 100 + jpeg[-50:]
     write_files(str(tmp_path / "photos"), {"cat/a.jpg": jpeg, "cat/damaged.jpg": damaged})
     argv = ("--images", f"{tmp_path}/photos", "--max_bad_fraction", "0.5")
-    assert harness.convert(*argv, "--output", f"{tmp_path}/header") == 0
-    assert harness.convert(*argv, "--output", f"{tmp_path}/full", "--image_check", "full") == 0
-    assert set(harness.read_all(tmp_path / "header")) == {"cat/a.jpg", "cat/damaged.jpg"}
-    assert set(harness.read_all(tmp_path / "full")) == {"cat/a.jpg"}
-    assert harness.reasons_of(tmp_path / "full") == {"cat/damaged.jpg": "corrupt_image"}
+    assert convert(*argv, "--output", f"{tmp_path}/header") == 0
+    assert convert(*argv, "--output", f"{tmp_path}/full", "--image_check", "full") == 0
+    assert set(read_all(tmp_path / "header")) == {"cat/a.jpg", "cat/damaged.jpg"}
+    assert set(read_all(tmp_path / "full")) == {"cat/a.jpg"}
+    assert reasons_of(tmp_path / "full") == {"cat/damaged.jpg": "corrupt_image"}
 
 
 @pytest.mark.parametrize("compression", ["none", pytest.param("gzip", marks=pytest.mark.slow)])
@@ -40,10 +40,10 @@ def test_records_mode_gives_the_same_shards(tmp_path: Path, compression: str) ->
     write_files(str(tmp_path / "photos"), {"a/bad.jpg": "x"})
     argv = ("--images", f"{tmp_path}/photos", "--max_bad_fraction", "0.1", "--name", "d")
     more = ("--splits", "train=0.7,test=0.3", "--compression", compression, "--num_shards", "3")
-    assert harness.convert(*argv, *more, "--output", f"{tmp_path}/references") == 0
+    assert convert(*argv, *more, "--output", f"{tmp_path}/references") == 0
     records = f"{tmp_path}/records"
-    assert harness.convert(*argv, *more, "--output", records, "--shuffle", "records") == 0
-    ours, theirs = harness.digests(records), harness.digests(tmp_path / "references")
+    assert convert(*argv, *more, "--output", records, "--shuffle", "records") == 0
+    ours, theirs = digests(records), digests(tmp_path / "references")
     different = {name for name in ours if ours[name] != theirs[name]}
     assert different == {"README.md", "manifest.json"}
     assert not [name for name in os.listdir(records) if name.startswith(".")]
@@ -56,19 +56,11 @@ def test_two_runs_give_the_same_files_wherever_the_images_lie(tmp_path: Path) ->
     write_pictures(str(tmp_path / "photos"), names)
     write_pictures(str(tmp_path / "elsewhere/deep/copy"), names)
     argv = ("--num_shards", "4", "--name", "d", "--splits", "train=0.5,test=0.5")
-    assert (
-        harness.convert("--images", f"{tmp_path}/photos", *argv, "--output", f"{tmp_path}/1") == 0
-    )
-    assert (
-        harness.convert("--images", f"{tmp_path}/photos", *argv, "--output", f"{tmp_path}/2") == 0
-    )
+    assert convert("--images", f"{tmp_path}/photos", *argv, "--output", f"{tmp_path}/1") == 0
+    assert convert("--images", f"{tmp_path}/photos", *argv, "--output", f"{tmp_path}/2") == 0
     copy = f"{tmp_path}/elsewhere/deep/copy/"
-    assert harness.convert("--images", copy, *argv, "--output", f"{tmp_path}/3") == 0
-    assert (
-        harness.digests(tmp_path / "1")
-        == harness.digests(tmp_path / "2")
-        == harness.digests(tmp_path / "3")
-    )
+    assert convert("--images", copy, *argv, "--output", f"{tmp_path}/3") == 0
+    assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "3")
 
 
 # --- real images -----------------------------------------------------------------------------------
@@ -89,10 +81,10 @@ def test_imagenet_photographs_with_a_csv(samples: Path, tmp_path: Path) -> None:
             synset, _, words = name.removesuffix(".JPEG").partition("_")
             rows.writerow([name, words, synset])
     argv = ("--images", str(folder), "--labels", f"{tmp_path}/labels.csv", "--num_shards", "8")
-    assert harness.convert(*argv, "--output", f"{tmp_path}/out", "--max_bad_fraction=0") == 0
-    examples = harness.read_all(tmp_path / "out")
+    assert convert(*argv, "--output", f"{tmp_path}/out", "--max_bad_fraction=0") == 0
+    examples = read_all(tmp_path / "out")
     assert sorted(examples) == names
-    assert len(harness.manifest_of(tmp_path / "out")["classes"]) == 100
+    assert len(manifest_of(tmp_path / "out")["classes"]) == 100
     for name, features in examples.items():
         (encoded,) = features["image/encoded"]
         assert encoded == (folder / name).read_bytes()
