@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,27 @@ HELD = {
 """Where a program is held when Ctrl-C comes -> its code, and its last line."""
 
 
+def interrupted(
+    command: list[str], wait: Callable[[subprocess.Popen[str]], object], **options: Any
+) -> tuple[int, str]:
+    """Starts a command in a group of its own, waits, and interrupts the group.
+
+    Returns: the exit code, and standard error as it is when no process of the command holds it any more.
+    """
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    alone = {"start_new_session": True, "preexec_fn": SIGINT}
+    with subprocess.Popen(command, **streams, **alone, **options) as running:
+        wait(running)
+        os.killpg(running.pid, signal.SIGINT)
+        _, errors = running.communicate(timeout=PATIENCE_S)
+    return running.returncode, errors
+
+
+def until_ready(running: subprocess.Popen[str]) -> None:
+    assert running.stdout is not None
+    assert "ready\n" in iter(running.stdout.readline, "")
+
+
 @pytest.mark.promise("ctrl_c")
 @pytest.mark.parametrize("where", HELD)
 def test_ctrl_c_ends_the_program_with_one_line(tmp_path: Path, where: str) -> None:
@@ -100,21 +123,9 @@ def test_ctrl_c_ends_the_program_with_one_line(tmp_path: Path, where: str) -> No
     code, message = HELD[where]
     write_files(str(tmp_path), {"photos/a/0.jpg": picture()})
     (tmp_path / "tmp").mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", BEGIN + code],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": f"{tmp_path}/tmp"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=SIGINT,
-    ) as running:
-        assert running.stdout is not None
-        assert "ready\n" in iter(running.stdout.readline, "")
-        os.killpg(running.pid, signal.SIGINT)
-        _, errors = running.communicate(timeout=PATIENCE_S)  # waits for all that hold the pipe
-    assert running.returncode == 130
+    here: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "TMPDIR": f"{tmp_path}/tmp"}}
+    exit_code, errors = interrupted([sys.executable, "-c", BEGIN + code], until_ready, **here)
+    assert exit_code == 130
     assert errors.splitlines()[-2:] == ["", f"beam-tfrecord: {message.format(tmp_path)}"]
     assert os.listdir(tmp_path / "tmp") == []
 
