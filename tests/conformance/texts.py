@@ -13,7 +13,7 @@ below a folder whose name ends in .zip or .tar are members of that archive.
 | `%a.csv ; id,label ; #,<cat\|dog>` | a table: its header, or -, and its rows, each with the next of the numbers 0 to 5 and of the values; the header [ makes them a list of JSON |
 | `... ; {a,b}` | names instead of these numbers |
 | `@a.csv ; ...` | a table that is named with --labels |
-| `&labelme` | an export of tests/layouts/exports |
+| `&via_csv` | the texts of tests/layouts/exports/via_csv; with a slash before the name, in the working folder |
 | `!coco` | the data sets of `MAKERS`, in the working folder |
 | `--resize 8` | options |
 | `(encoded)` | a library encodes images, so their bytes do not count |
@@ -77,6 +77,12 @@ def _mask(_: str, words: str) -> bytes:
     return grey_png(b"".join(p.to_bytes(bits // 8, "big") for p in pixels), width, height, bits)
 
 
+def _ramp(path: str, _: str) -> bytes:
+    """A grey PNG of 16 bits and 16 x 8 pixels, whose values begin at the number in its name."""
+    first = int(Path(path).stem)
+    return grey_png(bytes([*range(first, 256), *range(first)]), 16, 8, 16)
+
+
 def _repeated(_: str, words: str) -> str:
     """A text with as many characters x for its X."""
     number, _, text = words.partition(" ")
@@ -117,6 +123,7 @@ def _of_images(_: str, columns: str) -> bytes:
 GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
     "bytes": _escaped,
     "coco": lambda _, names: coco(paths(*names.split())),
+    "copy": lambda path, number: image(int(number), path),
     "cut": lambda path, most: _cut(path)[: int(most)],
     "images": _of_images,
     "jpeg": lambda _, __: JPEG,
@@ -124,6 +131,7 @@ GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
     "parquet": _parquet,
     "ids": _mask,
     "png": lambda _, number: png(int(number)),
+    "ramp": _ramp,
     "repeated": _repeated,
     "text": lambda _, text: text.replace("\\n", "\n"),
     "tiff": lambda _, __: tiff(),
@@ -184,7 +192,9 @@ class _Parts:
         if part[0] == "!":
             self.makers.append(MAKERS[part[1:]])
         elif part[0] == "&":
-            self.files |= {self._placed(n): text for n, text in exported(part[1:]).items()}
+            texts_of = exported(part[1:].removeprefix("/"))
+            place = "/" if part[1] == "/" else ""
+            self.files |= {self._placed(place + name): text for name, text in texts_of.items()}
         elif part[0] in "%@":
             name, header, row, *names = part[1:].split(" ; ")
             content = _table(header, row, paths(*names or ["{0..5}"]))
