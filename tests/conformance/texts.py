@@ -45,7 +45,7 @@ from tests.conformance.pages import MAKERS
 from tests.conformance.trees import JPEG, Tree, coco, image, jpeg, masks, paths, png, texts, tiff
 from tests.layouts.data_sets import exported
 from tests.layouts.make_parquet import image_of, write_parquet
-from tests.layouts.make_voc import labelimg_xml
+from tests.layouts.make_voc import CAT, labelimg_xml
 from tests.pictures import picture
 
 FOLDER = Path(__file__).with_name("rows")
@@ -121,6 +121,7 @@ def _of_images(_: str, columns: str) -> bytes:
 
 
 GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
+    "annotation": lambda _, __: CAT,
     "bytes": _escaped,
     "coco": lambda _, names: coco(paths(*names.split())),
     "copy": lambda path, number: image(int(number), path),
@@ -140,12 +141,12 @@ GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
 }
 
 
-def _generated(path: str, made: str) -> bytes | str:
+def generated(path: str, made: str) -> bytes | str:
     """What a generator makes, with some texts replaced: `name words ; old => new ; old => new`."""
     (generator, *words), *changes = (made.split(" ; ")[0].split(" ", 1), *made.split(" ; ")[1:])
     content = GENERATORS[generator](path, "".join(words))
     for change in changes:
-        old, _, new = change.partition(" =>")
+        old, _, new = change.replace("\\n", "\n").replace("\\t", "\t").partition(" =>")
         assert isinstance(content, str)
         assert old in content, (old, content)
         content = content.replace(old, new.removeprefix(" "))
@@ -202,7 +203,7 @@ class _Parts:
             self.labels += [self._placed(name)] if part[0] == "@" else []
         elif " := " in part:
             name, _, made = part.partition(" := ")
-            self.files |= {path: _generated(path, made) for path in paths(self._placed(name))}
+            self.files |= {path: generated(path, made) for path in paths(self._placed(name))}
         elif " = " in part:
             name, _, text = part.partition(" = ")
             self.files |= texts(text.replace("\\n", "\n"), self._placed(name))
@@ -248,7 +249,7 @@ def _packed(files: Tree) -> Tree:
     return packed
 
 
-def _lines(group: str) -> Iterator[list[str]]:
+def lines_of(group: str) -> Iterator[list[str]]:
     """The parts of each row, its name first."""
     text = (FOLDER / f"{group}.txt").read_text(encoding="utf-8")
     words: dict[str, str] = {}
@@ -274,5 +275,5 @@ def rows(group: str, *further: str, base: str = "set", **settings: bool) -> dict
     """Name -> the conversion that a line of a group describes, with further options unless it is marked."""
     return {
         name: _row([*parts, *([] if "(asks)" in parts else further)], base, **settings)
-        for name, *parts in _lines(group)
+        for name, *parts in lines_of(group)
     }
