@@ -375,21 +375,16 @@ def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) ->
     """Writes the index of one shard, atomically, and returns the number of its records."""
     uri = files.join(folder, entry.path)
     index = files.join(folder, record_format.index_name(entry.path))
-    try:
-        with files.open_input(uri) as file:
-            spans = list(record_format.spans(file, uri))
-    except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
-    if len(spans) != entry.examples:
+    with files.naming(uri), files.open_input(uri) as file:
+        sizes = [*record_format.sizes(file, uri)]
+    if len(sizes) != entry.examples:
         raise ConversionError(
-            f"{uri}: contains {counted(len(spans), 'record')}, the manifest lists {entry.examples}; "
+            f"{uri}: contains {counted(len(sizes), 'record')}, the manifest lists {entry.examples}; "
             "run `beam-tfrecord verify` to find all faults"
         )
-    try:
-        files.write_bytes(index, index_file(spans))
-    except OSError as error:
-        raise ConversionError(f"{index} cannot be written: {error.strerror or error}") from error
-    return len(spans)
+    with files.naming(index, deed="written"):
+        files.write_bytes(index, index_file(sizes))
+    return len(sizes)
 
 
 INDEX = Command(

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest
-from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_view import ExampleView, Features
@@ -210,10 +210,8 @@ def open_source(paths: Sequence[str]) -> Source:
             for standards in (KEYS, CLASS_TEXTS, CLASS_IDS)
         )
         return Source(folder, shards, names, folder, manifest, *written)
-    try:
+    with files.naming(uris[0]):
         records = [file for uri in uris for file in _files_of(uri)]
-    except OSError as error:
-        raise ConversionError(f"{uris[0]} cannot be read: {error.strerror or error}") from error
     folders = {posixpath.dirname(file.uri) for file in records}
     names = _class_names(folders.pop()) if len(folders) == 1 else {}
     more = f" and {len(uris) - 1} more" if len(uris) > 1 else ""

@@ -71,7 +71,7 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
 
 def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
     with open_shard(shard.uri) as file:
-        walk = record_format.spans if record_format.indexable else record_format.records
+        walk = record_format.sizes if record_format.indexable else record_format.records
         records = sum(1 for _ in walk(file, shard.uri))
     if records != shard.examples:
         raise DamagedRecordError(
@@ -86,11 +86,8 @@ def open_shard(uri: str) -> Iterator[BinaryIO]:
     Raises:
       DamagedRecordError: it cannot be opened or read, or is a folder, pipe or device.
     """
-    try:
-        with files.open_input(uri) as file:
-            yield file
-    except OSError as error:
-        raise DamagedRecordError(f"{uri} cannot be read: {error.strerror or error}") from error
+    with files.naming(uri, DamagedRecordError), files.open_input(uri) as file:
+        yield file
 
 
 def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[bytes]:
@@ -206,7 +203,7 @@ class Records:
             if sizes is None:
                 self._warn_of_scan(shard.uri)
                 with open_shard(shard.uri) as file:
-                    sizes = [span.size for span in self._format.spans(file, shard.uri)]
+                    sizes = [*self._format.sizes(file, shard.uri)]
             offsets = record_offsets(sizes, shard.uri, examples=shard.examples, size=shard.bytes)
             self._offsets[shard.uri] = array("q", offsets)
         return self._offsets[shard.uri]
@@ -239,8 +236,6 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     if sizes:
         return sizes
     index = files.join(folder, record_format.index_name(name))
-    try:
+    with files.naming(index, DamagedRecordError):
         data = files.read_if_there(index)
-    except OSError as error:
-        raise DamagedRecordError(f"{index} cannot be read: {error.strerror or error}") from error
     return None if data is None else parse_index(data, index)

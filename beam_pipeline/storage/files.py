@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
@@ -9,14 +10,13 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
 from google_crc32c import extend
 
 from beam_pipeline.core.dataset.names import temporary_name
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.text import decoded
 from beam_pipeline.core.uris import is_remote, scheme_of
@@ -116,6 +116,17 @@ def join(folder: str, *names: str) -> str:
     return posixpath.join(folder, *names)
 
 
+@contextlib.contextmanager
+def naming(
+    uri: str, error: type[ConversionError] = ConversionError, deed: str = "read"
+) -> Iterator[None]:
+    """Turns an OSError of the block into an error for people, which names a file."""
+    try:
+        yield
+    except OSError as fault:
+        raise error(f"{uri} cannot be {deed}: {fault.strerror or fault}") from fault
+
+
 def read_image(uri: str, size: int, offset: int = -1) -> bytes:
     """Reads a whole file, or one image of a file that contains several.
 
@@ -155,14 +166,11 @@ def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
     Raises:
       UsageError: the file is missing, cannot be read, is too long, or is not UTF-8.
     """
-    try:
-        size = size_of(uri) if most is not None else 0
-        if most is not None and size > most:
-            raise UsageError(f"{name or uri} has {size} bytes; expected {most} at most")
-        data = read_bytes(uri)
-    except OSError as error:
-        raise UsageError(f"{name or uri} cannot be read: {error.strerror or error}") from error
-    return decoded(data, name or uri)
+    name = name or uri
+    with naming(name, UsageError):
+        if most is not None and (size := size_of(uri)) > most:
+            raise UsageError(f"{name} has {size} bytes; expected {most} at most")
+        return decoded(read_bytes(uri), name)
 
 
 def check_credentials(uris: Iterable[str]) -> None:
@@ -198,7 +206,7 @@ def delete(folder: str, names: list[str]) -> None:
         file_system(folder).delete([join(folder, name) for name in names])
 
 
-def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
+def open_output(uri: str, *, new: bool = False) -> contextlib.AbstractContextManager[Sink]:
     """Opens a file that appears under its name, whole, when its `with` block ends without error.
 
     Args:

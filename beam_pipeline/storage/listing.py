@@ -601,50 +601,45 @@ def archive_entries(root: ImageRoot) -> Iterator[tuple[Entry, int]]:
     Raises:
       ListingError: it cannot be read, or is damaged.
     """
-    with OpenedArchive(root) as archive:
+    with opened_archive(root) as archive:
         for entry in archive.entries():
             yield entry, archive.version
 
 
-class OpenedArchive:
-    """An archive open for reading while a `with` block runs, whose errors become ListingErrors.
+class OpenedArchive(NamedTuple):
+    """An archive open for reading.
 
     Attributes:
+      file: its file.
+      kind: "tar" or "zip".
       version: of its file.
     """
 
-    def __init__(self, root: ImageRoot) -> None:
-        assert root.archive
-        self._uri = root.uri
-        self._entries = _ENTRIES[root.archive.kind]
-        self.version = 0
-
-    def __enter__(self) -> OpenedArchive:
-        try:
-            self.version = files.version_of(self._uri)
-            self._file = files.open_input(self._uri)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._file.close()
-        if isinstance(error, ArchiveError):
-            raise ListingError(f"{self._uri}: {error}") from error
-        if isinstance(error, OSError):
-            raise self._unreadable(error) from error
+    file: BinaryIO
+    kind: str
+    version: int
 
     def entries(self) -> Iterator[Entry]:
         """Yields its files. Raises ArchiveError, OSError."""
-        return self._entries(self._file)
+        return _ENTRIES[self.kind](self.file)
 
     def content(self, member: Member, size: int) -> bytes:
         """Reads a file of it. Raises OSError."""
-        self._file.seek(member.at)
-        return content(member, self._file.read(member.length), size)
+        self.file.seek(member.at)
+        return content(member, self.file.read(member.length), size)
 
-    def _unreadable(self, error: OSError) -> ListingError:
-        return ListingError(f"{self._uri} cannot be read: {error.strerror or error}")
+
+@contextmanager
+def opened_archive(root: ImageRoot) -> Iterator[OpenedArchive]:
+    """Opens an archive while the block runs, whose errors become ListingErrors."""
+    assert root.archive
+    try:
+        with files.naming(root.uri, ListingError):
+            version = files.version_of(root.uri)
+            with files.open_input(root.uri) as file:
+                yield OpenedArchive(file, root.archive.kind, version)
+    except ArchiveError as error:
+        raise ListingError(f"{root.uri}: {error}") from error
 
 
 class ArchiveMembers(FileSystem):

@@ -57,7 +57,7 @@ from beam_pipeline.core.errors import (
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind, class_column
 from beam_pipeline.core.packing import DeadLetterBatch, pack, unpack
-from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records.alteration import LEFT_TURNED
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
@@ -389,7 +389,7 @@ class DatasetFinisher:
         self, plan: Plan, tally: Tally, reports: Reports, dead_letter_crc: int
     ) -> dict[str, Any]:
         encoding = self.request.encoding
-        turned = Event.LEFT_TURNED.value in reports.sums.events
+        turned = LEFT_TURNED in reports.sums.events
         recorded = Recorded(
             seed=encoding.seed,
             options=with_settled({"options": self.recorded}, plan.settled)["options"],

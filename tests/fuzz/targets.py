@@ -67,7 +67,7 @@ from beam_pipeline.core.records.tfrecord import (
     frame_header,
     index_file,
     read_records,
-    record_spans,
+    record_sizes,
 )
 from beam_pipeline.core.records.webdataset import example_of
 from beam_pipeline.core.records.wire import encode_example
@@ -628,7 +628,7 @@ TARGETS: dict[str, Target] = {
     "example": Target(_framed_example, _examples(), (ConversionError, DecodeError)),
     "wire format": Target(_encoder, [b"\1" * 20, b"\xff" * 9 + b"\0a\0"], ()),
     "TFRecord index": Target(
-        lambda data: index_file(record_spans(io.BytesIO(data), "f")), [_framed(_examples())]
+        lambda data: index_file([*record_sizes(io.BytesIO(data), "f")]), [_framed(_examples())]
     ),
     "manifest": Target(
         lambda data: parse_manifest(data, "m"),

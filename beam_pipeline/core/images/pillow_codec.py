@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import PIL
-from PIL import Image, ImageCms, JpegImagePlugin, PngImagePlugin, WebPImagePlugin, features
+from PIL import Image, ImageCms, JpegImagePlugin, features
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import png
@@ -38,7 +38,7 @@ from beam_pipeline.core.images.header import (
     undecodable,
 )
 from beam_pipeline.core.images.jpeg import PlainJpeg, plain_jpeg
-from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
+from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
 
 if TYPE_CHECKING:
     from beam_pipeline.core.images.geometry import ImageChanges
@@ -55,7 +55,6 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 _FOREIGN_FORMATS = ("TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "JXL")
 _NAMES = {"MPO": "jpeg", "JPEG2000": "jp2", "HEIF": "heic"}
 _WRITTEN_AS = {"webp": "webp", **dict.fromkeys(("jpeg", "avif", "heic", "jp2", "jxl"), "jpeg")}
@@ -149,9 +148,9 @@ def open_image(data: bytes) -> Opened:
     if plain:
         return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
     try:
-        image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
+        image = open_as(data, OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
-            formats = ", ".join((*_OWN_FORMATS, *_foreign_formats()))
+            formats = ", ".join((*OWN_FORMATS, *_foreign_formats()))
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
                 "Pillow cannot open it, to re-encode it: it is broken, of a rare kind (of a TIFF of more than four "
@@ -443,7 +442,3 @@ def _chunks(data: bytes) -> list[bytes]:
         length = int.from_bytes(data[offset + 4 : offset + 8], "little")
         offset += 8 + length + length % 2
     return names
-
-
-assert PngImagePlugin.PngImageFile.format == "PNG"
-assert WebPImagePlugin.WebPImageFile.format == "WEBP"

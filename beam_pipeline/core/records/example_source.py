@@ -42,7 +42,7 @@ from beam_pipeline.core.labels.schema import (
     file_columns,
     object_column,
 )
-from beam_pipeline.core.records.alteration import Alteration, Event
+from beam_pipeline.core.records.alteration import OBJECTS_OUTSIDE, Alteration
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.image_statistics import ImageStatistics, StatisticsGatherer
 from beam_pipeline.core.records.record_format import EncodedSample
@@ -405,7 +405,7 @@ class ExampleMaker(Maker):
         sample = self._encoded(ref, altered.image, altered.header, source, left_out)
         events.update(altered.events)
         if outside:
-            events[Event.OBJECTS_OUTSIDE.value] = outside
+            events[OBJECTS_OUTSIDE] = outside
         return sample._replace(events=events)
 
     def _checked(

@@ -172,26 +172,18 @@ class FeatureSchema:
         """
         features: dict[str, tuple[str, FeatureList]] = {}
         for key, feature in feature_values(sample):
-            try:
-                if kind := self._learn(key, feature):
-                    features[key] = kind, feature.values
-            except ValueError as error:
-                raise SampleError(f"feature {key!r}: {error}") from error
+            known = self._seen[key].kind if key in self._seen else ""
+            if feature.kind and known and feature.kind != known:
+                raise SampleError(
+                    f"feature {key!r}: {feature.kind} here, {known} in an earlier sample"
+                    f"{_hint((feature.kind, known))}"
+                )
+            kind = feature.kind or known
+            self._merge(key, _Seen(kind, feature.shape, bool(kind)))
+            if kind:
+                features[key] = kind, feature.values
         self.samples += 1
         return encode_example(features)
-
-    def _learn(self, key: str, feature: FeatureValue) -> str:
-        """The kind to write a feature with; empty if it is not known yet."""
-        seen = self._seen.setdefault(key, _Seen(feature.kind, feature.shape))
-        if feature.kind and seen.kind and feature.kind != seen.kind:
-            hint = _hint((feature.kind, seen.kind))
-            raise ValueError(f"{feature.kind} here, {seen.kind} in an earlier sample{hint}")
-        seen.kind = seen.kind or feature.kind
-        if seen.shape != feature.shape:
-            seen.shape = None
-        if seen.kind:
-            seen.samples += 1
-        return seen.kind
 
     def count(self, features: Mapping[str, FeatureValue], sample: str) -> None:
         """Counts the features of one sample, which `sample` names, whatever others have."""

@@ -57,18 +57,6 @@ class EncodedSample(NamedTuple):
         return self.before + self.image + self.after
 
 
-class RecordSpan(NamedTuple):
-    """The bytes of a record in its file.
-
-    Attributes:
-      offset: bytes before it.
-      size: bytes of the whole record, with its framing if it has any.
-    """
-
-    offset: int
-    size: int
-
-
 class TfDataClass(NamedTuple):
     """A class of `tf.data` that reads the records of files; TensorFlow is not imported to name it.
 
@@ -157,7 +145,7 @@ class RecordFormat:
 
     @property
     def indexable(self) -> bool:
-        """Tells whether a reader can jump to a record by its span, so that an index is of use."""
+        """Tells whether a reader can jump to a record, so that an index is of use."""
         return False
 
     @property
@@ -228,8 +216,8 @@ class RecordFormat:
         """
         raise NotImplementedError
 
-    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-        """Yields the span of each record without reading its data; only if `indexable`.
+    def sizes(self, file: BinaryIO, path: str) -> Iterator[int]:
+        """Yields the bytes of each record, with its framing, without reading its data; only if `indexable`.
 
         Args:
           file: the shard; it must be seekable.

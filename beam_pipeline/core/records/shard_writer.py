@@ -14,7 +14,7 @@ from typing import NamedTuple
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records.alteration import ENCODED
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
 from beam_pipeline.core.records.record_format import EncodedSample, RecordWriter
 from beam_pipeline.core.records.sharding import ImageFigures, KeyHasher, ShardInfo, ShardSpec
@@ -191,5 +191,5 @@ def write_shard(
 
 def image_figures(events: Mapping[str, int], maker: Maker) -> ImageFigures:
     """Counts of the changes to images, with the codec if any was encoded."""
-    codecs = (maker.codec(),) if events.get(Event.ENCODED.value) else ()
+    codecs = (maker.codec(),) if events.get(ENCODED) else ()
     return ImageFigures(tuple(sorted(events.items())), codecs)

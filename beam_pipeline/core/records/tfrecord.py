@@ -29,7 +29,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from types import MappingProxyType
@@ -41,7 +41,6 @@ from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.record_format import (
     EncodedSample,
     RecordFormat,
-    RecordSpan,
     RecordWriter,
     Sink,
     TfDataClass,
@@ -157,8 +156,8 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
 # --- where records are ----------------------------------------------------------------------------
 
 
-def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-    """Yields the span of each record of an uncompressed TFRecord file, reading only the headers.
+def record_sizes(file: BinaryIO, path: str) -> Iterator[int]:
+    """Yields the bytes of each record, with its framing, of an uncompressed TFRecord file; reads only the headers.
 
     The checksum of each length is checked, the data's is not.
 
@@ -175,17 +174,16 @@ def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
         where = f"{path}: record {number} at byte {offset}"
         file.seek(offset)
         length = _length_in(file.read(HEADER_BYTES), where)
-        span = RecordSpan(offset, length + FRAMING_BYTES)
-        if offset + span.size > end:
+        if offset + length + FRAMING_BYTES > end:
             raise _cut_short(where, end - offset - HEADER_BYTES, length)
-        yield span
-        offset += span.size
+        yield length + FRAMING_BYTES
+        offset += length + FRAMING_BYTES
         number += 1
 
 
-def index_file(spans: Iterable[RecordSpan]) -> bytes:
+def index_file(sizes: Sequence[int]) -> bytes:
     """The content of an index file: a line for each record."""
-    return "".join(f"{span.offset} {span.size}\n" for span in spans).encode()
+    return "".join(map("{} {}\n".format, accumulate(sizes, initial=0), sizes)).encode()
 
 
 def parse_index(data: bytes, path: str) -> list[int]:
@@ -293,16 +291,14 @@ class TFRecordFormat(RecordFormat):
         """Yields the records with these numbers; without compression, it jumps to the first."""
         if not self.indexable or not wanted.start:
             return islice(self.records(file, path), wanted.start, wanted.stop)
-        first = next(islice(self.spans(file, path), wanted.start, None), None)
-        if first is None:
-            return iter(())
-        file.seek(first.offset)
-        start = f"{path} from record {wanted.start} at byte {first.offset} on"
+        offset = sum(islice(self.sizes(file, path), wanted.start))
+        file.seek(offset)
+        start = f"{path} from record {wanted.start} at byte {offset} on"
         return islice(self.records(file, start), len(wanted))
 
-    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-        """Yields the span of each record, reading only the headers; checks their CRCs."""
-        return record_spans(file, path)
+    def sizes(self, file: BinaryIO, path: str) -> Iterator[int]:
+        """Yields the bytes of each record, reading only the headers; checks their CRCs."""
+        return record_sizes(file, path)
 
 
 class TFRecordWriter(RecordWriter):

@@ -23,7 +23,7 @@ from beam_pipeline.core.images.jpeg import (
     plain_jpeg,
 )
 from beam_pipeline.core.images.pillow_codec import open_image
-from beam_pipeline.core.images.pillow_header import read_any_header
+from beam_pipeline.core.images.pillow_header import read_any
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.report.thumbnails import thumbnail
@@ -181,7 +181,7 @@ def test_real_images_are_read_without_pillow(samples: Path) -> None:
     paths = sorted(p for p in samples.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
     headers = {path: (jpeg_header(path.read_bytes()), path.read_bytes()) for path in paths}
     ordinary = [(header, data) for header, data in headers.values() if header]
-    assert all(header == read_any_header(data) for header, data in ordinary)
+    assert all(header == read_any(data) for header, data in ordinary)
     assert len(paths) > 100
     assert len(ordinary) > 0.9 * len(paths)
 
@@ -197,7 +197,7 @@ def test_what_is_read_without_pillow_is_what_pillow_reads(
     data = mutated(PLAIN[name], mutations)
     header = jpeg_header(data)
     if header:
-        slowly = outcome(read_any_header, data)
+        slowly = outcome(read_any, data)
         assert header == slowly or ("EXIF" in name and slowly is Reason.CORRUPT_IMAGE)
 
 

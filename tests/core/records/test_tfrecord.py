@@ -20,7 +20,6 @@ from beam_pipeline.core.records.example_view import read_shard
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import (
-    RecordSpan,
     TFRecordFormat,
     crc32c_extend,
     frame_footer,
@@ -30,7 +29,7 @@ from beam_pipeline.core.records.tfrecord import (
     parse_index,
     read_records,
     record_offsets,
-    record_spans,
+    record_sizes,
 )
 from tests.core.records.fixtures import Memory, record_of
 
@@ -242,17 +241,17 @@ def test_what_readers_can_do(
     assert chosen.tf_data == ("TFRecordDataset", {"compression_type": compression})
 
 
-def _spans(data: bytes) -> list[RecordSpan]:
-    return list(record_spans(io.BytesIO(data), "shard"))
+def _sizes(data: bytes) -> list[int]:
+    return list(record_sizes(io.BytesIO(data), "shard"))
 
 
-def test_a_record_is_its_offset_and_its_size_with_framing() -> None:
+def test_a_line_of_an_index_is_a_records_offset_and_its_size_with_framing() -> None:
     """Records of 3, 0 and 5 bytes take 19, 16 and 21, one behind the other."""
-    spans = _spans(framed_all(b"abc", b"", b"defgh"))
-    assert spans == [(0, 19), (19, 16), (35, 21)]
-    assert index_file(spans) == b"0 19\n19 16\n35 21\n"
-    assert parse_index(index_file(spans), "i") == [19, 16, 21]
-    assert index_file(_spans(b"")) == b"" == bytes(parse_index(b"", "i"))
+    sizes = _sizes(framed_all(b"abc", b"", b"defgh"))
+    assert sizes == [19, 16, 21]
+    assert index_file(sizes) == b"0 19\n19 16\n35 21\n"
+    assert parse_index(index_file(sizes), "i") == [19, 16, 21]
+    assert index_file(_sizes(b"")) == b"" == bytes(parse_index(b"", "i"))
 
 
 class _Counting(io.BytesIO):
@@ -269,7 +268,7 @@ class _Counting(io.BytesIO):
 def test_only_headers_are_read() -> None:
     """Twelve bytes a record, however long it is."""
     file = _Counting(framed_all(b"x" * 10_000, b"y" * 20_000))
-    assert len(list(record_spans(file, "shard"))) == 2
+    assert len(list(record_sizes(file, "shard"))) == 2
     assert file.count == 24
 
 
@@ -277,7 +276,7 @@ def test_damaged_data_does_not_matter() -> None:
     """A flipped bit of the data is not looked at: the index is still right."""
     data = bytearray(framed_all(b"abc", b"de"))
     data[13] ^= 1
-    assert _spans(bytes(data)) == [(0, 19), (19, 18)]
+    assert _sizes(bytes(data)) == [19, 18]
 
 
 SHARD = framed_all(b"abc", b"defgh")
@@ -309,7 +308,7 @@ def test_damage_is_placed(data: bytes, message: str) -> None:
         list(read_records(io.BytesIO(data), "shard"))
     assert str(caught.value) == message
     with pytest.raises(DamagedRecordError) as caught:
-        _spans(data)
+        _sizes(data)
     assert str(caught.value) == message
 
 
