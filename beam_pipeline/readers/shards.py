@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,13 +53,9 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
     """
     for shard in {shard.uri: shard for shard in shards}.values():
         if not is_remote(shard.uri):
-            if os.path.exists(shard.uri) and not os.path.isfile(shard.uri):
-                raise DamagedRecordError(
-                    f"{shard.uri} cannot be read: a folder, pipe or device, not a file"
-                )
-            size = files.size_of(shard.uri)
-            if size != shard.bytes:
-                difference = f"has {size} bytes" if size >= 0 else "is missing"
+            stored = files.describe(shard.uri)
+            if stored is None or stored.size != shard.bytes:
+                difference = f"has {stored.size} bytes" if stored else "is missing or not a file"
                 raise DamagedRecordError(
                     f"{shard.uri} {difference}, the manifest lists {shard.bytes}: it was damaged or "
                     f"replaced; run: beam-tfrecord verify {dataset.path}"

@@ -261,14 +261,10 @@ class Links:
         path = folder.path
         self._repeats += self._first.setdefault(folder.identity, path) != path
         if self._repeats > _MOST_REPEATS:
-            parts = path.split("/")
-            above = ("/".join(parts[:end]) for end in range(2, len(parts) + 1))
-            links = [*filter(os.path.islink, above)]
             raise ListingError(
                 f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
-                f"to {printable(os.path.realpath(path))} by way of "
-                f"{', '.join(printable(link) for link in links[-3:])}; remove links that lead back, or "
-                "name the folders themselves in --images"
+                f"to {printable(os.path.realpath(path))} by way of {printable(path)}; remove links that lead back, "
+                "or name the folders themselves in --images"
             )
 
 

@@ -357,7 +357,7 @@ REFUSED = {
             "the file, byte 0; export it again\n",
             "--images coco --labels text.json": "HERE/text.json is broken: expected an object in braces at byte 0, near "
             "'x'",
-            "--images coco --labels cut.json": "HERE/cut.json is broken: expected a value at the end of the file, byte "
+            "--images coco --labels cut.json": "HERE/cut.json is broken: expecting value at the end of the file, byte "
             "22",
             "--images coco --labels bracket.json": "HERE/bracket.json is broken: expected , or } at byte 22, near",
         },

@@ -173,8 +173,7 @@ def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
 
     width, height = size
     if shape["size"] != [height, width]:
-        remedy = "take the image that was labelled, or scale the mask"
-        raise _other_size(shape["size"][::-1], size, remedy)
+        raise _other_size(shape["size"][::-1], size)
     runs = enumerate(_counts(shape["counts"]))
     pixels = b"".join(bytes((number % 2,)) * count for number, count in runs)
     by_column = Image.frombytes("L", (height, width), pixels)
@@ -316,8 +315,7 @@ def segmentation_png(
     # Others are decoded anyway; a full check refuses palettes that images may not have.
     own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
     if own.format not in _LOSSLESS:
-        mixed = ": compression mixes the ids at every edge" if own.format == "jpeg" else ""
-        raise _bad(f"a {own.format} mask{mixed}; save masks as PNG, from what they were drawn with")
+        raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
     check_size(own, header)
     if colours is not None:
         return _of_colours(mask, own, colours, bits)
@@ -341,16 +339,14 @@ def check_size(own: ImageHeader, header: ImageHeader) -> None:
     """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
     if (own.width, own.height) == (header.width, header.height):
         return
-    remedy = "take the image that was labelled, or scale the mask"
-    if (own.height, own.width) == (header.width, header.height):
-        remedy = "width and height are swapped, as of an image that EXIF turns: store it upright"
-    raise _other_size((own.width, own.height), (header.width, header.height), remedy)
+    raise _other_size((own.width, own.height), (header.width, header.height))
 
 
-def _other_size(size: Size, of_image: Size, remedy: str) -> BadImageError:
+def _other_size(size: Size, of_image: Size) -> BadImageError:
     return BadImageError(
         Reason.SIZE_MISMATCH,
-        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; {remedy}",
+        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; take the image that "
+        "was labelled, upright if the mask is, or scale the mask",
     )
 
 

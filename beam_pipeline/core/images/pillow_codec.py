@@ -199,11 +199,9 @@ def _foreign_formats() -> tuple[str, ...]:
     The first call loads all plugins, which takes long.
     """
     Image.init()
-    try:
+    with contextlib.suppress(ImportError):
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        pass
-    else:
+
         pillow_heif.options.THUMBNAILS = False
         pillow_heif.register_heif_opener()
     with contextlib.suppress(ImportError):
@@ -231,10 +229,8 @@ def rewrite(
       BadImageError: its pixels cannot be decoded, or not be encoded in the format.
     """
     try:
-        deep = None
-        if changes.image_format in ("keep", "png"):  # JPEG and WebP have 8 bits
-            deep = png.colour_channels(data, opened.header)
-        if deep:
+        keeps_16_bits = changes.image_format in ("keep", "png")
+        if keeps_16_bits and (deep := png.colour_channels(data, opened.header)):
             channels = [_changed(channel, geometry, None) for channel in deep]
             header = written_header("png", len(channels), opened, geometry)
             return png.png_of_channels(channels), header
@@ -391,10 +387,6 @@ def _encoded(
         name = _WRITTEN_AS.get(opened.header.format, "png")
         if name == "jpeg" and image.mode not in ("L", "RGB"):  # of AVIF, HEIC or JPEG 2000
             name = "png"
-    options: dict[str, Any] = {}
-    profile = opened.image.info.get("icc_profile")
-    if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
-        options["icc_profile"] = profile  # pixels of the two others are RGB now
     settings: dict[str, Any] = {}
     if name == "jpeg":
         image = _without_opacity(to_8_bits(image))
@@ -406,10 +398,13 @@ def _encoded(
         image = image.convert("RGB" if opaque else "RGBA")
         lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
         settings = {"quality": changes.quality, "lossless": lossless, "exact": lossless}
+    profile = opened.image.info.get("icc_profile")
+    if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
+        settings["icc_profile"] = profile  # pixels of the two others are RGB now
     image.info = {}
     out = io.BytesIO()
     try:
-        image.save(out, name.upper(), **settings, **options)
+        image.save(out, name.upper(), **settings)
     except PARSER_ERRORS as error:
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,

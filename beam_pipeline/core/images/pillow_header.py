@@ -49,17 +49,8 @@ _OTHER_FORMAT = (SyntaxError, IndexError, TypeError, struct.error)
 
 # Raised by Pillow's parsers for damaged bytes.
 PARSER_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    TypeError,
-    struct.error,
-    LookupError,
-    ArithmeticError,
-    EOFError,
-    AttributeError,
-    AssertionError,
-    RuntimeError,
+    *(OSError, SyntaxError, ValueError, TypeError, struct.error, LookupError, ArithmeticError),
+    *(EOFError, AttributeError, AssertionError, RuntimeError),
 )
 
 

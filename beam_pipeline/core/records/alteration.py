@@ -83,11 +83,6 @@ class Alteration:
     columns: Sequence[Column] = ()
 
     @cached_property
-    def always(self) -> bool:
-        """True if an upright image may change as well."""
-        return self.changes.encodes
-
-    @cached_property
     def orientation(self) -> str:
         """One of `ORIENTATIONS`.
 
@@ -120,16 +115,10 @@ class Alteration:
 
     def reading_hint(self, measured: ImageHeader) -> str:
         """Says how places in the labels of an image that is not upright were read."""
-        as_shown = measured.orientation == UPRIGHT
-        remedy = (
-            "--orientation keep takes them as stored"
-            if as_shown
-            else "--orientation apply, as shown"
-        )
-        return (
-            "EXIF turns the image, and boxes were taken as measured on the picture as "
-            f"{'shown' if as_shown else 'stored'} ({remedy})"
-        )
+        taken, remedy = "stored", "--orientation apply, as shown"
+        if measured.orientation == UPRIGHT:
+            taken, remedy = "shown", "--orientation keep takes them as stored"
+        return f"EXIF turns the image, and boxes were taken as measured on the picture as {taken} ({remedy})"
 
     def alter(self, image: bytes, header: ImageHeader, window: Rectangle | None = None) -> Altered:
         """Changes an image, or returns it as it is.

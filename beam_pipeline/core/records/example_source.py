@@ -363,7 +363,7 @@ class ExampleMaker(Maker):
                 image, header = source, self._check(source)
             if filters:
                 check_sides(header, filters)
-            if header.orientation != UPRIGHT or self._alteration.always:
+            if header.orientation != UPRIGHT or self._options.changes.encodes:
                 return self._altered(ref, image, header, files, source)
         except BadImageError as error:
             raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error

@@ -25,6 +25,12 @@ crc32c_extend = google_crc32c.extend
 """(crc, chunk) -> crc of what came before and the chunk; 0 starts. Releases the GIL."""
 
 
+Described = Mapping[str, Any]
+"""Key -> description of each feature as in the manifest."""
+
+NO_FEATURES: Described = MappingProxyType({})
+
+
 class Sink(Protocol):
     """Takes bytes in order; the buffers must not change afterwards."""
 
@@ -82,7 +88,7 @@ class RecordWriter:
         value from a list of one.
     """
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
         self._sink = sink
         self._features = features
         self.bytes = 0
@@ -185,9 +191,7 @@ class RecordFormat:
         """A shard's file name without its mark, so that no pattern for shards finds the receipt."""
         return shard.replace(self.mark, "-")
 
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
+    def writer(self, sink: Sink, features: Described = NO_FEATURES) -> RecordWriter:
         """A writer for one shard, with the arguments of `RecordWriter`."""
         return self.writer_type(sink, features)
 

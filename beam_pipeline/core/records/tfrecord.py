@@ -29,16 +29,17 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 import google_crc32c
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records.record_format import (
+    NO_FEATURES,
+    Described,
     EncodedSample,
     RecordFormat,
     RecordWriter,
@@ -46,6 +47,7 @@ from beam_pipeline.core.records.record_format import (
     TfDataClass,
     crc32c_extend,
 )
+from beam_pipeline.core.text import counted
 
 HEADER_BYTES = 12
 FOOTER_BYTES = 4
@@ -151,6 +153,21 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
         yield data
         offset += length + FRAMING_BYTES
         number += 1
+
+
+def unpacked_records(
+    stream: Any, path: str, compression: str, most: int = MAX_RECORD_BYTES
+) -> Iterator[bytes]:
+    """Yields records as `read_records`, of a stream that inflates a file of some compression."""
+    number = 0
+    try:
+        for record in read_records(stream, path, most):
+            yield record
+            number += 1
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DamagedRecordError(
+            f"{path}: the {compression} stream is broken after {counted(number, 'record')}: {error}"
+        ) from error
 
 
 # --- where records are ----------------------------------------------------------------------------
@@ -276,16 +293,16 @@ class TFRecordFormat(RecordFormat):
         before, mark, number = shard.rpartition(self.mark)
         return f"{before}{_INDEX_MARK}{number}" if mark else f"{shard}.tfindex"
 
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
+    def writer(self, sink: Sink, features: Described = NO_FEATURES) -> RecordWriter:
         """A writer for one shard, with the arguments of `RecordWriter`."""
         kind = GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
         return kind(sink, features)
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the data of each record in order, checking both CRCs."""
-        return _gzip_records(file, path) if self.compression == "gzip" else read_records(file, path)
+        if self.compression == "gzip":
+            return unpacked_records(gzip.GzipFile(fileobj=file), path, "gzip")
+        return read_records(file, path)
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         """Yields the records with these numbers; without compression, it jumps to the first."""
@@ -315,7 +332,7 @@ class TFRecordWriter(RecordWriter):
 class GzipTFRecordWriter(TFRecordWriter):
     """Compresses records on their way; the gzip header contains no time and no name."""
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
         super().__init__(sink, features)
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
 
@@ -325,16 +342,3 @@ class GzipTFRecordWriter(TFRecordWriter):
 
     def finish(self) -> None:
         super()._put(self._compressor.flush())
-
-
-def _gzip_records(file: BinaryIO, path: str) -> Iterator[bytes]:
-    number = 0
-    try:
-        with gzip.GzipFile(fileobj=file) as stream:
-            for record in read_records(stream, path):  # type: ignore[arg-type]
-                yield record
-                number += 1
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DamagedRecordError(
-            f"{path}: the gzip stream is broken after record {number}: {error}"
-        ) from error

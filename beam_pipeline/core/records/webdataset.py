@@ -24,7 +24,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
@@ -37,7 +36,14 @@ from beam_pipeline.core.labels.schema import (
     OBJECT_PREFIX,
     OBJECTS_COLUMN,
 )
-from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
+from beam_pipeline.core.records.record_format import (
+    NO_FEATURES,
+    Described,
+    EncodedSample,
+    RecordFormat,
+    RecordWriter,
+    Sink,
+)
 from beam_pipeline.core.records.wire import (
     MAX_EXAMPLE_BYTES,
     TAG_1,
@@ -62,7 +68,7 @@ _IMAGE_EXTENSIONS = frozenset(
 class _TarWriter(RecordWriter):
     """Writes samples to a tar without copying an image."""
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
         super().__init__(sink, features)
         self._bases: set[str] = set()
 

@@ -320,15 +320,10 @@ def test_files_that_hold_no_examples_are_one_line(
 def test_missing_files_are_named(tmp_path: Path, run: Run) -> None:
     """A file, a glob, and a folder of other things."""
     write_files(str(tmp_path), {"a.txt": "x"})
-    for path, message in (
-        ("nothing", "no such file or folder"),
-        ("nothing/at/all", "no such file or folder"),
-        ("x*.tfrecord", "no file has such a name"),
-        ("", "the folder has no manifest.json, and no file with 'tfrecord' in its name"),
-    ):
+    for path in ("nothing", "nothing/at/all", "x*.tfrecord", ""):
         code, _, error = run(str(tmp_path / path))
         assert code == 2
-        assert message in error
+        assert f"{tmp_path / path}: no TFRecords; expected their files, a pattern" in error
 
 
 @pytest.mark.promise("terminal")

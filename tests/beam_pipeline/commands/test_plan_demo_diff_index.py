@@ -312,8 +312,8 @@ def test_compressed_shards_have_no_index(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         write_index(str(out))
     assert str(caught.value) == (
-        f"{out} is compressed with gzip and cannot be indexed, because "
-        "readers cannot seek in a compressed shard; convert with --compression none"
+        f"{out} contains shards in the format tfrecord, with compression gzip; an index needs TFRecords whose records "
+        "can be found without reading those before: convert with --format tfrecord --compression none"
     )
     assert sorted(os.listdir(out)) == before
 

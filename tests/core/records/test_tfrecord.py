@@ -465,7 +465,7 @@ def test_a_gzip_shard_that_is_cut_says_behind_which_record() -> None:
     """The last record that could be read is counted."""
     content = shard(*range(2000), compression="gzip")
     with pytest.raises(
-        DamagedRecordError, match=r"^data/x: the gzip stream is broken after record \d+: "
+        DamagedRecordError, match=r"^data/x: the gzip stream is broken after \d+ records: "
     ):
         read_all(content[:-12], "gzip")
 
@@ -474,6 +474,6 @@ def test_a_plain_shard_is_no_gzip() -> None:
     """What the manifest calls compressed and is not, is damaged from its first record on."""
     with pytest.raises(
         DamagedRecordError,
-        match=r"^data/x: the gzip stream is broken after record 0: Not a gzipped",
+        match=r"^data/x: the gzip stream is broken after 0 records: Not a gzipped",
     ):
         read_all(shard(1, 2), "gzip")
