@@ -48,12 +48,8 @@ try:
         unconverted,
     )
 except ModuleNotFoundError as error:
-    if error.name != "tensorflow":
-        raise
-    raise ModuleNotFoundError(
-        "reading with tf.data needs TensorFlow: pip install tensorflow",
-        name="tensorflow",
-    ) from error
+    error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
+    raise
 
 _CLASS = "image/class/label"
 _NUMBER = "image/label"

@@ -234,17 +234,14 @@ class LocalListing:
           ListingError: a name cannot be decoded, or the size of a file cannot be read.
         """
         before = os.path.join(part.folder, "")
-        uris = [before + name for name in part.names]
         start = len(self._prefix)
-        keys = [uri[start:] for uri in uris]
-        if not self.rules.lists_all(keys, self._prefix):
-            lists = self.rules.lists
-            chosen = [(key, uri) for key, uri in zip(keys, uris, strict=True) if lists(key, uri)]
-            keys, uris = [key for key, _ in chosen], [uri for _, uri in chosen]
+        files = [(uri[start:], uri) for uri in map(before.__add__, part.names)]
+        if not self.rules.lists_all([key for key, _ in files], self._prefix):
+            files = [file for file in files if self.rules.lists(*file)]
         dead_letters: list[DeadLetter] = []
-        if not is_utf8("".join(uris)) or not is_utf8_everywhere():
-            keys, uris = _decoded(keys, uris, dead_letters)
-        return _with_status(keys, uris, dead_letters), dead_letters
+        if not is_utf8("".join(uri for _, uri in files)) or not is_utf8_everywhere():
+            files = [*_decoded(files, dead_letters)]
+        return _with_status(files, dead_letters), dead_letters
 
 
 class Links:
@@ -284,38 +281,35 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False  # a link to itself
 
 
-def _decoded(
-    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
-) -> tuple[list[str], list[str]]:
-    """The keys and paths that are text; adds the others to dead letters."""
-    chosen = []
-    for key, uri in zip(keys, uris, strict=True):
+_Paths = tuple[str, str]  # the key and the path of a file
+
+
+def _decoded(files: Iterable[_Paths], dead_letters: list[DeadLetter]) -> Iterator[_Paths]:
+    """Yields the files whose paths are text; adds the others to dead letters."""
+    for key, uri in files:
         if not key.isascii() and not is_utf8_everywhere():
             raise ListingError(
                 f"{printable(uri)}: a name that is not ASCII, where Python decodes names as "
                 f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
             )
         if is_utf8(uri):
-            chosen.append((key, uri))
+            yield key, uri
             continue
         name, path = printable(key), printable(uri)
         message = "the name is not valid UTF-8; rename the file"
         dead_letters.append(
             image_dead_letter(Stage.LIST, name, path, Reason.NAME_NOT_UTF8, message)
         )
-    return [key for key, _ in chosen], [uri for _, uri in chosen]
 
 
-def _with_status(
-    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
-) -> Columns:
+def _with_status(files: Iterable[_Paths], dead_letters: list[DeadLetter]) -> Columns:
     """The columns of images with their sizes and versions; adds what is not a file to dead letters.
 
     Raises:
       ListingError: the size of a file cannot be read, so that it would look as if it had changed.
     """
     rows: list[tuple[str, str, int, int]] = []
-    for key, uri in zip(keys, uris, strict=True):
+    for key, uri in files:
         try:
             status = os.stat(uri)
         except OSError as error:

@@ -115,22 +115,15 @@ def _list_value(values: Sequence[Any]) -> FeatureValue:
     return FeatureValue(next(iter(kinds), ""), items, (len(items),))
 
 
-def _array_value(array: Any) -> FeatureValue:
+def _array_value(array: Any) -> FeatureValue | None:
     """A NumPy array, or one of its scalars, which has the shape ()."""
-    shape = tuple(int(length) for length in array.shape)
-    if array.dtype.name == "uint8" and shape:
+    if not array.shape:
+        return feature_value(array.item())
+    if array.dtype.name == "uint8":
         return FeatureValue("bytes", (array.tobytes(),), ())
-    if array.dtype.kind == "O":
-        value = array.tolist()
-        if not isinstance(value, list):
-            kind, item = _item(value)
-            return FeatureValue(kind, (item,), ())
-        return _list_value(array.ravel().tolist())._replace(shape=shape)
-    kind = _ARRAY_KINDS.get(array.dtype.kind, "")
-    if not kind:
-        raise ValueError(f"an array of {array.dtype.name} is not a feature; {_EXPECTED}")
-    items = [_item(value)[1] for value in array.ravel().tolist()]
-    return FeatureValue(kind, tuple(items), shape)
+    listed = _list_value(array.ravel().tolist())
+    kind = listed.kind or _ARRAY_KINDS.get(array.dtype.kind, "")  # without values
+    return FeatureValue(kind, listed.values, tuple(map(int, array.shape)))
 
 
 def _hint(kinds: Iterable[str]) -> str:

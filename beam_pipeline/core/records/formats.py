@@ -74,14 +74,10 @@ class ArrayRecordFormat(RecordFormat):
     """ArrayRecord files, which have their index inside and no compression of ours."""
 
     name: ClassVar[str] = "array_record"
+    in_tfds: ClassVar[bool] = True
     mark: ClassVar[str] = ".array_record-"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
     writer_type: ClassVar[type[RecordWriter]] = _ArrayRecordWriter
-
-    @property
-    def tfds_name(self) -> str:
-        """TensorFlow Datasets has the same name."""
-        return self.name
 
     def check_installed(self) -> None:
         """Checks that `array_record` is installed. Raises UsageError."""

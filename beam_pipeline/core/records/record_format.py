@@ -129,6 +129,8 @@ class RecordFormat:
       shard_names: the template of the names of its shards; TFDS and Beam's own sink use the same names.
       file_names: matches the names of its shards and indexes, compressed or not, and no others.
       of_examples: its records are serialized `tf.train.Example`s to all readers.
+      in_tfds: TensorFlow Datasets reads it, under the same name.
+      has_sizes: it has `sizes`.
       writer_type: writes the records of one shard.
     """
 
@@ -140,6 +142,8 @@ class RecordFormat:
     file_names: ClassVar[re.Pattern[str]]
     compressions: ClassVar[tuple[str, ...]] = ("none",)
     of_examples: ClassVar[bool] = True
+    in_tfds: ClassVar[bool] = False
+    has_sizes: ClassVar[bool] = False
     writer_type: ClassVar[type[RecordWriter]]
 
     def check_installed(self) -> None:
@@ -151,13 +155,13 @@ class RecordFormat:
 
     @property
     def indexable(self) -> bool:
-        """Tells whether a reader can jump to a record, so that an index is of use."""
-        return False
+        """Tells whether a reader can jump to a record, so that an index is of use: not in a compressed file."""
+        return self.has_sizes and self.compression == "none"
 
     @property
     def tfds_name(self) -> str:
-        """The name that TensorFlow Datasets has for the format; empty if it cannot read it."""
-        return ""
+        """The name that TensorFlow Datasets has for the format; empty if it cannot read it, as if compressed."""
+        return self.name if self.in_tfds and self.compression == "none" else ""
 
     @property
     def tf_data(self) -> TfDataClass | None:

@@ -55,7 +55,6 @@ FRAMING_BYTES = HEADER_BYTES + FOOTER_BYTES
 MAX_RECORD_BYTES = 1 << 31
 """A record that claims more is damaged or hostile: no protocol buffer is larger."""
 
-_PIECE_BYTES = 64 << 20  # 64 MiB
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _GZIP = 16 + zlib.MAX_WBITS
@@ -113,17 +112,6 @@ def _cut_short(where: str, has: int, length: int) -> DamagedRecordError:
     )
 
 
-def _read_exactly(file: BinaryIO, length: int) -> bytes:
-    """Reads that many bytes, or all there are; a damaged length asks for no more memory."""
-    if length <= _PIECE_BYTES:
-        return file.read(length)
-    pieces = []
-    while length and (piece := file.read(min(length, _PIECE_BYTES))):
-        pieces.append(piece)
-        length -= len(piece)
-    return b"".join(pieces)
-
-
 def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
     """Yields the data of each record of an (uncompressed) TFRecord stream, checking both CRCs.
 
@@ -144,7 +132,7 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
             if length <= MAX_RECORD_BYTES:
                 known = f"expected {most} at most"
             raise DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
-        data = _read_exactly(file, length)
+        data = file.read(length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:
             raise _cut_short(where, len(data) + len(footer), length)
@@ -261,6 +249,8 @@ class TFRecordFormat(RecordFormat):
     """TFRecord files; the compression is "none" or "gzip"."""
 
     name: ClassVar[str] = "tfrecord"
+    in_tfds: ClassVar[bool] = True
+    has_sizes: ClassVar[bool] = True
     mark: ClassVar[str] = ".tfrecord-"
     compressions: ClassVar[tuple[str, ...]] = ("none", "gzip")
     file_names: ClassVar[re.Pattern[str]] = re.compile(
@@ -271,16 +261,6 @@ class TFRecordFormat(RecordFormat):
     def suffix(self) -> str:
         """The end of a shard's file name."""
         return ".gz" if self.compression == "gzip" else ""
-
-    @property
-    def indexable(self) -> bool:
-        """Tells whether a reader can jump to a record: not in a compressed file."""
-        return self.compression == "none"
-
-    @property
-    def tfds_name(self) -> str:
-        """The name that TensorFlow Datasets has for the format; it reads no compressed shards."""
-        return "" if self.compression == "gzip" else self.name
 
     @property
     def tf_data(self) -> TfDataClass:

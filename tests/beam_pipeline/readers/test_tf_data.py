@@ -104,9 +104,8 @@ def test_without_tensorflow_the_error_says_what_to_install() -> None:
     script = "import sys; sys.modules['tensorflow'] = None; from beam_pipeline import load"
     done = python("-c", script)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: reading with tf.data needs TensorFlow: pip install tensorflow"
-    )
+    remedy = "; reading with tf.data needs TensorFlow: pip install tensorflow"
+    assert done.stderr.splitlines()[-1].endswith(remedy)
 
 
 def test_classes_come_as_decoded_image_and_id(tmp_path: Path) -> None:
