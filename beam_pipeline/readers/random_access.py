@@ -6,12 +6,10 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.records.formats import check_jumps
-from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.dataset import Folders, fingerprint, open_to_read
-from beam_pipeline.readers.samples import Decoder, PixelOptions, sampler_of
-from beam_pipeline.readers.shards import Place, Records, check_shards
+from beam_pipeline.readers import samples, shards
 
 
 class RandomAccess:
@@ -54,11 +52,11 @@ class RandomAccess:
     def __init__(
         self,
         folder: Folders,
-        split: str = DEFAULT_SPLIT,
+        split: str = references.DEFAULT_SPLIT,
         *,
         features: Sequence[str] | None = None,
         weights: Sequence[int] | None = None,
-        decode: bool | Decoder = False,
+        decode: bool | samples.Decoder = False,
         image_size: Any = None,
         channels: int = 3,
         exact: bool = False,
@@ -68,12 +66,12 @@ class RandomAccess:
         self._shards = dataset.shards(split)
         record_format = dataset.record_format
         check_jumps(record_format, dataset.path, "RandomAccess")
-        check_shards(dataset, self._shards)
+        shards.check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._name = f"{dataset.path!r}, {split!r}"
-        options = PixelOptions(image_size, channels, exact, dtype)
-        self._sampler = sampler_of(dataset, self._shards, features, decode, options)
-        self._records = Records(self._shards, record_format)
+        options = samples.PixelOptions(image_size, channels, exact, dtype)
+        self._sampler = samples.sampler_of(dataset, self._shards, features, decode, options)
+        self._records = shards.Records(self._shards, record_format)
 
     def __len__(self) -> int:
         return self._records.total
@@ -127,14 +125,14 @@ class RandomAccess:
         """The serialized `tf.train.Example` of a number. Raises as indexing does."""
         return self._records.read(self._place(operator.index(index)))
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> shards.Place:
         total = self._records.total
         number = index + total if index < 0 else index
         if not 0 <= number < total:
             raise IndexError(f"sample {index} of {total}")
         return self._records.place(number)
 
-    def _sample(self, place: Place, record: bytes) -> Any:
+    def _sample(self, place: shards.Place, record: bytes) -> Any:
         return self._sampler(record, self._shards[place.shard].uri)
 
 
@@ -150,7 +148,7 @@ def check_position(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> Non
         if saved.get(name) != value
     ]
     if differences:
-        raise UsageError(
+        raise errors.UsageError(
             f"the position was saved with another data set or other settings: {'; '.join(differences)}; "
             "expected the same data set, seed, shuffle_buffer, rank and numbers of ranks and workers"
         )

@@ -17,22 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
 from typing import Any, BinaryIO, NamedTuple
 
+from beam_pipeline.core import errors, text, uris
 from beam_pipeline.core.dataset.manifest import crc32c_text
-from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_view import MeasuredFile
+from beam_pipeline.core.records import example_view, tfrecord
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.tfrecord import (
-    FRAMING_BYTES,
-    MAX_RECORD_BYTES,
-    parse_index,
-    record_offsets,
-    unframed,
-)
-from beam_pipeline.core.text import counted
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.storage import files
-from beam_pipeline.storage.local import OpenFiles
+from beam_pipeline.storage import files, local
 
 _log = logging.getLogger("beam_pipeline")
 
@@ -52,11 +42,11 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
       DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
     for shard in {shard.uri: shard for shard in shards}.values():
-        if not is_remote(shard.uri):
+        if not uris.is_remote(shard.uri):
             stored = files.describe(shard.uri)
             if stored is None or stored.size != shard.bytes:
                 difference = f"has {stored.size} bytes" if stored else "is missing or not a file"
-                raise DamagedRecordError(
+                raise errors.DamagedRecordError(
                     f"{shard.uri} {difference}, the manifest lists {shard.bytes}: it was damaged or "
                     f"replaced; run: beam-tfrecord verify {dataset.path}"
                 )
@@ -69,8 +59,8 @@ def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
         walk = record_format.sizes if record_format.indexable else record_format.records
         records = sum(1 for _ in walk(file, shard.uri))
     if records != shard.examples:
-        raise DamagedRecordError(
-            f"{shard.uri} has {counted(records, 'record')}, the manifest lists {shard.examples}"
+        raise errors.DamagedRecordError(
+            f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
         )
 
 
@@ -81,7 +71,7 @@ def open_shard(uri: str) -> Iterator[BinaryIO]:
     Raises:
       DamagedRecordError: it cannot be opened or read, or is a folder, pipe or device.
     """
-    with files.naming(uri, DamagedRecordError), files.open_input(uri) as file:
+    with files.naming(uri, errors.DamagedRecordError), files.open_input(uri) as file:
         yield file
 
 
@@ -95,19 +85,19 @@ def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[byte
     """
     uri, wanted, count = shard.uri, shard.wanted, 0
     with open_shard(uri) as file:
-        measured: Any = MeasuredFile(file) if len(wanted) == shard.examples else None
+        measured: Any = example_view.MeasuredFile(file) if len(wanted) == shard.examples else None
         for record in record_format.records_in(measured or file, uri, wanted):
             yield record
             count += 1
         if count < len(wanted):
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{uri}: ends before record {wanted.start + count}, the manifest lists more"
             )
         if not measured:
             return
         measured.finish()
         if measured.bytes != shard.bytes or shard.crc32c not in ("", crc32c_text(measured.crc32c)):
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{uri}: its {measured.bytes} bytes with the checksum {crc32c_text(measured.crc32c)} are not "
                 f"the {shard.bytes} bytes with {shard.crc32c or 'any'} in the manifest: it was replaced"
             )
@@ -133,10 +123,10 @@ class Records:
     def __init__(self, shards: Sequence[Shard], record_format: RecordFormat) -> None:
         self._shards = shards
         self._format = record_format
-        self._remote = any(is_remote(shard.uri) for shard in shards)
+        self._remote = any(uris.is_remote(shard.uri) for shard in shards)
         self._wanted = [shard.wanted for shard in shards]
         self._ends = list(accumulate(map(len, self._wanted)))
-        self._files = OpenFiles()
+        self._files = local.OpenFiles()
         self._offsets: dict[str, Sequence[int]] = {}
         self._warned = False
 
@@ -162,8 +152,8 @@ class Records:
         offset = offsets[place.number]
         size = offsets[place.number + 1] - offset
         where = f"{uri}: record {place.number} at byte {offset}"
-        if size > MAX_RECORD_BYTES + FRAMING_BYTES:
-            raise DamagedRecordError(
+        if size > tfrecord.MAX_RECORD_BYTES + tfrecord.FRAMING_BYTES:
+            raise errors.DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
             )
         try:
@@ -171,13 +161,13 @@ class Records:
             if len(data) < size:
                 data = files.read_image(uri, size, offset)
         except OSError as error:
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{where} cannot be read: {error.strerror or error}"
             ) from error
-        record = unframed(data)
+        record = tfrecord.unframed(data)
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))
-            raise DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
+            raise errors.DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
         return record
 
     def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
@@ -199,7 +189,9 @@ class Records:
                 self._warn_of_scan(shard.uri)
                 with open_shard(shard.uri) as file:
                     sizes = [*self._format.sizes(file, shard.uri)]
-            offsets = record_offsets(sizes, shard.uri, examples=shard.examples, size=shard.bytes)
+            offsets = tfrecord.record_offsets(
+                sizes, shard.uri, examples=shard.examples, size=shard.bytes
+            )
             self._offsets[shard.uri] = array("q", offsets)
         return self._offsets[shard.uri]
 
@@ -231,6 +223,6 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     if sizes:
         return sizes
     index = files.join(folder, record_format.index_name(name))
-    with files.naming(index, DamagedRecordError):
+    with files.naming(index, errors.DamagedRecordError):
         data = files.read_if_there(index)
-    return None if data is None else parse_index(data, index)
+    return None if data is None else tfrecord.parse_index(data, index)

@@ -15,16 +15,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from google_crc32c import extend
 
+from beam_pipeline.core import errors, text
 from beam_pipeline.core.dataset.names import temporary_name
-from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.records.record_format import Sink
-from beam_pipeline.core.text import decoded
 from beam_pipeline.core.uris import is_remote, scheme_of
-from beam_pipeline.storage.base import CHUNK_BYTES, FileSystem
-from beam_pipeline.storage.local import LocalFiles
+from beam_pipeline.storage import base, local
 
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
-_LOCAL = LocalFiles()
+_LOCAL = local.LocalFiles()
 _AZURE = ("obstore_driver", "AzureFiles", "azure")
 _ARCHIVES = ("listing", "ArchiveMembers", "")
 _CLASSES = {
@@ -41,7 +39,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def file_system(uri: str) -> FileSystem:
+def file_system(uri: str) -> base.FileSystem:
     """Returns the file system of a URI or of a local path."""
     if uri.startswith("/"):  # called for every image of a local job
         return _LOCAL
@@ -50,22 +48,22 @@ def file_system(uri: str) -> FileSystem:
 
 
 @functools.cache
-def _remote(scheme: str) -> FileSystem:
+def _remote(scheme: str) -> base.FileSystem:
     """Makes the file system of a scheme; its module is imported when a URI first needs it."""
     module, name, extra = _CLASSES.get(scheme, ("beam_filesystems", "BeamFileSystem", ""))
     try:
         imported = importlib.import_module(f"{__package__}.{module}")
     except ImportError as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"{scheme}:// needs a library that is not installed ({error}): "
             f"pip install '.[{extra}]' in the checkout of beam-tfrecord"
         ) from error
-    system: FileSystem = getattr(imported, name)()
+    system: base.FileSystem = getattr(imported, name)()
     return system
 
 
 def _by_uri(
-    method: Callable[Concatenate[FileSystem, str, _P], _T],
+    method: Callable[Concatenate[base.FileSystem, str, _P], _T],
 ) -> Callable[Concatenate[str, _P], _T]:
     """Returns the function that calls a method of the file system of its first argument."""
     name = method.__name__
@@ -78,24 +76,24 @@ def _by_uri(
     return call
 
 
-read_if_there = _by_uri(FileSystem.read_if_there)
-read_part = _by_uri(FileSystem.read)
-open_input = _by_uri(FileSystem.open_input)
-exists = _by_uri(FileSystem.exists)
-size_of = _by_uri(FileSystem.size_of)
-holds = _by_uri(FileSystem.holds)
-is_older = _by_uri(FileSystem.is_older)
-altered = _by_uri(FileSystem.altered)
-describe = _by_uri(FileSystem.describe)
-version_of = _by_uri(FileSystem.version_of)
-changed_at = _by_uri(FileSystem.changed_at)
-list_folder = _by_uri(FileSystem.list_folder)
-list_files = _by_uri(FileSystem.list_files)
-files_in = _by_uri(FileSystem.files_in)
-check_readable = _by_uri(FileSystem.check_readable)
-make_folder = _by_uri(FileSystem.make_folder)
-delete_folder = _by_uri(FileSystem.delete_folder)
-remove_folder = _by_uri(FileSystem.remove_folder)
+read_if_there = _by_uri(base.FileSystem.read_if_there)
+read_part = _by_uri(base.FileSystem.read)
+open_input = _by_uri(base.FileSystem.open_input)
+exists = _by_uri(base.FileSystem.exists)
+size_of = _by_uri(base.FileSystem.size_of)
+holds = _by_uri(base.FileSystem.holds)
+is_older = _by_uri(base.FileSystem.is_older)
+altered = _by_uri(base.FileSystem.altered)
+describe = _by_uri(base.FileSystem.describe)
+version_of = _by_uri(base.FileSystem.version_of)
+changed_at = _by_uri(base.FileSystem.changed_at)
+list_folder = _by_uri(base.FileSystem.list_folder)
+list_files = _by_uri(base.FileSystem.list_files)
+files_in = _by_uri(base.FileSystem.files_in)
+check_readable = _by_uri(base.FileSystem.check_readable)
+make_folder = _by_uri(base.FileSystem.make_folder)
+delete_folder = _by_uri(base.FileSystem.delete_folder)
+remove_folder = _by_uri(base.FileSystem.remove_folder)
 
 
 def canonical(uri: str) -> str:
@@ -118,7 +116,7 @@ def join(folder: str, *names: str) -> str:
 
 @contextlib.contextmanager
 def naming(
-    uri: str, error: type[ConversionError] = ConversionError, deed: str = "read"
+    uri: str, error: type[errors.ConversionError] = errors.ConversionError, deed: str = "read"
 ) -> Iterator[None]:
     """Turns an OSError of the block into an error for people, which names a file."""
     try:
@@ -167,10 +165,10 @@ def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
       UsageError: the file is missing, cannot be read, is too long, or is not UTF-8.
     """
     name = name or uri
-    with naming(name, UsageError):
+    with naming(name, errors.UsageError):
         if most is not None and (size := size_of(uri)) > most:
-            raise UsageError(f"{name} has {size} bytes; expected {most} at most")
-        return decoded(read_bytes(uri), name)
+            raise errors.UsageError(f"{name} has {size} bytes; expected {most} at most")
+        return text.decoded(read_bytes(uri), name)
 
 
 def check_credentials(uris: Iterable[str]) -> None:
@@ -245,7 +243,7 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
     try:
         with open_input(source) as file, open_output(uri, new=new) as sink:
             crc = 0
-            while chunk := file.read(CHUNK_BYTES):
+            while chunk := file.read(base.CHUNK_BYTES):
                 crc = extend(crc, chunk)
                 sink.write(chunk)
             if crc != crc32c:

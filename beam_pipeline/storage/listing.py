@@ -27,6 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
+from beam_pipeline.core import errors, references, text, uris
 from beam_pipeline.core.archives import (
     TAR,
     ZIP,
@@ -40,21 +41,9 @@ from beam_pipeline.core.archives import (
     zip_entries,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import BucketError, ListingError
-from beam_pipeline.core.listing.filters import (
-    ImageRoot,
-    Listed,
-    ListingFilter,
-    ObjectFilter,
-    in_batches,
-)
-from beam_pipeline.core.listing.globs import fixed_beginning
+from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.packing import BATCH_SIZE, Columns, Same, items_of
-from beam_pipeline.core.references import ImageRef
-from beam_pipeline.core.text import is_utf8, is_utf8_everywhere, printable
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.storage import files
-from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage import base, files
 from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 
@@ -66,7 +55,7 @@ _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entrie
 _Identity = tuple[int, int]  # of the device and the folder on it
 
 
-def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]:
+def list_root(root: filters.ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[filters.Listed]:
     """Lists one root in batches.
 
     Raises:
@@ -74,7 +63,7 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
     """
     if root.archive:
         return list_archive(root, batch_size)
-    if not is_remote(root.uri):
+    if not uris.is_remote(root.uri):
         return list_local_root(root, batch_size)
     return (list_bucket if lists_ranges(root) else _list_remote_root)(root, batch_size)
 
@@ -82,7 +71,7 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
 # --- a folder on this machine ---------------------------------------------------------------------
 
 
-def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:
     """Lists a local root in batches, with sizes from `stat`.
 
     Links to folders are followed, but not in circles. A folder may be reached by several links; its
@@ -97,13 +86,13 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     listing = LocalListing(root, [Subfolder.root(root)])
     dead_letters: list[DeadLetter] = []
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         for part in listing.files(batch_size):
             columns, broken = listing.images(part)
             dead_letters.extend(broken)
-            yield from items_of(ImageRef, columns)
+            yield from items_of(references.ImageRef, columns)
 
-    yield from in_batches(images(), batch_size, listing.rules, dead_letters)
+    yield from filters.in_batches(images(), batch_size, listing.rules, dead_letters)
 
 
 class Folder(NamedTuple):
@@ -134,7 +123,7 @@ class Subfolder(NamedTuple):
     is_link: bool = False
 
     @classmethod
-    def root(cls, root: ImageRoot) -> Subfolder:
+    def root(cls, root: filters.ImageRoot) -> Subfolder:
         """The folder of a root."""
         return cls(Folder(""), root.uri)
 
@@ -168,10 +157,10 @@ class LocalListing:
       links: the folders that nested links have led to.
     """
 
-    def __init__(self, root: ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
+    def __init__(self, root: filters.ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
         self.waiting = list(folders)
         self.done = 0
-        self.rules = ListingFilter(root)
+        self.rules = filters.ListingFilter(root)
         self.links = Links()
         self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
 
@@ -239,7 +228,7 @@ class LocalListing:
         if not self.rules.lists_all([key for key, _ in files], self._prefix):
             files = [file for file in files if self.rules.lists(*file)]
         dead_letters: list[DeadLetter] = []
-        if not is_utf8("".join(uri for _, uri in files)) or not is_utf8_everywhere():
+        if not text.is_utf8("".join(uri for _, uri in files)) or not text.is_utf8_everywhere():
             files = [*_decoded(files, dead_letters)]
         return _with_status(files, dead_letters), dead_letters
 
@@ -258,16 +247,16 @@ class Links:
         path = folder.path
         self._repeats += self._first.setdefault(folder.identity, path) != path
         if self._repeats > _MOST_REPEATS:
-            raise ListingError(
+            raise errors.ListingError(
                 f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
-                f"to {printable(os.path.realpath(path))} by way of {printable(path)}; remove links that lead back, "
+                f"to {text.printable(os.path.realpath(path))} by way of {text.printable(path)}; remove links that lead back, "
                 "or name the folders themselves in --images"
             )
 
 
-def _listing_error(folder: str, error: OSError) -> ListingError:
-    return ListingError(
-        f"{printable(folder)} cannot be listed ({error.strerror}), so its images would be missed; "
+def _listing_error(folder: str, error: OSError) -> errors.ListingError:
+    return errors.ListingError(
+        f"{text.printable(folder)} cannot be listed ({error.strerror}), so its images would be missed; "
         "make it readable or move it out of the images' folder"
     )
 
@@ -287,15 +276,15 @@ _Paths = tuple[str, str]  # the key and the path of a file
 def _decoded(files: Iterable[_Paths], dead_letters: list[DeadLetter]) -> Iterator[_Paths]:
     """Yields the files whose paths are text; adds the others to dead letters."""
     for key, uri in files:
-        if not key.isascii() and not is_utf8_everywhere():
-            raise ListingError(
-                f"{printable(uri)}: a name that is not ASCII, where Python decodes names as "
+        if not key.isascii() and not text.is_utf8_everywhere():
+            raise errors.ListingError(
+                f"{text.printable(uri)}: a name that is not ASCII, where Python decodes names as "
                 f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
             )
-        if is_utf8(uri):
+        if text.is_utf8(uri):
             yield key, uri
             continue
-        name, path = printable(key), printable(uri)
+        name, path = text.printable(key), text.printable(uri)
         message = "the name is not valid UTF-8; rename the file"
         dead_letters.append(
             image_dead_letter(Stage.LIST, name, path, Reason.NAME_NOT_UTF8, message)
@@ -314,8 +303,8 @@ def _with_status(files: Iterable[_Paths], dead_letters: list[DeadLetter]) -> Col
             status = os.stat(uri)
         except OSError as error:
             if error.errno != errno.ENOENT and not os.path.islink(uri):
-                raise ListingError(
-                    f"the size of {printable(uri)} cannot be read ({error.strerror}); make the file and "
+                raise errors.ListingError(
+                    f"the size of {text.printable(uri)} cannot be read ({error.strerror}); make the file and "
                     "its folder accessible or move it out of the images' folder"
                 ) from error
             rows.append((key, uri, 0, 0))  # gone, or a dangling link: reading it reports the reason
@@ -359,13 +348,13 @@ class NameRange(NamedTuple):
       limits: the range, relative to the folder.
     """
 
-    root: ImageRoot
+    root: filters.ImageRoot
     limits: KeyRange = EVERYTHING
 
 
-def whole_range(root: ImageRoot) -> NameRange:
+def whole_range(root: filters.ImageRoot) -> NameRange:
     """Returns the range of all names that a root lists; with patterns, names with their common prefix."""
-    beginning = fixed_beginning(root.patterns)
+    beginning = globs.fixed_beginning(root.patterns)
     if not beginning:
         return NameRange(root)
     code = ord(beginning[-1]) + 1
@@ -373,17 +362,19 @@ def whole_range(root: ImageRoot) -> NameRange:
     return NameRange(root, KeyRange(beginning, after and beginning[:-1] + after))
 
 
-def lists_ranges(root: ImageRoot) -> bool:
+def lists_ranges(root: filters.ImageRoot) -> bool:
     """True if a root is in a bucket whose names can be listed in ranges."""
     return root.archive is None and file_system(root.uri).lists_ranges
 
 
-def lists_digests(root: ImageRoot) -> bool:
+def lists_digests(root: filters.ImageRoot) -> bool:
     """True if the listing of a root has MD5s of its files, if they are asked for."""
     return root.archive is None and file_system(root.uri).lists_digests
 
 
-def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT) -> Iterator[Listed]:
+def list_bucket(
+    root: filters.ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT
+) -> Iterator[filters.Listed]:
     """Lists a folder of a bucket on this machine only, with ranges in parallel.
 
     Raises:
@@ -396,7 +387,9 @@ def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT) -> 
             yield part
 
 
-def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
+def list_all(
+    ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut
+) -> Iterator[filters.Listed]:
     """Lists ranges completely; those that are long are cut again.
 
     Raises:
@@ -415,7 +408,7 @@ def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> I
 
 def list_ranges(
     ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut
-) -> Iterator[Listed | NameRange]:
+) -> Iterator[filters.Listed | NameRange]:
     """Lists ranges in parallel; the rest of a long one is yielded as a range.
 
     Raises:
@@ -434,7 +427,7 @@ def list_ranges(
                     yield item
 
 
-def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed | NameRange]:
+def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[filters.Listed | NameRange]:
     """Lists a range, page after page.
 
     Args:
@@ -446,9 +439,9 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
       ListingError: the bucket cannot be listed.
     """
     root, limits, rest = part.root, part.limits, []
-    folder, storage, names = f"{root.uri}/", file_system(root.uri), ObjectFilter(root)
+    folder, storage, names = f"{root.uri}/", file_system(root.uri), filters.ObjectFilter(root)
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         listed = storage.list_range(folder, *limits, digests=root.digests)
         for number, file in enumerate(listed, 1):
             key = file.name
@@ -457,12 +450,12 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
                 return
             if names.lists(key):
                 uri = names.prefix + key
-                yield ImageRef(key, uri, file.size, file.version, digest=file.digest)
+                yield references.ImageRef(key, uri, file.size, file.version, digest=file.digest)
             elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
                 names.rules.ignored.clear()  # the previous range has counted it
 
     with _naming(root):
-        yield from in_batches(images(), batch_size, names.rules)
+        yield from filters.in_batches(images(), batch_size, names.rules)
     yield from rest
 
 
@@ -488,34 +481,34 @@ def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
 
 
 @contextmanager
-def _naming(root: ImageRoot) -> Iterator[None]:
+def _naming(root: filters.ImageRoot) -> Iterator[None]:
     """Turns errors of a bucket into ListingErrors that name the root."""
     try:
         yield
-    except (BucketError, OSError) as error:
+    except (errors.BucketError, OSError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ListingError(f"{root.uri} cannot be listed: {reason}") from error
+        raise errors.ListingError(f"{root.uri} cannot be listed: {reason}") from error
 
 
-def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+def _list_remote_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:
     """Lists the files below a folder in one go."""
-    names = ObjectFilter(root)
+    names = filters.ObjectFilter(root)
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         try:
             for key, size, version, *_ in files.list_files(root.uri):
                 if names.lists(key):
-                    yield ImageRef(key, names.prefix + key, size, version)
+                    yield references.ImageRef(key, names.prefix + key, size, version)
         except Exception as error:  # each Beam filesystem raises its own client's errors
-            raise ListingError(f"{root.uri} cannot be listed: {error}") from error
+            raise errors.ListingError(f"{root.uri} cannot be listed: {error}") from error
 
-    return in_batches(images(), batch_size, names.rules)
+    return filters.in_batches(images(), batch_size, names.rules)
 
 
 # --- an archive -----------------------------------------------------------------------------------
 
 
-def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+def list_archive(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:
     """Lists the images of an archive in batches, in its order.
 
     Raises:
@@ -525,7 +518,7 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     assert archive
     dead_letters: list[DeadLetter] = []
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         for entry, version in archive_entries(root):
             if not rules.lists(entry):
                 continue
@@ -533,15 +526,15 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
             if isinstance(image, DeadLetter):
                 dead_letters.append(image)
             elif not entry.name.startswith(archive.top):
-                raise ListingError(
-                    f"{root.uri}: {printable(entry.name)} is outside of {archive.top}, in which everything "
+                raise errors.ListingError(
+                    f"{root.uri}: {text.printable(entry.name)} is outside of {archive.top}, in which everything "
                     "at the beginning lay, so the classes are unclear; give them by --labels, or by "
                     "--label_from with a regular expression for paths in the archive"
                 )
             else:
                 yield image
 
-    yield from in_batches(images(), batch_size, rules.rules, dead_letters)
+    yield from filters.in_batches(images(), batch_size, rules.rules, dead_letters)
 
 
 class MemberFilter:
@@ -551,11 +544,11 @@ class MemberFilter:
       root: an archive.
     """
 
-    def __init__(self, root: ImageRoot) -> None:
+    def __init__(self, root: filters.ImageRoot) -> None:
         assert root.archive
         self._archive = root.archive
         self._uri = root.uri
-        self._names = ObjectFilter(root)
+        self._names = filters.ObjectFilter(root)
         self.rules = self._names.rules
         self.ignored = self.rules.ignored
 
@@ -567,16 +560,16 @@ class MemberFilter:
             )
         return self._names.lists(entry.name)
 
-    def reference(self, entry: Entry, version: int) -> ImageRef | DeadLetter:
+    def reference(self, entry: Entry, version: int) -> references.ImageRef | DeadLetter:
         """Returns the reference to an image, or why it is missing."""
         key = self._archive.key(entry.name)
         reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
-        if not is_utf8(entry.name):
+        if not text.is_utf8(entry.name):
             reason = Reason.NAME_NOT_UTF8
             problem = "the name is not valid UTF-8; pack it by another"
         if problem or entry.member is None:
-            return image_dead_letter(Stage.LIST, printable(key), self._uri, reason, problem)
-        return ImageRef(
+            return image_dead_letter(Stage.LIST, text.printable(key), self._uri, reason, problem)
+        return references.ImageRef(
             key,
             member_uri(self._uri, entry.member),
             entry.size,
@@ -585,7 +578,7 @@ class MemberFilter:
         )
 
 
-def archive_entries(root: ImageRoot) -> Iterator[tuple[Entry, int]]:
+def archive_entries(root: filters.ImageRoot) -> Iterator[tuple[Entry, int]]:
     """Yields (file in an archive, the archive's version).
 
     Raises:
@@ -620,19 +613,19 @@ class OpenedArchive(NamedTuple):
 
 
 @contextmanager
-def opened_archive(root: ImageRoot) -> Iterator[OpenedArchive]:
+def opened_archive(root: filters.ImageRoot) -> Iterator[OpenedArchive]:
     """Opens an archive while the block runs, whose errors become ListingErrors."""
     assert root.archive
     try:
-        with files.naming(root.uri, ListingError):
+        with files.naming(root.uri, errors.ListingError):
             version = files.version_of(root.uri)
             with files.open_input(root.uri) as file:
                 yield OpenedArchive(file, root.archive.kind, version)
     except ArchiveError as error:
-        raise ListingError(f"{root.uri}: {error}") from error
+        raise errors.ListingError(f"{root.uri}: {error}") from error
 
 
-class ArchiveMembers(FileSystem):
+class ArchiveMembers(base.FileSystem):
     """Members of archives in any storage. They are read, and nothing else."""
 
     def read_listed(self, uri: str, size: int) -> bytes:
@@ -643,8 +636,8 @@ class ArchiveMembers(FileSystem):
         """Reads a member whose size is known."""
         return self.read_listed(uri, size)[max(offset, 0) :]
 
-    def find(self, uri: str) -> FoundFile:
+    def find(self, uri: str) -> base.FoundFile:
         raise FileNotFoundError(uri)
 
-    def list_files(self, folder: str) -> Iterator[FoundFile]:
+    def list_files(self, folder: str) -> Iterator[base.FoundFile]:
         return iter(())

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.records.shard_writer import ImageReader
 from beam_pipeline.storage import local, pace, read_ahead
-from beam_pipeline.storage.pace import Pace
 from beam_pipeline.storage.read_ahead import (
     Prefetch,
     ReadAhead,
@@ -354,7 +353,7 @@ def test_another_file_than_the_next_prefetched_is_an_error(tmp_path: Path) -> No
 
 def test_refusals_halve_and_answers_raise_the_bound() -> None:
     """Once for all requests that were on their way; each round of answers adds one."""
-    own = Pace()
+    own = pace.Pace()
     rounds = [own.enter() for _ in range(16)]
     for begun in rounds:
         own.refuse(begun)
@@ -373,7 +372,7 @@ def test_refusals_halve_and_answers_raise_the_bound() -> None:
 
 def test_a_place_is_waited_for() -> None:
     """As many requests as the bound are on their way; one that leaves lets the next one go."""
-    own = Pace()
+    own = pace.Pace()
     own.refuse(own.enter())
     entered = threading.Event()
     thread = threading.Thread(target=lambda: (own.enter(), entered.set()))

@@ -28,29 +28,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
-from beam_pipeline.core.labels.schema import (
-    CATEGORY_NAMES,
-    ENCODED_KEY,
-    JSON_KIND,
-    KIND_NAMES,
-    OBJECT_PREFIX,
-    OBJECTS_COLUMN,
-)
-from beam_pipeline.core.records.record_format import (
-    NO_FEATURES,
-    Described,
-    EncodedSample,
-    RecordFormat,
-    RecordWriter,
-    Sink,
-)
-from beam_pipeline.core.records.wire import (
-    MAX_EXAMPLE_BYTES,
-    TAG_1,
-    encode_example,
-    parse_varint,
-    varint,
-)
+from beam_pipeline.core.labels import schema
+from beam_pipeline.core.records import record_format, wire
 from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:  # else protobuf, which no job with TFRecords needs in its writers
@@ -65,14 +44,18 @@ _IMAGE_EXTENSIONS = frozenset(
 )
 
 
-class _TarWriter(RecordWriter):
+class _TarWriter(record_format.RecordWriter):
     """Writes samples to a tar without copying an image."""
 
-    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
+    def __init__(
+        self,
+        sink: record_format.Sink,
+        features: record_format.Described = record_format.NO_FEATURES,
+    ) -> None:
         super().__init__(sink, features)
         self._bases: set[str] = set()
 
-    def write(self, sample: EncodedSample, key: str = "") -> None:
+    def write(self, sample: record_format.EncodedSample, key: str = "") -> None:
         """Writes the files of the next sample; a number sets its base name apart from others in the shard."""
         base = name = base_name(key)
         number = 1
@@ -90,14 +73,14 @@ class _TarWriter(RecordWriter):
 
 
 @dataclass(frozen=True)
-class WebDatasetFormat(RecordFormat):
+class WebDatasetFormat(record_format.RecordFormat):
     """WebDataset's tar files."""
 
     name: ClassVar[str] = "webdataset"
     mark: ClassVar[str] = ".tar"
     shard_names: ClassVar[str] = "{dataset}-{split}-{number:05d}{mark}"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
-    writer_type: ClassVar[type[RecordWriter]] = _TarWriter
+    writer_type: ClassVar[type[record_format.RecordWriter]] = _TarWriter
     of_examples: ClassVar[bool] = False
 
     def receipt_stem(self, shard: str) -> str:
@@ -203,7 +186,7 @@ class _Tar:
                 header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             except tarfile.HeaderError as error:
                 raise self._damaged(start, f"the header is damaged ({excerpt(error)})") from error
-            if not 0 <= header.size <= MAX_EXAMPLE_BYTES:
+            if not 0 <= header.size <= wire.MAX_EXAMPLE_BYTES:
                 raise self._damaged(start, f"a file of {header.size} bytes")
             end = self._at + header.size + -header.size % _BLOCK
             if header.type == tarfile.XHDTYPE:
@@ -266,7 +249,9 @@ _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]")
 
 
-def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str, bytes]:
+def sample_files(
+    sample: record_format.EncodedSample, features: Mapping[str, Any]
+) -> dict[str, bytes]:
     """Turns an example into files: extension -> content, the image first and the JSON last.
 
     Args:
@@ -327,7 +312,9 @@ def example_of(files: Mapping[str, bytes], where: str) -> bytes:
         if not isinstance(values, dict):
             raise ValueError(f"its .{JSON} is not an object")
         empty = values.pop(_EMPTY, {})
-        return encode_example({key: _feature(key, values[key], empty, files) for key in values})
+        return wire.encode_example(
+            {key: _feature(key, values[key], empty, files) for key in values}
+        )
     except (ValueError, OverflowError, RecursionError) as error:
         raise DamagedRecordError(f"{where}: {excerpt(error)}") from error
 
@@ -352,7 +339,7 @@ def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tu
     raise ValueError(f"its .{JSON} has {key} neither as text nor as numbers of one kind")
 
 
-def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
+def _without_image(sample: record_format.EncodedSample) -> tuple[bytes, str, bytes]:
     """A serialized example without its image, the key of the image, and the image.
 
     The image is the value of the last entry in the part before it. A sample in one piece is returned as
@@ -360,15 +347,15 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     """
     before, image, after = sample[:3]
     if before:
-        _, start = parse_varint(before, 1)  # after the tag and the length of all features
+        _, start = wire.parse_varint(before, 1)  # after the tag and the length of all features
         at = start
         while at < len(before):
-            length, inside = parse_varint(before, at + 1)
+            length, inside = wire.parse_varint(before, at + 1)
             if inside + length > len(before):
                 entries = before[start:at] + after
-                size, key = parse_varint(before, inside + 1)
+                size, key = wire.parse_varint(before, inside + 1)
                 name = before[key : key + size].decode()
-                return TAG_1 + varint(len(entries)) + entries, name, image
+                return wire.TAG_1 + wire.varint(len(entries)) + entries, name, image
             at = inside + length
     return sample.record, "", b""
 
@@ -390,7 +377,7 @@ def _extension(data: bytes) -> str:
 
 def _file_name(key: str, data: bytes, example: ExampleView) -> str:
     """The extension of the file of a feature: `segmentation_class.png`."""
-    if key == ENCODED_KEY:
+    if key == schema.ENCODED_KEY:
         return _image_extension(data, example)
     name = key.removeprefix("image/").removesuffix("/encoded").lower()
     return f"{_NOT_IN_A_NAME.sub('_', name)}.{_extension(data)}"
@@ -436,7 +423,7 @@ def _from_text(text: str) -> bytes:
 # --- the columns of an example -------------------------------------------------------------------
 
 _COLUMN = f"{_FURTHER}/"
-_OF_OBJECTS = f"{OBJECT_PREFIX}class/text"
+_OF_OBJECTS = f"{schema.OBJECT_PREFIX}class/text"
 _LABELS = ("image/class/text", "image/label")
 _IMPLIED = (_CLASS_KEY, _EMPTY)
 
@@ -471,7 +458,7 @@ class ExampleColumns:
             if items and all(isinstance(item, dict) for item in items):
                 column = name.removeprefix("image/").removesuffix("/encoded")
                 self.names |= {str(item.get("file")): column for item in items}
-                self.kinds |= {name: JSON_KIND} if name != key else {}
+                self.kinds |= {name: schema.JSON_KIND} if name != key else {}
             elif key in _LABELS:
                 self.fields[CLASS] = value
                 self.kinds |= {CLASS: "float"} if key == _LABELS[1] else {}
@@ -481,11 +468,15 @@ class ExampleColumns:
 
     def _add_kind(self, name: str, items: Sequence[Any], if_empty: str = "") -> None:
         kind = type(items[0]).__name__ if items else if_empty
-        self.kinds |= {name: kind} if kind in KIND_NAMES else {}
+        self.kinds |= {name: kind} if kind in schema.KIND_NAMES else {}
 
     def _without_objects(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
         """Adds the objects of an example as the lists that tables of JSON have; returns the other features."""
-        of = {k.removeprefix(OBJECT_PREFIX): v for k, v in features.items() if OBJECT_PREFIX in k}
+        of = {
+            k.removeprefix(schema.OBJECT_PREFIX): v
+            for k, v in features.items()
+            if schema.OBJECT_PREFIX in k
+        }
         sides = [of.pop(f"bbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
         width, height = features["image/width"], features["image/height"]
         texts, ids = of.pop("class/text"), of.pop("class/label")
@@ -494,13 +485,15 @@ class ExampleColumns:
                 [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
                 for xmin, ymin, xmax, ymax in zip(*sides, strict=True)
             ],
-            CATEGORY_NAMES[0]: ids if texts == [*map(str, ids)] else texts,
+            schema.CATEGORY_NAMES[0]: ids if texts == [*map(str, ids)] else texts,
         }
         for name, values in of.items():
             if "/" in name or str(values).startswith(f"['{_URL}"):
-                self.fields[f"{OBJECT_PREFIX}{name}"] = [[]]  # nested, as key points and masks are
+                self.fields[f"{schema.OBJECT_PREFIX}{name}"] = [
+                    []
+                ]  # nested, as key points and masks are
                 continue
-            self._add_kind(f"{OBJECTS_COLUMN}.{name}", values)
+            self._add_kind(f"{schema.OBJECTS_COLUMN}.{name}", values)
             lists[name] = values
-        self.fields[OBJECTS_COLUMN] = lists
-        return {key: features[key] for key in features if OBJECT_PREFIX not in key}
+        self.fields[schema.OBJECTS_COLUMN] = lists
+        return {key: features[key] for key in features if schema.OBJECT_PREFIX not in key}

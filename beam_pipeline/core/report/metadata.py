@@ -46,15 +46,7 @@ from beam_pipeline.core.dataset.manifest import (
 )
 from beam_pipeline.core.labels.classes import fit_a_list, label_map, quoted
 from beam_pipeline.core.labels.schema import ENCODED_KEY, ColumnKind, written_key
-from beam_pipeline.core.report.contents import (
-    CONTAINERS,
-    PLACEHOLDER,
-    feature_rows,
-    sealed,
-    shard_pattern,
-    summary,
-    tasks,
-)
+from beam_pipeline.core.report import contents
 
 
 def class_files(manifest: Manifest) -> dict[str, bytes]:
@@ -225,7 +217,7 @@ SCHEMA_NAME = "schema.pbtxt"
 
 _HEAD = f"""\
 # proto-message: tensorflow.metadata.v0.Schema
-# {PLACEHOLDER}
+# {contents.PLACEHOLDER}
 """
 _TYPES = {"int64": "INT", "float": "FLOAT", "bytes": "BYTES"}
 _TEXT_KEYS = ("image/class/text", "image/object/class/text")
@@ -239,7 +231,7 @@ def schema_files(manifest: Manifest) -> dict[str, bytes]:
         "".join(("feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"))
         for key in sorted(manifest.features)
     )
-    return {SCHEMA_NAME: sealed("".join((_HEAD, *features)).encode())}
+    return {SCHEMA_NAME: contents.sealed("".join((_HEAD, *features)).encode())}
 
 
 def _lines(key: str, manifest: Manifest) -> Iterator[str]:
@@ -288,14 +280,14 @@ def croissant(manifest: Manifest) -> bytes:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest.name,
-        "description": f"{summary(manifest)}, as {CONTAINERS.get(shards.name, shards.name)}.",
-        "keywords": [shards.name, *tasks(manifest)],
+        "description": f"{contents.summary(manifest)}, as {contents.CONTAINERS.get(shards.name, shards.name)}.",
+        "keywords": [shards.name, *contents.tasks(manifest)],
         "version": "1.0.0",
         "distribution": _file_sets(manifest),
         "recordSet": [*_record_sets(manifest, template["recordSet"])],
-        "identifier": PLACEHOLDER,
+        "identifier": contents.PLACEHOLDER,
     }
-    return sealed(dump_json(description))
+    return contents.sealed(dump_json(description))
 
 
 def _file_sets(manifest: Manifest) -> list[dict[str, Any]]:
@@ -309,7 +301,7 @@ def _file_sets(manifest: Manifest) -> list[dict[str, Any]]:
             f"shards-{name}",
             f"The shards of the split {name}.",
             kinds,
-            shard_pattern(split),
+            contents.shard_pattern(split),
         )
         for number, (name, split) in enumerate(filled)
     ]
@@ -343,7 +335,7 @@ def _record_sets(
             for name, split in manifest.splits.items()
         ],
         "classes": [[c.id, c.name, c.count][: 3 if unit else 2] for c in classes],
-        "features": [*feature_rows(manifest)],
+        "features": [*contents.feature_rows(manifest)],
     }
     for name, about in described.items():
         fields: list[dict[str, Any]] = [

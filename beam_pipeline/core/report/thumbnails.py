@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageChops, JpegImagePlugin
 
-from beam_pipeline.core.images.header import BadImageError
-from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
+from beam_pipeline.core.images import header, pillow_header
 
 SIDE = 160  # pixels, of the longer side
 LARGE_SIDE = 384  # where boxes are drawn over it
@@ -20,7 +19,7 @@ _QUALITY = 70
 _SMALL = 64  # pixels; smaller images are shown as they are
 _GREY = (128, 128, 128)  # under transparent pixels
 _MASK_SHARE = 0.55
-_UNDECODABLE = (*PARSER_ERRORS, BadImageError, Image.DecompressionBombError)
+_UNDECODABLE = (*pillow_header.PARSER_ERRORS, header.BadImageError, Image.DecompressionBombError)
 
 
 class Thumbnail(NamedTuple):
@@ -51,7 +50,7 @@ def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | N
     if small is None:
         return None
     with contextlib.suppress(*_UNDECODABLE):
-        drawn = open_as(mask, OWN_FORMATS) if mask else None
+        drawn = pillow_header.open_as(mask, pillow_header.OWN_FORMATS) if mask else None
         if drawn is not None and not _is_too_large(drawn):
             small = _with_mask(small, drawn)
         return _encoded(small, side * side)
@@ -64,8 +63,8 @@ def small_image(data: bytes, side: int) -> Image.Image | None:
     None if Pillow cannot decode it, or it is too large.
     """
     with contextlib.suppress(*_UNDECODABLE):
-        check_scans(data)
-        image = open_as(data, OWN_FORMATS)
+        pillow_header.check_scans(data)
+        image = pillow_header.open_as(data, pillow_header.OWN_FORMATS)
         if image is not None and not _is_too_large(image):
             return _small(image, side)
     return None
