@@ -96,13 +96,8 @@ class TFRecordDataset(IterableDataset[Any]):
         check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._record_format = dataset.record_format
-        self._sample = samples.sampler_of(
-            dataset,
-            self._shards,
-            features,
-            decode,
-            samples.PixelOptions(image_size, channels, exact, dtype),
-        )
+        options = samples.PixelOptions(image_size, channels, exact, dtype)
+        self._sample = samples.sampler_of(dataset, self._shards, features, decode, options)
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed
         running = distributed.is_available() and distributed.is_initialized()
