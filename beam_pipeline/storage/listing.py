@@ -83,7 +83,7 @@ def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filter
       ListingError: a folder below the root or the size of a file cannot be read, or links multiply
         the folders.
     """
-    listing = LocalListing(root, [Subfolder.root(root)])
+    listing = LocalListing(root, [Subfolder(root.uri)])
     dead_letters: list[DeadLetter] = []
 
     def images() -> Iterator[references.ImageRef]:
@@ -95,37 +95,20 @@ def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filter
     yield from filters.in_batches(images(), batch_size, listing.rules, dead_letters)
 
 
-class Folder(NamedTuple):
-    """A folder that is listed.
+class Subfolder(NamedTuple):
+    """A folder to list.
 
     Attributes:
       path: its path.
-      above: itself and the folders above it.
-      links: how many of these are links.
+      above: the folders above it; once it is opened, itself as well.
+      links: how many of these, and itself, are links.
+      is_link: it is a link.
     """
 
     path: str
     above: frozenset[_Identity] = frozenset()
     links: int = 0
-
-
-class Subfolder(NamedTuple):
-    """A folder to list.
-
-    Attributes:
-      parent: the folder that it is in.
-      path: its path.
-      is_link: it is a link.
-    """
-
-    parent: Folder
-    path: str
     is_link: bool = False
-
-    @classmethod
-    def root(cls, root: filters.ImageRoot) -> Subfolder:
-        """The folder of a root."""
-        return cls(Folder(""), root.uri)
 
 
 class Files(NamedTuple):
@@ -140,11 +123,8 @@ class Files(NamedTuple):
     names: Sequence[str]
 
 
-class LinkedFolder(NamedTuple):
-    """Attributes: path, of a folder that links within links lead to; identity."""
-
-    path: str
-    identity: _Identity
+LinkedFolder = tuple[str, _Identity]
+"""The path of a folder that links within links lead to, and its identity."""
 
 
 class LocalListing:
@@ -183,21 +163,20 @@ class LocalListing:
                 self.done += len(part.names)
                 yield part
 
-    def _enter(self, subfolder: Subfolder) -> Folder | None:
-        """A folder to list; None if it is one of the folders above itself."""
-        parent, path, is_link = subfolder
+    def _enter(self, folder: Subfolder) -> Subfolder | None:
+        """A folder that is open; None if it is one of the folders above itself."""
         try:
-            status = os.stat(path)
+            status = os.stat(folder.path)
         except OSError as error:
-            raise _listing_error(path, error) from error
+            raise _listing_error(folder.path, error) from error
         identity = status.st_dev, status.st_ino
-        if identity in parent.above:
+        if identity in folder.above:
             return None
-        if is_link and parent.links:
-            self.links.add(LinkedFolder(path, identity))
-        return Folder(path, parent.above | {identity}, parent.links + is_link)
+        if folder.is_link and folder.links > 1:
+            self.links.add((folder.path, identity))
+        return folder._replace(above=folder.above | {identity})
 
-    def _scan(self, folder: Folder, at_once: int) -> Iterator[Files]:
+    def _scan(self, folder: Subfolder, at_once: int) -> Iterator[Files]:
         names: list[str] = []
         try:
             with os.scandir(folder.path) as entries:
@@ -205,7 +184,9 @@ class LocalListing:
                     if _is_folder(entry):
                         key = entry.path[len(self._prefix) :]
                         if self.rules.can_hold(key) and self.rules.enters(entry.name):
-                            self.waiting.append(Subfolder(folder, entry.path, entry.is_symlink()))
+                            is_link = entry.is_symlink()
+                            links = folder.links + is_link
+                            self.waiting.append(Subfolder(entry.path, folder.above, links, is_link))
                         continue
                     names.append(entry.name)
                     if len(names) == at_once:
@@ -244,8 +225,8 @@ class Links:
     def add(self, folder: LinkedFolder) -> None:
         """Counts a folder that is a link within a link. Raises ListingError."""
         self.folders.append(folder)
-        path = folder.path
-        self._repeats += self._first.setdefault(folder.identity, path) != path
+        path, identity = folder
+        self._repeats += self._first.setdefault(identity, path) != path
         if self._repeats > _MOST_REPEATS:
             raise errors.ListingError(
                 f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
