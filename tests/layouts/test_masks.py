@@ -113,7 +113,7 @@ def test_what_is_no_mask_of_its_image_is_a_dead_letter(working_folder: Path) -> 
     assert of_masks.pop("unlabelled") == ""
     assert of_masks == {key: name for name in masks if (key := name.partition(".")[0]) in of_masks}
     assert letters["turned"]["message"].startswith(
-        "the mask: a mask of 2 x 3 pixels, the image has 3 x 2; width and height are swapped"
+        "the mask: a mask of 2 x 3 pixels, the image has 3 x 2; take the image"
     )
     assert letters["unlabelled"]["message"] == "no mask is for this image"
 

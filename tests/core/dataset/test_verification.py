@@ -15,6 +15,7 @@ from beam_pipeline.core.records import sharding, wire
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from tests.core.dataset.fixtures import manifest_with
 from tests.core.records.fixtures import record_of, with_kinds
+from tests.rows import in_rows
 
 SOUND = {"image/class/label": [1], "image/encoded": [b"pixels"], "label/weight": [0.5]}
 FEATURES = {
@@ -176,9 +177,7 @@ def test_a_feature_that_the_manifest_does_not_have_is_found() -> None:
     assert info == info_of(content, (1, 3), examples=3)
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"), [([], 1), ([3], 3), ([2, 2], 4), ([None], None), ([None, 2], None)]
-)
+@in_rows
 def test_a_feature_of_another_number_of_values_is_found(
     shape: list[int | None], expected: int | None
 ) -> None:
@@ -211,17 +210,7 @@ def test_classes_are_counted_under_the_key_that_they_were_given() -> None:
     assert found == [info_of(content, (4, 1), examples=1)]
 
 
-@pytest.mark.parametrize(
-    ("options", "key"),
-    [
-        ({"columns": []}, ""),
-        ({"columns": COLUMNS[:1], "features": {}}, ""),
-        ({"columns": COLUMNS}, "image/class/label"),
-        ({"columns": COLUMNS, "features": {}}, "image/class/label"),
-        ({"columns": COLUMNS, "features": {"id": "image/class/label"}}, "id"),
-        ({"columns": COLUMNS, "features": {"image/class/label": "label/weight"}}, ""),
-    ],
-)
+@in_rows
 def test_the_key_of_the_class_ids_comes_from_the_options(
     options: Mapping[str, Any], key: str
 ) -> None:
@@ -232,61 +221,13 @@ def test_the_key_of_the_class_ids_comes_from_the_options(
 # --- classes ------------------------------------------------------------------------------------
 
 
-def counted(*classes: tuple[int, int], split: str = "train") -> sharding.ShardInfo:
-    return sharding.ShardInfo(split, 0, "x", 0, 0, 0, classes)
-
-
-ANIMALS = [
-    {"id": 0, "name": "cat", "examples": 5},
-    {"id": 1, "name": "dog", "examples": 0},
-    {"id": 2, "name": "eel", "examples": 1},
-]
-IN_SPLITS = [
-    {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
-    {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
-]
-OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
-
-
-@pytest.mark.parametrize(
-    ("classes", "shards", "faults"),
-    [
-        ([], [counted()], []),
-        (ANIMALS, [counted((0, 2), (2, 1)), counted((0, 3))], []),  # they add up over all shards
-        (
-            ANIMALS,
-            [counted((0, 4), (1, 2)), counted((7, 3), (-1, 1))],
-            [
-                "class 0 (cat): 4 examples, the manifest lists 5",
-                "class 1 (dog): 2 examples, the manifest lists 0",
-                "class 2 (eel): 0 examples, the manifest lists 1",
-                "class -1: 1 examples, the manifest has no such class",
-                "class 7: 3 examples, the manifest has no such class",
-            ],
-        ),
-        (IN_SPLITS, [counted((0, 2), split="test"), counted((0, 1), (1, 1)), counted((0, 2))], []),
-        (  # the whole may be right where two splits are wrong
-            IN_SPLITS,
-            [counted((0, 3), split="test"), counted((0, 2), (1, 1))],
-            [
-                "class 0 (cat) in test: 3 examples, the manifest lists 2",
-                "class 0 (cat) in train: 2 examples, the manifest lists 3",
-            ],
-        ),
-        (OBJECTS, [counted((1, 3))], []),
-        (
-            OBJECTS,
-            [counted((1, 2), (9, 4))],
-            [
-                "class 1 (car): 2 objects, the manifest lists 3",
-                "class 1 (car) in train: 2 objects, the manifest lists 3",
-                "class 9: 4 objects, the manifest has no such class",
-            ],
-        ),
-    ],
-)
+@in_rows
 def test_classes_are_as_many_as_the_manifest_says(
-    classes: list[dict[str, Any]], shards: list[sharding.ShardInfo], faults: list[str]
+    classes: list[dict[str, Any]], shards: list[tuple[str, dict[int, int]]], faults: list[str]
 ) -> None:
     """In all and in each split; those that only one of them has are faults."""
-    assert list(verify_classes(manifest_with(classes=classes), shards)) == faults
+    counted = [
+        sharding.ShardInfo(split, 0, "x", 0, 0, 0, tuple(numbers.items()))
+        for split, numbers in shards
+    ]
+    assert list(verify_classes(manifest_with(classes=classes), counted)) == faults
