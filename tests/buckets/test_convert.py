@@ -379,7 +379,7 @@ def test_a_data_set_in_a_bucket(data_set: str, tmp_path: Path, cloud: Store) -> 
     assert run("inspect", data_set).out.replace(data_set, here) == run("inspect", here).out
     of_b = run("inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b").out
     assert "4 of 8 examples found" in of_b
-    assert f"{nothing}: no such file or folder" in run("inspect", nothing, code=2).err
+    assert f"{nothing}: no TFRecords" in run("inspect", nothing, code=2).err
     cloud.proxy.take_log()
     place = run("inspect", data_set, "--key", "a/4.png").out.splitlines()[0]
     (shard,) = {path for _, path, *_ in cloud.proxy.take_log() if "tfrecord-" in path}

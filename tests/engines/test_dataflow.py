@@ -443,10 +443,10 @@ def _run_staged(python: str, contents: dict[str, bytes], folder: Path) -> dict[s
 
 def _data_sets(folder: Path) -> dict[str, list[str]]:
     """Options of data sets that were made below a folder: every kind of input that needs a module of its own."""
-    from tests.layouts import make_cifar10, make_voc
+    from tests.layouts import data_sets, make_cifar10
 
     make_cifar10.make_cifar10(str(folder))
-    make_voc.make_voc(str(folder))
+    data_sets.make("voc", str(folder))
     write_pictures(str(folder / "photos"), [name.rpartition("/")[2] for name in NAMES])
     (folder / "photos/7.jpg").write_bytes(b"no image")
     rows = [f"{i}.jpg,{i % 3},{i / 4}" for i in range(20)] + ["gone.jpg,1,1.5"]

@@ -330,21 +330,6 @@ def test_files_are_prefetched_while_some_come_from_the_disk(
     assert len(opened) == prefetched
 
 
-@pytest.mark.parametrize(
-    ("bounds", "said"),
-    [
-        ({"max_reads": 0}, "expected at least one read and one byte"),
-        ({"max_bytes": 0}, "expected at least one read and one byte"),
-        ({"max_reads": -1, "max_bytes": 5}, "expected at least one read and one byte"),
-        ({"max_reads": 2, "prefetched": 3}, "not both"),
-    ],
-)
-def test_bounds_by_which_nothing_is_read_are_refused(bounds: dict[str, int], said: str) -> None:
-    """Threads and prefetched files exclude each other."""
-    with pytest.raises(ValueError, match=said):
-        ReadOptions(**bounds)
-
-
 # --- pace -----------------------------------------------------------------------------------------
 
 
