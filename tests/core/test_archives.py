@@ -42,11 +42,11 @@ def test_a_uri_names_archive_and_member(archive: str, member: Member) -> None:
 
 
 def test_archives_are_known_by_their_extension() -> None:
-    """In any case; a tar that is compressed is refused, with what uncompresses it."""
+    """In any case; a tar that is compressed is refused."""
     paths = ["a.tar", "gs://b/A.ZIP", "a.tar.d", "a.jpg", "x.tar/"]
     assert [archive_kind(path) for path in paths] == ["tar", "zip", "", "", ""]
-    for path, tool in [("a.tar.gz", "gunzip"), ("a.tgz", "gunzip"), ("b/a.tar.XZ", "unxz")]:
-        with pytest.raises(errors.UsageError, match=f"with {tool}, and name .*a.tar$"):
+    for path in ("a.tar.gz", "a.tgz", "b/a.tar.XZ"):
+        with pytest.raises(errors.UsageError, match=r"uncompress it once, and name .*a\.tar$"):
             archive_kind(path)
 
 
