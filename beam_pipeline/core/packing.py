@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar
 
 import zstandard
 
@@ -273,9 +273,8 @@ class Batch(Sequence[_Item], Generic[_Item]):
     @classmethod
     def decode(cls: type[_Self], encoded: bytes) -> _Self:
         """The batch that `encode` wrote."""
-        return cls.of_packed(
-            encoded[_COUNT_BYTES:], int.from_bytes(encoded[:_COUNT_BYTES], "little")
-        )
+        count = int.from_bytes(encoded[:_COUNT_BYTES], "little")
+        return cls.of_packed(encoded[_COUNT_BYTES:], count)
 
     def encode(self) -> bytes:
         """The number of items, and the items packed."""
@@ -319,11 +318,7 @@ class Batch(Sequence[_Item], Generic[_Item]):
     def __len__(self) -> int:
         return self._count if self._items is None else len(self._items)
 
-    @overload
-    def __getitem__(self, index: int) -> _Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_Item]: ...
-    def __getitem__(self, index: int | slice) -> _Item | Sequence[_Item]:
+    def __getitem__(self, index: Any) -> Any:
         return self._unpacked()[index]
 
     def __eq__(self, other: object) -> bool:

@@ -342,10 +342,8 @@ def colour_of(environment: Mapping[str, str], encoding: str) -> Colour | None:
       environment: variables; terminals describe themselves in them.
       encoding: of standard output.
     """
-    has_colours = environment.get("TERM", "") not in ("", "dumb") and not environment.get(
-        "NO_COLOR"
-    )
-    if not has_colours or encoding.lower().replace("-", "") != "utf8":
+    is_plain = environment.get("TERM", "") in ("", "dumb") or environment.get("NO_COLOR")
+    if is_plain or encoding.lower().replace("-", "") != "utf8":
         return None
     is_true = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")
     return true_colour if is_true else cube_colour
@@ -386,7 +384,7 @@ def exporting(source: Source, folder: str) -> Iterator[Callable[[FoundExample], 
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         lines.write(f"{text}\n".encode("utf-8", "backslashreplace"))
 
-    try:
+    with files.naming(f"--to {folder}", OutputError, "written"):
         if files.list_folder(folder):
             raise OutputNotEmptyError(f"--to {folder} is not empty; name a new folder")
         files.make_folder(folder)
@@ -395,8 +393,6 @@ def exporting(source: Source, folder: str) -> Iterator[Callable[[FoundExample], 
                 yield write
         finally:
             files.remove_folder(files.join(folder, INCOMPLETE_FOLDER))
-    except OSError as error:
-        raise OutputError(f"--to {folder} cannot be written: {error.strerror or error}") from error
 
 
 def _images(features: Features) -> Iterator[tuple[str, bytes, str]]:

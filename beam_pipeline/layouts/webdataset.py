@@ -44,7 +44,7 @@ from beam_pipeline.layouts.pairs import column_name, is_mask, rank
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, archive_roots
 from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import MemberFilter, OpenedArchive
+from beam_pipeline.storage.listing import MemberFilter, OpenedArchive, opened_archive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)
@@ -280,7 +280,7 @@ class WebDatasetReader:
         assert root.archive
         images = MemberFilter(root)
         try:
-            with OpenedArchive(root) as archive:
+            with opened_archive(root) as archive:
                 for name, sample in _collect(archive, images, self.skipped, scattered):
                     names.append(hash(name))
                     yield from self._outcomes(root.archive.key(name), sample, root.uri)
@@ -372,7 +372,7 @@ class WebDataset:
         if unusable or not archives:
             return ""
         root = archives[0]
-        with OpenedArchive(root) as archive:
+        with opened_archive(root) as archive:
             samples = _collect(archive, MemberFilter(root), (), most=_RECOGNISED_BY)
             for name, sample in samples:
                 labels = [extension for extension in SIDECARS if extension in sample.hashes]
@@ -452,7 +452,7 @@ def _beginnings(
         assert root.archive
         images = MemberFilter(root)
         most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
-        with OpenedArchive(root) as archive:
+        with opened_archive(root) as archive:
             samples = dict(_collect(archive, images, skipped, most=most))
         first |= {root.archive.key(name): sample for name, sample in samples.items()}
         further.update(images.ignored)

@@ -17,12 +17,8 @@ from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
 try:
     import torch
 except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ModuleNotFoundError(
-        "reading with PyTorch needs PyTorch: pip install torch",
-        name="torch",
-    ) from error
+    error.msg += "; reading with PyTorch needs PyTorch: pip install torch"
+    raise
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -100,13 +96,8 @@ class TFRecordDataset(IterableDataset[Any]):
         check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._record_format = dataset.record_format
-        self._sample = samples.sampler_of(
-            dataset,
-            self._shards,
-            features,
-            decode,
-            samples.PixelOptions(image_size, channels, exact, dtype),
-        )
+        options = samples.PixelOptions(image_size, channels, exact, dtype)
+        self._sample = samples.sampler_of(dataset, self._shards, features, decode, options)
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed
         running = distributed.is_available() and distributed.is_initialized()
@@ -131,10 +122,8 @@ class TFRecordDataset(IterableDataset[Any]):
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         part = _part(len(self._range), worker, workers)
-        start = self._range.start
-        return _Samples(
-            self, range(start + part.start, start + part.stop), int(self._epoch[0]), worker
-        )
+        own = self._range[part.start : part.stop]
+        return _Samples(self, own, int(self._epoch[0]), worker)
 
     def _left(self, part: range, read: int, epoch: int, worker: int) -> Iterator[_Record]:
         """Yields the records of a worker's part that follow those it has read in an epoch.

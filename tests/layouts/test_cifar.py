@@ -21,44 +21,70 @@ import pytest
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.layouts import cifar, opening
+from beam_pipeline.layouts.cifar import (
+    Cifar10,
+    Cifar100,
+    CifarError,
+    CifarReader,
+    read_pickled,
+    read_records,
+)
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.storage import files
 from tests.harness import ALL_BAD, convert, dead_letters_of, digests, manifest_of, read_all
-from tests.layouts import bucket, make_cifar10
+from tests.layouts import bucket
+from tests.layouts.make_cifar10 import (
+    CIFAR10_BATCHES,
+    CIFAR10_NAMES,
+    TWO_IMAGES,
+    Picture,
+    UInt8Array,
+    batch_10,
+    cifar10_binary,
+    cifar10_pictures,
+    cifar10_python,
+    cifar100_binary,
+    cifar100_pictures,
+    cifar100_python,
+    pixels_of,
+    python2_pickle,
+    records,
+    tar_gz,
+)
 from tests.pictures import write_files
 
 PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
 PY_100, BIN_100 = "cifar-100-python", "cifar-100-binary"
 TAR, TAR_BIN = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
 NAMES = "batches.meta or batches.meta.txt"
-NAMED_10 = (tuple(make_cifar10.CIFAR10_NAMES),)
+NAMED_10 = (tuple(CIFAR10_NAMES),)
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with `data` in it: every version of both sets."""
     versions = {
-        (PY, TAR): make_cifar10.cifar10_python(),
-        (BIN, TAR_BIN): make_cifar10.cifar10_binary(),
-        (PY_100, f"{PY_100}.tar.gz"): make_cifar10.cifar100_python(),
-        (BIN_100, f"{BIN_100}.tar.gz"): make_cifar10.cifar100_binary(),
+        (PY, TAR): cifar10_python(),
+        (BIN, TAR_BIN): cifar10_binary(),
+        (PY_100, f"{PY_100}.tar.gz"): cifar100_python(),
+        (BIN_100, f"{BIN_100}.tar.gz"): cifar100_binary(),
     }
     for (folder, archive), contents in versions.items():
         write_files(f"{tmp_path}/data/{folder}", contents)
-        write_files(f"{tmp_path}/data", {archive: make_cifar10.tar_gz(folder, contents)})
+        write_files(f"{tmp_path}/data", {archive: tar_gz(folder, contents)})
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def expected_rows(picture: make_cifar10.Picture) -> bytes:
+def expected_rows(picture: Picture) -> bytes:
     """The picture's pixels, row by row, channels together."""
     planes = np.frombuffer(picture.pixels, np.uint8).reshape(3, 32, 32)
     return planes.transpose(1, 2, 0).tobytes()
 
 
 def source_of(given: SourceOptions, layout: str = "auto") -> Source:
-    return opening.open_source(layout, given)[0]
+    return open_source(layout, given)[0]
 
 
 def sample_refs(source: Source, folder: Any) -> list[SampleRef | DeadLetter]:
@@ -89,8 +115,8 @@ def test_every_image_becomes_an_example_with_its_label_name_and_pixels(data: Pat
     assert convert("--images", f"data/{PY}", "--output", "out") == 0
     examples = read_all("out")
     assert len(examples) == 72
-    for batch in make_cifar10.CIFAR10_BATCHES:
-        for i, picture in enumerate(make_cifar10.cifar10_pictures(batch)):
+    for batch in CIFAR10_BATCHES:
+        for i, picture in enumerate(cifar10_pictures(batch)):
             features = examples.pop(f"{batch}/{i:05d}")
             (encoded,) = features.pop("image/encoded")
             assert tf.io.decode_png(encoded).numpy().tobytes() == expected_rows(picture)
@@ -102,7 +128,7 @@ def test_every_image_becomes_an_example_with_its_label_name_and_pixels(data: Pat
                 "image/filename": [picture.filename.encode()],
                 "image/source_id": [f"{batch}/{i:05d}".encode()],
                 "image/class/label": list(picture.labels),
-                "image/class/text": [make_cifar10.CIFAR10_NAMES[picture.labels[0]].encode()],
+                "image/class/text": [CIFAR10_NAMES[picture.labels[0]].encode()],
             }
     assert examples == {}
 
@@ -111,7 +137,7 @@ def test_raw_examples_hold_the_pixels_row_by_row(data: Path) -> None:
     """Channels together, with the format that says so."""
     assert convert("--images", f"data/{BIN}", "--output", "out", "--image_encoding", "raw") == 0
     examples = read_all("out")
-    for i, picture in enumerate(make_cifar10.cifar10_pictures("test_batch")):
+    for i, picture in enumerate(cifar10_pictures("test_batch")):
         features = examples[f"test_batch/{i:05d}"]
         assert features["image/encoded"] == [expected_rows(picture)]
         assert features["image/format"] == [b"raw"]
@@ -136,14 +162,14 @@ def test_nothing_is_copied_of_records_on_disk(data: Path) -> None:
         assert (ref.uri, ref.offset, ref.size) == (uri, first + 7 * step, 3072)
         with open(ref.uri, "rb") as file:
             file.seek(ref.offset)
-            assert file.read(3072) == make_cifar10.cifar10_pictures("data_batch_1")[7].pixels
+            assert file.read(3072) == cifar10_pictures("data_batch_1")[7].pixels
 
 
 @pytest.mark.slow
 def test_an_archive_may_have_any_name_if_the_layout_is_named(data: Path) -> None:
     """And any order of files, with folders or without."""
-    contents = dict(sorted(make_cifar10.cifar10_python().items()))
-    write_files(str(data), {"download": make_cifar10.tar_gz("./x/y", contents)})
+    contents = dict(sorted(cifar10_python().items()))
+    write_files(str(data), {"download": tar_gz("./x/y", contents)})
     assert convert("--images", f"data/{PY}", "--output", "a", "--name", "c") == 0
     arguments = ("--images", "download", "--output", "b", "--name", "c", "--layout", "cifar10")
     assert convert(*arguments) == 0
@@ -157,7 +183,7 @@ def test_records_in_a_bucket_are_unpacked_here(data: Path) -> None:
         source_of(SourceOptions(images=(f"bucket://{data}/data/{BIN}",))), data / "unpacked"
     )
     assert {ref.uri for ref in refs} == {
-        f"{data}/unpacked/{batch}.bin" for batch in make_cifar10.CIFAR10_BATCHES
+        f"{data}/unpacked/{batch}.bin" for batch in CIFAR10_BATCHES
     }
 
 
@@ -168,7 +194,7 @@ def test_records_in_a_bucket_are_unpacked_here(data: Path) -> None:
 def test_the_files_say_what_classes_are_called(data: Path, version: str) -> None:
     """Whatever the usual names are, and in their order; empty lines at the end do no harm."""
     names = [f"class {i}" for i in range(10)][::-1]
-    meta = make_cifar10.python2_pickle({b"label_names": [name.encode() for name in names]})
+    meta = python2_pickle({b"label_names": [name.encode() for name in names]})
     text = "\r\n".join(names).encode() + b"\r\n\r\n"
     file = {"batches.meta": meta} if version == PY else {"batches.meta.txt": text}
     write_files(f"data/{version}", file)
@@ -185,7 +211,7 @@ def test_without_their_file_the_classes_have_the_names_that_everyone_knows(
     """And a note says so."""
     (data / f"data/{BIN}/batches.meta.txt").unlink()
     assert convert("--images", f"data/{BIN}", "--output", "out") == 0
-    assert [entry["name"] for entry in manifest_of("out")["classes"]] == make_cifar10.CIFAR10_NAMES
+    assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
     assert (
         f"Note: {data}/data/{BIN} does not contain batches.meta or batches.meta.txt; classes have the names "
         "that CIFAR-10's have\n"
@@ -194,14 +220,14 @@ def test_without_their_file_the_classes_have_the_names_that_everyone_knows(
 
 def test_classes_that_no_image_has_keep_their_ids(data: Path) -> None:
     """CIFAR's numbers count, not those that a part would give; without a file name the key is one."""
-    content = {b"data": make_cifar10.UInt8Array(1, 3072, make_cifar10.pixels_of(0)), b"labels": [7]}
-    meta = make_cifar10.cifar10_python()["batches.meta"]
-    write_files("own", {"test_batch": make_cifar10.python2_pickle(content), "batches.meta": meta})
+    content = {b"data": UInt8Array(1, 3072, pixels_of(0)), b"labels": [7]}
+    meta = cifar10_python()["batches.meta"]
+    write_files("own", {"test_batch": python2_pickle(content), "batches.meta": meta})
     assert convert("--images", "own/test_batch", "--output", "out", "--layout=cifar10") == 0
     (features,) = read_all("out").values()
     assert features["image/class/label"] == [7]
     assert features["image/filename"] == [b"test_batch/00000"]
-    assert [entry["name"] for entry in manifest_of("out")["classes"]] == make_cifar10.CIFAR10_NAMES
+    assert [entry["name"] for entry in manifest_of("out")["classes"]] == CIFAR10_NAMES
 
 
 # What is left out
@@ -220,9 +246,9 @@ def dead_letter(key: str, uri: str, message: str) -> dict[str, str]:
 
 def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
     """Texts, lists, fractions and booleans are no labels; bytes that are not UTF-8 no file name."""
-    pixels = b"".join(make_cifar10.pixels_of(i) for i in range(4))
+    pixels = b"".join(pixels_of(i) for i in range(4))
     python_2 = {
-        b"data": make_cifar10.UInt8Array(4, 3072, pixels),
+        b"data": UInt8Array(4, 3072, pixels),
         b"labels": [b"cat", 3, [1, 2], 4],
         b"filenames": [b"a.png", b"b\xff.png", b"c.png", b"d.png"],
     }
@@ -231,11 +257,8 @@ def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
         "labels": [True, 5, 2.0, 1 << 100_000],
         "filenames": ["a.png", "b.png", "c.png", "d.png"],
     }
-    contents = {
-        "test_batch": make_cifar10.python2_pickle(python_2),
-        "data_batch_1": pickle.dumps(python_3, 4),
-    }
-    write_files("odd", {**contents, "batches.meta": make_cifar10.cifar10_python()["batches.meta"]})
+    contents = {"test_batch": python2_pickle(python_2), "data_batch_1": pickle.dumps(python_3, 4)}
+    write_files("odd", {**contents, "batches.meta": cifar10_python()["batches.meta"]})
     paths = ("odd/test_batch", "odd/data_batch_1")
     assert convert("--images", *paths, "--output", "out", "--layout=cifar10", ALL_BAD) == 0
     first, second = f"{data}/odd/data_batch_1", f"{data}/odd/test_batch"
@@ -256,11 +279,11 @@ def test_labels_and_names_of_other_types_are_dead_letters(data: Path) -> None:
 
 def test_both_labels_of_cifar100_are_looked_at(data: Path) -> None:
     """The message says which one it is; of an archive it names the archive."""
-    pictures = make_cifar10.cifar100_pictures("test")
+    pictures = cifar100_pictures("test")
     pictures[0] = pictures[0]._replace(labels=(20, 5))
     pictures[1] = pictures[1]._replace(labels=(5, 100))
-    contents = {**make_cifar10.cifar100_binary(), "test.bin": make_cifar10.records(pictures)}
-    write_files(".", {"c.tar.gz": make_cifar10.tar_gz(BIN_100, contents)})
+    contents = {**cifar100_binary(), "test.bin": records(pictures)}
+    write_files(".", {"c.tar.gz": tar_gz(BIN_100, contents)})
     arguments = ("--images", "c.tar.gz", "--output", "out", "--layout=cifar100", ALL_BAD)
     assert convert(*arguments) == 0
     uri = f"{data}/c.tar.gz"
@@ -304,41 +327,41 @@ EXPECTED = "expected a NumPy array of shape (images, 3072) and type u1, with all
 BROKEN_PICKLES = {
     "empty": (b"", CUT),
     "a text": (b"<html>Not found</html>", CUT),
-    "no dict": (make_cifar10.python2_pickle([1]), "contains [1], expected a dict"),
-    "cut in the labels": (make_cifar10.batch_10()[:70], CUT),
-    "cut in the pixels": (make_cifar10.batch_10()[:4000], CUT),
-    "cut at the end": (make_cifar10.batch_10()[:-1], CUT),
+    "no dict": (python2_pickle([1]), "contains [1], expected a dict"),
+    "cut in the labels": (batch_10()[:70], CUT),
+    "cut in the pixels": (batch_10()[:4000], CUT),
+    "cut at the end": (batch_10()[:-1], CUT),
     "a negative length": (b"\x80\x02T\xff\xff\xff\xff.", CUT),
-    "no data": (make_cifar10.batch_10(data=None), f"'data' is None, {EXPECTED}"),
-    "a list for data": (make_cifar10.batch_10(data=[1, 2]), f"'data' is [1, 2], {EXPECTED}"),
+    "no data": (batch_10(data=None), f"'data' is None, {EXPECTED}"),
+    "a list for data": (batch_10(data=[1, 2]), f"'data' is [1, 2], {EXPECTED}"),
     "another shape": (
-        make_cifar10.batch_10(data=make_cifar10.UInt8Array(4, 1536, make_cifar10.TWO_IMAGES)),
+        batch_10(data=UInt8Array(4, 1536, TWO_IMAGES)),
         f"'data' is a NumPy array of shape (4, 1536) and type 'u1', {EXPECTED}",
     ),
     "a shape that is none": (
-        make_cifar10.batch_10().replace(b"K\x01K\x02M\x00\x0c\x86", b"K\x01NM\x00\x0c\x86"),
+        batch_10().replace(b"K\x01K\x02M\x00\x0c\x86", b"K\x01NM\x00\x0c\x86"),
         f"'data' is a NumPy array of shape (None, 3072) and type 'u1', {EXPECTED}",
     ),
     "another type": (
-        make_cifar10.batch_10(data=make_cifar10.UInt8Array(2, 3072, make_cifar10.TWO_IMAGES, "i1")),
+        batch_10(data=UInt8Array(2, 3072, TWO_IMAGES, "i1")),
         f"'data' is a NumPy array of shape (2, 3072) and type 'i1', {EXPECTED}",
     ),
     "too few pixels": (
-        make_cifar10.batch_10(data=make_cifar10.UInt8Array(2, 3072, make_cifar10.TWO_IMAGES[:-1])),
+        batch_10(data=UInt8Array(2, 3072, TWO_IMAGES[:-1])),
         f"'data' is a NumPy array of shape (2, 3072) and type 'u1', {EXPECTED}",
     ),
     "no image": (
-        make_cifar10.batch_10(labels=[], filenames=[], data=make_cifar10.UInt8Array(0, 3072, b"")),
+        batch_10(labels=[], filenames=[], data=UInt8Array(0, 3072, b"")),
         f"'data' is a NumPy array of shape (0, 3072) and type 'u1', {EXPECTED}",
     ),
-    "no labels": (make_cifar10.batch_10(labels=None), "'labels' is None, expected a list of 2"),
+    "no labels": (batch_10(labels=None), "'labels' is None, expected a list of 2"),
     "an array of labels": (
         pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": np.zeros(2, np.uint8)}, 4),
         "'labels' is a NumPy array of shape (2,) and type 'u1', expected a list of 2",
     ),
-    "a label too few": (make_cifar10.batch_10(labels=[1]), "'labels' is [1], expected a list of 2"),
+    "a label too few": (batch_10(labels=[1]), "'labels' is [1], expected a list of 2"),
     "a name too many": (
-        make_cifar10.batch_10(filenames=[b"a", b"b", b"c"]),
+        batch_10(filenames=[b"a", b"b", b"c"]),
         "'filenames' is [b'a', b'b', b'c'], expected a list of 2",
     ),
     "the order of Fortran": (
@@ -353,10 +376,7 @@ BROKEN_PICKLES = {
         pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 0]}, 5),
         "refuses numpy._core.numeric._frombuffer: ",
     ),
-    "CIFAR-100's": (
-        make_cifar10.cifar100_python()["test"],
-        "'labels' is None, expected a list of 12",
-    ),
+    "CIFAR-100's": (cifar100_python()["test"], "'labels' is None, expected a list of 12"),
 }
 
 
@@ -367,11 +387,7 @@ def test_a_broken_batch_is_refused_as_a_whole(tmp_path: Path, case: str) -> None
     write_files(str(tmp_path), {"test_batch": content})
     uri = f"{tmp_path}/test_batch"
     with pytest.raises(ContainerError) as caught:
-        list(
-            cifar.CifarReader(cifar.Cifar10(), NAMED_10, archived=False).read(
-                uri, str(tmp_path / "unpacked")
-            )
-        )
+        list(CifarReader(Cifar10(), NAMED_10, archived=False).read(uri, str(tmp_path / "unpacked")))
     assert str(caught.value).startswith(f"{uri}: {message}")
     assert not (tmp_path / "unpacked/test_batch").exists()
 
@@ -382,7 +398,7 @@ def test_records_that_are_cut_short_are_refused(tmp_path: Path, size: int) -> No
     write_files(str(tmp_path), {"data_batch_4.bin": bytes(size)})
     uri = f"{tmp_path}/data_batch_4.bin"
     with pytest.raises(ContainerError) as caught:
-        list(cifar.CifarReader(cifar.Cifar10(), NAMED_10).read(uri, ""))
+        list(CifarReader(Cifar10(), NAMED_10).read(uri, ""))
     assert str(caught.value) == (
         f"{uri}: {size} bytes, expected records of 3073 bytes: it is cut short, or no file of "
         "CIFAR-10's binary version; download it again"
@@ -400,8 +416,8 @@ def test_a_batch_that_cannot_be_read_ends_the_run(data: Path) -> None:
 # Archives
 
 
-def archive_reader() -> cifar.CifarReader:
-    return cifar.CifarReader(cifar.Cifar10(), NAMED_10, archived=True)
+def archive_reader() -> CifarReader:
+    return CifarReader(Cifar10(), NAMED_10, archived=True)
 
 
 def read_archive(content: bytes, folder: Path) -> list[SampleRef | DeadLetter]:
@@ -409,22 +425,20 @@ def read_archive(content: bytes, folder: Path) -> list[SampleRef | DeadLetter]:
     return list(archive_reader().read(f"{folder}/x.tar.gz", f"{folder}/unpacked"))
 
 
-WHOLE = make_cifar10.tar_gz(PY, make_cifar10.cifar10_python())
+WHOLE = tar_gz(PY, cifar10_python())
 
 
 def flipped() -> bytes:
     """An archive with a wrong bit among bytes that are stored as they are."""
-    stored = gzip.compress(
-        gzip.decompress(make_cifar10.tar_gz(BIN, make_cifar10.cifar10_binary())), compresslevel=0
-    )
+    stored = gzip.compress(gzip.decompress(tar_gz(BIN, cifar10_binary())), compresslevel=0)
     content = bytearray(stored)
-    content[content.index(make_cifar10.pixels_of(1)) + 100] ^= 1
+    content[content.index(pixels_of(1)) + 100] ^= 1
     return bytes(content)
 
 
 def unknown_block() -> bytes:
     """An archive whose second half is of a kind of block that there is not."""
-    tar = gzip.decompress(make_cifar10.tar_gz(BIN, make_cifar10.cifar10_binary()))
+    tar = gzip.decompress(tar_gz(BIN, cifar10_binary()))
     compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     content = compressor.compress(tar[: len(tar) // 2]) + compressor.flush(zlib.Z_FULL_FLUSH)
     return content + b"\xff" * 1000
@@ -452,27 +466,24 @@ def test_a_broken_archive_is_refused(tmp_path: Path, content: bytes, message: st
 
 def test_an_archive_without_one_of_the_batches_is_refused(tmp_path: Path) -> None:
     """The message names it."""
-    contents = make_cifar10.cifar10_python()
+    contents = cifar10_python()
     del contents["data_batch_5"]
     with pytest.raises(ContainerError, match=r"x\.tar\.gz lacks data_batch_5; download it again"):
-        read_archive(make_cifar10.tar_gz(PY, contents), tmp_path)
+        read_archive(tar_gz(PY, contents), tmp_path)
     with pytest.raises(ContainerError, match=r"x\.tar\.gz lacks data_batch_1, data_batch_2, "):
         read_archive(gzip.compress(bytes(10240), mtime=0), tmp_path)
 
 
 def test_an_archive_with_a_batch_twice_is_refused(tmp_path: Path) -> None:
     """As with both versions in one."""
-    contents = {
-        **make_cifar10.cifar10_python(),
-        "test_batch.bin": make_cifar10.cifar10_binary()["test_batch.bin"],
-    }
+    contents = {**cifar10_python(), "test_batch.bin": cifar10_binary()["test_batch.bin"]}
     with pytest.raises(ContainerError, match="contains test_batch twice"):
-        read_archive(make_cifar10.tar_gz(PY, contents), tmp_path)
+        read_archive(tar_gz(PY, contents), tmp_path)
 
 
 def test_names_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
     """Of a path only the last part counts; links, devices and folders are passed over."""
-    contents = make_cifar10.cifar10_python()
+    contents = cifar10_python()
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, kind in (("data_batch_1", tarfile.SYMTYPE), ("test_batch", tarfile.DIRTYPE)):
@@ -486,7 +497,7 @@ def test_names_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
     assert len(read_archive(out.getvalue(), tmp_path / "in")) == 72
     assert not (tmp_path / "escaped").exists()
     found = {path.name for path in (tmp_path / "in/unpacked").iterdir() if path.is_file()}
-    assert found == set(make_cifar10.CIFAR10_BATCHES)
+    assert found == set(CIFAR10_BATCHES)
 
 
 # What cannot be meant
@@ -494,7 +505,7 @@ def test_names_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
 
 def usage_error(given: SourceOptions, layout: str = "cifar10") -> str:
     with pytest.raises(UsageError) as caught:
-        opening.open_source(layout, given)
+        open_source(layout, given)
     return str(caught.value)
 
 
@@ -506,7 +517,7 @@ def test_a_folder_that_cannot_be_looked_into_is_refused(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(files, "exists", fail)
     with pytest.raises(UsageError, match=r"^--images: no answer about gs://bucket/cifar/"):
-        cifar.Cifar10().open(SourceOptions(("gs://bucket/cifar",)))
+        Cifar10().open(SourceOptions(("gs://bucket/cifar",)))
 
 
 def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -> None:
@@ -520,50 +531,20 @@ def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -
     )
 
 
-def test_paths_and_options_that_do_not_fit_are_refused(data: Path) -> None:
-    """Something else, several paths, a batch twice, the other set; labels lie with the images."""
-    folder = f"{data}/data/{PY_100}"
-    twice = (f"data/{PY}/test_batch", f"data/{BIN}/test_batch.bin")
-    for images, message in (
-        (
-            (folder,),
-            f"--images {folder}: none of CIFAR-10's files is there; expected data_batch_1 and the "
-            "others, or a folder with them, such as cifar-10-batches-py",
-        ),
-        (("gone",), f"--images {data}/gone: none of CIFAR-10's files is there; "),
-        (
-            (f"data/{PY}", f"data/{BIN}"),
-            "--images: 2 paths, expected one folder or archive, or single batches, each once",
-        ),
-        (twice, "--images: 2 paths, expected one folder or archive, or single batches, each once"),
-    ):
-        assert usage_error(SourceOptions(images=images)).startswith(message)
-    assert usage_error(SourceOptions(images=(f"data/{PY}",), labels=("x.csv",))) == (
-        "--layout cifar10 takes labels from where the images are; leave out --labels"
-    )
-    (data / f"data/{BIN_100}/coarse_label_names.txt").unlink()
-    assert usage_error(SourceOptions(images=(f"data/{BIN_100}",)), "cifar100") == (
-        f"--images: {data}/data/{BIN_100}, meta or coarse_label_names.txt or fine_label_names.txt: 0 different "
-        "names, expected 20, one for each coarse_label; download it again"
-    )
-
-
 @pytest.mark.parametrize(
     ("meta", "message"),
     [
         (b"", "not a pickle, or one that is cut short"),
         (
-            make_cifar10.python2_pickle({b"num_vis": 3072}),
+            python2_pickle({b"num_vis": 3072}),
             "'label_names' is None, expected a list of 10",
         ),
         (
-            make_cifar10.python2_pickle({b"label_names": [b"cat"] * 10}),
+            python2_pickle({b"label_names": [b"cat"] * 10}),
             "1 different names, expected 10, one for each label",
         ),
         (
-            make_cifar10.python2_pickle(
-                {b"label_names": [b"\xff", *(str(i).encode() for i in range(9))]}
-            ),
+            python2_pickle({b"label_names": [b"\xff", *(str(i).encode() for i in range(9))]}),
             "9 different names, expected 10, one for each label",
         ),
         (pickle.dumps({"label_names": print}), "refuses builtins.print: "),
@@ -584,12 +565,12 @@ def test_names_that_are_none_are_refused(data: Path, meta: bytes, message: str) 
 def test_the_made_pickles_are_those_of_python_2() -> None:
     """The digest is of what cPickle of Python 2.7.18 with NumPy 1.16.6 made of the same values."""
     values = {
-        b"data": make_cifar10.UInt8Array(300, 3072, bytes(i % 256 for i in range(300 * 3072))),
+        b"data": UInt8Array(300, 3072, bytes(i % 256 for i in range(300 * 3072))),
         b"labels": [i % 10 for i in range(300)],
         b"batch_label": b"training batch 1 of 5",
         b"filenames": [b"x_s_%06d.png" % i for i in range(300)],
     }
-    pickled = make_cifar10.python2_pickle(values)
+    pickled = python2_pickle(values)
     digest = "c26b373897a204ffb138234b2414923c7e5a9121988ad569e861c5565ab92913"
     assert hashlib.sha256(pickled).hexdigest() == digest
     content = pickle.loads(pickled, encoding="bytes")
@@ -604,8 +585,8 @@ def test_the_made_pickles_are_those_of_python_2() -> None:
 
 def refused(data: bytes) -> str:
     """Why a pickle is refused."""
-    with pytest.raises(cifar.CifarError) as caught:
-        cifar.read_pickled(io.BytesIO(data), cifar.Cifar10(), lambda _: None)
+    with pytest.raises(CifarError) as caught:
+        read_pickled(io.BytesIO(data), Cifar10(), lambda _: None)
     return str(caught.value)
 
 
@@ -614,9 +595,7 @@ def refused(data: bytes) -> str:
 @pytest.mark.parametrize("package", [b"numpy.core", b"numpy._core"])
 def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any, package: bytes) -> None:
     """Texts as str or bytes, NumPy's old and new module names, and another array beside the pixels."""
-    pixels = np.frombuffer(make_cifar10.pixels_of(3) + make_cifar10.pixels_of(4), np.uint8).reshape(
-        2, 3072
-    )
+    pixels = np.frombuffer(pixels_of(3) + pixels_of(4), np.uint8).reshape(2, 3072)
     content = {
         texts("data"): pixels,
         texts("labels"): [3, 4],
@@ -627,7 +606,7 @@ def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any, packa
     if protocol == 3:  # whose names have no length
         data = data.replace(b"cnumpy._core.", b"c" + package + b".")
     copied: list[bytes] = []
-    labels, filenames = cifar.read_pickled(io.BytesIO(data), cifar.Cifar10(), copied.append)
+    labels, filenames = read_pickled(io.BytesIO(data), Cifar10(), copied.append)
     assert b"".join(copied) == pixels.tobytes()
     assert (labels, filenames) == (([3, 4],), [texts("a"), "b"])
 
@@ -641,8 +620,8 @@ def test_a_pickle_cannot_change_what_the_next_one_finds(name: bytes) -> None:
     assert refused(attack).startswith("not a pickle, or one that is cut short (TypeError ")
     assert "__setstate__" in refused(attack)
     copied: list[bytes] = []
-    cifar.read_pickled(io.BytesIO(make_cifar10.batch_10()), cifar.Cifar10(), copied.append)
-    assert b"".join(copied) == make_cifar10.TWO_IMAGES
+    read_pickled(io.BytesIO(batch_10()), Cifar10(), copied.append)
+    assert b"".join(copied) == TWO_IMAGES
 
 
 @pytest.mark.parametrize(
@@ -730,11 +709,9 @@ def test_a_file_larger_than_any_batch_is_refused(monkeypatch: pytest.MonkeyPatch
     content = {
         "labels": [0] * images,
         "filenames": [b"x.png"] * images,
-        "data": make_cifar10.UInt8Array(images, 3072, bytes(images * 3072)),
+        "data": UInt8Array(images, 3072, bytes(images * 3072)),
     }
-    assert refused(make_cifar10.batch_10(**content)).startswith(
-        "more than 5 MiB, expected a file of CIFAR's"
-    )
+    assert refused(batch_10(**content)).startswith("more than 5 MiB, expected a file of CIFAR's")
 
 
 class _Dribble(io.BytesIO):
@@ -746,11 +723,9 @@ class _Dribble(io.BytesIO):
 
 def test_records_may_come_in_any_pieces() -> None:
     """Labels are found wherever a piece ends, and all is handed on."""
-    pictures = [make_cifar10.Picture((i % 20, i), "", make_cifar10.pixels_of(i)) for i in range(20)]
+    pictures = [Picture((i % 20, i), "", pixels_of(i)) for i in range(20)]
     copied: list[bytes] = []
-    labels, filenames = cifar.read_records(
-        _Dribble(make_cifar10.records(pictures)), cifar.Cifar100(), copied.append
-    )
+    labels, filenames = read_records(_Dribble(records(pictures)), Cifar100(), copied.append)
     assert [list(numbers) for numbers in labels] == [[*range(20)], [*range(20)]]
     assert filenames is None
-    assert b"".join(copied) == make_cifar10.records(pictures)
+    assert b"".join(copied) == records(pictures)

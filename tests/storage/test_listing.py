@@ -35,7 +35,6 @@ from beam_pipeline.storage.listing import (
     ArchiveMembers,
     FanOut,
     NameRange,
-    OpenedArchive,
     cut,
     list_all,
     list_archive,
@@ -44,13 +43,14 @@ from beam_pipeline.storage.listing import (
     list_range,
     list_ranges,
     list_root,
+    opened_archive,
     whole_range,
 )
 from tests.archives import make_tar, make_zip
+from tests.listing_server import PAGE, SMALL, Serve, image_at, photos, together
 from tests.pictures import write_files
 from tests.rows import in_rows
 from tests.storage.fixtures import MemoryFiles
-from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together
 
 
 def file_at(folder: object, key: str) -> ImageRef:
@@ -172,14 +172,6 @@ def test_a_root_that_is_no_folder_is_a_listing_error(
         list_folder(tmp_path / name)
 
 
-@pytest.fixture
-def public_folder() -> Iterator[str]:
-    """A folder that every user may enter; those of `tmp_path` and TMPDIR are the runner's own."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o755)
-        yield folder
-
-
 @contextlib.contextmanager
 def access(folder: str, mode: int) -> Iterator[None]:
     """While the block runs, the folder has another mode, and nobody may do what it forbids."""
@@ -195,26 +187,17 @@ def access(folder: str, mode: int) -> Iterator[None]:
 
 
 @pytest.mark.promise("unlisted_folder")
-@pytest.mark.parametrize(
-    ("folder", "mode", "message"),
-    [
-        ("secret", 0o000, r"/secret cannot be listed \(Permission denied\)"),
-        ("names", 0o744, r"^the size of /.*/names/a\.jpg cannot be read \(Permission denied\); m"),
-        ("elsewhere", 0o000, r"/photos/cat cannot be listed \(Permission denied\)"),
-    ],
-    ids=["a folder", "a file whose size looks as if it had changed", "a link, perhaps to images"],
-)
-def test_what_may_not_be_read_is_a_listing_error(
-    public_folder: str, folder: str, mode: int, message: str
-) -> None:
+@in_rows
+def test_what_may_not_be_read_is_a_listing_error(folder: str, mode: int, message: str) -> None:
     """Its images are not left out in silence: the error names it."""
-    below = "elsewhere/cat/b.jpg" if folder == "elsewhere" else f"photos/{folder}/a.jpg"
-    write_files(public_folder, {"photos/c.jpg": b"x", below: b"x"})
-    if folder == "elsewhere":
-        os.symlink("../elsewhere/cat", f"{public_folder}/photos/cat")
-    hidden = os.path.join(public_folder, below.partition(folder)[0], folder)
-    with access(hidden, mode), pytest.raises(ListingError, match=message):
-        list_folder(f"{public_folder}/photos")
+    with tempfile.TemporaryDirectory(dir="/tmp") as public:  # `tmp_path` is the runner's own
+        os.chmod(public, 0o755)
+        write_files(public, {"photos/c.jpg": b"x", f"{folder}/b.jpg": b"x"})
+        if folder == "elsewhere/cat":
+            os.symlink("../elsewhere/cat", f"{public}/photos/cat")
+            folder = "elsewhere"
+        with access(f"{public}/{folder}", mode), pytest.raises(ListingError, match=message):
+            list_folder(f"{public}/photos")
 
 
 @pytest.mark.parametrize(("batch_size", "sizes"), [(1, [1] * 7 + [0]), (3, [3, 3, 1]), (7, [7, 0])])
@@ -482,7 +465,7 @@ def test_errors_name_the_archive(name: str, tmp_path: Path) -> None:
 def test_a_file_in_an_archive_can_be_read_while_it_is_listed(tmp_path: Path) -> None:
     """As labels beside images are."""
     make_tar(tmp_path / "a.tar", FILES)
-    with OpenedArchive(root(tmp_path / "a.tar")) as archive:
+    with opened_archive(root(tmp_path / "a.tar")) as archive:
         entries = [entry for entry in archive.entries() if entry.member]
         found = {entry.name: archive.content(entry.member, entry.size) for entry in entries}
     assert found == {name: content for name, content in FILES.items() if ".." not in name}

@@ -44,6 +44,7 @@ from beam_pipeline.work.listing import ListingTask, PackedFiles, Part, list_fold
 from beam_pipeline.work.outcome import Outcome
 from beam_pipeline.work.writer_process import writer_processes
 from tests.pictures import write_files
+from tests.rows import in_rows
 
 Found = tuple[list[ImageRef], list[DeadLetter], Tally]
 """Images and dead letters, sorted, and the sum of all counts."""
@@ -93,7 +94,7 @@ def whole(root: ImageRoot) -> Found:
 
 def by_tasks(root: ImageRoot, most: int, together: int) -> Found:
     """Lists a root by tasks of some parts each."""
-    waiting: list[Part] = [Subfolder.root(root)]
+    waiting: list[Part] = [Subfolder(root.uri)]
     outcomes = []
     while waiting:
         parts, waiting = waiting[-together:], waiting[:-together]
@@ -120,7 +121,7 @@ def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
     names = [*(f"{i}.jpg" for i in range(5)), "a/6.jpg", "b/7.jpg"]
     write_files(str(tmp_path), dict.fromkeys(names, b"x"))
     root = ImageRoot(str(tmp_path))
-    listed = ListingTask(root, [Subfolder.root(root)], most=2).run()
+    listed = ListingTask(root, [Subfolder(root.uri)], most=2).run()
     assert len(found_in([listed.outcome])[0]) == 2
     assert [part.size for part in listed.rest if isinstance(part, PackedFiles)] == [2, 1]
     folders = sorted(part.path for part in listed.rest if isinstance(part, Subfolder))
@@ -133,8 +134,8 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
     os.symlink(tmp_path / "more", tmp_path / "pool" / "more")
     os.symlink(tmp_path / "pool", tmp_path / "fold")
     root = ImageRoot(str(tmp_path))
-    listed = ListingTask(root, [Subfolder.root(root)]).run()
-    assert [link.path for link in listed.links] == [f"{tmp_path}/fold/more"]
+    listed = ListingTask(root, [Subfolder(root.uri)]).run()
+    assert [path for path, _ in listed.links] == [f"{tmp_path}/fold/more"]
     assert (listed.outcome.tally or Tally()).listed == 5
 
 
@@ -215,29 +216,13 @@ def write_parquet(path: Path, rows: int) -> None:
     parquet.write_table(pyarrow.table(columns), path, row_group_size=1)
 
 
-HEADER = b"uri,size\na.jpg,1\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "size", "ranges"),
-    [
-        # two lines begin in the first part, one in the next
-        ("a.csv", HEADER + b"b.jpg,2\n", 12, [(0, 17, 1, True), (17, 25, 3, True)]),
-        ("a.csv", LINES, PART_BYTES, [(0, len(LINES), 1, False)]),  # a small file
-        ("a.txt", LINES, 100, []),
-        ("gone.csv", None, 100, []),
-        # the header is somewhere below
-        ("a.csv", b"\n\n" + HEADER, 4, []),
-        ("a.csv", b" \r\n" + HEADER, 4, []),
-        ("a.csv", b",,\n" + HEADER, 4, []),
-    ],
-)
+@in_rows
 def test_where_a_file_is_cut(
-    tmp_path: Path, name: str, content: bytes | None, size: int, ranges: list[tuple[int, ...]]
+    tmp_path: Path, name: str, content: str | None, size: int, ranges: list[tuple[int, ...]]
 ) -> None:
     """Each part knows its first line; what cannot be cut is one part, and reading reports what is not there."""
     if content is not None:
-        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).write_bytes(content.encode())
     expected = [LineRange(begin, end, first, regular=bool(r)) for begin, end, first, r in ranges]
     assert cut_into(tmp_path / name, size) == (expected or [None])
 
