@@ -19,6 +19,7 @@ from tests.beam_pipeline.readers.by_hand import framed
 from tests.core.records.fixtures import record_of
 from tests.harness import ALL_BAD, convert, process, read_shard, run, shard_names
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(14)]
 
@@ -87,18 +88,7 @@ def test_another_engine_leaves_the_plan_in_its_temporary_folder() -> None:
 ENCODES = "  note: one thread encodes a shard for {} min, again if its worker is lost, and the job ends with its last shard; {}"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "option", "lines"),
-    [
-        (1, "--shard_size=200MB", []),
-        (120, "--shard_size=200MB", [(30, "--shard_size 33MB would make that 5 min")]),
-        (
-            12_000,
-            "--num_shards=400",
-            [(8, "2 times as many shards (--num_shards) would make that 4 min")],
-        ),
-    ],
-)
+@in_rows
 def test_long_shards_and_enough_workers_are_named(
     monkeypatch: pytest.MonkeyPatch, seconds: float, option: str, lines: list[tuple[int, str]]
 ) -> None:

@@ -20,6 +20,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.formats import FORMATS, recorded_format
 from tests import harness
 from tests.pictures import write_files, write_pictures
+from tests.rows import in_rows
 
 SHARDS = 3
 OTHERS = [name for name in FORMATS if name != "tfrecord"]
@@ -165,15 +166,7 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     assert harness.manifest_of(tmp_path / "again")["counts"]["examples"] == 6
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "is_noted"),
-    [
-        (("a/1.jpg", "a/2.png"), ("--format", "webdataset"), True),
-        (("a/1.jpg", "a/2.png"), ("--format", "webdataset", "--image_format", "png"), False),
-        (("a/1.jpg", "a/2.png"), (), False),
-        (("a/1.jpg", "a/2.jpg"), ("--format", "webdataset"), False),
-    ],
-)
+@in_rows
 def test_tars_of_several_formats_are_noted(
     tmp_path: Path, names: Sequence[str], options: Sequence[str], is_noted: bool
 ) -> None:

@@ -45,6 +45,7 @@ from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.records import SpoolReader
 from tests.harness import convert, digests, reasons_of
 from tests.pictures import write_files, write_pictures
+from tests.rows import in_rows
 
 # --- values ----------------------------------------------------------------------------------------
 
@@ -159,15 +160,7 @@ def test_help_shows_heading_description_choices_and_defaults() -> None:
     assert colour.help % {"default": colour.default} == "of the skin (default: red)"
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ("--colour=blue", r"--colour is 'blue', expected one of \(red, green\)"),
-        ("--weight=3", "--weight is 3.0, expected 0.5 to 2"),
-        ("--weight=nan", "--weight is nan, expected 0.5 to 2"),
-        ("--count=0", "--count is 0, expected 1 or more"),
-    ],
-)
+@in_rows
 def test_values_that_are_not_allowed(argv: str, message: str) -> None:
     """The same error from the command line and from Python."""
     with pytest.raises(UsageError, match=message):
@@ -338,15 +331,7 @@ def photos(tmp_path: Path) -> str:
     return folder
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        (),
-        ("--read_ahead=8",),
-        ("--read_ahead=8", "--read_ahead_size=1KB"),
-        ("--read_ahead=3", "--writers=0", "--read_ahead_size=1B"),
-    ],
-)
+@in_rows
 def test_reading_ahead_changes_no_byte(photos: str, tmp_path: Path, options: tuple[str]) -> None:
     """Shards, manifest and dead letters are those of a run that reads one image at a time."""
     argv = ("--images", photos, "--name=x", "--num_shards=3", "--max_bad_fraction=0.1")

@@ -13,6 +13,7 @@ import pytest
 from beam_pipeline.cli import main
 from tests.conformance.groups import GROUPS
 from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, run, run_convert
+from tests.rows import in_rows
 
 SINGLE_CLASS = "There is a single class, 'pets', so all images would have the same label: 1 class by folder names."
 ASKED = json.loads(Path(REPOSITORY, "tests/conformance/expected/asked.json").read_bytes())
@@ -82,17 +83,7 @@ def test_both_kinds_of_questions_are_recorded() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("row", "note"),
-    [
-        (
-            "taken_below",
-            "--images demo/images --labels demo/labels.csv was taken for --images demo",
-        ),
-        ("taken_wrapped", "--images wrapped/data was taken for --images wrapped"),
-        ("taken_voc", "--images boxes/set was taken for --images boxes"),
-    ],
-)
+@in_rows
 def test_a_note_says_which_folder_was_taken(row: str, note: str) -> None:
     """And how to keep the one that was given."""
     ROWS[row].prepared()

@@ -22,6 +22,7 @@ from tests.beam_pipeline.readers.by_hand import feature, jpeg, write_by_hand
 from tests.harness import convert, manifest_of
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 Reader = Callable[..., list[Any]]
 
@@ -358,18 +359,7 @@ def resized(image: Image.Image, height: int, width: int) -> Any:
     return np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
 
 
-@pytest.mark.parametrize(
-    ("size", "scale"),
-    [
-        ((40, 50), 2),
-        ((50, 66), 2),
-        ((51, 66), 1),
-        ((24, 32), 4),
-        ((12, 16), 8),
-        ((2, 2), 8),
-        ((300, 300), 1),
-    ],
-)
+@in_rows
 def test_a_jpeg_is_decoded_at_the_smallest_scale_that_suffices(
     tmp_path: Path, size: tuple[int, int], scale: int
 ) -> None:

@@ -17,6 +17,7 @@ from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_steps import CropDecoder, crop_decoder
 from tests.beam_pipeline.readers import test_tf_data
 from tests.beam_pipeline.readers.by_hand import feature, jpeg
+from tests.rows import in_rows
 
 DRAWS = [tf.constant(number, tf.int64) for number in (0, -5, 1 << 60)]
 CROP = (0.3, 0.9)
@@ -190,16 +191,7 @@ def test_shares_that_are_none(shares: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "random_crop is for images that are resized: give image_size, too"),
-        (
-            {"image_size": (8, 8), "cache": True},
-            "random_crop with cache would crop an image only once: leave one out",
-        ),
-    ],
-)
+@in_rows
 def test_options_that_do_not_fit(photos: str, options: Any, message: str) -> None:
     """Each is an error."""
     with pytest.raises(UsageError) as caught:
