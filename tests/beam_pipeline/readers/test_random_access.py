@@ -153,18 +153,6 @@ def test_it_can_be_pickled_forked_and_shared_by_threads(pets: Path) -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_neither_tensorflow_nor_beam_nor_torch_is_imported(pets: Path) -> None:
-    """Class names and metadata need none of them either."""
-    code = (
-        "import sys; from beam_pipeline import Dataset, RandomAccess, class_names\n"
-        "print(class_names(sys.argv[1]), Dataset.open(sys.argv[1]).splits)\n"
-        "print(len(RandomAccess(sys.argv[1], decode=True)[1:4]))\n"
-        "print({'tensorflow', 'apache_beam', 'torch'} & set(sys.modules))\n"
-    )
-    done = harness.python("-c", code, str(pets))
-    assert done.stdout == "{0: 'a', 1: 'b'} {'train': 23}\n3\nset()\n", done.stderr
-
-
 def test_without_receipts_the_shards_are_searched_and_it_says_so(
     copied: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
