@@ -109,7 +109,7 @@ sys.modules["{}"] = None
 try:
     from beam_pipeline import {}
 except ModuleNotFoundError as error:
-    print(error)
+    print(str(error).rpartition("; ")[2])
 """
 
 
