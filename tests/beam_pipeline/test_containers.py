@@ -137,7 +137,7 @@ def test_what_makes_no_sense_in_a_container_is_refused(
     assert harness.convert(*argv, "--overwrite", "--shuffle", "records") == 0
     assert shards.items() <= harness.digests(f"{tmp_path}/out").items()
     assert (
-        "only TFRecords have an index beside them"
+        "an index needs TFRecords whose records can be found"
         in harness.run("index", f"{tmp_path}/out", code=2).err
     )
     with pytest.raises(UsageError, match=f"in the format {container}, .* --format tfrecord"):
