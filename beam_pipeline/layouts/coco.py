@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, quoted, some
+from beam_pipeline.layouts import tree
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
 from beam_pipeline.layouts.coco_tasks import (
     ANNOTATIONS,
@@ -26,10 +27,10 @@ from beam_pipeline.layouts.coco_tasks import (
     Panoptic,
     Task,
 )
+from beam_pipeline.layouts.entries import json_lines
 from beam_pipeline.layouts.label_files import common_categories, opened, split_of, typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import beginning, files_of, has_file, has_folder, subfolders
 from beam_pipeline.storage import files
 
 _JSON = ".json"
@@ -217,21 +218,20 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
     if kind is Classes:
         all_images = options.unlabelled == "keep"
         return Classes(fields, all_images, several=bool(options.list_column))
-    wanted = options.object_features
-    names = {file.keypoints for file in described.values()} - {()}
-    if _KEYPOINT_FEATURES in wanted and len(names) != 1:
-        problem = "different key points in them" if names else "key points in no category"
-        raise UsageError(
-            f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
-            f"{_KEYPOINTS}*{_JSON} with --labels"
-        )
-    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
-    return Instances(
-        (*(LVIS_COLUMNS if lvis else ()), *fields),
-        text_ids=any(file.text_ids for file in described.values()),
-        masks=_MASK_FEATURES in wanted,
-        keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
-    )
+    keypoints: tuple[str, ...] = ()
+    if _KEYPOINT_FEATURES in options.object_features:
+        names = {points for file in described.values() for points in file.keypoints}
+        if len(names) != 1:
+            problem = "different key points in them" if names else "key points in no category"
+            raise UsageError(
+                f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
+                f"{_KEYPOINTS}*{_JSON} with --labels"
+            )
+        (keypoints,) = names
+    if all(_LVIS.search(posixpath.basename(uri)) for uri in described):
+        fields = (*LVIS_COLUMNS, *fields)
+    text_ids = any(file.text_ids for file in described.values())
+    return Instances(fields, True, text_ids, _MASK_FEATURES in options.object_features, keypoints)
 
 
 def image_fields(
@@ -258,15 +258,11 @@ def image_fields(
         options_of[group] = "--split_by"
     fields = dict.fromkeys(name for of_file in there.values() for name in of_file)
     for name, option in options_of.items():
-        if name in names:
+        if name in names or name not in fields:
+            free = [field for field in fields if field not in names]
             raise UsageError(
-                f"{option} {name}: the layout coco has a column of this name, whose kind is fixed; "
-                "leave it out"
-            )
-        if name not in fields:
-            raise UsageError(
-                f"{option} {name}: images in {some(list(there))} lack the field {name!r}; found "
-                f"{', '.join(fields) or 'no images'}"
+                f"{option} {name}: expected a field of the images in {some(list(there))} that the layout coco has no "
+                f"column for, one of {', '.join(free) or 'none'}"
             )
     written = tuple(
         schema.further_column(name, schema.KIND_NAMES[kind])
@@ -337,12 +333,12 @@ def _wanted(options: SourceOptions) -> tuple[str, ...]:
 
 def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
     """Finds the JSON files that belong to a folder of images; those of other tasks are ignored."""
-    exported = (f"{parent}/{_EXPORTED}" for parent in (folder, *subfolders(folder)))
-    return _files_in(f"{folder}/{ANNOTATIONS}", wanted) or list(filter(has_file, exported))
+    exported = (f"{parent}/{_EXPORTED}" for parent in (folder, *tree.subfolders(folder)))
+    return _files_in(f"{folder}/{ANNOTATIONS}", wanted) or list(filter(tree.has_file, exported))
 
 
 def _files_in(folder: str, wanted: Sequence[str]) -> list[str]:
-    uris = files_of(folder, _JSON)
+    uris = tree.files_of(folder, _JSON)
     by_prefix = ([u for u in uris if posixpath.basename(u).startswith(start)] for start in wanted)
     return next(filter(None, by_prefix), [])
 
@@ -353,19 +349,18 @@ def _label_paths(options: SourceOptions) -> list[str]:
     Raises:
       UsageError: a folder has none.
     """
-    wanted = _wanted(options)
-    paths = []
+    option, wanted, paths = "labels" if options.labels else "images", _wanted(options), []
     for path in options.labels or options.images:
         uri = files.canonical(path)
-        is_file = not path.strip() or uri.lower().endswith(_JSON) or not has_folder(uri)
+        is_file = not path.strip() or uri.lower().endswith(_JSON) or not tree.has_folder(uri)
         if options.labels and is_file:
-            paths.append(path)
-            continue
-        uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
-        if not uris or not path.strip():
+            uris = [path]
+        else:
+            uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
+        if not uris:
             raise UsageError(
-                f"--{'labels' if options.labels else 'images'} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} "
-                f"below it and no {_EXPORTED} in it or its folders; name COCO's JSON files with --labels"
+                f"--{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} in it or its "
+                "folders; name COCO's JSON files with --labels"
             )
         paths += uris
     return paths
@@ -376,33 +371,31 @@ def _recognise_labels(paths: Sequence[str]) -> str:
     for path in paths:
         if not path.strip():
             return ""
-        uri = files.canonical(path)
-        try:
-            uris = label_files([path]) if path.lower().endswith(_JSON) else []
-            begins = bool(uris) and all(map(_begins_as_coco, uris))
-        except (ConversionError, OSError):
-            begins = False
-        if begins or _TELLING_NAME.fullmatch(posixpath.basename(uri)):
+        inside = _files_in(files.canonical(path), _ALL_TASKS)
+        if _TELLING_NAME.fullmatch(posixpath.basename(path)) or _begins_as_coco(path):
             named.append(path)
-            continue
-        inside = _files_in(uri, _ALL_TASKS)
-        if not inside:
+        elif inside:
+            named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
+        else:
             return ""
-        named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
     return f"COCO's JSON in {some(named)}"
 
 
-def _begins_as_coco(uri: str) -> bool:
-    """True if a file begins like COCO's, and is not a table with an object in each line."""
-    head = beginning(uri)
-    first, _, rest = head.strip().partition(b"\n")
-    if not _FIRST_MEMBER.match(head) or not rest.strip():
-        return _FIRST_MEMBER.match(head) is not None
+def _begins_as_coco(path: str) -> bool:
+    """True if all files of a path begin like COCO's, and are not tables with an object in each line."""
     try:
-        json.loads(first)
-    except ValueError:
-        return True
-    return False
+        uris = label_files([path]) if path.lower().endswith(_JSON) else []
+    except (ConversionError, OSError):
+        return False
+    heads = [tree.beginning(uri).strip() for uri in uris]
+    return bool(heads) and all(_FIRST_MEMBER.match(head) and not _is_table(head) for head in heads)
+
+
+def _is_table(head: bytes) -> bool:
+    """True if the first of several lines is JSON."""
+    first, _, rest = head.partition(b"\n")
+    _, value = next(json_lines(io.BytesIO(first)))
+    return bool(rest.strip()) and value != first
 
 
 # --- splits and image folders, from names --------------------------------------------------------
@@ -423,6 +416,6 @@ def image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
     for parent in (base, f"{base}/images"):
         images = f"{parent}/{stem.removeprefix(prefix)}"
         listed = any(f"{images}/".startswith(f"{root.uri}/") for root in roots)
-        if listed and has_folder(images):
+        if listed and tree.has_folder(images):
             return images
     return ""

@@ -321,12 +321,12 @@ def test_masks_that_cannot_be_drawn() -> None:
 @pytest.mark.parametrize(
     ("points", "problem"),
     [
-        ([1, 2, 2], "keypoints [1, 2, 2] are not 6 numbers: x, y and visibility of each"),
+        ([1, 2, 2], "keypoints [1, 2, 2] is not 6 numbers: x, y and visibility of each"),
         (
             [1, 2, 2, 1, 2, "x"],
-            "keypoints [1, 2, 2, 1, 2, 'x'] are not 6 numbers: x, y and visibility of each",
+            "keypoints [1, 2, 2, 1, 2, 'x'] is not 6 numbers: x, y and visibility of each",
         ),
-        ("x", "keypoints 'x' are not 6 numbers: x, y and visibility of each"),
+        ("x", "keypoints 'x' is not 6 numbers: x, y and visibility of each"),
     ],
 )
 def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
@@ -368,14 +368,17 @@ def test_what_groups_without_a_field_stays(name: str) -> None:
     [
         (
             {"split_by": "place"},
-            r"--split_by place: images in x\.json lack the field 'place'; found license, file_name, id, "
-            r"location, hour",
+            r"--split_by place: expected a field of the images in x\.json that the layout coco has no column for, "
+            r"one of license, file_name, location, hour",
         ),
-        ({"columns": {"place": "int"}}, r"--columns place: images in .* lack the field 'place'"),
+        (
+            {"columns": {"place": "int"}},
+            r"--columns place: expected a field of the images in x\.json",
+        ),
         (
             {"columns": {"image_id": "int"}},
-            r"--columns image_id: the layout coco has a column of this name, whose kind is fixed; "
-            "leave it out",
+            r"--columns image_id: expected a field of the images in x\.json that the layout coco has no "
+            "column for, one of license, file_name, location, hour",
         ),
     ],
 )

@@ -216,7 +216,7 @@ def test_a_row_refers_to_its_mask(tmp_path: Path) -> None:
     ("one", "problem"),
     [
         (annotation(0, PERSON, file_name="x.png"), "its mask x.png is not in"),
-        (annotation(0, PERSON, file_name=None), "file_name None is not text"),
+        (annotation(0, PERSON, file_name=None), "file_name None is not a text"),
         (annotation(0, segments_info={}), "segments_info is not a list of objects"),
         (annotation(0, {**PERSON, "id": "a"}), "a segment's id 'a' is not an integer"),
         (annotation(0, {**PERSON, "category_id": 5}), "category_id 5 is not among the categories"),
