@@ -20,6 +20,7 @@ import json
 import os
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -33,7 +34,7 @@ from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import yolo_data_set
+from beam_pipeline.layouts import tree, yolo_data_set
 from beam_pipeline.layouts.label_files import (
     UNLISTED_NOTE,
     BadLabelError,
@@ -51,7 +52,6 @@ from beam_pipeline.layouts.label_files import (
 )
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import beginning, files_of, subfolders
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import list_local_root
 
@@ -130,21 +130,16 @@ def _recognise(path: str) -> str:
     uri = files.canonical(path)
     if uri.lower().endswith(yolo_data_set.YAML_SUFFIXES):
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
-    try:
-        description = yolo_data_set.description_in(uri)
-    except UsageError:  # open() reports the fault
-        description = None
-    if description:
-        return f"{posixpath.basename(description.uri)} in {typed_path(uri, path)}"
-    pair = next(
-        (pair for pair in yolo_data_set.folder_pairs_in(uri) if _holds_labels(pair.labels)), None
-    )
-    if pair is None:
-        return ""
-    images, labels = typed_path(pair.images, path), typed_path(pair.labels, path)
-    if images == labels:
-        return f"label files of YOLO beside the images in {images}"
-    return f"label files of YOLO in {labels}, for the images in {images}"
+    with suppress(UsageError):  # open() reports the fault
+        if description := yolo_data_set.description_in(uri):
+            return f"{posixpath.basename(description.uri)} in {typed_path(uri, path)}"
+    for pair in yolo_data_set.folder_pairs_in(uri):
+        if _holds_labels(pair.labels):
+            images, labels = typed_path(pair.images, path), typed_path(pair.labels, path)
+            if images == labels:
+                return f"label files of YOLO beside the images in {images}"
+            return f"label files of YOLO in {labels}, for the images in {images}"
+    return ""
 
 
 # --- label files ---------------------------------------------------------------------------------
@@ -152,8 +147,8 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    yield from files_of(folder, ".txt")
-    for below in subfolders(folder):
+    yield from tree.files_of(folder, ".txt")
+    for below in tree.subfolders(folder):
         yield from _first_labels(below)
 
 
@@ -171,7 +166,7 @@ def _holds_labels(folder: str) -> bool:
 
 
 def _first_lengths(uri: str) -> list[int] | None:
-    data = beginning(uri, _HEAD_BYTES)
+    data = tree.beginning(uri, _HEAD_BYTES)
     if len(data) == _HEAD_BYTES:  # its last line may be incomplete
         data = data.rpartition(b"\n")[0]
     return line_lengths(data)
@@ -258,15 +253,15 @@ def _unlabelled_images(
             )
         if data.listed and pair.images and not pair.split:
             unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
-    if missing and are_empty:
-        data.notes.append(
-            f"{missing} of {images} images lack a label file and count as images without objects, "
-            "as in Ultralytics; --unlabelled drop leaves them out"
-        )
-    if unlisted:
-        data.notes.append(
-            f"{unlisted} of {images} images are in no list file, so they {UNLISTED_NOTE}"
-        )
+    for number_, state in (
+        (
+            missing * are_empty,
+            "lack a label file and count as images without objects, as in Ultralytics; --unlabelled drop leaves them "
+            "out",
+        ),
+        (unlisted, f"are in no list file, so they {UNLISTED_NOTE}"),
+    ):
+        data.notes += [f"{number_} of {images} images {state}"] if number_ else []
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:

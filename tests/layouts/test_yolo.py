@@ -282,12 +282,15 @@ TWO_SPLITS = "train: images\nval: images\nnames: [a]\n"
     [
         (
             {"train.txt": "images/a.jpg\n", "val.txt": "./images/a.jpg\n"},
-            r"val\.txt names \./images/a.jpg, which another list gives to train; an image can be in one "
-            "split only, so take it out of one of the lists",
+            r"val\.txt names \./images/a.jpg for validation, but it is given to train as well; an image can be in one "
+            "split only, so leave it out of one of them",
         ),
         ({"train.txt": "b.jpg\n"}, r"none of its 1 images exists, such as 'b\.jpg'"),
         ({"labels/a.txt": None}, "no data set of YOLO; expected images/ beside labels/"),
-        ({"data.yaml": TWO_SPLITS}, "/images as train and as validation; an image can be in"),
+        (
+            {"data.yaml": TWO_SPLITS},
+            "/images for validation, but it is given to train as well; an image can be in",
+        ),
     ],
 )
 def test_folders_and_lists_that_cannot_be_used(
