@@ -286,7 +286,7 @@ def test_other_encodings_are_named() -> None:
     ]
     (row,) = rows_of(data)
     assert isinstance(row, LabelRow)
-    assert row.problem.startswith("not a text in UTF-8 ('utf-8' codec can't decode byte 0xfc")
+    assert row.problem.startswith("not a text in utf-8 ('utf-8' codec can't decode byte 0xfc")
     assert "--labels_encoding" in row.problem
     with pytest.raises(ValueError, match="not a text in utf-7"):
         caption_of(b"+2D0-", "utf-7")
