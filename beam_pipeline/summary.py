@@ -15,9 +15,8 @@ from beam_pipeline.core.dataset.duplicates import (
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ImageEntries, Manifest
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
-from beam_pipeline.core.labels.boxes import is_located
+from beam_pipeline.core.labels import boxes, schema
 from beam_pipeline.core.labels.classes import Exclusion, numbering_note
-from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.side_files import CARD_NAMES
@@ -104,8 +103,8 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
                 "  note: Hugging Face Datasets reads tars only if all images have one format; "
                 "--image_format jpeg writes them as JPEG"
             )
-    kinds = {ColumnKind(column.kind) for column in manifest.options.columns}
-    yield from _image_lines(counts.images, any(map(is_located, kinds)))
+    kinds = {schema.ColumnKind(column.kind) for column in manifest.options.columns}
+    yield from _image_lines(counts.images, any(map(boxes.is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
     yield from _duplicates_of(folder, 0 if counts.further_samples else counts.examples)
     yield from (f"  accepted with --yes: {reason}" for reason in manifest.questions)

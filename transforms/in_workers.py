@@ -23,25 +23,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.packing import (
-    Batch,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-    unpacked_size,
-)
+from beam_pipeline.core import errors, packing
 from beam_pipeline.storage import pace
-from beam_pipeline.work.job import (
-    Counts,
-    current_job,
-    enter,
-    report_progress,
-    spill,
-    unspill,
-    with_listener,
-)
+from beam_pipeline.work import job
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     COUNTERS,
@@ -74,30 +58,30 @@ _Place = tuple[Any, Any]
 class BatchCoder(coders.Coder):
     """Encodes batches of one kind of items."""
 
-    def __init__(self, kind: type[Batch[Any]]) -> None:
+    def __init__(self, kind: type[packing.Batch[Any]]) -> None:
         self._kind = kind
-        self._job = current_job()
+        self._job = job.current_job()
 
     @classmethod
-    def from_type_hint(cls, typehint: type[Batch[Any]], registry: object) -> BatchCoder:
+    def from_type_hint(cls, typehint: type[packing.Batch[Any]], registry: object) -> BatchCoder:
         return cls(typehint)
 
-    def encode(self, value: Batch[Any]) -> bytes:
-        enter(self._job)
-        return spill(value.encode())
+    def encode(self, value: packing.Batch[Any]) -> bytes:
+        job.enter(self._job)
+        return job.spill(value.encode())
 
-    def decode(self, encoded: bytes) -> Batch[Any]:
-        enter(self._job)
-        return self._kind.decode(unspill(encoded))
+    def decode(self, encoded: bytes) -> packing.Batch[Any]:
+        job.enter(self._job)
+        return self._kind.decode(job.unspill(encoded))
 
-    def estimate_size(self, value: Batch[Any]) -> int:
+    def estimate_size(self, value: packing.Batch[Any]) -> int:
         """A rough size, for engines that ask how much they move; encoding would double the work."""
         return _ENCODED_BYTES * len(value)
 
     def is_deterministic(self) -> bool:
         return False
 
-    def to_type_hint(self) -> type[Batch[Any]]:
+    def to_type_hint(self) -> type[packing.Batch[Any]]:
         return self._kind
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +92,7 @@ class BatchCoder(coders.Coder):
         return hash((self._kind, self._job))
 
 
-for _kind in (ImageBatch, LabelBatch, SampleBatch, DeadLetterBatch):
+for _kind in (packing.ImageBatch, packing.LabelBatch, packing.SampleBatch, packing.DeadLetterBatch):
     coders.registry.register_coder(_kind, BatchCoder)
 
 
@@ -172,7 +156,7 @@ class _Early(threading.local):
 _early = _Early()
 
 
-def _count_early(counts: Counts) -> None:
+def _count_early(counts: job.Counts) -> None:
     """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
     if counts.is_total:
         return
@@ -206,14 +190,14 @@ class InWorkers(beam.DoFn):
             only compute something: one whose process died runs again, here.
           spills: the main output is (part, packed references), which a file keeps where the job has one.
         """
-        self._job = current_job()
+        self._job = job.current_job()
         self._work = work
         self._raises = raises
         self._failed = failed
         self._spills = spills
 
     def start_bundle(self) -> None:
-        enter(with_listener(self._job, _count_early))
+        job.enter(job.with_listener(self._job, _count_early))
         _early.counts.clear()
         self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
@@ -253,7 +237,7 @@ class InWorkers(beam.DoFn):
         place = self._places.popleft()
         try:
             outcome = result()
-        except (ConversionError, OSError) as error:
+        except (errors.ConversionError, OSError) as error:
             if self._failed is None:
                 raise
             outcome = self._failed(error)
@@ -268,7 +252,7 @@ class InWorkers(beam.DoFn):
         if self._raises and refusals:
             raise refusals[0].to_error()
         for item in outcome.main:
-            value = (item[0], spill(item[1])) if self._spills else item
+            value = (item[0], job.spill(item[1])) if self._spills else item
             yield WindowedValue(value, timestamp, (window,))
         tagged = list(outcome.tagged)
         if outcome.dead_letters:
@@ -277,7 +261,7 @@ class InWorkers(beam.DoFn):
             tagged.append((TALLY, tally))
             if tally.listed:
                 count(IMAGES_LISTED, tally.listed)
-                report_progress(Counts(listed=tally.listed))
+                job.report_progress(job.Counts(listed=tally.listed))
                 expect(tally.listed)
         for tag, value in tagged:
             yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
@@ -340,7 +324,7 @@ class Divide(InWorkers):
 
     def process(
         self,
-        element: Batch[Any],
+        element: packing.Batch[Any],
         window: Any = beam.DoFn.WindowParam,
         timestamp: Any = beam.DoFn.TimestampParam,
         side: Any = None,
@@ -363,6 +347,6 @@ class Divide(InWorkers):
         yield from super().finish_bundle()
 
     def _parts(self, window: Any, held: _Held) -> Iterator[Any]:
-        size = sum(map(unpacked_size, held.batches))
+        size = sum(map(packing.unpacked_size, held.batches))
         made = step(size, divide, held.batches, held.division)
         yield from self._run(made, (window, held.timestamp))

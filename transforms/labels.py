@@ -11,24 +11,11 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ContainerError, ListingError, Refusal
-from beam_pipeline.core.labels.join import Joined
-from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.name_pattern import NamePattern
-from beam_pipeline.core.labels.samples import RowMerger
-from beam_pipeline.core.labels.schema import cell_files
+from beam_pipeline.core.labels import join, meeting, name_pattern, samples, schema
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
-from beam_pipeline.core.packing import (
-    BATCH_SIZE,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-    unpacked_size,
-)
-from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.storage.listing import list_root
@@ -71,7 +58,7 @@ class ReadLabelFiles(beam.PTransform):
         if isinstance(labels, ListedLabels):
             return self._listed(pipeline, labels)
         reading = InWorkers(partial(_read_rows, labels=labels), raises=self.raises)
-        read = stage(reading, LabelBatch, DEAD_LETTERS, TALLY, main=ROWS)
+        read = stage(reading, packing.LabelBatch, DEAD_LETTERS, TALLY, main=ROWS)
         if not labels.folders:  # a few tables are not worth a listing's stages
             cut_by = labels.reader.cut_of if isinstance(labels.reader, PartReader) else _not_cut
             uris = pipeline | "Files" >> beam.Create(labels.files)
@@ -91,7 +78,7 @@ class ReadLabelFiles(beam.PTransform):
 
     def _listed(self, pipeline: beam.Pipeline, labels: ListedLabels) -> _Outputs:
         listed = pipeline | "ListFiles" >> ListImages(roots=labels.folders, raises=self.raises)
-        rows = beam.Map(_rows_of, labels).with_output_types(LabelBatch)
+        rows = beam.Map(_rows_of, labels).with_output_types(packing.LabelBatch)
         return {
             ROWS: listed[IMAGES] | "Rows" >> rows,
             DEAD_LETTERS: listed[DEAD_LETTERS],
@@ -109,13 +96,15 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     try:
         for listed in list_root(folder, _FILES_AT_ONCE):
             parts = [FilePart(file.uri) for file in listed.images]
-            dead_letters = DeadLetterBatch(listed.dead_letters)  # names that are not UTF-8, pipes
+            dead_letters = packing.DeadLetterBatch(
+                listed.dead_letters
+            )  # names that are not UTF-8, pipes
             tally.label_rows += len(dead_letters)
             tally.orphan_rows += len(dead_letters)
             tally.add_dead_letters(dead_letters)
             yield Outcome([parts] if parts else [], dead_letters=dead_letters)
-    except ListingError as error:
-        tally.refusals.append(Refusal.from_error(error))
+    except errors.ListingError as error:
+        tally.refusals.append(errors.Refusal.from_error(error))
     yield Outcome(tally=tally)
 
 
@@ -125,15 +114,15 @@ def _read_rows(parts: Sequence[FilePart], labels: FileLabels) -> Iterator[Step]:
     if len(parts) > 1 or parts[0].read_at_once:
         yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
         return
-    tally, dead_letters = Tally(), DeadLetterBatch()
+    tally, dead_letters = Tally(), packing.DeadLetterBatch()
     for rows in task.read(tally, dead_letters):
         yield Outcome([rows])
     yield task.outcome((), tally, dead_letters)
 
 
-def _rows_of(files: ImageBatch, labels: ListedLabels) -> LabelBatch:
+def _rows_of(files: packing.ImageBatch, labels: ListedLabels) -> packing.LabelBatch:
     """The rows that listed files represent."""
-    return LabelBatch(map(labels.reader.row, files))
+    return packing.LabelBatch(map(labels.reader.row, files))
 
 
 def _of_labels(tally: Tally) -> Tally:
@@ -163,7 +152,7 @@ class LabelByFolder(beam.PTransform):
 
     labelling: Labelling
     may_repeat: bool
-    names: NamePattern | None = None
+    names: name_pattern.NamePattern | None = None
     inventoried: bool = False
 
     def expand(self, images: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
@@ -176,11 +165,11 @@ class LabelByFolder(beam.PTransform):
 
 
 def _label_images(
-    images: ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
+    images: packing.ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
 ) -> Iterator[Step]:
     """Labels a batch; where keys may repeat, images come in buckets."""
-    packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
-    yield step(sum(map(unpacked_size, packed)), in_portions, work, packed)
+    packed = [images.packed()] if isinstance(images, packing.ImageBatch) else unspill_all(images[1])
+    yield step(sum(map(packing.unpacked_size, packed)), in_portions, work, packed)
 
 
 @dataclass(kw_only=True)
@@ -197,7 +186,7 @@ class JoinLabelBatches(beam.PTransform):
     """
 
     labelling: Labelling
-    merger: RowMerger
+    merger: samples.RowMerger
     buckets: int
     inventoried: bool = False
 
@@ -209,8 +198,8 @@ class JoinLabelBatches(beam.PTransform):
             IMAGES: images if self.inventoried else images | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> _by_bucket(self.buckets, level and 0),
         }
-        if not level and (columns := cell_files(self.labelling.columns)):
-            named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
+        if not level and (columns := schema.cell_files(self.labelling.columns)):
+            named = beam.Map(_files_named, columns).with_output_types(packing.LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
         work = JoinRows(self.merger, self.labelling, self.inventoried)
@@ -226,13 +215,13 @@ def _by_bucket(buckets: int, level: int | None = None) -> beam.PTransform:
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-    return stage(Divide(partial(NameDivision, buckets, level)), PARTS)
+    return stage(Divide(partial(meeting.NameDivision, buckets, level)), PARTS)
 
 
-def _files_named(rows: LabelBatch, columns: Sequence[int]) -> LabelBatch:
+def _files_named(rows: packing.LabelBatch, columns: Sequence[int]) -> packing.LabelBatch:
     """A row without values for each path under which a file of a cell may be listed as an image."""
     names = named_files(((row.values, row.file) for row in rows), columns)
-    return LabelBatch(LabelRow(name, (), "", "", 0) for name in names)
+    return packing.LabelBatch(references.LabelRow(name, (), "", "", 0) for name in names)
 
 
 def _join_bucket(
@@ -240,7 +229,7 @@ def _join_bucket(
 ) -> Iterator[Step]:
     """Joins the images and rows of a bucket."""
     kinds = [unspill_all(bucket[1].get(kind, ())) for kind in (IMAGES, ROWS, _FILES)]
-    size = sum(unpacked_size(part) for parts in kinds[:2] for part in parts)
+    size = sum(packing.unpacked_size(part) for parts in kinds[:2] for part in parts)
     yield step(size, partial(in_portions, level=work.merger.level), work, *kinds)
 
 
@@ -277,15 +266,15 @@ def _read_container(
 ) -> Iterator[Outcome]:
     # Opened when the first is asked for
     items = itertools.chain.from_iterable(map(read, [uri], [to]))
-    refusal: Refusal | None = None
+    refusal: errors.Refusal | None = None
     while not refusal:
-        joined = Joined()
+        joined = join.Joined()
         try:
-            for item in itertools.islice(items, BATCH_SIZE):
+            for item in itertools.islice(items, packing.BATCH_SIZE):
                 letter = isinstance(item, DeadLetter)
                 (joined.dead_letters if letter else joined.samples).append(item)
-        except ContainerError as error:
-            refusal = Refusal.from_error(error)
+        except errors.ContainerError as error:
+            refusal = errors.Refusal.from_error(error)
         count = len(joined.samples) + len(joined.dead_letters)
         if not count:
             break
@@ -298,4 +287,4 @@ def _read_container(
 
 
 def _to_samples(work: Work) -> beam.PTransform:
-    return stage(InWorkers(work), SampleBatch, DEAD_LETTERS, TALLY, main="samples")
+    return stage(InWorkers(work), packing.SampleBatch, DEAD_LETTERS, TALLY, main="samples")

@@ -42,7 +42,7 @@ from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
 from beam_pipeline.transforms.output import after
-from beam_pipeline.work.job import unspill_all
+from beam_pipeline.work import job, writing
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
 from beam_pipeline.work.planning import (
     DIGESTED,
@@ -55,7 +55,6 @@ from beam_pipeline.work.planning import (
     measure_images,
     with_digests,
 )
-from beam_pipeline.work.writing import EncodingOptions, WriteRequest, shard_inputs
 
 _SAMPLES_A_TASK = 8
 
@@ -106,7 +105,7 @@ class MeasureOutput(beam.PTransform):
     Returns: `Tally`s with nothing but `measured`.
     """
 
-    request: WriteRequest
+    request: writing.WriteRequest
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Tally]:
         encoding, reading = self.request.encoding, self.request.reading
@@ -167,7 +166,7 @@ class AssignShards(beam.PTransform):
     """
 
     plan: beam.PCollection[Plan]
-    encoding: EncodingOptions
+    encoding: writing.EncodingOptions
 
     def expand(
         self, samples: beam.PCollection[SampleBatch]
@@ -194,7 +193,7 @@ class PreviewChanges(beam.PTransform):
     """
 
     plan: beam.PCollection[Plan]
-    request: WriteRequest
+    request: writing.WriteRequest
 
     def expand(
         self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
@@ -204,10 +203,10 @@ class PreviewChanges(beam.PTransform):
 
 
 def _preview(
-    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
+    shard: tuple[int, Iterable[bytes]], plan: Plan, request: writing.WriteRequest
 ) -> Iterator[Outcome]:
     spec = plan.shard_plan.spec(shard[0])
-    inputs = shard_inputs(spec, unspill_all(shard[1]), plan.class_ids, request.encoding)
+    inputs = writing.shard_inputs(spec, job.unspill_all(shard[1]), plan.class_ids, request.encoding)
     assert request.earlier
     yield Outcome([request.earlier.look_up(inputs).expected_fate()])
 
@@ -419,7 +418,7 @@ class DropDuplicates(beam.PTransform):
     """
 
     search: DuplicateSearch
-    request: WriteRequest
+    request: writing.WriteRequest
     keeps_unlabelled: bool = False
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
@@ -457,7 +456,7 @@ def _ranges(sizes: Sizes) -> RangeDivision:
 
 
 def _with_digests(
-    samples: SampleBatch, sizes: Sizes, search: DuplicateSearch, request: WriteRequest
+    samples: SampleBatch, sizes: Sizes, search: DuplicateSearch, request: writing.WriteRequest
 ) -> Iterator[Step]:
     """Samples without copies; tagged, the others with their digests."""
     unique, digested, unread = SampleBatch(), SampleBatch(), []
@@ -484,12 +483,12 @@ def _without_digest(ref: SampleRef) -> SampleRef:
 class _Dropping:
     """Drops copies within a range of digests, or only counts them."""
 
-    encoding: EncodingOptions
+    encoding: writing.EncodingOptions
     drops: bool
     keeps_unlabelled: bool
 
     def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
-        packed = unspill_all(part[1])
+        packed = job.unspill_all(part[1])
         examples = self.encoding.examples
         hashes = LabelHashes(examples.file_columns, rows=examples.rows)
         copies = CopyFinder(lambda: _refs(packed), hashes)

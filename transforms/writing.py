@@ -17,30 +17,21 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from beam_pipeline.core.dataset.duplicates import (
-    LabelHashes,
-    WrittenImage,
-    packed_images,
-    range_count,
-)
-from beam_pipeline.core.dataset.names import MANIFEST_NAME
+from beam_pipeline.core import errors
+from beam_pipeline.core.dataset import duplicates, names
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals, without_totals
-from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.images.preparation import NO_DIGEST
 from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, unpack
-from beam_pipeline.core.records.example_source import marked
-from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
+from beam_pipeline.core.records import example_source, record_format, shard_writer
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, FindDuplicates, every_shard
+from beam_pipeline.work import incomplete_folder, job
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
-from beam_pipeline.work.incomplete_folder import note_refusal
-from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     CHANGES,
@@ -65,17 +56,17 @@ def _shard_task(
     task = ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
         spec=plan.shard_plan.spec(number),
-        batches=unspill_all(batches),
+        batches=job.unspill_all(batches),
         class_ids=plan.class_ids,
         record_format=plan.shard_plan.record_format,
-        ranges=range_count(plan.tally.samples.total()),
+        ranges=duplicates.range_count(plan.tally.samples.total()),
     )
     if are_running() or not _takes_little(plan.tally, request):
         yield task
         return
     try:
         outcome = task.run()
-    except (ConversionError, OSError) as error:
+    except (errors.ConversionError, OSError) as error:
         outcome = _not_written(error, request)
     yield outcome
 
@@ -89,14 +80,14 @@ def _takes_little(tally: Tally, request: WriteRequest) -> bool:
 def _not_written(error: Exception, request: WriteRequest) -> Outcome:
     """The outcome of a shard that could not be written, where no engine tries again."""
     reason = error
-    if not isinstance(reason, ConversionError):
-        reason = OutputError(f"a shard in {request.folder} cannot be written: {error}")
-    refusal = Refusal.from_error(reason, error)
+    if not isinstance(reason, errors.ConversionError):
+        reason = errors.OutputError(f"a shard in {request.folder} cannot be written: {error}")
+    refusal = errors.Refusal.from_error(reason, error)
     if not request.failures.retries:
         return Outcome(tagged=[(REFUSALS, refusal)])
-    with contextlib.suppress(OSError, ConversionError):
+    with contextlib.suppress(OSError, errors.ConversionError):
         # If a retry succeeds, the note is removed with the rest of `.incomplete`.
-        note_refusal(request.folder, refusal, request.failures.job)
+        incomplete_folder.note_refusal(request.folder, refusal, request.failures.job)
     raise error
 
 
@@ -152,17 +143,17 @@ def _encode_group(
     """Encodes the samples of a group, and numbers the records by their shard."""
     shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
     hasher = encoding.hasher
-    samples = (ref for packed in unspill_all(group[1]) for ref in unpack(SampleRef, packed))
-    refs = marked(encoding.examples, sort_by_key_hash(samples, hasher))
+    samples = (ref for packed in job.unspill_all(group[1]) for ref in unpack(SampleRef, packed))
+    refs = example_source.marked(encoding.examples, shard_writer.sort_by_key_hash(samples, hasher))
     dead_letters = DeadLetterBatch()
-    images: list[WrittenImage] = []
-    hashes = LabelHashes(encoding.examples.file_columns, rows=encoding.examples.rows)
+    images: list[duplicates.WrittenImage] = []
+    hashes = duplicates.LabelHashes(encoding.examples.file_columns, rows=encoding.examples.rows)
     events: Counter[str] = Counter()
     with encoding.maker(plan.class_ids, refs, request.reading) as maker:
         for ref in reported(refs):
             try:
                 sample = maker.make(ref)
-            except Rejected as rejected:
+            except shard_writer.Rejected as rejected:
                 dead_letters.append(rejected.letter)
                 continue
             images.append(hashes.image(ref, sample.digest))
@@ -170,10 +161,10 @@ def _encode_group(
             dead_letters.extend(sample.dead_letters)
             record = (hasher.order(ref.key), ref.key, *sample[:3], tuple(sample.classes))
             yield Outcome([(shard, record)])
-    figures = image_figures(events, maker)._replace(statistics=maker.statistics())
-    ranges = range_count(plan.tally.samples.total())
+    figures = shard_writer.image_figures(events, maker)._replace(statistics=maker.statistics())
+    ranges = duplicates.range_count(plan.tally.samples.total())
     compared = (
-        packed_images((i for i in images if i.digest != NO_DIGEST), ranges)
+        duplicates.packed_images((i for i in images if i.digest != NO_DIGEST), ranges)
         if encoding.examples.resumable
         else ()
     )
@@ -200,10 +191,10 @@ def _write_records(
         with files.open_output(files.join(request.folder, spec.file_name), new=False) as sink:
             output = plan.shard_plan.record_format.writer(sink, features)
             for _, key, before, image, after, class_ids in records:
-                output.write(EncodedSample(before, image, after), key)
+                output.write(record_format.EncodedSample(before, image, after), key)
                 classes.update(class_ids)
             output.finish()
-    except (ConversionError, OSError) as error:
+    except (errors.ConversionError, OSError) as error:
         yield _not_written(error, request)
         return
     info = ShardInfo(
@@ -283,7 +274,7 @@ def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[Com
     reports = Reports(**given)
     if finisher.finish(plan, reports):
         yield CommittedDataset(
-            files.join(finisher.folder, MANIFEST_NAME),
+            files.join(finisher.folder, names.MANIFEST_NAME),
             examples=sum(shard.examples for shard in reports.shards),
             bytes=sum(shard.bytes for shard in reports.shards),
             shards=len(reports.shards),

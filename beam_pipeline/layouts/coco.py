@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
+from beam_pipeline.core import errors, text
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import counted, quoted, some
-from beam_pipeline.layouts import tree
+from beam_pipeline.layouts import entries, tree
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
 from beam_pipeline.layouts.coco_tasks import (
     ANNOTATIONS,
@@ -27,7 +25,6 @@ from beam_pipeline.layouts.coco_tasks import (
     Panoptic,
     Task,
 )
-from beam_pipeline.layouts.entries import json_lines
 from beam_pipeline.layouts.label_files import common_categories, opened, split_of, typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
@@ -79,7 +76,7 @@ class Coco:
             if not uris:
                 return ""
             names = [uri[len(folder) + 1 :] for uri in uris]
-            reasons.append(f"{some(names)} in {typed_path(folder, path)}")
+            reasons.append(f"{text.some(names)} in {typed_path(folder, path)}")
         return "; ".join(reasons)
 
     def open(self, options: SourceOptions) -> Source:
@@ -122,7 +119,7 @@ class CocoPanoptic:
         names = [posixpath.basename(path) for path in options.labels]
         if not names or not all(n.startswith(_PANOPTIC) and n.endswith(_JSON) for n in names):
             return ""
-        return f"COCO's panoptic JSON in {some(list(options.labels))}"
+        return f"COCO's panoptic JSON in {text.some(list(options.labels))}"
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the JSON files and the folders of PNGs, and reads the categories.
@@ -132,12 +129,12 @@ class CocoPanoptic:
           LabelTableError: a file lacks categories, or they disagree.
         """
         if not options.labels:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--layout {self.name} needs --labels: COCO's {_PANOPTIC}*{_JSON}, with its PNGs in a "
                 "folder of the same name beside it"
             )
         if len(options.masks) > 1:
-            raise UsageError("--masks: expected the one folder of the PNGs of all files")
+            raise errors.UsageError("--masks: expected the one folder of the PNGs of all files")
         uris = label_files(options.labels)
         folder = files.canonical(options.masks[0]) if options.masks else ""
         task = Panoptic(masks={uri: folder or posixpath.splitext(uri)[0] for uri in uris})
@@ -169,7 +166,7 @@ def _source(
         roots=roots,
         labels=FileLabels(CocoReader(task, splits, folders), tuple(described)),
         examples=LabelledImages(task.columns),
-        numbering=ClassNumbering(known=_by_id(categories)),
+        numbering=classes.ClassNumbering(known=_by_id(categories)),
     )
 
 
@@ -187,19 +184,19 @@ def _common_task(described: Mapping[str, Description]) -> type[Task]:
     remedy = "--layout coco_panoptic reads it"
     if len(tasks) > 1:
         remedy = "name files of one kind with --labels, and convert the others on their own"
-    raise UsageError(f"{content}; {remedy}")
+    raise errors.UsageError(f"{content}; {remedy}")
 
 
 def _check_options(options: SourceOptions, task: type[Task]) -> None:
     """Raises UsageError if an option does not affect files of a task."""
     for name in sorted(Coco.option_names - task.option_names):
         if getattr(options, name) != getattr(_DEFAULTS, name):
-            raise UsageError(
+            raise errors.UsageError(
                 f"--{name} means nothing for the layout coco with {task.title}; leave it out"
             )
     wrong = next((name for name in options.list_column if name != CLASS), "")
     if wrong:
-        raise UsageError(
+        raise errors.UsageError(
             f"--list_column {wrong}: the layout coco has one column that may be a list, {CLASS}; "
             f"expected --list_column {CLASS}=,"
         )
@@ -223,8 +220,8 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
         names = {points for file in described.values() for points in file.keypoints}
         if len(names) != 1:
             problem = "different key points in them" if names else "key points in no category"
-            raise UsageError(
-                f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
+            raise errors.UsageError(
+                f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}; name "
                 f"{_KEYPOINTS}*{_JSON} with --labels"
             )
         (keypoints,) = names
@@ -260,8 +257,8 @@ def image_fields(
     for name, option in options_of.items():
         if name in names or name not in fields:
             free = [field for field in fields if field not in names]
-            raise UsageError(
-                f"{option} {name}: expected a field of the images in {some(list(there))} that the layout coco has no "
+            raise errors.UsageError(
+                f"{option} {name}: expected a field of the images in {text.some(list(there))} that the layout coco has no "
                 f"column for, one of {', '.join(free) or 'none'}"
             )
     written = tuple(
@@ -275,7 +272,7 @@ def image_fields(
 
 def number_classes(
     options: SourceOptions, categories: Mapping[int, str]
-) -> tuple[ClassNumbering, str]:
+) -> tuple[classes.ClassNumbering, str]:
     """Numbers classes of images from 0 in the order of their categories' ids.
 
     Another first id or order may be asked for, and so may the ids of the categories.
@@ -289,22 +286,22 @@ def number_classes(
     if options.class_ids == "keep":
         lowest = min(categories)
         if lowest < 0:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--class_ids keep: category {categories[lowest]!r} has the id {lowest}, "
                 "and losses and metrics count ids from 0; leave it out"
             )
-        return ClassNumbering(known=_by_id(categories)), ""
+        return classes.ClassNumbering(known=_by_id(categories)), ""
     known = numbering.number(categories.values())
-    if options.label_order == AUTO_ORDER:
+    if options.label_order == classes.AUTO_ORDER:
         in_order = enumerate(_by_id(categories), numbering.base)
         known = tuple((name, number) for number, (name, _) in in_order)
     ids = {name: i for i, name in categories.items()}
     changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
     note = (
-        f"class ids are not the ids of the categories: {some(changed)}; --class_ids keep writes "
+        f"class ids are not the ids of the categories: {text.some(changed)}; --class_ids keep writes "
         "those of the categories"
     )
-    return ClassNumbering(known=known), note if changed else ""
+    return classes.ClassNumbering(known=known), note if changed else ""
 
 
 def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
@@ -313,9 +310,9 @@ def _several_questions(described: Mapping[str, Description]) -> Iterator[Questio
         if file.example:
             image_id, ids = file.example
             reason = (
-                f"of the first {counted(file.images, 'image')} with annotations in {uri}, {file.several} "
+                f"of the first {text.counted(file.images, 'image')} with annotations in {uri}, {file.several} "
                 f"have several categories, such as {image_id!r} with "
-                f"{quoted([str(file.names.get(i, i)) for i in ids])}."
+                f"{text.quoted([str(file.names.get(i, i)) for i in ids])}."
             )
             advice = "--yes leaves these images out. To write lists of classes:"
             yield Question("several_categories", reason, advice, {"list_column": {CLASS: ","}})
@@ -358,7 +355,7 @@ def _label_paths(options: SourceOptions) -> list[str]:
         else:
             uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
         if not uris:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} in it or its "
                 "folders; name COCO's JSON files with --labels"
             )
@@ -378,14 +375,14 @@ def _recognise_labels(paths: Sequence[str]) -> str:
             named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
         else:
             return ""
-    return f"COCO's JSON in {some(named)}"
+    return f"COCO's JSON in {text.some(named)}"
 
 
 def _begins_as_coco(path: str) -> bool:
     """True if all files of a path begin like COCO's, and are not tables with an object in each line."""
     try:
         uris = label_files([path]) if path.lower().endswith(_JSON) else []
-    except (ConversionError, OSError):
+    except (errors.ConversionError, OSError):
         return False
     heads = [tree.beginning(uri).strip() for uri in uris]
     return bool(heads) and all(_FIRST_MEMBER.match(head) and not _is_table(head) for head in heads)
@@ -394,7 +391,7 @@ def _begins_as_coco(path: str) -> bool:
 def _is_table(head: bytes) -> bool:
     """True if the first of several lines is JSON."""
     first, _, rest = head.partition(b"\n")
-    _, value = next(json_lines(io.BytesIO(first)))
+    _, value = next(entries.json_lines(io.BytesIO(first)))
     return bool(rest.strip()) and value != first
 
 

@@ -21,11 +21,10 @@ from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, TypeGuard
 
+from beam_pipeline.core import references, text
 from beam_pipeline.core.images.masks import BadShapeError, check_shape
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.references import LabelValue
-from beam_pipeline.core.text import excerpt, is_utf8, quoted
 from beam_pipeline.core.typed_json import INT64, is_finite, is_integer
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
@@ -54,7 +53,7 @@ def is_int64(value: Any) -> TypeGuard[int]:
 
 def is_text(value: Any) -> TypeGuard[str]:
     """True if a value is a text that UTF-8 can encode; JSON may contain half a character."""
-    return isinstance(value, str) and value != "" and is_utf8(value)
+    return isinstance(value, str) and value != "" and text.is_utf8(value)
 
 
 # --- tasks ---------------------------------------------------------------------------------------
@@ -100,7 +99,7 @@ class Task:
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         """The values of an image in the order of `own_columns`. Raises BadLabelError.
 
         Args:
@@ -155,7 +154,7 @@ class Instances(Task):
             try:
                 check_shape(shape)
             except BadShapeError as error:
-                raise BadLabelError(f"segmentation {excerpt(shape)} is {error}") from error
+                raise BadLabelError(f"segmentation {text.excerpt(shape)} is {error}") from error
             values.append(json.dumps(shape))
         if self.keypoints:
             length = 3 * len(self.keypoints)
@@ -170,7 +169,7 @@ class Instances(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         further = 1 * self.masks + 4 * bool(self.keypoints)
         columns = list(zip(*parsed, strict=True)) or [()] * (_OBJECT_VALUES + further)
         spread = (
@@ -191,7 +190,7 @@ def _checked(
     value = fields.get(key)
     value = default if value is None else value
     if not fits(value):
-        raise BadLabelError(f"{key} {excerpt(value)} is {fault}")
+        raise BadLabelError(f"{key} {text.excerpt(value)} is {fault}")
     return value
 
 
@@ -214,13 +213,13 @@ def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tu
 
 def _object_values(
     columns: Sequence[Any], categories: Mapping[int, str], kind: str
-) -> tuple[LabelValue, ...]:
+) -> tuple[references.LabelValue, ...]:
     """The values of objects, by the columns of `_parse_object`. Raises BadLabelError for an unknown category."""
     *corners, category_ids, areas, crowds, ids = columns[:_OBJECT_VALUES]
     for i, category in zip(ids, category_ids, strict=True):
         if category not in categories:
             raise BadLabelError(
-                f"{kind} {excerpt(i)}: category_id {category} is not among the {CATEGORIES}"
+                f"{kind} {text.excerpt(i)}: category_id {category} is not among the {CATEGORIES}"
             )
     boxes = tuple(zip(*corners, (0,) * len(ids), strict=True))
     return boxes, tuple([categories[category] for category in category_ids]), areas, crowds, ids
@@ -253,14 +252,14 @@ class Classes(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[int], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         unknown = [category for category in parsed if category not in categories]
         if unknown:
             raise BadLabelError(f"category_id {unknown[0]} is not among the {CATEGORIES}")
         classes = tuple(categories[category] for category in dict.fromkeys(parsed))
         if len(classes) > 1 and not self.several:
             raise BadLabelError(
-                f"the image has several categories, {quoted(classes)}; expected one. --list_column "
+                f"the image has several categories, {text.quoted(classes)}; expected one. --list_column "
                 f"{CLASS}=, writes lists of classes"
             )
         label = classes if self.several and classes else next(iter(classes), None)
@@ -286,7 +285,7 @@ class Captions(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[str], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         return tuple(parsed), str(image_id)
 
 
@@ -328,7 +327,7 @@ class Panoptic(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         if len(parsed) > 1:
             raise BadLabelError(f"the image has {len(parsed)} masks, expected one")
         ((name, segments),) = parsed

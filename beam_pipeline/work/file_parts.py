@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beam_pipeline.core.listing.cuts import (
-    ByLines,
-    ByRowGroups,
-    Cut,
-    LineBlock,
-    LineRange,
-    RowGroupRange,
-    cut_row_groups,
-    scan_block,
-)
+from beam_pipeline.core.listing import cuts
 from beam_pipeline.storage import files
 from beam_pipeline.work.writer_process import Tasks
 
@@ -32,7 +23,7 @@ class FilePart(NamedTuple):
     """
 
     uri: str
-    range: LineRange | RowGroupRange | None = None
+    range: cuts.LineRange | cuts.RowGroupRange | None = None
 
     @property
     def size(self) -> int:
@@ -45,7 +36,7 @@ class FilePart(NamedTuple):
         return self.range is not None and self.range.read_at_once
 
 
-def read_lines(uri: str, lines: LineRange) -> bytes:
+def read_lines(uri: str, lines: cuts.LineRange) -> bytes:
     """Reads some lines of a file whose end is known. Raises OSError."""
     data = files.read_part(uri, lines.size, lines.begin)
     if len(data) < lines.size:
@@ -72,13 +63,13 @@ class ScanTask:
 
     doing = "cutting a label file"
 
-    def run(self) -> LineBlock:
+    def run(self) -> cuts.LineBlock:
         """Looks at the part. Raises OSError."""
 
         def read(offset: int, size: int) -> bytes:
             return files.read_part(self.uri, size, offset)
 
-        return scan_block(
+        return cuts.scan_block(
             read, start=self.start, size=self.size, of=self.of, delimiter=self.delimiter
         )
 
@@ -97,13 +88,13 @@ class RowGroupsTask:
 
     doing = "cutting a Parquet file"
 
-    def run(self) -> list[RowGroupRange]:
+    def run(self) -> list[cuts.RowGroupRange]:
         """Reads its footer. Raises OSError."""
         with files.open_input(self.uri) as file:
-            return cut_row_groups(file, self.part_bytes)
+            return cuts.cut_row_groups(file, self.part_bytes)
 
 
-def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
+def line_ranges(blocks: Iterable[cuts.LineBlock]) -> Iterator[cuts.LineRange]:
     """Yields the ranges of a file; from the first block that is not regular on, all is one range.
 
     Args:
@@ -112,14 +103,14 @@ def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
     end, line = 0, 1
     for block in blocks:
         if not block.regular:
-            yield LineRange(end, -1, line)
+            yield cuts.LineRange(end, -1, line)
             return
         if block.lines:
-            yield LineRange(block.begin, block.end, line, regular=True)
+            yield cuts.LineRange(block.begin, block.end, line, regular=True)
         end, line = block.end, line + block.lines
 
 
-CutBy = Callable[[str], Cut | None]
+CutBy = Callable[[str], cuts.Cut | None]
 """Returns how a file may be cut, None if it may not; may raise OSError."""
 
 _PARQUET_SHARE = 4  # a row takes about a quarter of its text's bytes
@@ -133,13 +124,13 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
       cut_by: tells how it may be cut.
       part_bytes: the size of a part, roughly; of a Parquet file, before compression.
     """
-    ranges: list[LineRange] | list[RowGroupRange] = []
+    ranges: list[cuts.LineRange] | list[cuts.RowGroupRange] = []
     try:
         size, cut = files.size_of(uri), cut_by(uri)
-        if isinstance(cut, ByLines):
+        if isinstance(cut, cuts.ByLines):
             ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
-        elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
-            groups: Tasks[list[RowGroupRange]] = Tasks(repeat=True)
+        elif isinstance(cut, cuts.ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
+            groups: Tasks[list[cuts.RowGroupRange]] = Tasks(repeat=True)
             started = groups.submit(RowGroupsTask(uri, part_bytes))
             (ranges,) = (result() for result in itertools.chain(started, groups.rest()))
     except OSError:  # reading tells why
@@ -147,15 +138,15 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
 
 
-def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[LineRange]:
+def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[cuts.LineRange]:
     """Ranges of lines; none of a file that is large and has empty lines before its header."""
     if size < 2 * part_bytes:
-        return [LineRange(0, size)] if size > 0 else []
+        return [cuts.LineRange(0, size)] if size > 0 else []
     first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
     if not any(byte.isalnum() and byte.isascii() for byte in map(chr, first)):
         return []
     starts = range(0, size, part_bytes)
     tasks = [ScanTask(uri, start, part_bytes, size, delimiter) for start in starts]
-    running: Tasks[LineBlock] = Tasks(repeat=True)
+    running: Tasks[cuts.LineBlock] = Tasks(repeat=True)
     started = (result for task in tasks for result in running.submit(task))
     return list(line_ranges(result() for result in itertools.chain(started, running.rest())))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from beam_pipeline.core import errors, packing
+from beam_pipeline.core.dataset import names
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
     ShardFate,
@@ -34,43 +36,16 @@ from beam_pipeline.core.dataset.manifest import (
     manifest_file,
     parse_manifest,
 )
-from beam_pipeline.core.dataset.names import (
-    DEAD_LETTERS_NAME,
-    INCOMPLETE_FOLDER,
-    REPORT_NAME,
-    WRITING_NAME,
-)
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import (
-    AnotherJobError,
-    ChangedInputsError,
-    CodecError,
-    ConversionError,
-    OutputError,
-    OutputNotEmptyError,
-    QuestionError,
-    Refusal,
-    refusal_order,
-)
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind, class_column
-from beam_pipeline.core.packing import DeadLetterBatch, pack, unpack
-from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records import alteration
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
-from beam_pipeline.work.incomplete_folder import (
-    delete_incomplete,
-    note_names,
-    note_refusal,
-    noted_names,
-    read_note,
-)
-from beam_pipeline.work.job import spill, unspill
-from beam_pipeline.work.output_folder import earlier_manifest, is_somebody_elses
-from beam_pipeline.work.writing import WriteRequest
+from beam_pipeline.work import incomplete_folder, job, output_folder, writing
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
@@ -81,14 +56,14 @@ _PIECE = 512  # dead letters of a sorted portion that are unpacked together
 
 
 def sorted_letters(
-    batches: Iterable[DeadLetterBatch], most: int = MOST_AT_ONCE
+    batches: Iterable[packing.DeadLetterBatch], most: int = MOST_AT_ONCE
 ) -> Iterator[DeadLetter]:
     """Yields dead letters in order. Of very many, sorted portions wait packed for the others."""
     letters = itertools.chain.from_iterable(batches)
     portions: list[Iterator[DeadLetter]] = []
     while len(portion := sorted(itertools.islice(letters, most))) == most:
-        packed = [spill(pack(portion[n : n + _PIECE])) for n in range(0, most, _PIECE)]
-        pieces = (unpack(DeadLetter, unspill(piece)) for piece in packed)
+        packed = [job.spill(packing.pack(portion[n : n + _PIECE])) for n in range(0, most, _PIECE)]
+        pieces = (packing.unpack(DeadLetter, job.unspill(piece)) for piece in packed)
         portions.append(itertools.chain.from_iterable(pieces))
         portion.clear()  # before the next one is sorted
     yield from heapq.merge(*portions, portion)
@@ -125,8 +100,8 @@ class Reports:
     """
 
     shards: Sequence[ShardInfo]
-    dead_letters: Iterable[DeadLetterBatch]
-    refusals: Sequence[Refusal]
+    dead_letters: Iterable[packing.DeadLetterBatch]
+    refusals: Sequence[errors.Refusal]
     images: Iterable[ImageFigures] = ()
     changes: Iterable[ShardFate] = ()
     totals: Totals | None = None
@@ -163,7 +138,7 @@ class DatasetFinisher:
       pointer: a file beside the output folder that is to name it when it is complete; empty for none.
     """
 
-    request: WriteRequest
+    request: writing.WriteRequest
     max_bad_fraction: float
     recorded: Mapping[str, Any]
     card: bool = True
@@ -196,25 +171,25 @@ class DatasetFinisher:
         """
         try:
             refusal = self._write(plan, reports)
-        except ConversionError as error:
-            refusal = plan.refusal or Refusal.from_error(error)
+        except errors.ConversionError as error:
+            refusal = plan.refusal or errors.Refusal.from_error(error)
         except OSError as error:
             if self.retries:
                 raise
             reason = f"the files beside the shards in {self.folder} cannot be written: {error}"
-            refusal = plan.refusal or Refusal.from_error(OutputError(reason), error)
+            refusal = plan.refusal or errors.Refusal.from_error(errors.OutputError(reason), error)
         if refusal:
             self._refuse(refusal)
         return not refusal
 
-    def _write(self, plan: Plan, reports: Reports) -> Refusal | None:
+    def _write(self, plan: Plan, reports: Reports) -> errors.Refusal | None:
         """Writes the files; returns or raises the reason if the data set is not complete.
 
         A complete data set that was there before is not rewritten. Where another job writes to the
         folder, nothing is, as every file may be the other's.
         """
         self._check_alone(reports.refusals, reports.shards)
-        earlier = earlier_manifest(self.folder)
+        earlier = output_folder.earlier_manifest(self.folder)
         listed, crc = self._write_dead_letters(plan, earlier, reports)
         # The plan's counts, with all dead letters counted again, including the shards'.
         tally = Tally()
@@ -222,7 +197,7 @@ class DatasetFinisher:
         tally.add(reports.sums.dead)
         refusal = (
             plan.refusal
-            or min(reports.refusals, default=None, key=refusal_order)
+            or min(reports.refusals, default=None, key=errors.refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan.shard_plan, tally, reports.shards, listed)
         )
@@ -232,7 +207,7 @@ class DatasetFinisher:
             return refusal
         codecs = reports.sums.images.codecs
         if len(codecs) > 1:  # workers, or an earlier run, had other versions
-            raise CodecError(
+            raise errors.CodecError(
                 f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
                 "all workers the same versions, and convert again with --overwrite"
             )
@@ -256,7 +231,7 @@ class DatasetFinisher:
         manifest = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
         changed = option_differences(_compared(earlier), _compared(manifest)) if earlier else ()
         if changed:
-            raise ChangedInputsError(
+            raise errors.ChangedInputsError(
                 f"--resume: since {folder} was written, its images or labels have changed: "
                 f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
             )
@@ -264,10 +239,10 @@ class DatasetFinisher:
         side_files = dict(files_from_manifest(manifest, card=self.card))
         duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
         side_files |= self._files_of_run(plan, reports, duplicates)
-        if self.report_of is not None and (earlier is None or REPORT_NAME not in there):
+        if self.report_of is not None and (earlier is None or names.REPORT_NAME not in there):
             from beam_pipeline.work.report import make_report  # Pillow takes long to import
 
-            side_files[REPORT_NAME] = make_report(
+            side_files[names.REPORT_NAME] = make_report(
                 folder,
                 manifest,
                 statistics=reports.sums.images.statistics,
@@ -284,17 +259,22 @@ class DatasetFinisher:
         if MANIFEST_NAME not in there:
             try:
                 self._check_alone((), reports.shards)
-            except AnotherJobError:
+            except errors.AnotherJobError:
                 if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
                     # The other job may have deleted the notes.
-                    note_names(folder, WRITING_NAME, [*side_files, DEAD_LETTERS_NAME])
+                    incomplete_folder.note_names(
+                        folder, names.WRITING_NAME, [*side_files, names.DEAD_LETTERS_NAME]
+                    )
                     files.delete(folder, [MANIFEST_NAME])
                 raise
-        delete_incomplete(folder)
+        incomplete_folder.delete_incomplete(folder)
         if self.pointer:
             try:
                 self._point()
-            except (OSError, ConversionError) as error:  # the data set is complete all the same
+            except (
+                OSError,
+                errors.ConversionError,
+            ) as error:  # the data set is complete all the same
                 logging.getLogger(__name__).warning("%s cannot be written: %s", self.pointer, error)
         if MANIFEST_NAME not in there:
             logging.getLogger(__name__).info(COMMITTED, folder)
@@ -325,19 +305,19 @@ class DatasetFinisher:
             if times[0] > times[1]:
                 return
         files.write_bytes(self.pointer, f"{own}\n".encode())
-        files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
+        files.remove_folder(files.join(above, names.INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
         self, plan: Plan, earlier: Manifest | None, reports: Reports
     ) -> tuple[Mapping[str, int], int]:
         """Lists the dead letters, but not for a question, and not again; returns what `write_lines` does."""
-        folder, uri = self.folder, files.join(self.folder, DEAD_LETTERS_NAME)
-        asks = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
+        folder, uri = self.folder, files.join(self.folder, names.DEAD_LETTERS_NAME)
+        asks = plan.refusal is not None and plan.refusal.error == errors.QuestionError.__name__
         if asks or (earlier and files.exists(uri)):
             return reports.sums.dead.dead, 0
-        if plan.refusal and earlier is None and read_note(folder) is None:
+        if plan.refusal and earlier is None and incomplete_folder.read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
-            note_names(folder, WRITING_NAME, [DEAD_LETTERS_NAME])
+            incomplete_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
         return write_lines(uri, sorted_letters(reports.dead_letters))
 
     def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
@@ -352,18 +332,18 @@ class DatasetFinisher:
         """
         folder = self.folder
         for name in sorted(there & side_files.keys()):
-            if is_somebody_elses(folder, name):
+            if output_folder.is_somebody_elses(folder, name):
                 del side_files[name]
         in_the_way = {name for name in there & side_files.keys() if not gives_way(name)}
-        strangers = sorted(in_the_way - noted_names(folder))
+        strangers = sorted(in_the_way - incomplete_folder.noted_names(folder))
         if strangers:
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"{folder} contains {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
-        note_names(folder, WRITING_NAME, side_files)
+        incomplete_folder.note_names(folder, names.WRITING_NAME, side_files)
 
-    def _check_alone(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> None:
+    def _check_alone(self, refusals: Sequence[errors.Refusal], shards: Sequence[ShardInfo]) -> None:
         """Checks that no other job has deleted or replaced shards.
 
         Before the manifest is written, it keeps most jobs from writing one. After, it finds what was
@@ -374,12 +354,12 @@ class DatasetFinisher:
           AnotherJobError: one has, or a shard met another job.
         """
         for refusal in refusals:
-            if refusal.error == AnotherJobError.__name__:
+            if refusal.error == errors.AnotherJobError.__name__:
                 raise refusal.to_error()
         expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
         altered = files.altered(self.folder, expected)
         if altered:
-            raise AnotherJobError(
+            raise errors.AnotherJobError(
                 f"another job is writing to this folder: {files.join(self.folder, altered[0])} is "
                 "not there any more as this job wrote it. No manifest was written; wait for the other job, "
                 "or choose another --output"
@@ -389,7 +369,7 @@ class DatasetFinisher:
         self, plan: Plan, tally: Tally, reports: Reports, dead_letter_crc: int
     ) -> dict[str, Any]:
         encoding = self.request.encoding
-        turned = Event.LEFT_TURNED.value in reports.sums.events
+        turned = alteration.Event.LEFT_TURNED.value in reports.sums.events
         recorded = Recorded(
             seed=encoding.seed,
             options=with_settled({"options": self.recorded}, plan.settled)["options"],
@@ -399,10 +379,10 @@ class DatasetFinisher:
         )
         return build_manifest(plan, tally, reports.shards, recorded, reports.sums, dead_letter_crc)
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: errors.Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""
         try:
-            note_refusal(self.folder, refusal, self.request.failures.job)
+            incomplete_folder.note_refusal(self.folder, refusal, self.request.failures.job)
         except OSError:  # a full disk: the launcher in this process, if it is this one, knows
             if self.retries:
                 raise

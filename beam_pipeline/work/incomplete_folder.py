@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
+from beam_pipeline.core import errors, text, typed_json
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, dump_json
 from beam_pipeline.core.dataset.names import (
     INCOMPLETE_FOLDER,
@@ -19,23 +20,14 @@ from beam_pipeline.core.dataset.names import (
     refusal_name,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.errors import ConversionError, Refusal, UsageError
 from beam_pipeline.core.labels.classes import Classes
-from beam_pipeline.core.records.formats import (
-    DEFAULT_FORMAT,
-    format_options,
-    is_record_file,
-    recorded_format,
-)
-from beam_pipeline.core.records.sharding import ShardPlan
+from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.report.side_files import SIDE_FILES
-from beam_pipeline.core.text import excerpt
-from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files
 
 _T = TypeVar("_T")
 
-_refusals: dict[tuple[str, str], Refusal] = {}
+_refusals: dict[tuple[str, str], errors.Refusal] = {}
 """(output folder, job) -> the refusal of a job in this process."""
 
 _OUR_NAMES = re.compile("|".join(file.pattern for file in SIDE_FILES))
@@ -44,7 +36,7 @@ _OUR_RECEIPTS = re.compile(rf"{re.escape(RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
 
 def is_ours(path: str) -> bool:
     """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
-    is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or is_record_file(path))
+    is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or formats.is_record_file(path))
     return bool(is_file) or _OUR_RECEIPTS.fullmatch(path) is not None
 
 
@@ -82,7 +74,7 @@ class EarlierRun:
       classes: (name, id) of its classes, in order of id, if it is complete.
     """
 
-    shard_plan: ShardPlan
+    shard_plan: sharding.ShardPlan
     run: Mapping[str, Any]
     complete: bool
     classes: Classes = ()
@@ -95,7 +87,7 @@ class _Note:
     name: str
     shards: tuple[tuple[str, int], ...]
     compression: str
-    record_format: str = DEFAULT_FORMAT
+    record_format: str = formats.DEFAULT_FORMAT
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -103,7 +95,7 @@ class _Note:
 class _Names:
     """`writing.json` and `deleting.json`: paths that a run gives to its files, and no others."""
 
-    files: tuple[Annotated[str, Expect(is_ours, "a file of a data set")], ...]
+    files: tuple[Annotated[str, typed_json.Expect(is_ours, "a file of a data set")], ...]
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ def _read(kind: type[_T], folder: str, name: str) -> _T | None:
     data = read_note_file(uri)
     if data is None:
         return None
-    note: _T = parse(kind, data, f"{uri} is damaged", "; remove it by hand")
+    note: _T = typed_json.parse(kind, data, f"{uri} is damaged", "; remove it by hand")
     return note
 
 
@@ -134,17 +126,17 @@ def read_note_file(uri: str) -> bytes | None:
     try:
         return files.read_if_there(uri)
     except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
 def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
     """Notes which shards are about to be written, in a file of the same bytes for the same plan."""
-    shards, written = plan.shard_plan.shards, format_options(plan.shard_plan.record_format)
+    shards, written = plan.shard_plan.shards, formats.format_options(plan.shard_plan.record_format)
     note = {"name": plan.shard_plan.name, "shards": shards, **written, "run": run}
     _write(folder, NOTE_NAME, note)
 
 
-def read_note(folder: str) -> ShardPlan | None:
+def read_note(folder: str) -> sharding.ShardPlan | None:
     """The shards that an unfinished run in this folder was about to write; None without such a run."""
     run = read_noted_run(folder)
     return run.shard_plan if run else None
@@ -156,16 +148,16 @@ def read_noted_run(folder: str) -> EarlierRun | None:
     if note is None:
         return None
     try:
-        shard_plan = ShardPlan(note.name, note.shards, recorded_format(vars(note)))
+        shard_plan = sharding.ShardPlan(note.name, note.shards, formats.recorded_format(vars(note)))
         if any(not is_ours(spec.file_name) for spec in shard_plan.specs):
-            raise ValueError(f"its name is {excerpt(shard_plan.name)}")
-    except (ValueError, UsageError) as error:  # or a format that this version does not know
+            raise ValueError(f"its name is {text.excerpt(shard_plan.name)}")
+    except (ValueError, errors.UsageError) as error:  # or a format that this version does not know
         uri = files.join(folder, INCOMPLETE_FOLDER, NOTE_NAME)
-        raise ConversionError(f"{uri} is damaged ({error}); remove it by hand") from error
+        raise errors.ConversionError(f"{uri} is damaged ({error}); remove it by hand") from error
     return EarlierRun(shard_plan, note.run, complete=False)
 
 
-def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
+def note_refusal(folder: str, refusal: errors.Refusal, job: str = "") -> None:
     """Notes the reason why the data set is incomplete.
 
     A full disk has no room for the note either. A launcher in the same process still hears of it.
@@ -182,7 +174,7 @@ def note_refusal(folder: str, refusal: Refusal, job: str = "") -> None:
     _write(folder, refusal_name(job), refusal._asdict())
 
 
-def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
+def noted_refusal(folder: str, job: str = "") -> errors.ConversionError | None:
     """The error that a job in this folder noted when it ended, if it did; never another job's.
 
     A data set that was complete before the run still is, and its note is removed.
@@ -192,7 +184,7 @@ def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
         note = _read(_RefusalNote, folder, refusal_name(job))
         if note is None:
             return None
-        noted = Refusal(note.error, note.message, note.ids)
+        noted = errors.Refusal(note.error, note.message, note.ids)
     if files.exists(files.join(folder, MANIFEST_NAME)):
         delete_incomplete(folder)
     return noted.to_error()

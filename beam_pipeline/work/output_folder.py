@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
+from beam_pipeline.core import errors, typed_json
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
@@ -31,21 +32,12 @@ from beam_pipeline.core.dataset.names import (
     WRITING_NAME,
 )
 from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
-from beam_pipeline.core.errors import (
-    AnotherJobError,
-    ChangedInputsError,
-    CodecError,
-    ConversionError,
-    OutputNotEmptyError,
-)
 from beam_pipeline.core.images.preparation import other_codec
+from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.records.features import ORIENTATION
-from beam_pipeline.core.records.formats import format_of
-from beam_pipeline.core.records.sharding import ShardPlan
-from beam_pipeline.core.report.contents import has_seal
+from beam_pipeline.core.report import contents
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.text import counted
-from beam_pipeline.core.typed_json import decode
 from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
@@ -73,7 +65,7 @@ def read_earlier(folder: str) -> EarlierRun | None:
     manifest = earlier_manifest(folder)
     if manifest is None:
         return read_noted_run(folder)
-    shard_plan = ShardPlan(
+    shard_plan = sharding.ShardPlan(
         manifest.name,
         tuple((split, len(entry.shards)) for split, entry in sorted(manifest.splits.items())),
         manifest.record_format,
@@ -92,7 +84,7 @@ def check_no_links(folder: str) -> None:
     for name in (INCOMPLETE_FOLDER, RECEIPTS_FOLDER):
         uri = files.join(folder, name)
         if os.path.islink(uri):
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"{uri} is a link, and files behind it may not belong to this data set. Move it away"
             )
 
@@ -119,19 +111,19 @@ def prepare_output(folder: str, overwrite: bool) -> None:
         first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
         there = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
-        raise OutputNotEmptyError(
+        raise errors.OutputNotEmptyError(
             f"--output {folder} is not empty: it contains {there} ({first}). Choose another folder, or "
             f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
     try:
         earlier = _earlier_files(folder, names)
-    except ConversionError as error:
-        raise OutputNotEmptyError(f"--overwrite: {error}") from error
+    except errors.ConversionError as error:
+        raise errors.OutputNotEmptyError(f"--overwrite: {error}") from error
     earlier |= _proved_by_receipts(folder, set(filter(is_ours, receipts)) - earlier)
     strangers = sorted(_strangers(names, earlier) | (set(filter(is_ours, receipts)) - earlier))
     if strangers:
-        raise OutputNotEmptyError(
+        raise errors.OutputNotEmptyError(
             f"--output {folder} contains {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
@@ -165,7 +157,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
         strangers = sorted(_strangers(names, _earlier_files(folder, names)))
         if strangers:
             known = "neither a manifest nor the note of a run that began here"
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"--resume: --output {folder} contains {strangers[0]}, but "
                 f"{known if earlier is None else 'the run that began here did not write it'}. "
                 "Move it away or choose another folder"
@@ -176,10 +168,10 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     then, now = (without_options(recorded, open_options) for recorded in (earlier.run, run))
     codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
     if all(codecs) and codecs[0] != codecs[1]:
-        raise CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
+        raise errors.CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
     changed = option_differences(then, now)
     if changed:
-        raise ChangedInputsError(
+        raise errors.ChangedInputsError(
             f"--resume: {folder} was written with other options: {'; '.join(changed)}. Give the "
             "same again, or convert again with --overwrite"
         )
@@ -188,14 +180,14 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
         names_of = [spec.file_name for spec in earlier.shard_plan.specs]
         missing = [name for name in names_of if receipt_name(name) not in receipts]
         if missing:
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "
                 "so it cannot be told what it was made of. Convert again with --overwrite"
             )
     delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
 
 
-def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> None:
+def check_unwritten(folder: str, shard_plan: sharding.ShardPlan, *, retries: bool) -> None:
     """Checks, within a job, that its shards do not mix with another run's.
 
     A launcher has prepared the folder with `prepare_output`. A pipeline without one learns of an earlier
@@ -218,7 +210,7 @@ def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> Non
     own = noted_names(folder) | ({DEAD_LETTERS_NAME} if earlier else set())
     in_the_way = names & {MANIFEST_NAME, *noted} or _strangers(names, own)
     if in_the_way:
-        raise OutputNotEmptyError(
+        raise errors.OutputNotEmptyError(
             f"{folder} contains {min(in_the_way)} of another run, and nothing was written. Choose another "
             "folder, or remove that data set"
         )
@@ -294,7 +286,7 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     shards: list[str] = []
     try:
         manifest = earlier_manifest(folder)
-    except ConversionError:
+    except errors.ConversionError:
         manifest = _by_receipts(folder, names)
         if manifest is None:
             raise
@@ -306,7 +298,7 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     if unfinished:
         shards += [spec.file_name for spec in unfinished.specs]
         earlier.add(DEAD_LETTERS_NAME)
-    earlier.update(shards, (format_of(shard).index_name(shard) for shard in shards))
+    earlier.update(shards, (formats.format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
 
@@ -321,11 +313,11 @@ def _by_receipts(folder: str, names: Iterable[str]) -> Manifest | None:
     options: OptionEntries | None = None
     ids: dict[str, int] = {}
     for shard in shards:
-        with contextlib.suppress(ConversionError, ValueError):
+        with contextlib.suppress(errors.ConversionError, ValueError):
             receipt = read_receipt(folder, shard)
             if receipt:
                 recorded = {"columns": [], **receipt.inputs.options, "compression": "none"}
-                options = decode(OptionEntries, recorded)
+                options = typed_json.decode(OptionEntries, recorded)
                 ids |= receipt.inputs.class_ids
     if options is None:
         return None
@@ -353,7 +345,7 @@ def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
         return False
     if entry.is_ours is None:
         return True
-    with contextlib.suppress(ConversionError):
+    with contextlib.suppress(errors.ConversionError):
         content = read_note_file(files.join(folder, name))
         return content is not None and entry.is_ours(manifest, name, content)
     return False
@@ -381,7 +373,7 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
     for name, content in {**expected, REPORT_NAME: b""}.items():
         data = files.read_if_there(files.join(folder, name))
         if name == REPORT_NAME or gives_way(name):
-            ours = data and (has_seal(data) or len(data) == len(content))
+            ours = data and (contents.has_seal(data) or len(data) == len(content))
             if data and ours and not _is_side_file(folder, name, manifest):
                 yield (
                     name,
@@ -422,7 +414,7 @@ def _proved_by_receipts(folder: str, receipts: Iterable[str]) -> set[str]:
     proved = set()
     for name in receipts:
         uri = files.join(folder, name)
-        with contextlib.suppress(ConversionError):
+        with contextlib.suppress(errors.ConversionError):
             receipt = parse_receipt(read_note_file(uri) or b"", uri)
             shard, info = receipt.inputs.spec.file_name, receipt.info
             if receipt_name(shard) == name:
@@ -471,7 +463,7 @@ def _delete_files_of_another(folder: str) -> None:
         names = receipts_there(folder) | set(files.list_folder(folder))
         _delete_earlier(folder, names, _earlier_files(folder, names))
         return
-    raise AnotherJobError(
+    raise errors.AnotherJobError(
         f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
         "another --output, or run this again to replace it"
     )

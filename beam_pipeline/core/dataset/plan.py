@@ -13,15 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.duplicates import described
+from beam_pipeline.core.dataset import duplicates, plausibility
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME
-from beam_pipeline.core.dataset.plausibility import (
-    NO_CHECKS,
-    LabelChecks,
-    class_questions,
-    label_file_questions,
-    split_questions,
-)
 from beam_pipeline.core.dataset.tally import Tally, accounting_fault
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
 from beam_pipeline.core.errors import (
@@ -45,14 +38,8 @@ from beam_pipeline.core.labels.classes import (
     ClassNumberingError,
 )
 from beam_pipeline.core.questions import question_error
+from beam_pipeline.core.records import sharding
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.sharding import (
-    DEFAULT_SHARD_BYTES,
-    MOST_SHARDS,
-    ShardConfig,
-    ShardInfo,
-    ShardPlan,
-)
 from beam_pipeline.core.text import counted, enumerated, quoted, terminal_line
 
 _SHOWN = 10
@@ -84,7 +71,7 @@ class Kept:
     shards: Mapping[str, int] = field(default_factory=dict)
     classes: Classes = ()
 
-    def count_shards(self, wanted: ShardConfig, split_bytes: Mapping[str, int]) -> Choice:
+    def count_shards(self, wanted: sharding.ShardConfig, split_bytes: Mapping[str, int]) -> Choice:
         """The number of shards of each split: the earlier one, unless shards would be far off their size.
 
         Half to double the wanted size is near enough.
@@ -162,7 +149,7 @@ class Plan:
       features: every feature of an example as in the manifest, where the samples settled that.
     """
 
-    shard_plan: ShardPlan
+    shard_plan: sharding.ShardPlan
     classes: tuple[tuple[str, int], ...]
     tally: Tally
     refusal: Refusal | None
@@ -195,14 +182,14 @@ class PlanRequest:
     """
 
     name: str
-    shards: ShardConfig
+    shards: sharding.ShardConfig
     splits: Sequence[str]
     record_format: RecordFormat
     max_bad_fraction: float
     numbering: ClassNumbering
     none_empty: bool = False
     may_be_unlabelled: bool = True
-    checks: LabelChecks = NO_CHECKS
+    checks: plausibility.LabelChecks = plausibility.NO_CHECKS
     may_have_duplicates: bool = True
 
 
@@ -225,9 +212,11 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
         classes = earlier.number_classes(request.numbering, tally.classes)
     except ClassNumberingError as error:
         unnumbered = [UsageError(f"--class_ids keep: {error}; rename it or leave the option out")]
-    passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
-    of_classes = () if "classes" in classes.options else class_questions(tally.classes, checks)
-    asked = [*passed_over, *split_questions(tally.samples, checks), *of_classes]
+    passed_over = list(plausibility.label_file_questions(tally.label_files, tally.listed, checks))
+    of_classes = (
+        () if "classes" in classes.options else plausibility.class_questions(tally.classes, checks)
+    )
+    asked = [*passed_over, *plausibility.split_questions(tally.samples, checks), *of_classes]
     questions = [question_error(asked, checks.options)] if asked and not checks.assumed else []
     errors = (
         *(questions if passed_over else ()),  # labels of flat folders can only be in files
@@ -241,7 +230,7 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
         *(too_many_bad(tally, request.max_bad_fraction), *map(Refusal.from_error, further)),
     )
     # Shards without number are not even named.
-    shard_plan = ShardPlan(
+    shard_plan = sharding.ShardPlan(
         request.name, () if too_small else tuple(shards.value.items()), request.record_format
     )
     return Plan(
@@ -279,7 +268,7 @@ _NO_IMAGES = {
 """Extensions of files that contain images, but are not read -> what to do with them."""
 
 
-def _label_faults(tally: Tally, checks: LabelChecks) -> Iterator[ConversionError]:
+def _label_faults(tally: Tally, checks: plausibility.LabelChecks) -> Iterator[ConversionError]:
     """Classes that are not all in --classes, and labels that name no image."""
     unknown, samples = tally.dead[Reason.UNKNOWN_CLASS], tally.samples.total()
     if unknown and (checks.known_only or not samples):
@@ -412,11 +401,11 @@ def _split_faults(
 
 
 def _too_small_shards(
-    shards: ShardConfig, counts: Mapping[str, int], tally: Tally
+    shards: sharding.ShardConfig, counts: Mapping[str, int], tally: Tally
 ) -> list[ConversionError]:
     """The error of a size that is smaller than the images, as `100` is where `100MB` was meant."""
     # The last shard of a split may be a remainder. Images above the default size are left to it.
-    chosen = shards.shard_bytes != DEFAULT_SHARD_BYTES
+    chosen = shards.shard_bytes != sharding.DEFAULT_SHARD_BYTES
     return [
         UsageError(
             f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
@@ -426,7 +415,7 @@ def _too_small_shards(
         for split, count in counts.items()
         if not shards.is_counted(split)
         and count - 1 > tally.samples[split]
-        and (chosen or count > MOST_SHARDS)
+        and (chosen or count > sharding.MOST_SHARDS)
     ]
 
 
@@ -434,7 +423,7 @@ def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionErr
     """Images of the same bytes, and too many images without labels."""
     if tally.duplicates.groups and not request.may_have_duplicates:
         yield DuplicateImagesError(
-            f"--duplicates error: {'; '.join(described(tally.duplicates))}. Remove all but one of each "
+            f"--duplicates error: {'; '.join(duplicates.described(tally.duplicates))}. Remove all but one of each "
             "group; --duplicates first does so for you, and keep writes them all"
         )
     reason = Reason.UNLABELLED.value
@@ -465,7 +454,7 @@ def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
     return Refusal.from_error(error)
 
 
-def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
+def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> Refusal | None:
     """The refusal of a run whose filters left nothing to write."""
     filtered = [
         f"{count} by --{name}"
@@ -482,7 +471,10 @@ def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
 
 
 def accounting_error(
-    shard_plan: ShardPlan, tally: Tally, shards: Sequence[ShardInfo], listed: Mapping[str, int]
+    shard_plan: sharding.ShardPlan,
+    tally: Tally,
+    shards: Sequence[sharding.ShardInfo],
+    listed: Mapping[str, int],
 ) -> Refusal | None:
     """The refusal of a run that lost or doubled samples, which is a fault of the program.
 
@@ -510,7 +502,7 @@ def accounting_error(
     return Refusal.from_error(LostSamplesError(f"{fault} {remedy}")) if fault else None
 
 
-def other_shards(then: ShardPlan, now: ShardPlan) -> ConversionError:
+def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> ConversionError:
     """The error of a resumed run whose shards differ from the earlier run's."""
     before, after = dict(then.shards), dict(now.shards)
     differences = "; ".join(

@@ -17,19 +17,15 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Annotated, Any
 
+from beam_pipeline.core import errors, references, typed_json
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import DIGEST_BYTES
-from beam_pipeline.core.records.formats import format_of
-from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, parse_statistics
-from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.records import formats, image_statistics, sharding
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.core.typed_json import Expect, decode
 
 _VERSION = 1
-_Version = Annotated[Any, Expect(lambda version: version == _VERSION, str(_VERSION))]
+_Version = Annotated[Any, typed_json.Expect(lambda version: version == _VERSION, str(_VERSION))]
 _FASTEST = 1  # of gzip
 _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
@@ -39,7 +35,7 @@ _DAMAGE = (
     *(ValueError, KeyError, TypeError, AttributeError),
 )
 """Errors raised for the content of a damaged receipt."""
-_FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
+_FIGURES = sharding.ShardInfo._fields.index("statistics")  # which have an entry of their own
 
 
 def receipt_name(shard: str) -> str:
@@ -47,7 +43,7 @@ def receipt_name(shard: str) -> str:
 
     No pattern for shards matches it.
     """
-    return f"{RECEIPTS_FOLDER}/{format_of(shard).receipt_stem(shard)}.json.gz"
+    return f"{RECEIPTS_FOLDER}/{formats.format_of(shard).receipt_stem(shard)}.json.gz"
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,8 @@ class ShardInputs:
       options: the encoding of the examples, as JSON has it.
     """
 
-    spec: ShardSpec
-    refs: Sequence[SampleRef]
+    spec: sharding.ShardSpec
+    refs: Sequence[references.SampleRef]
     class_ids: Mapping[str, int]
     options: Mapping[str, Any]
 
@@ -83,7 +79,7 @@ class Receipt:
     """
 
     inputs: ShardInputs
-    info: ShardInfo
+    info: sharding.ShardInfo
     dead_letters: Sequence[DeadLetter]
     record_sizes: Sequence[int] = ()
     digests: bytes = b""
@@ -96,7 +92,7 @@ class Receipt:
         info, statistics = self.info, self.info.statistics
         changed = info.events or info.codec  # left out where no image was changed
         outcome = {
-            "info": info[: _FIGURES if changed else ShardInfo._fields.index("events")],
+            "info": info[: _FIGURES if changed else sharding.ShardInfo._fields.index("events")],
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
             **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
@@ -117,7 +113,7 @@ class _Sizes:
 class _Outcome(_Sizes):
     """The second part of a receipt's file: what the shard became."""
 
-    info: ShardInfo
+    info: sharding.ShardInfo
     dead_letters: tuple[DeadLetter, ...]
     digests: str = ""
     statistics: Any = None
@@ -128,7 +124,7 @@ class _Content(_Outcome):
     """A receipt's file: what the shard was made from comes first."""
 
     version: _Version
-    spec: ShardSpec
+    spec: sharding.ShardSpec
     samples: tuple[list, ...]  # type: ignore[type-arg]
     classes: Mapping[str, int]
     options: Mapping[str, Any]
@@ -162,7 +158,7 @@ def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
         text = _inflate(data)
         if not text.startswith(opening):
             return None
-        outcome = decode(_Outcome, json.loads("{" + text[len(opening) :]))
+        outcome = typed_json.decode(_Outcome, json.loads("{" + text[len(opening) :]))
         return _receipt(inputs, outcome, data)
     except _DAMAGE:
         return None
@@ -175,10 +171,10 @@ def _receipt(inputs: ShardInputs, outcome: _Outcome, data: bytes = b"") -> Recei
         raise ValueError(f"info is {excerpt(info)}, expected figures of a shard")
     if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
         raise ValueError(f"its figures are of {excerpt(info.file_name)}")
-    if info.statistics is not NOTHING_COUNTED:
+    if info.statistics is not image_statistics.NOTHING_COUNTED:
         raise ValueError(f"info has more than {_FIGURES} figures")
     if outcome.statistics is not None:
-        info = info._replace(statistics=parse_statistics(outcome.statistics))
+        info = info._replace(statistics=image_statistics.parse_statistics(outcome.statistics))
     digests = base64.b64decode(outcome.digests, validate=True)
     if len(digests) not in (0, DIGEST_BYTES * len(inputs.refs)):
         raise ValueError(f"digests has {len(digests)} bytes for {len(inputs.refs)} samples")
@@ -193,7 +189,7 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
       ConversionError: it is damaged, or of another version.
     """
     with _damage(uri):
-        content: _Content = decode(_Content, json.loads(_inflate(data)))
+        content: _Content = typed_json.decode(_Content, json.loads(_inflate(data)))
         refs = _refs(content.samples)
         return _receipt(ShardInputs(content.spec, refs, content.classes, content.options), content)
 
@@ -205,7 +201,7 @@ def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
       ConversionError: it is damaged.
     """
     with _damage(uri):
-        return _whole_numbers(decode(_Sizes, json.loads(_inflate(data))).record_sizes)
+        return _whole_numbers(typed_json.decode(_Sizes, json.loads(_inflate(data))).record_sizes)
 
 
 @contextlib.contextmanager
@@ -213,7 +209,7 @@ def _damage(uri: str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise ConversionError(
+        raise errors.ConversionError(
             f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
         ) from error
 
@@ -238,12 +234,12 @@ def _inflate(data: bytes) -> str:
     return text.decode("utf-8", "surrogatepass")
 
 
-def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
+def _refs(columns: Sequence[list[Any]]) -> list[references.SampleRef]:
     """References from their columns, one a field; checked by columns, as there may be a million."""
     if not columns:
         return []
     kinds = (str, str, int, str, list, int, str, int)
-    for name, column, kind in zip(SampleRef._fields, columns, kinds, strict=False):
+    for name, column, kind in zip(references.SampleRef._fields, columns, kinds, strict=False):
         if not {*map(type, column)} <= {kind}:
             raise TypeError(f"SampleRef.{name} is not always {kind.__name__}")
     if not 0 <= len(columns) - len(kinds) <= 1:
@@ -257,12 +253,12 @@ def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
                 raise TypeError(f"SampleRef.claimed_size is {excerpt(size)}")
         rows[-1] = [*map(_frozen, rows[-1])]
     labels = [tuple(map(_frozen, values)) for values in labels]
-    return [*starmap(SampleRef, zip(key, uri, sizes, split, labels, *rows, strict=True))]
+    return [*starmap(references.SampleRef, zip(key, uri, sizes, split, labels, *rows, strict=True))]
 
 
-def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:
+def _columns(refs: Sequence[references.SampleRef]) -> list[tuple[Any, ...]]:
     """The samples, a list a field; sizes are left out if nothing claims any."""
-    columns = list(zip(*refs, strict=True))[: SampleRef._fields.index("digest")]
+    columns = list(zip(*refs, strict=True))[: references.SampleRef._fields.index("digest")]
     return columns if any(ref.claimed_size for ref in refs) else columns[:-1]
 
 

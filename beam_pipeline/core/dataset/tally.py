@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import errors, references, text
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.filters import LabelFiles
-from beam_pipeline.core.records.feature_values import FeatureSchema
+from beam_pipeline.core.records import feature_values, sharding
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics, merged
-from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
-from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
-from beam_pipeline.core.text import counted
 
 _MOST = 256
 _LEAST = 16
@@ -129,12 +126,12 @@ class Tally:
     classes: Counter[str] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
     shown: dict[str, list[str]] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[errors.Refusal] = field(default_factory=list)
     first: dict[str, tuple[str, str, str, int]] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
     label_files: LabelFiles = field(default_factory=LabelFiles)
     duplicates: Duplicates = NO_DUPLICATES
-    features: FeatureSchema | None = None
+    features: feature_values.FeatureSchema | None = None
 
     def add(self, part: Tally) -> None:
         """Adds the counts of another tally."""
@@ -145,14 +142,14 @@ class Tally:
         self.label_files.add(part.label_files)
         for reason, keys in part.shown.items():
             self._show(reason, keys)
-        self.refusals = sorted((*self.refusals, *part.refusals), key=refusal_order)[:_SHOWN]
+        self.refusals = sorted((*self.refusals, *part.refusals), key=errors.refusal_order)[:_SHOWN]
         for reason, dead_letter in part.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
         self.measured = sorted((*self.measured, *part.measured))
         if part.duplicates.images_compared:
             self.duplicates = Duplicates.sum_of((self.duplicates, part.duplicates))
         if part.features:
-            self.features = self.features or FeatureSchema()
+            self.features = self.features or feature_values.FeatureSchema()
             self.features.add(part.features)
 
     def written_bytes(self, split: str) -> int:
@@ -162,7 +159,7 @@ class Tally:
 
     def add_samples(
         self,
-        samples: Sequence[SampleRef],
+        samples: Sequence[references.SampleRef],
         class_column: int | None,
         file_columns: Sequence[int] = (),
     ) -> None:
@@ -175,7 +172,7 @@ class Tally:
         """
         sizes: dict[str, list[int]] = defaultdict(list)
         for sample in samples:
-            size = bytes_of(sample, file_columns) if file_columns else sample.size
+            size = references.bytes_of(sample, file_columns) if file_columns else sample.size
             sizes[sample.split].append(size)
         for split, of_split in sizes.items():
             self.samples[split] += len(of_split)
@@ -187,7 +184,7 @@ class Tally:
         self,
         sizes: Sequence[int],
         splits: Sequence[str],
-        labels: Sequence[tuple[LabelValue, ...]] | None,
+        labels: Sequence[tuple[references.LabelValue, ...]] | None,
         class_column: int,
     ) -> None:
         """Counts joined samples whose labels are not files, as `add_samples` does.
@@ -215,7 +212,7 @@ class Tally:
 
     def remove_samples(
         self,
-        samples: Sequence[SampleRef],
+        samples: Sequence[references.SampleRef],
         class_column: int | None,
         file_columns: Sequence[int] = (),
     ) -> None:
@@ -275,8 +272,8 @@ def accounting_fault(
     """
     if listed + orphan_rows + further + dropped == examples + dead_letters:
         return ""
-    more = f" + {counted(further, 'further sample')}" if further else ""
-    more += f" + {counted(dropped, 'dropped object')}" if dropped else ""
+    more = f" + {text.counted(further, 'further sample')}" if further else ""
+    more += f" + {text.counted(dropped, 'dropped object')}" if dropped else ""
     return (
         f"{listed} listed images + {orphan_rows} label rows without an image{more} are not "
         f"{examples} examples + {dead_letters} dead letters"
@@ -302,7 +299,7 @@ class Totals:
     dead: Tally = field(default_factory=Tally)
 
     @classmethod
-    def of_shards(cls, shards: Iterable[ShardInfo]) -> Totals:
+    def of_shards(cls, shards: Iterable[sharding.ShardInfo]) -> Totals:
         """The totals of shards, without dead letters."""
         totals = cls()
         for shard in shards:
@@ -318,12 +315,12 @@ class Totals:
         self.statistics = merged((self.statistics, part.statistics))
         self.dead.add(part.dead)
 
-    def add_shard(self, shard: ShardInfo) -> None:
+    def add_shard(self, shard: sharding.ShardInfo) -> None:
         """Adds the classes and images of a shard."""
         self.classes.setdefault(shard.split, Counter()).update(dict(shard.classes))
         self.add_images(shard.images)
 
-    def add_images(self, figures: ImageFigures) -> None:
+    def add_images(self, figures: sharding.ImageFigures) -> None:
         """Adds what happened to some images."""
         self.events.update(dict(figures.events))
         self.codecs.update(figures.codecs)
@@ -334,13 +331,13 @@ class Totals:
         self.dead.add_dead_letters(dead_letters)
 
     @property
-    def images(self) -> ImageFigures:
+    def images(self) -> sharding.ImageFigures:
         """What happened to images, sorted."""
-        return ImageFigures(
+        return sharding.ImageFigures(
             tuple(sorted(self.events.items())), tuple(sorted(self.codecs)), self.statistics
         )
 
 
-def without_totals(shard: ShardInfo) -> ShardInfo:
+def without_totals(shard: sharding.ShardInfo) -> sharding.ShardInfo:
     """The figures of a shard without those that `Totals` sums; their size is bounded."""
     return shard._replace(classes=(), events=(), codec="", statistics=NOTHING_COUNTED)
