@@ -154,7 +154,7 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
     if choice == "auto" or not isinstance(labels, FileLabels):
         return source
     unnamed: Any = None
-    if choice == "empty" and isinstance(labels.reader, LabelFileReader):
+    if choice == "empty" and isinstance(labels.reader, label_files.LabelFileReader):
         unnamed = labels.reader
     elif choice == "empty":
         unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
