@@ -34,8 +34,7 @@ from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records import example_source, features
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import opening, paths, table
-from beam_pipeline.layouts.label_files import LabelFileReader
+from beam_pipeline.layouts import label_files, opening, paths, table
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, Labels, Source
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.layouts.tree import subfolders
