@@ -19,14 +19,17 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core import errors, json_file, text
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.labels import cells, schema
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.json_file import JsonFile
+from beam_pipeline.core.labels.cells import BadCellError, parse_cell
+from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.layouts import coco_tasks
 from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, Id, is_int64, is_text
 from beam_pipeline.layouts.entries import size_of, unbroken
+from beam_pipeline.layouts.label_files import BadLabelError
 
 SURVEYED = 100_000
 """Annotations to look at, so that memory and time stay small for a file of millions."""
@@ -53,7 +56,7 @@ class _Image(NamedTuple):
       fields: the values of the columns that contain its fields.
     """
 
-    id: coco_tasks.Id
+    id: Id
     name: str
     size: Size | None
     fields: tuple[LabelValue, ...] = ()
@@ -84,13 +87,13 @@ class _Content:
 
     def add_images(self, entries: Iterator[Any]) -> None:
         """Reads the list of images. LVIS names an image by its URL at COCO's site."""
-        names: dict[coco_tasks.Id, str] = {}
-        ids: dict[str, coco_tasks.Id] = {}
+        names: dict[Id, str] = {}
+        ids: dict[str, Id] = {}
         sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
             i, name = fields.get("id"), fields.get("file_name")
-            if name is None and coco_tasks.is_text(fields.get("coco_url")):
+            if name is None and is_text(fields.get("coco_url")):
                 name = posixpath.basename(fields["coco_url"])
             if not coco_tasks.is_id(i):
                 problem = f"is {excerpt(entry)}, expected an object with an id and a file_name"
@@ -104,7 +107,7 @@ class _Content:
             values: tuple[LabelValue, ...] = ()
             try:
                 values = field_values(fields, self._task.fields)
-            except label_files.BadLabelError as error:
+            except BadLabelError as error:
                 self.problems[i] = str(error)
             if ids.setdefault(name, i) != i:
                 problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
@@ -137,7 +140,7 @@ class _Content:
                 equal.setdefault(packed, packed) if len(packed) < _SHORT else packed
             )
         if number and not is_of_task:
-            raise errors.LabelTableError(
+            raise LabelTableError(
                 f"no annotation of {self._uri} has a {self._task.key}; {_EXPECTED}"
             )
 
@@ -145,7 +148,7 @@ class _Content:
         letter = (Stage.LABELS, key, Reason.BAD_ROW, f"{key} {problem}", self._uri, 0)
         self.dead_letters.append(row_dead_letter(*letter))
 
-    def annotations_of(self, image_id: coco_tasks.Id) -> list[Any]:
+    def annotations_of(self, image_id: Id) -> list[Any]:
         """Returns what `parse` returned of the annotations of an image."""
         packed = self.packed.get(image_id, b"")
         file, parsed = io.BytesIO(packed), []
@@ -202,7 +205,7 @@ class CocoReader:
                 else:
                     content.add_annotations(entries)
         if missing:
-            raise errors.LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
+            raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
         yield from content.dead_letters
         nothing = tuple(() if column.repeated else None for column in task.columns)
         folder, split = self.folders.get(uri, ""), self.splits.get(uri, "")
@@ -256,51 +259,45 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
         category, name = fields.get("id"), fields.get("name")
-        if not coco_tasks.is_int64(category) or not coco_tasks.is_text(name):
-            raise errors.LabelTableError(
-                f"{uri}: category number {number} is {text.excerpt(entry)}; expected an object with an "
+        if not is_int64(category) or not is_text(name):
+            raise LabelTableError(
+                f"{uri}: category number {number} is {excerpt(entry)}; expected an object with an "
                 "integer id and a name"
             )
         if category in names or name in ids:
             first = (category, names[category]) if category in names else (ids[name], name)
-            raise errors.LabelTableError(
+            raise LabelTableError(
                 f"{uri}: the categories {first} and {(category, name)} have the same id or name; "
                 "rename or renumber one of them"
             )
         names[category], ids[name] = name, category
     if not names:
-        raise errors.LabelTableError(
-            f"{uri} has an empty list of {coco_tasks.CATEGORIES}, so no object has a class"
-        )
+        raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
     return names
 
 
-def field_values(
-    entry: Mapping[str, Any], fields: Sequence[schema.Column]
-) -> tuple[LabelValue, ...]:
+def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> tuple[LabelValue, ...]:
     """Returns the values of an image's fields; of a list, those that are integers. Raises BadLabelError."""
     values: list[LabelValue] = []
     for column in fields:
         value = entry.get(column.name)
         if column.repeated:
-            values.append(
-                tuple(filter(coco_tasks.is_int64, value if isinstance(value, list) else ()))
-            )
+            values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
             continue
         try:
-            if isinstance(value, str) and not text.is_utf8(value):
-                raise cells.BadCellError(f"{text.excerpt(value)} is not a text")
-            values.append(cells.parse_cell(value, column))
-        except cells.BadCellError as error:
-            raise label_files.BadLabelError(f"field {column.name!r}: {error}") from error
+            if isinstance(value, str) and not is_utf8(value):
+                raise BadCellError(f"{excerpt(value)} is not a text")
+            values.append(parse_cell(value, column))
+        except BadCellError as error:
+            raise BadLabelError(f"field {column.name!r}: {error}") from error
     return tuple(values)
 
 
 def _name(fields: Mapping[str, Any], number: int) -> str:
     """The name of an annotation in messages: its id, or else its number in the file."""
     own = fields.get("id")
-    if coco_tasks.is_text(own) or coco_tasks.is_int64(own):
-        return f"annotation {text.excerpt(own)}"
+    if is_text(own) or is_int64(own):
+        return f"annotation {excerpt(own)}"
     return f"annotation number {number} of the list"
 
 

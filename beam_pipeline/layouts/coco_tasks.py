@@ -72,7 +72,7 @@ class Task:
       key: the key that some annotation of a file must have; empty for none.
     """
 
-    fields: tuple[schema.Column, ...] = ()
+    fields: tuple[Column, ...] = ()
     all_images: bool = True
     title: ClassVar[str] = ""
     option_names: ClassVar[frozenset[str]] = frozenset()
@@ -80,12 +80,12 @@ class Task:
     key: ClassVar[str] = ""
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The columns except images' fields and, before them, the image's id."""
         raise NotImplementedError
 
     @property
-    def columns(self) -> tuple[schema.Column, ...]:
+    def columns(self) -> tuple[Column, ...]:
         """The columns of a row's values."""
         return (*self.own_columns, *self.fields)
 
@@ -128,7 +128,7 @@ class Instances(Task):
     key: ClassVar[str] = "bbox"
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """Box, class, area in pixels, crowd flag and annotation id of each object; the image's id.
 
         Then the outline of each object, and its key points.
@@ -241,11 +241,9 @@ class Classes(Task):
     )
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The class of an image, and its id."""
-        label = schema.Column(
-            CLASS, schema.ColumnKind.CLASS, "image/class", required=True, repeated=self.several
-        )
+        label = Column(CLASS, ColumnKind.CLASS, "image/class", required=True, repeated=self.several)
         return label, _IMAGE_ID
 
     def parse(self, annotation: Mapping[str, Any]) -> int:
@@ -276,11 +274,9 @@ class Captions(Task):
     lists: ClassVar[Sequence[str]] = (IMAGES, ANNOTATIONS)
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The captions of an image, and its id."""
-        caption = schema.Column(
-            "caption", schema.ColumnKind.BYTES, "image/caption", True, repeated=True
-        )
+        caption = Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True)
         return caption, _IMAGE_ID
 
     def parse(self, annotation: Mapping[str, Any]) -> str:
@@ -310,7 +306,7 @@ class Panoptic(Task):
     title: ClassVar[str] = "a panoptic segmentation"
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The mask; box, class, area in pixels, crowd flag and id of each segment; the image's id."""
         objects = Instances().own_columns[:-1]
         segments = (replace(c, feature=c.feature.replace("object", "panoptic")) for c in objects)

@@ -269,7 +269,7 @@ def _files_of(name: str) -> list[Path]:
 FAULTS_TEXT = r"""
 label_studio  1  {"id": 7, "annotations" => 006.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["a", "b"]  a region with the labels ['a', 'b'], expected one
 label_studio  1  {"id": 10, "annotations" => 009.jpg  "rectanglelabels": ["square"]  "rectanglelabels": []  a region with the labels [], expected one
-label_studio  1  {"id": 11, "annotations" => 010.jpg  "x": & "x":  "z": & "z":  expected x, y, width and height
+label_studio  1  {"id": 11, "annotations" => 010.jpg  "x": & "x":  "z": & "z":  expected numbers as x, y, width, height
 label_studio  1  {"id": 1, "annotations" => 000.jpg  "points": [[  "points": [[1, 1], [2, 2]], "z": [[  an outline of 2 points, expected 3 or more
 label_studio  1  {"id": 13, "annotations" => 012.jpg  "image_rotation": 0  "image_rotation": 90  labelled on an image turned by 90; turn the file instead
 label_studio  1  {"id": 17, "annotations" => 016.jpg  "id": "region0", "to_name": "image"  "id": "region0", "to_name": "other"  regions of several images, 'image', 'other', in one task
@@ -277,7 +277,7 @@ label_studio  1  {"id": 19, "annotations" => 018.jpg  "original_width" & "origin
 label_studio  1  {"id": 23, "annotations" => 022.jpg  "result": [  "result": 7, "z": [  result is 7, expected a list
 label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["disc"]  2 annotations by different people that differ; keep one of them, or name a person with --annotator: 1, 2
 label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"] & "completed_by": 2  "rectanglelabels": ["disc"] & "completed_by": 1  2 annotations that differ; keep one of them
-labelbox  7  006.jpg  "left":  "x":  expected left, top, width, height
+labelbox  7  006.jpg  "left":  "x":  expected numbers as left, top, width, height
 labelbox  1  000.jpg  "y":  "z":  expected x and y
 labelbox  5  004.jpg  "name": "square"  "z": ""  expected a text as name
 ultralytics  2  000.jpg  [[0,  [[7,  class 7.0 is not among the 2 classes
