@@ -278,7 +278,7 @@ label_studio  1  {"id": 23, "annotations" => 022.jpg  "result": [  "result": 7, 
 label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["disc"]  2 annotations by different people that differ; keep one of them, or name a person with --annotator: 1, 2
 label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"] & "completed_by": 2  "rectanglelabels": ["disc"] & "completed_by": 1  2 annotations that differ; keep one of them
 labelbox  7  006.jpg  "left":  "x":  expected numbers as left, top, width, height
-labelbox  1  000.jpg  "y":  "z":  expected x and y
+labelbox  1  000.jpg  "y":  "z":  expected numbers as x, y
 labelbox  5  004.jpg  "name": "square"  "z": ""  expected a text as name
 ultralytics  2  000.jpg  [[0,  [[7,  class 7.0 is not among the 2 classes
 ultralytics  4  002.jpg  [[1,  [[1, 1,  expected 5 numbers
@@ -320,7 +320,7 @@ gtsrb  5  00003_00000 => 00001/00003_00000.ppm  ;5;  ;x;  column 'Roi.X1'
 table  5  002.jpg  square,29  square,x  column 'xmin'
 automl  6  4.png  car,0.1  car,x  a coordinate is 'x', expected a number
 imagefolder  5  "4.png" => train/4.png  [[8.0  [["x"  x
-caption_files  0  000000003.jpg  laion/00000/000000003.txt  cut  not a text in UTF-8
+caption_files  0  000000003.jpg  laion/00000/000000003.txt  cut  not a text in utf-8
 webdataset  0  0.json => 0.left.png  "score": 0  "score": {  its .json cannot be used
 webdataset  0  2.talk.json => 2.left.png  [{  [[  is not JSON: Expecting ',' delimiter
 kitti  2  000003.txt => 000003.png  2 -0.31  2 x  x
