@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.plausibility import ADVICE
@@ -245,25 +245,21 @@ class TableLook(NamedTuple):
           folder: the folder; names may be relative to it or to the table's.
           by_file_name: True if names may be file names in any folder below, such as paths from another machine.
         """
-        anywhere = (
-            [below.path for below in tree.tree(tree.names_in(folder))] if by_file_name else []
-        )
+        below = tree.tree(tree.names_in(folder)) if by_file_name else []
         exact = without_extension = 0
         for name in self.images:
             base = posixpath.basename(name.replace("\\", "/"))
             paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
-            places = [f"{place}/{base}" for place in anywhere if base]
+            places = [f"{place.path}/{base}" for place in below if base]
             if sum(map(os.path.isfile, places)) < 2:  # several are ambiguous
                 paths += places
             paths = [path for path in paths if path.startswith(f"{folder}/")]
-            if any(map(os.path.isfile, paths)):
-                exact += 1
-            else:
-                endings = (path + ending for path in paths for ending in _USUAL_ENDINGS)
-                without_extension += any(map(os.path.isfile, endings))
-        if without_extension < _ENOUGH_NAMES:
-            without_extension = 0
-        return 2 * (exact + without_extension) > len(self.images)
+            is_exact = any(map(os.path.isfile, paths))
+            exact += is_exact
+            endings = (path + ending for path in paths for ending in _USUAL_ENDINGS)
+            without_extension += not is_exact and any(map(os.path.isfile, endings))
+        enough = without_extension >= _ENOUGH_NAMES
+        return 2 * (exact + without_extension * enough) > len(self.images)
 
 
 def tables_in(folder: tree.Folder) -> list[str]:
@@ -301,18 +297,20 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     here, typed = tree.names_in(root), options.images[0]
     where = typed_path(root, typed)
     for whole in _above(root, options)[:1]:
-        reason = f"{where} is part of a data set of the layout {whole.layout.name} in a folder above: {whole.why}."
-        answer: dict[str, Any] = {"images": whole.options.images, "layout": whole.layout.name}
-        return [question("part_of_data_set", reason, **answer)]
+        name, paths = whole.layout.name, whole.options.images
+        reason = (
+            f"{where} is part of a data set of the layout {name} in a folder above: {whole.why}."
+        )
+        return [question("part_of_data_set", reason, images=paths, layout=name)]
     below = _recognised(here.folders, options)
     if below:
         layout = below[0].layout.name
-        paths = [path for s in below if s.layout.name == layout for path in s.options.images]
+        paths = tuple(path for s in below if s.layout.name == layout for path in s.options.images)
         reason = (
             f"{where} contains {counted(len(paths), 'data set')} of the layout {layout}, which would become "
             f"classes: {below[0].why}."
         )
-        return [question("data_sets_below", reason, images=tuple(paths), layout=layout)]
+        return [question("data_sets_below", reason, images=paths, layout=layout)]
     return (
         [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
         or [*pairs.images_and_masks(here, typed)]
@@ -361,9 +359,8 @@ def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
 
 def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
     """A question about the tables whose rows name the images or, if there are none, about all."""
-    folders_below = {
-        posixpath.basename(path) for folder in tree.tree(here) for path in folder.folders
-    }
+    below = [path for folder in tree.tree(here) for path in folder.folders]
+    folders_below = {*map(posixpath.basename, below)}
     tables = [t for t in look_at_tables(paths) if not t.is_of_classes(folders_below)]
     if not tables:
         return
@@ -389,11 +386,10 @@ def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Que
         return
     columns = (naming or tables)[0].columns
     described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
-    meant = (
-        [table.path for table in naming] if len(paths) <= tree.MOST_FOLDERS and naming else paths
-    )
-    answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(meant, typed)}
-    reason = _ignored(meant, typed, f"labels{described}")
+    if naming and len(paths) <= tree.MOST_FOLDERS:
+        paths = [table.path for table in naming]
+    answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(paths, typed)}
+    reason = _ignored(paths, typed, f"labels{described}")
     yield Question("tables_ignored", reason, answer=answer if naming else None)
 
 
@@ -405,16 +401,16 @@ def _documents(
         paths = [path for folder in inside for path in folder.of_kind(extension)]
         around = [path for folder in beside for path in folder.of_kind(extension)]
         if layout == "coco":
-            meant = [path for path in (*paths, *around) if pattern.match(_beginning(path))]
-            fits = bool(meant)
+            meant = fitting = [p for p in (*paths, *around) if pattern.match(_beginning(p))]
             for part in ("instances_", posixpath.basename(here.path)):  # of many, the likeliest
                 meant = [path for path in meant if part in posixpath.basename(path)] or meant
             labels = _as_typed(meant, typed)
         else:
-            meant = paths or around
-            fits = bool(meant) and pattern.match(_beginning(meant[0])) is not None
-            labels = (typed if paths else typed_path(posixpath.dirname([*meant, ""][0]), typed),)
-        if fits:
+            meant, labels = paths or around, (typed,)
+            fitting = [path for path in meant[:1] if pattern.match(_beginning(path))]
+            if fitting and not paths:
+                labels = (typed_path(posixpath.dirname(around[0]), typed),)
+        if fitting:
             reason = _ignored(meant, typed, title)
             yield question(
                 f"{layout}_ignored", reason, images=(typed,), labels=labels, layout=layout
