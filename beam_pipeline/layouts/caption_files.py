@@ -13,7 +13,6 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
@@ -383,7 +382,7 @@ def inspect_sidecars(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
     options: layout.SourceOptions,
-    kinds: Mapping[str, str] = MappingProxyType({}),
+    kinds: Mapping[str, str],
     head_of: further_columns.FileHead = lambda _: None,
 ) -> tuple[LabelSchema, table_rows.LabelTable, tuple[str, ...]]:
     """Settles the columns by some samples.
@@ -400,16 +399,15 @@ def inspect_sidecars(
     Raises:
       UsageError: the columns cannot be told.
     """
-    schema, table, nested = inspect_rows(
-        uri,
-        rows,
+    names = {name for row in rows for name in row}
+    choices = replace(
         options,
-        key=KEY_COLUMN,
-        label=options.label_column or CLASS_COLUMN * any(CLASS_COLUMN in row for row in rows),
-        kinds={**kinds, **options.columns},
-        label_needed=not any(CAPTION_COLUMN in row for row in rows),
-        head_of=head_of,
+        key_column=KEY_COLUMN,
+        label_column=options.label_column or CLASS_COLUMN * (CLASS_COLUMN in names),
+        columns={**kinds, **options.columns},
+        label_needed=CAPTION_COLUMN not in names,
     )
+    schema, table, nested = inspect_rows(uri, rows, choices, head_of)
     notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
     return schema, table, tuple(notes if nested else ())
 
@@ -417,12 +415,7 @@ def inspect_sidecars(
 def inspect_rows(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
-    options: layout.SourceOptions,
-    *,
-    key: str,
-    label: str,
-    kinds: Mapping[str, str],
-    label_needed: bool = False,
+    choices: layout.SourceOptions,
     head_of: further_columns.FileHead = lambda _: None,
 ) -> tuple[LabelSchema, table_rows.LabelTable, Sequence[str]]:
     """Settles the columns of rows of JSON that are in no table.
@@ -430,11 +423,7 @@ def inspect_rows(
     Args:
       uri: where they are, for messages.
       rows: the first ones.
-      options: the options given.
-      key: the column with the name of each.
-      label: the column of the label, or empty.
-      kinds: column -> type name of `KIND_NAMES`, of columns whose type is known.
-      label_needed: whether it is an error that no column can be told to be the label.
+      choices: the options given, with all that is known of the columns.
       head_of: looks at files that the columns name.
 
     Returns: the schema; the table that they are rows of; the columns that no feature can contain.
@@ -442,17 +431,13 @@ def inspect_rows(
     Raises:
       UsageError: the columns cannot be told.
     """
-    known = {OBJECTS_COLUMN, *options.columns}
+    known = {OBJECTS_COLUMN, *choices.columns}
     values = ((name, value) for row in rows for name, value in row.items() if _is_nested(value))
-    nested = dict.fromkeys(name for name, _ in values if name not in known)
-    kinds = {**kinds, **dict.fromkeys(nested, SKIP_KIND)}
-    choices = replace(
-        options, key_column=key, label_column=label, columns=kinds, label_needed=label_needed
-    )
+    nested = dict.fromkeys((name for name, _ in values if name not in known), SKIP_KIND)
+    choices = replace(choices, columns={**choices.columns, **nested})
+    head = table_rows.TableHead(uri, b"", True, tuple(rows))
     try:
-        schema, (table,) = inspect_tables(
-            [table_rows.TableHead(uri, b"", True, tuple(rows))], choices, head_of
-        )
+        schema, (table,) = inspect_tables([head], choices, head_of)
     except LabelTableError as error:
         raise UsageError(f"--images {error}") from error
     return schema, table, list(nested)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core import errors, text
@@ -210,8 +210,7 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
     """
     if kind is Captions:
         return Captions()
-    there = {uri: file.fields for uri, file in described.items()}
-    fields = image_fields(options, there, kind().own_columns)
+    fields = _image_fields(options, described, {column.name for column in kind().own_columns})
     if kind is Classes:
         all_images = options.unlabelled == "keep"
         return Classes(fields, all_images, several=bool(options.list_column))
@@ -231,8 +230,8 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
     return Instances(fields, True, text_ids, _MASK_FEATURES in options.object_features, keypoints)
 
 
-def image_fields(
-    options: SourceOptions, there: Mapping[str, Sequence[str]], columns: Sequence[schema.Column]
+def _image_fields(
+    options: SourceOptions, described: Mapping[str, Description], names: Collection[str]
 ) -> tuple[schema.Column, ...]:
     """Returns a column for each field of images' entries that --columns or --split_by names.
 
@@ -242,24 +241,23 @@ def image_fields(
 
     Args:
       options: those given.
-      there: URI of a file -> names of the fields of its first images.
-      columns: the other columns.
+      described: URI -> the file.
+      names: of the other columns.
 
     Raises:
       UsageError: the first images of no file have such a field, or another column has its name.
     """
-    names = {column.name for column in columns}
     group = "" if options.split_by in {FOLDER, *names} else options.split_by
     options_of = dict.fromkeys(options.columns, "--columns")
     if group:
         options_of[group] = "--split_by"
-    fields = dict.fromkeys(name for of_file in there.values() for name in of_file)
+    fields = dict.fromkeys(name for file in described.values() for name in file.fields)
+    free = [name for name in fields if name not in names]
     for name, option in options_of.items():
-        if name in names or name not in fields:
-            free = [field for field in fields if field not in names]
+        if name not in free:
             raise errors.UsageError(
-                f"{option} {name}: expected a field of the images in {text.some(list(there))} that the layout coco has no "
-                f"column for, one of {', '.join(free) or 'none'}"
+                f"{option} {name}: expected a field of the images in {text.some(list(described))} that the layout coco "
+                f"has no column for, one of {', '.join(free) or 'none'}"
             )
     written = tuple(
         schema.further_column(name, schema.KIND_NAMES[kind])

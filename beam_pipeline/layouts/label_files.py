@@ -39,6 +39,8 @@ _LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders of label files, besides the one
 _LOOKED_AT, _HEAD_BYTES = 10, 4096  # label files to search for one that is not empty
 _Id = TypeVar("_Id", int, str)
 _Row = TypeVar("_Row")
+Locate = Callable[[str], str]
+"""Gives the folder that a typed path means."""
 
 
 class BadLabelError(ValueError):
@@ -233,10 +235,7 @@ def number(text: str, name: str, kind: schema.ColumnKind = schema.ColumnKind.FLO
 
 
 def label_folders(
-    paths: Sequence[str],
-    pattern: str,
-    kind: str,
-    locate: Callable[[str], str] = files.canonical,
+    paths: Sequence[str], pattern: str, kind: str, locate: Locate = files.canonical
 ) -> tuple[ImageRoot, ...]:
     """Returns the folders of label files in --labels, sorted, without repetitions.
 
@@ -266,10 +265,7 @@ def label_folders(
 
 
 def reason_of_labels(
-    paths: Sequence[str],
-    fits: Callable[[str], bool],
-    kind: str,
-    locate: Callable[[str], str] = files.canonical,
+    paths: Sequence[str], fits: Callable[[str], bool], kind: str, locate: Locate = files.canonical
 ) -> str:
     """Why a layout fits --labels: all of its paths are folders of a kind of label files; empty if they are not.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -178,16 +178,6 @@ def line_lengths(data: bytes) -> list[int] | None:
         return None
 
 
-def guess_task(lengths: Collection[int]) -> str:
-    """Guesses the task from the numbers of columns; several joined by "or" if it is not certain."""
-    lines = set(lengths)
-    if not lines or lines == {_BOX}:
-        return DETECT
-    if lines == {_CORNERS}:
-        return f"{OBB} or {SEGMENT}"
-    return POSE if len(lines) == 1 and not min(lines) % 2 else SEGMENT
-
-
 def _line_format(
     options: layout.SourceOptions, data: yolo_data_set.DataSet
 ) -> tuple[LineFormat, list[Question]]:
@@ -202,13 +192,15 @@ def _line_format(
         folders = yolo_data_set.topmost(pair.labels for pair in data.pairs)
         labels = ((uri for uri in _first_labels(f) if uri not in data.skipped) for f in folders)
         first = chain.from_iterable(islice(uris, _LOOKED_AT) for uris in labels)
-        task = guess_task([length for uri in first for length in _first_lengths(uri) or ()])
-    if " or " in task:
-        reason = (
-            f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
-            f"four points ({SEGMENT}); give --yolo_task {OBB} or --yolo_task {SEGMENT}"
-        )
-        questions, task = [Question("turned_boxes_or_outlines", reason)], SEGMENT
+        lengths = {length for uri in first for length in _first_lengths(uri) or ()} or {_BOX}
+        is_pose = len(lengths) == 1 and not min(lengths) % 2
+        task = DETECT if lengths == {_BOX} else POSE if is_pose else SEGMENT
+        if lengths == {_CORNERS}:
+            reason = (
+                f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
+                f"four points ({SEGMENT}); give --yolo_task {OBB} or --yolo_task {SEGMENT}"
+            )
+            questions = [Question("turned_boxes_or_outlines", reason)]
     masks = _MASKS in options.object_features
     if masks and task != SEGMENT:
         raise UsageError(

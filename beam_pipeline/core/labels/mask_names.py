@@ -118,10 +118,7 @@ def find_names(
         addition: sum(addition.image_stem(stem) in image_stems for stem in mask_stems)
         for addition in _additions(mask_stems, image_stems)
     }
-    best = max(
-        counts,
-        key=lambda kind: (counts[kind], kind.of_classes, -len("".join(kind)), kind),
-    )
+    best = max(counts, key=lambda kind: (counts[kind], kind.of_classes, -len("".join(kind)), kind))
     further_kinds = _further_kinds(best, mask_stems, image_stems, counts)
     if further_kinds:
         meets = [best.image_stem(stem) in image_stems for stem in mask_stems]
