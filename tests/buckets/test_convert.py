@@ -407,7 +407,7 @@ def test_a_data_set_in_a_bucket(data_set: str, tmp_path: Path, cloud: Store) -> 
     of_b = run("inspect", f"{data_set}/*.tfrecord-*", "--where", "image/class/text=b").out
     assert "4 of 8 examples found" in of_b
     nothing = f"{cloud.uri}/nothing"
-    assert f"{nothing}: no such file or folder" in run("inspect", nothing, code=2).err
+    assert f"{nothing}: no TFRecords" in run("inspect", nothing, code=2).err
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)

@@ -348,19 +348,6 @@ def test_another_file_than_the_next_prefetched_is_an_error(tmp_path: Path) -> No
         prefetch.read(*requests[1])
 
 
-@pytest.mark.parametrize("bounds", [(0, 1), (1, 0), (-1, 5)])
-def test_bounds_below_one_are_refused(bounds: tuple[int, int]) -> None:
-    """Nothing could ever be read."""
-    with pytest.raises(ValueError, match="expected at least one read and one byte"):
-        ReadOptions(*bounds)
-
-
-def test_threads_and_prefetched_files_exclude_each_other() -> None:
-    """Whoever asks for both learns it."""
-    with pytest.raises(ValueError, match="not both"):
-        ReadOptions(max_reads=2, prefetched=3)
-
-
 # --- pace -----------------------------------------------------------------------------------------
 
 
