@@ -92,17 +92,12 @@ class Coco:
         kind = _common_task(described)
         _check_options(options, kind)
         task = _task(options, kind, described)
-        numbering, note = None, ""
-        if kind is Classes:
-            categories = common_categories({uri: file.names for uri, file in described.items()})
-            numbering, note = number_classes(options, categories)
         source = _source(self.name, options, task, described)
-        return replace(
-            source,
-            numbering=numbering or source.numbering,
-            notes=(note,) if note else (),
-            questions=() if options.list_column else tuple(_several_questions(described)),
-        )
+        numbering, notes = source.numbering, tuple[str, ...]()
+        if kind is Classes:
+            numbering, notes = _number_classes(options, numbering.known)
+        asked = () if options.list_column else tuple(_several_questions(described))
+        return replace(source, numbering=numbering, notes=notes, questions=asked)
 
 
 class CocoPanoptic:
@@ -149,16 +144,13 @@ def _described(uris: Sequence[str], *, with_fields: bool = False) -> dict[str, D
     return described
 
 
-def _by_id(categories: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
-    return tuple((name, i) for i, name in sorted(categories.items()))
-
-
 def _source(
     name: str, options: SourceOptions, task: Task, described: Mapping[str, Description]
 ) -> Source:
     """The source of files of a task, whose classes have the ids of their categories."""
     roots = image_roots(options.images, frozenset(described))
     categories = common_categories({uri: file.names for uri, file in described.items()})
+    known = tuple((name, i) for i, name in sorted(categories.items()))
     splits = {uri: split for uri in described if (split := split_of(uri))}
     folders = {uri: folder for uri in described if (folder := image_folder(uri, roots))}
     return Source(
@@ -166,7 +158,7 @@ def _source(
         roots=roots,
         labels=FileLabels(CocoReader(task, splits, folders), tuple(described)),
         examples=LabelledImages(task.columns),
-        numbering=classes.ClassNumbering(known=_by_id(categories)),
+        numbering=classes.ClassNumbering(known=known),
     )
 
 
@@ -268,38 +260,37 @@ def _image_fields(
     return written if grouped else (*written, schema.group_column(group))
 
 
-def number_classes(
-    options: SourceOptions, categories: Mapping[int, str]
-) -> tuple[classes.ClassNumbering, str]:
+def _number_classes(
+    options: SourceOptions, categories: classes.Classes
+) -> tuple[classes.ClassNumbering, tuple[str, ...]]:
     """Numbers classes of images from 0 in the order of their categories' ids.
 
     Another first id or order may be asked for, and so may the ids of the categories.
 
-    Returns: the numbering, and a note if classes have other ids than their categories, or empty.
+    Returns: the numbering, and a note if classes have other ids than their categories.
 
     Raises:
       UsageError: a negative id is to be kept, or options contradict each other.
     """
     numbering = options.numbering()
     if options.class_ids == "keep":
-        lowest = min(categories)
+        name, lowest = categories[0]
         if lowest < 0:
             raise errors.UsageError(
-                f"--class_ids keep: category {categories[lowest]!r} has the id {lowest}, "
+                f"--class_ids keep: category {name!r} has the id {lowest}, "
                 "and losses and metrics count ids from 0; leave it out"
             )
-        return classes.ClassNumbering(known=_by_id(categories)), ""
-    known = numbering.number(categories.values())
+        return classes.ClassNumbering(known=categories), ()
+    ids = dict(categories)
+    known = numbering.number(ids)
     if options.label_order == classes.AUTO_ORDER:
-        in_order = enumerate(_by_id(categories), numbering.base)
-        known = tuple((name, number) for number, (name, _) in in_order)
-    ids = {name: i for i, name in categories.items()}
+        known = tuple((name, number) for number, name in enumerate(ids, numbering.base))
     changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
     note = (
         f"class ids are not the ids of the categories: {text.some(changed)}; --class_ids keep writes "
         "those of the categories"
     )
-    return classes.ClassNumbering(known=known), note if changed else ""
+    return classes.ClassNumbering(known=known), (note,) if changed else ()
 
 
 def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
