@@ -47,10 +47,10 @@ from beam_pipeline.storage.listing import (
     whole_range,
 )
 from tests.archives import make_tar, make_zip
+from tests.listing_server import PAGE, SMALL, Serve, image_at, photos, together
 from tests.pictures import write_files
 from tests.rows import in_rows
 from tests.storage.fixtures import MemoryFiles
-from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together
 
 
 def file_at(folder: object, key: str) -> ImageRef:
