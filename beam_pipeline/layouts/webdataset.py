@@ -421,9 +421,7 @@ class WebDataset:
         if kinds and all(CLASS_COLUMN not in row for row in rows):  # of examples that we wrote
             options = replace(options, label_column=options.label_column or schema.NO_LABEL_COLUMN)
         rows[0] = {**{name: f"{name}.png" for name in given}, **rows[0]}  # of later samples only
-        kinds |= {
-            n: schema.FILE_TYPES[is_mask(n) and not n.startswith(_MASK)] for n in sorted(columns)
-        }
+        kinds |= {n: schema.FILE_TYPES[is_mask(n) and not n.startswith(_MASK)] for n in columns}
 
         def head_of(key: str) -> bytes | None:
             try:
