@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts import tree
 from beam_pipeline.layouts.paths import image_roots, label_files
@@ -69,28 +67,6 @@ def test_patterns_of_one_folder_are_one_root(folder: Path) -> None:
     assert image_roots(["photos/*.png", "photos"]) == (ImageRoot(f"{folder}/photos"),)
 
 
-@pytest.mark.parametrize(
-    ("paths", "message"),
-    [
-        (["  "], "--images: an empty path"),
-        (["gone"], "--images gone: no such file or folder"),
-        (["gone/*.jpg"], "--images gone/*.jpg: no folder {folder}/gone"),
-        (
-            ["photos/cat", "photos"],
-            "--images: {folder}/photos/cat is inside {folder}/photos, so its images could be listed "
-            "twice; name only one of the two, or patterns below the same folder",
-        ),
-    ],
-)
-def test_images_that_cannot_be_used_are_an_error(
-    folder: Path, paths: list[str], message: str
-) -> None:
-    """It names the path."""
-    with pytest.raises(UsageError) as caught:
-        image_roots(paths)
-    assert str(caught.value) == message.format(folder=folder)
-
-
 def test_label_files_are_named_once_and_sorted(folder: Path) -> None:
     """By paths and globs, local ones and those in a bucket."""
     scheme = f"{bucket.Bucket.scheme()}://"
@@ -103,23 +79,6 @@ def test_label_files_are_named_once_and_sorted(folder: Path) -> None:
         f"{scheme}{folder}/tables/c.txt",
         "gs://pets/labels.csv",
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("gone.csv", "--inventory gone.csv: no such file"),
-        ("gone/*.csv", "--inventory gone/*.csv: no such file"),
-        ("tables", "--inventory tables: {folder}/tables is a folder; expected a CSV file"),
-        ("t*", "--inventory t*: {folder}/tables is a folder; expected a CSV file"),
-    ],
-)
-def test_label_files_that_cannot_be_used_are_an_error(
-    folder: Path, path: str, message: str
-) -> None:
-    """It names the option and the path as typed."""
-    with pytest.raises(UsageError, match=f"^{re.escape(message.format(folder=folder))}$"):
-        label_files(["a.csv", path], "--inventory")
 
 
 # --- names in folders, on this machine and in buckets --------------------------------------------
