@@ -19,6 +19,7 @@ from tests.beam_pipeline.readers.by_hand import framed
 from tests.core.records.fixtures import record_of
 from tests.harness import ALL_BAD, convert, process, read_shard, run, shard_names
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 NAMES = [f"{'ab'[i % 2]}/{i}.jpg" for i in range(14)]
 
@@ -87,18 +88,7 @@ def test_another_engine_leaves_the_plan_in_its_temporary_folder() -> None:
 ENCODES = "  note: one thread encodes a shard for {} min, again if its worker is lost, and the job ends with its last shard; {}"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "option", "lines"),
-    [
-        (1, "--shard_size=200MB", []),
-        (120, "--shard_size=200MB", [(30, "--shard_size 33MB would make that 5 min")]),
-        (
-            12_000,
-            "--num_shards=400",
-            [(8, "2 times as many shards (--num_shards) would make that 4 min")],
-        ),
-    ],
-)
+@in_rows
 def test_long_shards_and_enough_workers_are_named(
     monkeypatch: pytest.MonkeyPatch, seconds: float, option: str, lines: list[tuple[int, str]]
 ) -> None:
@@ -179,6 +169,8 @@ def test_of_a_large_data_set_some_files_are_read_in_part(monkeypatch: pytest.Mon
     for number, written in (("9", 9), ("99", 25)):
         lines = inspected("in", "--num", number, "--to", f"to{number}")
         assert lines[-1] == f"Wrote {written} examples to to{number}"
+        if number == "9":
+            assert lines[-3].startswith("Features are those of 9 examples from ")
 
 
 def test_examples_of_a_class_may_all_be_in_one_file() -> None:
@@ -186,6 +178,8 @@ def test_examples_of_a_class_may_all_be_in_one_file() -> None:
     files = {f"{i}.tfrecord": b"".join(foreign(3 * j + i) for j in range(9)) for i in range(3)}
     write_files("in", files)
     assert inspected("in", "--class", "1", "--num", "8", "--to", "to")[-1].startswith("Wrote 8 ")
+    shown = [line for line in inspected("in", "--class", "1", "--num", "8") if ", record " in line]
+    assert shown == [f"{3 * i + 1}, 1.tfrecord, record {i}" for i in range(8)]
     shown = [line for line in inspected("in", "--num", "3") if line.endswith(", record 0")]
     assert shown == [f"{i}, {i}.tfrecord, record 0" for i in range(3)]
 

@@ -26,6 +26,7 @@ from beam_pipeline.storage.listing import list_local_root
 from beam_pipeline.work.job import Counts, Reporter, report_progress
 from tests import harness
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 # --- terminal --------------------------------------------------------------------------------------
 
@@ -407,14 +408,7 @@ def test_of_many_classes_the_largest_and_the_smallest_are_named(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize(
-    ("size", "more", "shown"),
-    [
-        ((32, 24), (), "(24, 32)"),
-        ((300, 20), (), "(224, 224)"),
-        ((32, 24), ("--features", "h=image/height"), "(24, 32)"),
-    ],
-)
+@in_rows
 def test_small_images_are_read_at_their_size(
     tmp_path: Path, size: tuple[int, int], more: tuple[str, ...], shown: str
 ) -> None:
