@@ -120,7 +120,7 @@ PROMISES: Mapping[str, Mapping[str, Promise]] = {
             "`verify` locates it; `repair` writes it again if it is a shard or made from the manifest",
         ),
         "unreadable_manifest": Promise(
-            "a manifest is unreadable", "`--overwrite` replaces the data set"
+            "a manifest is unreadable", "`--overwrite` deletes nothing and names it"
         ),
     },
     "Data sets that grow": {

@@ -45,7 +45,7 @@ from beam_pipeline.work.incomplete_folder import delete_incomplete
 from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import (
     check_no_links,
-    dead_letter_lines,
+    read_dead_letters,
     spoilt_side_files,
     write_side_file,
 )
@@ -180,7 +180,7 @@ def _dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     uri, crc = files.join(folder, DEAD_LETTERS_NAME), 0
     reasons: Counter[str] = Counter()
     try:
-        for line in dead_letter_lines(folder):
+        for line in read_dead_letters(folder, bytes):
             crc += line_crc(line)
             reasons[json.loads(line)["reason"]] += 1
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -26,7 +26,6 @@ from beam_pipeline.core.dataset.manifest import (
     LINES_ENTRY,
     MANIFEST_NAME,
     Manifest,
-    Recorded,
     build_manifest,
     crc32c_text,
     dump_json,
@@ -390,14 +389,17 @@ class DatasetFinisher:
     ) -> dict[str, Any]:
         encoding = self.request.encoding
         turned = Event.LEFT_TURNED.value in reports.sums.events
-        recorded = Recorded(
-            seed=encoding.seed,
-            options=with_settled({"options": self.recorded}, plan.settled)["options"],
-            features=encoding.with_features(plan.features).features(turned=turned),
+        run = {
+            "seed": encoding.seed,
+            "options": self.recorded,
+            "features": encoding.with_features(plan.features).features(turned=turned),
+        }
+        return build_manifest(
+            *(plan, tally, reports.shards, reports.sums, with_settled(run, plan.settled)),
             counted=_counted(encoding.columns),
             roles=self.roles,
+            dead_letter_crc=dead_letter_crc,
         )
-        return build_manifest(plan, tally, reports.shards, recorded, reports.sums, dead_letter_crc)
 
     def _refuse(self, refusal: Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, dump_json
 from beam_pipeline.core.dataset.names import (
@@ -33,8 +33,6 @@ from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.typed_json import Expect, parse
 from beam_pipeline.storage import files
 
-_T = TypeVar("_T")
-
 _refusals: dict[tuple[str, str], Refusal] = {}
 """(output folder, job) -> the refusal of a job in this process."""
 
@@ -46,6 +44,10 @@ def is_ours(path: str) -> bool:
     """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
     is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or is_record_file(path))
     return bool(is_file) or _OUR_RECEIPTS.fullmatch(path) is not None
+
+
+_Names = tuple[Annotated[str, Expect(is_ours, "a file of a data set")], ...]
+"""`writing.json` and `deleting.json`: paths that a run gives to its files, and no others."""
 
 
 def unpacking_folder(folder: str) -> str:
@@ -100,13 +102,6 @@ class _Note:
 
 
 @dataclass(frozen=True)
-class _Names:
-    """`writing.json` and `deleting.json`: paths that a run gives to its files, and no others."""
-
-    files: tuple[Annotated[str, Expect(is_ours, "a file of a data set")], ...]
-
-
-@dataclass(frozen=True)
 class _RefusalNote:
     """`refusal-....json`: why a job writes no data set."""
 
@@ -115,18 +110,17 @@ class _RefusalNote:
     ids: tuple[str, ...] = ()
 
 
-def _write(folder: str, name: str, content: Mapping[str, Any]) -> None:
+def _write(folder: str, name: str, content: Any) -> None:
     files.write_bytes(files.join(folder, INCOMPLETE_FOLDER, name), dump_json(content))
 
 
-def _read(kind: type[_T], folder: str, name: str) -> _T | None:
-    """A note of a kind; None if there is none. Raises ConversionError."""
+def _read(kind: Any, folder: str, name: str) -> Any:
+    """A note of a kind, as `decode` has it; None if there is none. Raises ConversionError."""
     uri = files.join(folder, INCOMPLETE_FOLDER, name)
     data = read_note_file(uri)
     if data is None:
         return None
-    note: _T = parse(kind, data, f"{uri} is damaged", "; remove it by hand")
-    return note
+    return parse(kind, data, f"{uri} is damaged", "; remove it by hand")
 
 
 def read_note_file(uri: str) -> bytes | None:
@@ -144,15 +138,9 @@ def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
     _write(folder, NOTE_NAME, note)
 
 
-def read_note(folder: str) -> ShardPlan | None:
-    """The shards that an unfinished run in this folder was about to write; None without such a run."""
-    run = read_noted_run(folder)
-    return run.shard_plan if run else None
-
-
-def read_noted_run(folder: str) -> EarlierRun | None:
-    """An unfinished run in this folder."""
-    note = _read(_Note, folder, NOTE_NAME)
+def read_note(folder: str) -> EarlierRun | None:
+    """The unfinished run in this folder; None without one. Raises ConversionError."""
+    note: _Note | None = _read(_Note, folder, NOTE_NAME)
     if note is None:
         return None
     try:
@@ -189,7 +177,7 @@ def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
     """
     noted = _refusals.pop((folder, job), None)
     if noted is None:
-        note = _read(_RefusalNote, folder, refusal_name(job))
+        note: _RefusalNote | None = _read(_RefusalNote, folder, refusal_name(job))
         if note is None:
             return None
         noted = Refusal(note.error, note.message, note.ids)
@@ -206,19 +194,13 @@ def note_names(folder: str, note: str, names: Iterable[str]) -> None:
       note: `WRITING_NAME` or `DELETING_NAME`.
       names: paths in the folder.
     """
-    _write(folder, note, {"files": sorted(names)})
+    _write(folder, note, sorted(names))
 
 
-def noted_names(folder: str) -> set[str]:
-    """Files beside the shards that an unfinished run has written, or was about to write."""
-    return read_names(folder, WRITING_NAME)
-
-
-def read_names(folder: str, note: str) -> set[str]:
+def noted_names(folder: str, note: str = WRITING_NAME) -> set[str]:
     """The names in a note; only names that a run gives to its files, whatever the note contains.
 
     Raises:
       ConversionError: the note is damaged.
     """
-    names = _read(_Names, folder, note)
-    return set(names.files) if names else set()
+    return set(_read(_Names, folder, note) or ())

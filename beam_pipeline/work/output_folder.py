@@ -5,20 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import (
-    LABELS_NAME,
     MANIFEST_NAME,
-    ClassEntry,
-    CountEntries,
     Manifest,
-    OptionEntries,
-    ShardEntry,
-    SplitEntry,
     parse_manifest,
 )
 from beam_pipeline.core.dataset.names import (
@@ -45,7 +39,6 @@ from beam_pipeline.core.records.sharding import ShardPlan
 from beam_pipeline.core.report.contents import has_seal
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.text import counted
-from beam_pipeline.core.typed_json import decode
 from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import (
     EarlierRun,
@@ -53,12 +46,10 @@ from beam_pipeline.work.incomplete_folder import (
     is_ours,
     note_names,
     noted_names,
-    read_names,
     read_note,
     read_note_file,
-    read_noted_run,
 )
-from beam_pipeline.work.receipts import read_receipt, receipts_there
+from beam_pipeline.work.receipts import receipts_there
 
 
 def earlier_manifest(folder: str) -> Manifest | None:
@@ -72,7 +63,7 @@ def read_earlier(folder: str) -> EarlierRun | None:
     """The earlier run of this folder, complete or not; None if there was none."""
     manifest = earlier_manifest(folder)
     if manifest is None:
-        return read_noted_run(folder)
+        return read_note(folder)
     shard_plan = ShardPlan(
         manifest.name,
         tuple((split, len(entry.shards)) for split, entry in sorted(manifest.splits.items())),
@@ -127,9 +118,10 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     try:
         earlier = _earlier_files(folder, names)
     except ConversionError as error:
-        raise OutputNotEmptyError(f"--overwrite: {error}") from error
-    earlier |= _proved_by_receipts(folder, set(filter(is_ours, receipts)) - earlier)
-    strangers = sorted(_strangers(names, earlier) | (set(filter(is_ours, receipts)) - earlier))
+        raise OutputNotEmptyError(f"--overwrite: {error}; move it away") from error
+    unlisted = set(filter(is_ours, receipts)) - earlier
+    earlier |= _proved_by_receipts(folder, unlisted)
+    strangers = sorted(_strangers(names, earlier) | (unlisted - earlier))
     if strangers:
         raise OutputNotEmptyError(
             f"--output {folder} contains {strangers[0]}, which no manifest there lists, so "
@@ -157,7 +149,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     """
     check_no_links(folder)
     names = receipts_there(folder) | set(files.list_folder(folder))
-    if read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
+    if noted_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
         _delete_earlier(folder, names, _earlier_files(folder, names))
         names = set(files.list_folder(folder))
     earlier = read_earlier(folder)
@@ -238,8 +230,9 @@ def clean_up_refused(folder: str) -> None:
     """
     names = set(files.list_folder(folder))
     unfinished = read_note(folder)
-    shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
-    if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
+    shards = {spec.file_name for spec in unfinished.shard_plan.specs} if unfinished else set()
+    receipts = any(map(is_ours, receipts_there(folder)))
+    if MANIFEST_NAME in names or names & shards or receipts:
         return
     letters = names & {DEAD_LETTERS_NAME} & _earlier_files(folder, names)
     if names & noted_names(folder) - letters:  # a job lost its shards to another at the end
@@ -258,7 +251,7 @@ def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
     if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
         return False
     inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
-    return inside == [WRITING_NAME] and read_names(folder, WRITING_NAME) == dead_letters
+    return inside == [WRITING_NAME] and noted_names(folder) == dead_letters
 
 
 def shard_versions(folder: str) -> dict[str, int]:
@@ -289,61 +282,19 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     Raises:
       ConversionError: its manifest or a note cannot be read.
     """
-    noted = read_names(folder, DELETING_NAME) | read_names(folder, WRITING_NAME)
+    noted = noted_names(folder, DELETING_NAME) | noted_names(folder)
     earlier = {name for name in noted if not gives_way(name)}
-    shards: list[str] = []
-    try:
-        manifest = earlier_manifest(folder)
-    except ConversionError:
-        manifest = _by_receipts(folder, names)
-        if manifest is None:
-            raise
-    if manifest:
-        shards += [shard.path for shard in manifest.shards]
+    manifest = earlier_manifest(folder)
+    shards = [shard.path for shard in manifest.shards] if manifest else []
     unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
     earlier.update(name for name in unsure if _is_side_file(folder, name, manifest))
     unfinished = read_note(folder)
     if unfinished:
-        shards += [spec.file_name for spec in unfinished.specs]
+        shards += [spec.file_name for spec in unfinished.shard_plan.specs]
         earlier.add(DEAD_LETTERS_NAME)
     earlier.update(shards, (format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
-
-
-def _by_receipts(folder: str, names: Iterable[str]) -> Manifest | None:
-    """What a manifest that cannot be read states of files: the shards with receipts, classes and options.
-
-    None if no receipt can be read either, so that nothing tells whose files these are.
-    """
-    there = receipts_there(folder)
-    shards = [name for name in names if is_ours(name) and receipt_name(name) in there]
-    options: OptionEntries | None = None
-    ids: dict[str, int] = {}
-    for shard in shards:
-        with contextlib.suppress(ConversionError, ValueError):
-            receipt = read_receipt(folder, shard)
-            if receipt:
-                recorded = {"columns": [], **receipt.inputs.options, "compression": "none"}
-                options = decode(OptionEntries, recorded)
-                ids |= receipt.inputs.class_ids
-    if options is None:
-        return None
-    # Receipts lack the classes that no sample has; a list of ours contains the others, each at its place.
-    lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
-    for base in (0, 1):
-        listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
-        ids = listed if ids.items() <= listed.items() else ids
-    return Manifest(
-        name="",
-        seed=0,
-        options=options,
-        features={},
-        splits={"": SplitEntry(0, 0, tuple(ShardEntry(shard, 0, 0, "") for shard in shards))},
-        classes=tuple(ClassEntry(i, name) for name, i in sorted(ids.items(), key=itemgetter(1))),
-        counts=CountEntries(examples=0),
-        dead_letters={},
-    )
 
 
 def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
@@ -410,10 +361,6 @@ def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:
     return {name for name in ours - earlier if not gives_way(name)}
 
 
-def _receipts_like_ours(folder: str) -> set[str]:
-    return set(filter(is_ours, receipts_there(folder)))
-
-
 def _proved_by_receipts(folder: str, receipts: Iterable[str]) -> set[str]:
     """Receipts that no manifest or note lists, and their shards: what they describe, byte for byte.
 
@@ -477,12 +424,7 @@ def _delete_files_of_another(folder: str) -> None:
     )
 
 
-def dead_letter_lines(folder: str) -> Iterator[bytes]:
-    """Reads the lines of the dead letters of a data set, one at a time. Raises OSError."""
+def read_dead_letters(folder: str, parse: Callable[[bytes], Any] = json.loads) -> Iterator[Any]:
+    """The dead letters of a data set, each of its line. Raises OSError, or ValueError for one that is not JSON."""
     with files.open_input(files.join(folder, DEAD_LETTERS_NAME)) as file:
-        yield from file
-
-
-def read_dead_letters(folder: str) -> Iterator[dict[str, Any]]:
-    """The same, parsed. Raises also ValueError for a line that is not JSON."""
-    yield from map(json.loads, dead_letter_lines(folder))
+        yield from map(parse, file)

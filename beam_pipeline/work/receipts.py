@@ -36,6 +36,7 @@ from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
+from beam_pipeline.work.incomplete_folder import read_note_file
 
 
 def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -> Receipt | None:
@@ -49,7 +50,8 @@ def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -
     Raises:
       ConversionError: it is damaged, cannot be read, or is another shard's.
     """
-    uri, data = _read(folder, shard)
+    uri = files.join(folder, receipt_name(shard))
+    data = read_note_file(uri)
     if data is None:
         return None
     same = parse_if_same(data, expected) if expected else None
@@ -68,17 +70,9 @@ def read_record_sizes(folder: str, shard: str) -> Sequence[int]:
     Raises:
       ConversionError: the receipt is damaged, or cannot be read.
     """
-    uri, data = _read(folder, shard)
-    return () if data is None else parse_record_sizes(data, uri)
-
-
-def _read(folder: str, shard: str) -> tuple[str, bytes | None]:
-    """The URI and the content of a receipt, or None. Raises ConversionError."""
     uri = files.join(folder, receipt_name(shard))
-    try:
-        return uri, files.read_if_there(uri)
-    except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+    data = read_note_file(uri)
+    return () if data is None else parse_record_sizes(data, uri)
 
 
 def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:

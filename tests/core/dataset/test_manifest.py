@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.manifest import (
     Manifest,
-    Recorded,
     build_manifest,
     crc32c_text,
     manifest_file,
@@ -60,14 +59,11 @@ SHARDS = [
 
 
 def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "examples") -> bytes:
-    recorded = Recorded(
-        seed=0,
-        options={"splits": None},
-        features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
-        counted=counted,
-    )
+    features = {"image/encoded": {"kind": "bytes", "optional": False, "shape": []}}
+    run = {"seed": 0, "options": {"splits": None}, "features": features}
+    figures = {"counted": counted, "dead_letter_crc": dead_letter_crc}
     return manifest_file(
-        build_manifest(PLAN, TALLY, shards, recorded, Totals.of_shards(shards), dead_letter_crc)
+        build_manifest(PLAN, TALLY, shards, Totals.of_shards(shards), run, **figures)  # type: ignore[arg-type]
     )
 
 
