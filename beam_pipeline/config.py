@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.dataset.estimate import TABLE_ROW, USUAL_ENCODE_S, USUAL_IMAGE, Work
-from beam_pipeline.core.dataset.names import POINTER_NAME, TEMPORARY_SUFFIX_BYTES
+from beam_pipeline.core.dataset.names import POINTER_NAME
 from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner, check_strata, group_by
@@ -26,7 +26,6 @@ from beam_pipeline.core.records.example_source import ExampleOptions, LabelledIm
 from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
@@ -43,8 +42,6 @@ LATEST = "latest:"
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options that may differ from those of the reused data set."""
-
-_MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
 
 def example_options(
@@ -161,17 +158,6 @@ class ConvertConfig:
                 raise UsageError(fault)
         _ = self.split_assigner  # for its errors
         self.record_format.check_installed()
-        splits = self.options.splits.split_names or (DEFAULT_SPLIT,)
-        shards = [self.record_format.shard_name(self.name, split, 0, 1) for split in splits]
-        length = max(len(shard.encode()) for shard in shards) + TEMPORARY_SUFFIX_BYTES
-        if not is_remote(self.output) and length > _MOST_OF_A_NAME:
-            fits = max(1, len(self.name.encode()) - (length - _MOST_OF_A_NAME))
-            culprit = "--name" if self.options.output.name else "the output folder's name"
-            raise UsageError(
-                f"{culprit} is too long for files such as {shards[0]}: a disk takes names of "
-                f"{_MOST_OF_A_NAME} bytes, and {TEMPORARY_SUFFIX_BYTES} are added while one is written; give "
-                f"--name with {counted(fits, 'byte')} or fewer"
-            )
 
     @property
     def command(self) -> str:

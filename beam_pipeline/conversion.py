@@ -39,13 +39,13 @@ from beam_pipeline.work.job import claimed
 from beam_pipeline.work.output_folder import prepare_output
 from beam_pipeline.work.records import (
     CLASS_ID,
-    SampleSpool,
     SpoolReader,
     checked_key,
     checked_split,
     class_numbering,
     fractions_of,
     named_classes,
+    sample_spool,
 )
 
 SAMPLES_LAYOUT = "python"
@@ -164,14 +164,10 @@ def convert_samples(
       Exception: whatever `samples` raises.
     """
     folder = output_folder(output)
-    divided = SplitOptions(
-        fractions_of(splits), num_shards=num_shards, shard_size=shard_size, seed=seed
-    )
+    shares = fractions_of(splits)
     options = ConvertOptions(
-        splits=divided,
-        output=OutputOptions(
-            output, name, overwrite=overwrite, compression=compression, format=format
-        ),
+        splits=SplitOptions(shares, num_shards=num_shards, shard_size=shard_size, seed=seed),
+        output=OutputOptions(output, name, compression=compression, format=format),
         engine=EngineOptions(writers=writers),
     )
     numbering = class_numbering(class_names)
@@ -184,13 +180,11 @@ def convert_samples(
                 if is_remote(folder)
                 else contextlib.nullcontext(unpacking_folder(folder))
             ) as spool_folder:
-                spool, given = (
-                    SampleSpool(spool_folder),
-                    samples() if callable(samples) else samples,
-                )
-                with spool:
-                    schema = _spooled(_numbered(given, key, split), spool, class_names)
-                labels = ContainerLabels(SpoolReader(), (spool.index_path,))
+                given = samples() if callable(samples) else samples
+                with sample_spool(spool_folder) as add:
+                    schema = _spooled(_numbered(given, key, split), add, class_names)
+                index = os.path.join(spool_folder, "samples.index")
+                labels = ContainerLabels(SpoolReader(), (index,))
                 examples = SerializedExamples(described=schema.features)
                 config = ConvertConfig(
                     options=options,
@@ -209,15 +203,15 @@ def convert_samples(
 
 
 def _spooled(
-    samples: Iterable[tuple[str, str, Sample]], spool: SampleSpool, class_names: Sequence[str]
+    samples: Iterable[tuple[str, str, Sample]], add: Callable[..., None], class_names: Sequence[str]
 ) -> FeatureSchema:
-    """Encodes samples into a spool; returns what features they have."""
+    """Encodes samples and adds them to a spool; returns what features they have."""
     schema = FeatureSchema()
     for key, split, sample in samples:
         with _naming_sample(schema.samples):
             classes = named_classes(sample.get(CLASS_ID), class_names)
             example = schema.encode(sample)
-        spool.add(key, split, classes, example)
+        add(key, split, classes, example)
     if not schema.samples:
         raise UsageError("samples gave not one sample, so there is nothing to write")
     return schema

@@ -39,7 +39,7 @@ from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions, ImageOptions
 from beam_pipeline.pipeline import Dataflow, Stage
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
-from beam_pipeline.transforms.in_workers import InWorkers
+from beam_pipeline.transforms.in_workers import stage
 from beam_pipeline.transforms.output import BadSample, WriteResult, bad_samples
 from beam_pipeline.transforms.samples import (
     UNLABELLED,
@@ -296,10 +296,7 @@ class EncodeImages(beam.PTransform):
         encoded = (
             read["items"]
             | beam.Reshuffle()
-            | "Encode"
-            >> beam.ParDo(InWorkers(encode))
-            .with_output_types(bytes)
-            .with_outputs(DEAD_LETTERS, main="records")
+            | "Encode" >> stage(encode, bytes, DEAD_LETTERS, main="records")
         )
         bad = (read[DEAD_LETTERS], encoded[DEAD_LETTERS]) | "AllBad" >> beam.Flatten()
         public = bad | "BadSamples" >> beam.FlatMap(bad_samples).with_output_types(BadSample)
@@ -476,10 +473,9 @@ def _stages(
     ) | "BadTallies" >> beam.Flatten()
     config = dataflow.config
     labelling = Labelling(config.split_assigner, config.source.columns, config.sample_filter)
-    labelled = read["items"] | "Label" >> beam.ParDo(
-        InWorkers(partial(_label, labelling=labelling))
-    ).with_output_types(SampleBatch).with_outputs(DEAD_LETTERS, TALLY, main="samples")
-    return [{TALLY: tallies, DEAD_LETTERS: dead}, labelled]
+    label = partial(_label, labelling=labelling)
+    labelling_stage = stage(label, SampleBatch, DEAD_LETTERS, TALLY, main="samples")
+    return [{TALLY: tallies, DEAD_LETTERS: dead}, read["items"] | "Label" >> labelling_stage]
 
 
 def _label(samples: SampleBatch, labelling: Labelling) -> list[Outcome]:

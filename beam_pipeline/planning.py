@@ -19,7 +19,6 @@ from beam_pipeline.core.dataset.changes import ShardFate, changes_file
 from beam_pipeline.core.dataset.estimate import (
     DOUBLING_S,
     FIRST_READS,
-    LONG_SHARD_S,
     WANTED_S,
     Machines,
     Prices,
@@ -31,11 +30,10 @@ from beam_pipeline.core.dataset.estimate import (
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import mean_seconds
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.text import counted, human_size
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.launch import Run, interruptible
-from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
+from beam_pipeline.layouts.layout import FileLabels, ListedLabels
 from beam_pipeline.pipeline import Dataflow
 from beam_pipeline.storage import files
 from beam_pipeline.storage.buckets import place_of
@@ -47,7 +45,7 @@ from beam_pipeline.summary import (
     split_line,
 )
 from beam_pipeline.terminal import say, show_progress
-from beam_pipeline.transforms.planning import AssignShards, PreviewChanges
+from beam_pipeline.transforms.planning import AssignShards, preview_changes
 from beam_pipeline.work.receipts import EarlierDataSet
 from beam_pipeline.work.writer_process import cores
 
@@ -82,7 +80,7 @@ def print_plan(
     run = Run(replace(config, options=replace(config.options, output=output)), beam_argv)
     plan, packed, changes = _planned(run)
     work = _work(plan, packed, config)
-    say(*_plan_lines(plan, config), *_long_shard_lines(work, config), *_join_lines(config))
+    say(*_plan_lines(plan, config))
     if plan.refusal:
         raise plan.refusal.to_error()
     if config.earlier:
@@ -135,7 +133,7 @@ def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
             changes: object = ()
             if config.earlier:
                 assign = AssignShards(plan=plan, encoding=config.encoding)
-                preview = PreviewChanges(plan=plan, request=dataflow.request)
+                preview = preview_changes(plan, dataflow.request)
                 changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
@@ -218,44 +216,6 @@ def _reuse_lines(
     written = sum(map(tally.written_bytes, tally.samples))
     figures["bytes"]["written"] = figures["bytes"]["written"] * written // (listed or 1)
     return reuse_lines(figures, planned=True)
-
-
-def _long_shard_lines(work: Work, config: ConvertConfig) -> Iterator[str]:
-    """Says how to divide shards that one thread would encode for long."""
-    seconds = work.samples * work.encode_s / max(1, work.shards)
-    times = -(-int(seconds) // LONG_SHARD_S)
-    if times < 2:
-        return
-    wanted = config.options.splits.shards
-    how = f"--shard_size {max(1, wanted.shard_bytes // times // 10**6)}MB"
-    if wanted.num_shards is not None:
-        how = f"{times} times as many shards (--num_shards)"
-    yield (
-        f"  note: one thread encodes a shard for {_duration(seconds)}, again if its worker is lost, and the job ends "
-        f"with its last shard; {how} would make that {_duration(seconds / times)}"
-    )
-
-
-def _join_lines(config: ConvertConfig) -> Iterator[str]:
-    """Says how labels are joined with images, and why."""
-    labels, how = config.source.labels, "joined with the images by CoGroupByKey in"
-    if isinstance(labels, FileLabels):
-        size = "label files of unknown size"
-        if config.label_bytes is not None:
-            size = f"{human_size(config.label_bytes)} of label files"
-        yield (
-            f"  labels: {size}, {how} {counted(config.buckets, 'part')}; holding them in every worker would not be "
-            "faster (docs/scale.md)"
-        )
-    elif isinstance(labels, ListedLabels):
-        yield (
-            f"  labels: the listed {labels.noun}s, {how} {counted(buckets_for(None), 'part')}; none is opened "
-            "before its shard is written"
-        )
-    elif isinstance(labels, FolderLabels):
-        yield "  labels: each image's folder; nothing to join"
-    else:
-        yield "  labels: in the same files as the images; nothing to join"
 
 
 def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[str]:

@@ -98,12 +98,6 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
         yield f"  repeated label rows: {counts.label_rows_repeated}"
     if manifest.images:
         yield size_line(manifest.images)
-        is_tar = manifest.options.record_format == "webdataset"
-        if is_tar and len(manifest.images.formats) > 1:
-            yield (
-                "  note: Hugging Face Datasets reads tars only if all images have one format; "
-                "--image_format jpeg writes them as JPEG"
-            )
     kinds = {ColumnKind(column.kind) for column in manifest.options.columns}
     yield from _image_lines(counts.images, any(map(is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
@@ -209,12 +203,6 @@ def _class_lines(manifest: Manifest) -> Iterator[str]:
     options = manifest.content["options"]
     chosen = options.get("label_from_name") or options.get("classes")
     yield from class_lines(figures, objects=unit == "objects", chosen=bool(chosen))
-    if unit and len(classes) > _SHOWN_CLASSES:
-        smallest, *_, largest = sorted(classes, key=lambda c: (c.count, -c.id))
-        yield (
-            f"  largest class: {largest.name} ({largest.count}), smallest: {smallest.name} "
-            f"({smallest.count})"
-        )
     for split, names in manifest.absent_classes.items() if unit else ():
         yield f"  note: {split} has no {enumerated(names, _SHOWN)}"
 

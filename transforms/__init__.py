@@ -45,19 +45,13 @@ __all__ = [
 ]
 
 
-_ABOVE = {
-    "ConvertImages": "image_transforms",
-    "EncodeImages": "image_transforms",
-    "EncodedImages": "image_transforms",
-    "Images": "image_transforms",
-    "WriteImageShards": "image_transforms",
-}
-"""Those that are made of the command's options, in modules that import this package."""
+_ABOVE = ("ConvertImages", "EncodeImages", "EncodedImages", "Images", "WriteImageShards")
+"""Those that are made of the command's options, in a module that imports this package."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ABOVE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    from beam_pipeline import image_transforms
 
-    return getattr(import_module(f"beam_pipeline.{_ABOVE[name]}"), name)
+    return getattr(image_transforms, name)

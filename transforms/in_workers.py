@@ -162,14 +162,8 @@ def _count_usage() -> None:
         _measure(RETRIES, [usage.retries])
 
 
-class _Early(threading.local):
-    """Samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-
-_early = _Early()
+_early = threading.local()
+"""`counts`: samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
 
 
 def _count_early(counts: Counts) -> None:
@@ -214,7 +208,7 @@ class InWorkers(beam.DoFn):
 
     def start_bundle(self) -> None:
         enter(with_listener(self._job, _count_early))
-        _early.counts.clear()
+        _early.counts = Counter[str]()
         self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
@@ -293,21 +287,24 @@ PARTS = tuple[int, bytes]
 
 
 def stage(
-    dofn: beam.DoFn,
+    work: Work | beam.DoFn,
     kind: Any,
     *tags: str,
     main: str = "main",
     side: beam.PCollection | None = None,
+    **options: Any,
 ) -> beam.PTransform:
-    """Runs a `DoFn` with typed outputs.
+    """Runs work on each element, with typed outputs.
 
     Args:
-      dofn: such as `InWorkers(work)`.
+      work: makes tasks and outcomes of an element; or a `DoFn`.
       kind: the type of the main output.
       *tags: of its further outputs; without any, the stage has one output.
       main: the tag of the main output.
       side: PCollection of the one side input.
+      **options: as `InWorkers` has them.
     """
+    dofn = work if isinstance(work, beam.DoFn) else InWorkers(work, **options)
     sides = () if side is None else (AsSingleton(side),)
     typed = beam.ParDo(dofn, *sides).with_output_types(kind)
     return typed.with_outputs(*tags, main=main) if tags else typed

@@ -16,7 +16,6 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ListingError, Refusal
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.name_pattern import NamePattern
 from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
@@ -32,8 +31,8 @@ from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.storage.listing import list_root
-from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Work, stage
-from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Work, stage
+from beam_pipeline.transforms.listing import IMAGES, ListImages, cut_files
 from beam_pipeline.transforms.output import after
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.job import unspill_all
@@ -57,7 +56,7 @@ class ReadLabelFiles(beam.PTransform):
     Attributes:
       labels: the files, and what reads them.
       spread: files are large, so that their parts should go to several workers.
-      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
+      raises: raise what cannot be read; False where `plan_shards` collects it from the tallies.
 
     Returns (tagged): "rows", `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
     """
@@ -70,23 +69,20 @@ class ReadLabelFiles(beam.PTransform):
         labels = self.labels
         if isinstance(labels, ListedLabels):
             return self._listed(pipeline, labels)
-        reading = InWorkers(partial(_read_rows, labels=labels), raises=self.raises)
-        read = stage(reading, LabelBatch, DEAD_LETTERS, TALLY, main=ROWS)
+        work, tags = partial(_read_rows, labels=labels), (DEAD_LETTERS, TALLY)
+        read = stage(work, LabelBatch, *tags, main=ROWS, raises=self.raises)
         if not labels.folders:  # a few tables are not worth a listing's stages
             cut_by = labels.reader.cut_of if isinstance(labels.reader, PartReader) else _not_cut
             uris = pipeline | "Files" >> beam.Create(labels.files)
-            parts = uris | "CutFiles" >> CutFiles(cut_by=cut_by, spread=self.spread)
+            parts = uris | "CutFiles" >> cut_files(cut_by, spread=self.spread)
             in_lists = beam.Map(lambda part: [part]).with_output_types(list[FilePart])
             rows = parts | "EachPart" >> in_lists | "ReadFiles" >> read
-            return {tag: rows[tag] for tag in (ROWS, DEAD_LETTERS, TALLY)}
+            return {tag: rows[tag] for tag in (ROWS, *tags)}
         folders = pipeline | "Folders" >> beam.Create(labels.folders, reshuffle=False)
-        listing = InWorkers(_list_label_files, raises=self.raises)
-        files = folders | "ListLabelFiles" >> stage(listing, list[FilePart], DEAD_LETTERS, TALLY)
+        listing = stage(_list_label_files, list[FilePart], *tags, raises=self.raises)
+        files = folders | "ListLabelFiles" >> listing
         rows = files["main"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> read
-        both = {
-            tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten()
-            for tag in (DEAD_LETTERS, TALLY)
-        }
+        both = {tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten() for tag in tags}
         return {ROWS: rows[ROWS], **both}
 
     def _listed(self, pipeline: beam.Pipeline, labels: ListedLabels) -> _Outputs:
@@ -148,31 +144,17 @@ def _of_labels(tally: Tally) -> Tally:
     )
 
 
-@dataclass(kw_only=True)
-class LabelByFolder(beam.PTransform):
+def label_by_folder(work: LabelImages) -> beam.PTransform:
     """Takes each image's class from its folder, or its labels from its name.
-
-    Attributes:
-      labelling: what happens to the samples.
-      may_repeat: whether two images may have the same key.
-      names: how names give labels; None if folders give the class.
-      inventoried: images come from `ReadInventory`.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
-
-    labelling: Labelling
-    may_repeat: bool
-    names: NamePattern | None = None
-    inventoried: bool = False
-
-    def expand(self, images: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        if self.may_repeat and not self.inventoried:
-            images = images | "ByFileName" >> _by_bucket(_BUCKETS)
-        if self.may_repeat or self.inventoried:
-            images = images | "GroupByFileName" >> beam.GroupByKey()
-        work = LabelImages(self.names, self.labelling, self.may_repeat, self.inventoried)
-        return images | "Label" >> _to_samples(partial(_label_images, work=work))
+    label = "Label" >> _to_samples(partial(_label_images, work=work))
+    if work.may_repeat or work.inventoried:
+        label = "GroupByFileName" >> beam.GroupByKey() | label
+    if work.may_repeat and not work.inventoried:
+        label = "ByFileName" >> _by_bucket(_BUCKETS) | label
+    return label
 
 
 def _label_images(
@@ -191,7 +173,7 @@ class JoinLabelBatches(beam.PTransform):
       labelling: what happens to the samples.
       merger: makes one row of all that name the same image.
       buckets: in how many parts they are joined.
-      inventoried: images come from `ReadInventory`, in these parts.
+      inventoried: images come from `read_inventory`, in these parts.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
@@ -244,32 +226,26 @@ def _join_bucket(
     yield step(size, partial(in_portions, level=work.merger.level), work, *kinds)
 
 
-@dataclass(kw_only=True)
-class ReadContainers(beam.PTransform):
+def read_containers(
+    labels: ContainerLabels,
+    unpack_to: str,
+    labelling: Labelling,
+    prepared: beam.PCollection[str] | None = None,
+) -> beam.PTransform:
     """Refers to every sample of the containers.
 
-    Attributes:
+    Args:
       labels: the containers, and what reads them.
       unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
         be read.
       labelling: what happens to the samples.
-      prepared: as `PlanShards` has it.
+      prepared: as `plan_shards` has it.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
-
-    labels: ContainerLabels
-    unpack_to: str
-    labelling: Labelling
-    prepared: beam.PCollection[str] | None = None
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        reading = partial(
-            _read_container, read=self.labels.reader.read, to=self.unpack_to, by=self.labelling
-        )
-        files = pipeline | "Containers" >> beam.Create(self.labels.files)
-        files = after(self.prepared, files, str)
-        return files | "ReadContainer" >> _to_samples(reading)
+    reading = partial(_read_container, read=labels.reader.read, to=unpack_to, by=labelling)
+    files = after(prepared, "Containers" >> beam.Create(labels.files), str)
+    return files | "ReadContainer" >> _to_samples(reading)
 
 
 def _read_container(
@@ -298,4 +274,4 @@ def _read_container(
 
 
 def _to_samples(work: Work) -> beam.PTransform:
-    return stage(InWorkers(work), SampleBatch, DEAD_LETTERS, TALLY, main="samples")
+    return stage(work, SampleBatch, DEAD_LETTERS, TALLY, main="samples")

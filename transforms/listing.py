@@ -28,7 +28,7 @@ from beam_pipeline.storage.listing import (
     lists_ranges,
     whole_range,
 )
-from beam_pipeline.transforms.in_workers import PARTS, InWorkers, Step, Work, stage
+from beam_pipeline.transforms.in_workers import PARTS, Step, Work, stage
 from beam_pipeline.work.file_parts import PART_BYTES, CutBy, FilePart, cut_file
 from beam_pipeline.work.listing import InventoryTask, cut_of, list_folders
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, step
@@ -41,24 +41,15 @@ _Listed = Iterator[Outcome]
 _Outputs = dict[str, beam.PCollection]
 
 
-@dataclass(kw_only=True)
-class CutFiles(beam.PTransform):
+def cut_files(cut_by: CutBy, *, spread: bool) -> beam.PTransform:
     """Takes URIs of files; returns their `FilePart`s.
 
-    Attributes:
+    Args:
       cut_by: tells how a file may be cut.
       spread: some are large, so that their parts should go to several workers.
     """
-
-    cut_by: CutBy
-    spread: bool
-
-    def expand(self, uris: beam.PCollection[str]) -> beam.PCollection[FilePart]:
-        parts = uris | "Cut" >> stage(InWorkers(self._cut), FilePart)
-        return parts | "Spread" >> beam.Reshuffle() if self.spread else parts
-
-    def _cut(self, uri: str) -> Iterator[Outcome]:
-        yield Outcome(cut_file(uri, self.cut_by, PART_BYTES))
+    cut = "Cut" >> stage(lambda uri: [Outcome(cut_file(uri, cut_by, PART_BYTES))], FilePart)
+    return cut | "Spread" >> beam.Reshuffle() if spread else cut
 
 
 class RangeGroup(list[NameRange]):
@@ -115,7 +106,7 @@ class ListImages(beam.PTransform):
     Attributes:
       roots: folders and archives, and which of their files are listed; None to take them from a PCollection.
       fan_out: how the listing of a bucket is parallelized.
-      raises: raise what cannot be listed; False where `PlanShards` collects it from the tallies.
+      raises: raise what cannot be listed; False where `plan_shards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
@@ -158,8 +149,8 @@ class ListImages(beam.PTransform):
         fan_out = self.fan_out
 
         def ranges(rest: beam.PCollection[NameRange], label: str) -> beam.PCollection[RangeGroup]:
-            work = InWorkers(partial(_cut_rest, fan_out=fan_out), raises=self.raises)
-            pieces = rest | label >> stage(work, RangeGroup, TALLY)
+            work = partial(_cut_rest, fan_out=fan_out)
+            pieces = rest | label >> stage(work, RangeGroup, TALLY, raises=self.raises)
             listed.append({TALLY: pieces[TALLY]})
             return pieces["main"] | f"{label}Spread" >> beam.Reshuffle()
 
@@ -184,8 +175,8 @@ class ListImages(beam.PTransform):
 
     def _listed(self, items: beam.PCollection, label: str, work: Work, *tags: str) -> _Outputs:
         tags = (DEAD_LETTERS, TALLY, *tags)
-        listing = InWorkers(work, raises=self.raises)
-        listed = items | label >> stage(listing, ImageBatch, *tags, main=IMAGES)
+        listing = stage(work, ImageBatch, *tags, main=IMAGES, raises=self.raises)
+        listed = items | label >> listing
         return {tag: listed[tag] for tag in (IMAGES, *tags)}
 
 
@@ -202,28 +193,21 @@ def _read_inventory(
     yield Outcome(tally=tally)
 
 
-@dataclass(kw_only=True)
-class ReadInventory(beam.PTransform):
+def read_inventory(
+    files: tuple[str, ...], roots: tuple[ImageRoot, ...], division: Division
+) -> beam.PTransform:
     """Reads the rows of inventories below the roots, which are listed when rows of the same file are together.
 
-    Attributes:
+    Args:
       files: URIs of the inventories.
       roots: folders of images; files elsewhere are skipped.
       division: brings together the rows of a file, which is listed once.
 
     Returns (tagged): "images", (part, packed rows); "dead_letters", none; "tally", `Tally`s.
     """
-
-    files: tuple[str, ...]
-    roots: tuple[ImageRoot, ...]
-    division: Division
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        read = partial(_read_inventory, roots=self.roots, division=self.division)
-        reading = InWorkers(read, spills=True)
-        return (
-            pipeline
-            | "Inventories" >> beam.Create(self.files)
-            | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.division.parts > _MANY_PARTS)
-            | "ReadFile" >> stage(reading, PARTS, DEAD_LETTERS, TALLY, main=IMAGES)
-        )
+    read = partial(_read_inventory, roots=roots, division=division)
+    return (
+        "Inventories" >> beam.Create(files)
+        | "CutFiles" >> cut_files(cut_of, spread=division.parts > _MANY_PARTS)
+        | "ReadFile" >> stage(read, PARTS, DEAD_LETTERS, TALLY, main=IMAGES, spills=True)
+    )

@@ -34,13 +34,13 @@ from beam_pipeline.core.dataset.splits import (
     split_behind,
     stratum_of,
 )
-from beam_pipeline.core.dataset.tally import Tally, measured_samples, most_measured
+from beam_pipeline.core.dataset.tally import MOST_MEASURED, Tally, measured_samples
 from beam_pipeline.core.labels.samples import is_unlabelled
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
 from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Sum, stage
 from beam_pipeline.transforms.output import after
 from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
@@ -83,7 +83,7 @@ class LowestSamples(NamedTuple):
         """Those of several parts."""
         totals, samples = zip(*parts, strict=True)
         lowest = itertools.chain.from_iterable(samples)
-        return cls(sum(totals), heapq.nsmallest(most_measured(), lowest, key=_order))
+        return cls(sum(totals), heapq.nsmallest(MOST_MEASURED, lowest, key=_order))
 
     def batches(self) -> Iterator[SampleBatch]:
         """The samples to be measured, in a batch for each task."""
@@ -96,50 +96,36 @@ def _order(hashed: tuple[bytes, SampleRef]) -> tuple[bytes, str]:
     return hashed[0], hashed[1].key
 
 
-@dataclass(kw_only=True)
-class MeasureOutput(beam.PTransform):
+def measure_output(request: WriteRequest) -> beam.PTransform:
     """Encodes the samples with the lowest hashes, for the plan to know how large they become.
 
-    Attributes:
+    Args:
       request: how samples are read and encoded.
 
-    Returns: `Tally`s with nothing but `measured`.
+    Returns: `Tally`s with nothing but `measured`, of `SampleBatch`es.
     """
-
-    request: WriteRequest
-
-    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Tally]:
-        encoding, reading = self.request.encoding, self.request.reading
-        return (
-            samples
-            | "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
-            | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
-            | "Parts" >> beam.FlatMap(LowestSamples.batches).with_output_types(SampleBatch)
-            | beam.Reshuffle()
-            | "Measure"
-            >> stage(
-                InWorkers(lambda refs: [Call(measure_images, (encoding, tuple(refs), reading))]),
-                Tally,
-            )
-        )
+    encoding, reading = request.encoding, request.reading
+    measure = stage(lambda refs: [Call(measure_images, (encoding, tuple(refs), reading))], Tally)
+    return (
+        "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
+        | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
+        | "Parts" >> beam.FlatMap(LowestSamples.batches).with_output_types(SampleBatch)
+        | beam.Reshuffle()
+        | "Measure" >> measure
+    )
 
 
-@dataclass
-class PlanShards(beam.PTransform):
-    """Makes the one plan of a run from the tallies of listing, labels and join.
+def plan_shards(
+    planning: Planning, prepared: beam.PCollection[str] | None = None
+) -> beam.PTransform:
+    """Makes the one `Plan` of a run from the tallies of listing, labels and join.
 
-    Attributes:
+    Args:
       planning: makes it.
       prepared: what `PrepareFolder` returns; None where the launcher has prepared the folder.
     """
-
-    planning: Planning
-    prepared: beam.PCollection[str] | None = None
-
-    def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
-        tally = tallies | "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
-        planning = stage(InWorkers(self.planning), Plan)
-        return after(self.prepared, tally, Tally) | "Plan" >> planning
+    total = "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
+    return after(prepared, total, Tally) | "Plan" >> stage(planning, Plan)
 
 
 def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:
@@ -182,25 +168,16 @@ def _division(plan: Plan, seed: int, by_image: bool) -> ShardDivision | None:
     return None if plan.refusal else ShardDivision(plan.shard_plan, seed, by_image)
 
 
-@dataclass(kw_only=True)
-class PreviewChanges(beam.PTransform):
+def preview_changes(plan: beam.PCollection[Plan], request: WriteRequest) -> beam.PTransform:
     """Looks up what each shard would be made of in an earlier data set; no image is opened.
 
-    Attributes:
+    Args:
       plan: PCollection of the one `Plan`.
       request: how shards would be written; has the data set that they would be taken from.
 
-    Returns: a `ShardFate` for each shard.
+    Returns: a `ShardFate` for each shard that `AssignShards` makes.
     """
-
-    plan: beam.PCollection[Plan]
-    request: WriteRequest
-
-    def expand(
-        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
-    ) -> beam.PCollection[ShardFate]:
-        previewing = InWorkers(partial(_preview, request=self.request))
-        return shards | "PreviewShard" >> stage(previewing, ShardFate, side=self.plan)
+    return stage(partial(_preview, request=request), ShardFate, side=plan)
 
 
 def _preview(
@@ -429,14 +406,14 @@ class DropDuplicates(beam.PTransform):
             | "SumSizes" >> beam.CombineGlobally(Sum(Sizes, Sizes.merge))
             | "SharedSizes" >> beam.Map(Sizes.only_shared)
         )
-        digesting = InWorkers(partial(_with_digests, search=self.search, request=self.request))
+        digesting = partial(_with_digests, search=self.search, request=self.request)
         taken = samples | "TakeDigests" >> stage(digesting, SampleBatch, DIGESTED, side=sizes)
         dropping = _Dropping(self.request.encoding, self.search.drops, self.keeps_unlabelled)
         compared = (
             taken[DIGESTED]
             | "Divide" >> stage(Divide(_ranges), PARTS, side=sizes)
             | "GroupByDigest" >> beam.GroupByKey()
-            | "Drop" >> stage(InWorkers(dropping), SampleBatch, DEAD_LETTERS, TALLY)
+            | "Drop" >> stage(dropping, SampleBatch, DEAD_LETTERS, TALLY)
         )
         return {
             "samples": (taken["main"], compared["main"]) | beam.Flatten(),
@@ -523,18 +500,14 @@ def _refs(packed: Iterable[bytes]) -> Iterator[SampleRef]:
     return itertools.chain.from_iterable(unpack(SampleRef, part) for part in packed)
 
 
-@dataclass(kw_only=True)
-class FindDuplicates(beam.PTransform):
+def find_duplicates() -> beam.PTransform:
     """Compares images, given as (range of digests, packed `WrittenImage`s).
 
     A range contains some 260,000 images, whatever the size of the data set.
 
     Returns: a `Duplicates` for each range.
     """
-
-    def expand(self, images: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Duplicates]:
-        comparing = stage(InWorkers(_compare), Duplicates)
-        return images | "GroupByDigest" >> beam.GroupByKey() | "Compare" >> comparing
+    return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(_compare, Duplicates)
 
 
 def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:

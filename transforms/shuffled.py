@@ -43,7 +43,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
 from beam_pipeline.transforms.in_workers import PARTS, Divide, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
-from beam_pipeline.transforms.planning import PlanShards, group_by_shard
+from beam_pipeline.transforms.planning import group_by_shard, plan_shards
 from beam_pipeline.transforms.writing import WriteDataset
 from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
@@ -198,7 +198,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
         plan = (
             (read[TALLY], prepared | "NoRecords" >> empty)
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> PlanShards(Planning(request=request, wishes=wishes, run=run))
+            | "PlanShards" >> plan_shards(Planning(request=request, wishes=wishes, run=run))
         )
         exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
         finisher = DatasetFinisher(

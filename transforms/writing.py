@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -35,9 +35,9 @@ from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sor
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
-from beam_pipeline.transforms.planning import AssignShards, FindDuplicates, every_shard
+from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
 from beam_pipeline.work.incomplete_folder import note_refusal
 from beam_pipeline.work.job import unspill_all
@@ -100,31 +100,20 @@ def _not_written(error: Exception, request: WriteRequest) -> Outcome:
     raise error
 
 
-@dataclass(kw_only=True)
-class WriteShards(beam.PTransform):
+def write_shards(plan: beam.PCollection[Plan], request: WriteRequest) -> beam.PTransform:
     """Reads, checks and encodes the images of each shard and writes it; a shard is one work item.
 
-    Attributes:
+    Args:
       plan: PCollection of the one `Plan`.
       request: how they are written.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
       shards were not written; "changes", a `ShardFate` for each shard if there is an earlier data
-      set; "compared", the images as `FindDuplicates` takes them.
+      set; "compared", the images as `find_duplicates` takes them.
     """
-
-    plan: beam.PCollection[Plan]
-    request: WriteRequest
-
-    def expand(
-        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
-    ) -> beam.pvalue.DoOutputsTuple:
-        failed = partial(_not_written, request=self.request)
-        writing = InWorkers(partial(_shard_task, request=self.request), failed=failed)
-        tags = (DEAD_LETTERS, REFUSALS, CHANGES, COMPARED)
-        return shards | "WriteShard" >> stage(
-            writing, ShardInfo, *tags, main=SHARDS, side=self.plan
-        )
+    work, failed = (partial(function, request=request) for function in (_shard_task, _not_written))
+    tags = (DEAD_LETTERS, REFUSALS, CHANGES, COMPARED)
+    return stage(work, ShardInfo, *tags, main=SHARDS, side=plan, failed=failed)
 
 
 _GROUPS_PER_SHARD = 8
@@ -223,7 +212,7 @@ class WriteRecords(beam.PTransform):
 
     Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es, "refusals": the
       reasons why shards were not written, "images": `ImageFigures`, "compared": the images as
-      `FindDuplicates` takes them}.
+      `find_duplicates` takes them}.
     """
 
     plan: beam.PCollection[Plan]
@@ -231,16 +220,18 @@ class WriteRecords(beam.PTransform):
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         plan, request = self.plan, self.request
-        encoding = InWorkers(partial(_encode_group, request=request))
+        encoding, writing = (
+            partial(_encode_group, request=request),
+            partial(_write_records, request=request),
+        )
+        tags = (DEAD_LETTERS, IMAGES, COMPARED)
         encoded = (
             samples
             | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
             | "GroupByHash" >> beam.GroupByKey()
-            | "EncodeGroup"
-            >> stage(encoding, _NUMBERED, DEAD_LETTERS, IMAGES, COMPARED, main="records", side=plan)
+            | "EncodeGroup" >> stage(encoding, _NUMBERED, *tags, main="records", side=plan)
         )
         every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
-        writing = InWorkers(partial(_write_records, request=request))
         written = (
             (encoded["records"], plan | "EveryShard" >> every)
             | beam.Flatten()
@@ -250,33 +241,19 @@ class WriteRecords(beam.PTransform):
         return {
             SHARDS: written[SHARDS],
             REFUSALS: written[REFUSALS],
-            **{tag: encoded[tag] for tag in (DEAD_LETTERS, IMAGES, COMPARED)},
+            **{tag: encoded[tag] for tag in tags},
         }
 
 
 def sum_totals(reports: Mapping[str, beam.PCollection]) -> beam.PCollection[Totals]:
-    """Sums {"shards": ShardInfos, "dead_letters": DeadLetterBatches, "images": ImageFigures}.
+    """Sums ShardInfos, DeadLetterBatches and ImageFigures, each a PCollection by its name.
 
-    "images" may be missing. Returns a PCollection of the one `Totals`, or of none if nothing was
-    reported.
+    Returns a PCollection of the one `Totals`, or of none if nothing was reported.
     """
-    of_each = {
-        SHARDS: Totals.add_shard,
-        DEAD_LETTERS: Totals.add_dead_letters,
-        IMAGES: Totals.add_images,
-    }
-    totals = (
-        report | f"Totals of {name}" >> beam.Map(_totals, of_each[name]).with_output_types(Totals)
-        for name, report in reports.items()
-    )
+    of_one = beam.Map(lambda report: Totals.of([report])).with_output_types(Totals)
+    totals = (report | f"Totals of {name}" >> of_one for name, report in reports.items())
     total = beam.CombineGlobally(Sum(Totals, Totals.add)).without_defaults()
     return tuple(totals) | "AllTotals" >> beam.Flatten() | "SumTotals" >> total
-
-
-def _totals(report: Any, add: Callable[[Totals, Any], None]) -> Totals:
-    totals = Totals()
-    add(totals, report)
-    return totals
 
 
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
@@ -323,18 +300,12 @@ class FinishDataset(beam.PTransform):
         return plan | "Finish" >> finish.with_output_types(CommittedDataset)
 
 
-class Written(NamedTuple):
-    """What others may follow; `WriteResult.of` makes its public form.
-
-    Attributes:
-      shards: PCollection of `ShardInfo`.
-      dead_letters: PCollection of `DeadLetterBatch`, of all stages.
-      committed: PCollection of the one `CommittedDataset`.
-    """
-
-    shards: beam.PCollection[ShardInfo]
-    dead_letters: beam.PCollection[DeadLetterBatch]
-    committed: beam.PCollection[CommittedDataset]
+Written = tuple[
+    beam.PCollection[ShardInfo],
+    beam.PCollection[DeadLetterBatch],
+    beam.PCollection[CommittedDataset],
+]
+"""The shards, the dead letters of all stages, and the one data set; `WriteResult.of` takes them."""
 
 
 @dataclass(kw_only=True)
@@ -364,7 +335,7 @@ class WriteDataset(beam.PTransform):
         else:
             assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
             shards = samples | "AssignShards" >> assign
-            written = shards | "WriteShards" >> WriteShards(plan=plan, request=request)
+            written = shards | "WriteShards" >> write_shards(plan, request)
         dead = (*self.dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
         reports = {SHARDS: written[SHARDS], DEAD_LETTERS: dead, REFUSALS: written[REFUSALS]}
         if self.by_records:
@@ -372,6 +343,6 @@ class WriteDataset(beam.PTransform):
         if request.earlier:
             reports[CHANGES] = written[CHANGES]
         if self.compares:
-            reports["duplicates"] = written[COMPARED] | "FindDuplicates" >> FindDuplicates()
+            reports["duplicates"] = written[COMPARED] | "FindDuplicates" >> find_duplicates()
         finish = FinishDataset(finisher=self.finisher, reports=reports)
-        return Written(written[SHARDS], dead, plan | "FinishDataset" >> finish)
+        return written[SHARDS], dead, plan | "FinishDataset" >> finish

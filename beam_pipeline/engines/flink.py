@@ -38,7 +38,7 @@ from beam_pipeline.core.errors import (
     FailurePolicy,
     UsageError,
 )
-from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name
+from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name, port_advice
 from beam_pipeline.terminal import say
 
 RUNNER = "FlinkRunner"
@@ -332,14 +332,12 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
     prefix = re.match(r"Pipeline \S+ failed in state \w+: ", text)
     if prefix is None:
         jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
-        hint = (
+        shows = (
             f"`java -jar {jar}` shows why"
             if jar
             else "--flink_job_server_jar names one that is here"
         )
-        port = options.view_as(JobServerOptions).job_port
-        if port and "failed to start up" in text:
-            hint = f"--job_port={port} may be taken; leave the option out, and a free port is found"
+        hint = port_advice(options, text) or shows
         return ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
     reason = text[prefix.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)

@@ -138,14 +138,8 @@ class Reports:
     @cached_property
     def sums(self) -> Totals:
         """The sums over shards, images and dead letters."""
-        if self.totals is not None:
-            return self.totals
-        totals = Totals.of_shards(self.shards)
-        for figures in self.images:
-            totals.add_images(figures)
-        for batch in self.dead_letters:
-            totals.add_dead_letters(batch)
-        return totals
+        reports = (self.shards, self.images, self.dead_letters)
+        return self.totals or Totals.of(itertools.chain.from_iterable(reports))
 
 
 @dataclass(frozen=True, kw_only=True)

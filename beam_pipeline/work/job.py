@@ -206,13 +206,13 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
     try:
         if make:
             os.makedirs(folder, exist_ok=True)
+        claim = _locked(folder)
     except OSError as error:
+        where = f" ({error.filename})" if error.filename not in (None, folder) else ""
         raise OutputError(
-            f"the output folder {folder} cannot be made: {error.strerror}"
-            f"{'' if error.filename in (None, folder) else f' ({error.filename})'}. "
-            "Choose another --output"
+            f"the output folder {folder} cannot be made or written to: {error.strerror}{where}. "
+            "Change its permissions or choose another --output"
         ) from error
-    claim = _locked(folder)
     try:
         with _CLAIM.given(claim):
             yield
@@ -222,41 +222,34 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
 
 def _locked(folder: str) -> int:
     """The descriptor of a folder, with the lock where its file system has locks."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        claim = _opened(folder)
-        try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return claim
-        except BlockingIOError:
-            os.close(claim)
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return claim
-            os.close(claim)
-            raise OutputError(f"the output folder cannot be locked: {error.strerror}") from error
-        if time.monotonic() > end:
-            raise AnotherJobError(
-                f"another job is writing to {folder}. Nothing of it was touched; wait for the other "
-                "job or choose another folder"
-            )
-        time.sleep(0.05)
-
-
-def _opened(folder: str) -> int:
+    claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise OutputError(
-            f"the output folder {folder} cannot be opened: {error.strerror}"
-        ) from error
-    if os.access(folder, os.W_OK | os.X_OK):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        end = time.monotonic() + _PATIENCE_S
+        while not _locks(claim):
+            if time.monotonic() > end:
+                raise AnotherJobError(
+                    f"another job is writing to {folder}. Nothing of it was touched; wait for the other "
+                    "job or choose another folder"
+                )
+            time.sleep(0.05)
         return claim
-    os.close(claim)
-    raise OutputError(
-        f"the output folder {folder} cannot be written to: it is read-only or belongs to someone "
-        "else. Change its permissions or choose another folder"
-    )
+    except BaseException:
+        os.close(claim)
+        raise
+
+
+def _locks(claim: int) -> bool:
+    """Locks a folder, unless its file system has no locks; False if another job has locked it."""
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return True
 
 
 # --- the file for references ----------------------------------------------------------------------

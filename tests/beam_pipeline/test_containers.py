@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -167,28 +167,6 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
         assert Image.open(io.BytesIO(content)).size == (9, 7)
     assert convert("--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again") == 0
     assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
-
-
-@pytest.mark.parametrize(
-    ("names", "options", "is_noted"),
-    [
-        (("a/1.jpg", "a/2.png"), ("--format", "webdataset"), True),
-        (("a/1.jpg", "a/2.png"), ("--format", "webdataset", "--image_format", "png"), False),
-        (("a/1.jpg", "a/2.png"), (), False),
-        (("a/1.jpg", "a/2.jpg"), ("--format", "webdataset"), False),
-    ],
-)
-def test_tars_of_several_formats_are_noted(
-    tmp_path: Path, names: Sequence[str], options: Sequence[str], is_noted: bool
-) -> None:
-    """Hugging Face Datasets makes a column of each extension, and reads no tar that lacks one."""
-    write_pictures(f"{tmp_path}/photos", names)
-    printed = run_convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *options)
-    note = (
-        "  note: Hugging Face Datasets reads tars only if all images have one format; --image_format jpeg "
-        "writes them as JPEG\n"
-    )
-    assert (note in printed.out) is is_noted
 
 
 def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:

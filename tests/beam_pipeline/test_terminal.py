@@ -469,13 +469,12 @@ def test_a_run_that_may_lose_all_samples_says_that_it_did(tmp_path: Path) -> Non
     assert "Read it:" not in out
 
 
-def test_of_many_classes_the_largest_and_the_smallest_are_named(tmp_path: Path) -> None:
-    """Beside the first ten; and the time of the whole, without a rate where shards may have been kept."""
-    names = [f"c{i:02}/{j}.bmp" for i in range(12) for j in range(3 if i == 11 else 1 + (i != 10))]
+def test_the_time_has_a_rate_where_all_was_written(tmp_path: Path) -> None:
+    """Without one where shards may have been kept."""
+    names = ["a/1.bmp", "b/2.bmp"]
     write_pictures(f"{tmp_path}/photos", names)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     lines = run_convert(*argv).out.splitlines()
-    assert "  largest class: c11 (3), smallest: c10 (1)" in lines
     (time,) = (line for line in lines if line.startswith("  time: "))
     assert re.fullmatch(r"  time: [0-9.]+ s, [0-9.]+ examples/s, [0-9.]+ k?B/s", time)
     assert re.search(

@@ -175,8 +175,7 @@ REFUSED = {
         {
             "--label_from '(?P<label>'": "is not a regular expression: ",
             r"--label_from '.*\.jpg'": r"'.*\\.jpg' lacks a named group; expected one such as",
-            "--label_from '(?P<label>[[a-z]+)'": "'(?P<label>[[a-z]+)' may mean something else in a later Python: "
-            "Possible nested set at position 11; write \\[ for a bracket",
+            "--label_from '(?P<label>[[a-z]+)'": "is not a regular expression: Possible nested set at position 11",
             "--label_from '(?P<split>.+)'": "has only the group split; expected one called label",
             f"--label_from {SHOT} --columns size:int": "--columns: no group 'size' in --label_from "
             f"{SHOT[1:-1]}; its groups are label, shot",

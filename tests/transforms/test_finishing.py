@@ -197,7 +197,7 @@ def test_dead_letters_are_listed_as_often_as_they_are_counted(
     tmp_path: Path, listed: list[DeadLetterBatch]
 ) -> None:
     """The engine counts them apart from the list, and may lose or repeat one of the two."""
-    totals = Totals.of_shards(SHARDS)
+    totals = Totals.of(SHARDS)
     for batch in DEAD:
         totals.add_dead_letters(batch)
     reports = Reports(shards=SHARDS, dead_letters=listed, refusals=[], totals=totals)
@@ -269,9 +269,7 @@ def test_all_reports_are_summed_into_one() -> None:
     """Shards, dead letters and images, whoever reports them."""
     shards = [ShardInfo("train", n, f"d-{n}", 1, 80, 7, ((n, 1),)) for n in range(3)]
     dead = DeadLetterBatch([DeadLetter("read", "b", "/b", "unreadable", "gone")])
-    expected = Totals.of_shards(shards)
-    expected.add_dead_letters([*dead, *dead])
-    expected.add_images(ImageFigures((("resized", 3),)))
+    expected = Totals.of([*shards, dead, dead, ImageFigures((("resized", 3),))])
     assert expected.classes == {"train": Counter([0, 1, 2])}
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         reports = {

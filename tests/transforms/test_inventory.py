@@ -21,7 +21,7 @@ from beam_pipeline.core.labels.meeting import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.transforms.listing import ReadInventory
+from beam_pipeline.transforms.listing import read_inventory
 from beam_pipeline.work import listing
 from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
 from beam_pipeline.work.job import unspill_all
@@ -301,7 +301,7 @@ def test_inventories_are_listed_as_their_roots_would_be(
     for batch_size in (1, 2, 4096):
         monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            read: Any = pipeline | ReadInventory(files=files, roots=roots, division=KeyDivision(7))
+            read: Any = pipeline | read_inventory(files, roots, KeyDivision(7))
             groups = read["images"] | beam.GroupByKey()
             found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), roots))
             listed = found | "Images" >> beam.Map(lambda of: ImageBatch(items_of(ImageRef, of[0])))

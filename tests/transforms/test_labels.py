@@ -25,7 +25,7 @@ from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
 from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.in_workers import Sum
-from beam_pipeline.transforms.labels import JoinLabelBatches, ReadContainers, ReadLabelFiles
+from beam_pipeline.transforms.labels import JoinLabelBatches, ReadLabelFiles, read_containers
 from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
@@ -250,12 +250,9 @@ class ContainerReader:
 
 def read(
     *uris: str, splits: SplitAssigner = SPLITS, columns: Sequence[Column] = CLASS_FOLDER_COLUMNS
-) -> ReadContainers:
-    return ReadContainers(
-        labels=ContainerLabels(ContainerReader(), uris),
-        unpack_to="/unpacked",
-        labelling=Labelling(splits, columns),
-    )
+) -> beam.PTransform:
+    labels = ContainerLabels(ContainerReader(), uris)
+    return read_containers(labels, "/unpacked", Labelling(splits, columns))
 
 
 def test_a_broken_container_refuses_the_run() -> None:

@@ -51,9 +51,9 @@ from beam_pipeline.transforms.planning import (
     AssignShards,
     AssignSplits,
     DropDuplicates,
-    FindDuplicates,
     LowestSamples,
     Planning,
+    find_duplicates,
 )
 from beam_pipeline.work.incomplete_folder import read_note
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome
@@ -516,7 +516,7 @@ def test_equal_digests_meet(ranges: int) -> None:
         found = (
             pipeline
             | beam.Create([part for shard in shards for part in shard])
-            | FindDuplicates()
+            | find_duplicates()
             | beam.CombineGlobally(Duplicates.sum_of)
         )
         pairs = tuple(group(("train", f"{i:02d}"), ("train", str(i + 50))) for i in range(10))

@@ -22,7 +22,7 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardPlan, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.writing import WriteShards
+from beam_pipeline.transforms.writing import write_shards
 from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
 from beam_pipeline.work.receipts import read_receipt
@@ -155,9 +155,7 @@ def in_job(
         for number, refs in shards.items()
     ]
     plan = pipeline | "Plan" >> beam.Create([PLAN])
-    writing = WriteShards(
-        plan=plan, request=WriteRequest(folder=str(folder), encoding=ENCODING, **options)
-    )
+    writing = write_shards(plan, WriteRequest(folder=str(folder), encoding=ENCODING, **options))
     return pipeline | "Shards" >> beam.Create(elements) | writing
 
 
@@ -213,7 +211,7 @@ def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
     folder = tmp_path / "job"
     with beam.Pipeline(runner="FnApiRunner") as job:
         plan = job | "Plan" >> beam.Create([PLAN])
-        writing = WriteShards(plan=plan, request=WriteRequest(folder=str(folder), encoding=own))
+        writing = write_shards(plan, WriteRequest(folder=str(folder), encoding=own))
         found = job | beam.Create([(0, [pack(shards[0])])]) | writing
         assert_that(found["shards"] | beam.Map(lambda info: info.classes), equal_to([((10, 1),)]))
     receipt = read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)

@@ -25,7 +25,7 @@ from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage.files import read_image
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.work.records import SampleSpool, SpoolReader
+from beam_pipeline.work.records import SpoolReader, sample_spool
 from beam_pipeline.work.writing import EncodingOptions
 from tests.core.records.fixtures import made
 from tests.pictures import picture, write_files
@@ -175,14 +175,13 @@ def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOpt
 # --- sample spool
 
 
-@pytest.mark.parametrize("count", [0, 1, 4096, 5000])  # references are written in chunks of 4096
+@pytest.mark.parametrize("count", [0, 1, 5000])
 def test_samples_are_found_by_their_references(tmp_path: Path, count: int) -> None:
     """Each reference leads to the bytes of its example, and has its key, split and classes."""
-    spool = SampleSpool(str(tmp_path / "spool"))
-    with spool:
+    with sample_spool(str(tmp_path / "spool")) as add:
         for number in range(count):
-            spool.add(f"k{number}", "train", (f"c{number % 3}",), b"x" * (number % 7) + b"!")
-    refs = list(SpoolReader().read(spool.index_path, ""))
+            add(f"k{number}", "train", (f"c{number % 3}",), b"x" * (number % 7) + b"!")
+    refs = list(SpoolReader().read(f"{tmp_path}/spool/samples.index", ""))
     assert len(refs) == count
     for number in {0, 1, 4095, 4096, 4999} & set(range(count)):
         ref = refs[number]
@@ -194,7 +193,7 @@ def test_samples_are_found_by_their_references(tmp_path: Path, count: int) -> No
 
 def test_a_spool_is_never_written_over(tmp_path: Path) -> None:
     """Two jobs that were given one folder would mix their samples."""
-    with SampleSpool(str(tmp_path)):
+    with sample_spool(str(tmp_path)):
         pass
-    with pytest.raises(FileExistsError), SampleSpool(str(tmp_path)):
+    with pytest.raises(FileExistsError), sample_spool(str(tmp_path)):
         pass

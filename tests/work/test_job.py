@@ -428,7 +428,7 @@ def test_a_folder_is_made(tmp_path: Path) -> None:
     with claimed(f"{tmp_path}/a/b", make=True):
         assert os.path.isdir(tmp_path / "a" / "b")
     with (
-        pytest.raises(OutputError, match="cannot be opened: No such file"),
+        pytest.raises(OutputError, match="cannot be made or written to: No such file"),
         claimed(f"{tmp_path}/c"),
     ):
         pass

@@ -7,9 +7,8 @@ import pickle
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow
@@ -31,11 +30,11 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.listing import Subfolder, list_local_root
 from beam_pipeline.transforms import listing
-from beam_pipeline.transforms.listing import CutFiles
+from beam_pipeline.transforms.listing import cut_files
+from beam_pipeline.work import file_parts
 from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
-    ScanTask,
     cut_file,
     line_ranges,
     read_lines,
@@ -286,12 +285,12 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
     path = tmp_path / "a.csv"
     path.write_bytes(LINES)
 
-    scan = ScanTask.run
+    look_at = file_parts._look_at
 
-    def breaks(task: ScanTask) -> LineBlock:
-        return scan(task if task.start < 100 else replace(task, uri=f"{tmp_path}/gone"))
+    def breaks(uri: str, start: int, *arguments: Any) -> LineBlock:
+        return look_at(uri if start < 100 else f"{tmp_path}/gone", start, *arguments)
 
-    monkeypatch.setattr(ScanTask, "run", breaks)
+    monkeypatch.setattr(file_parts, "_look_at", breaks)
     assert cut_file(str(path), comma, 100) == [FilePart(str(path))]
 
 
@@ -324,7 +323,7 @@ def test_files_are_cut_in_a_job(
     paths = [str(tmp_path / name) for name in ("a.csv", "b", "c.parquet")]
     monkeypatch.setattr(listing, "PART_BYTES", 300)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        parts = pipeline | beam.Create(paths) | CutFiles(cut_by=by_ending, spread=spread)
+        parts = pipeline | beam.Create(paths) | cut_files(by_ending, spread=spread)
         expected = [part for path in paths for part in cut_file(path, by_ending, 300)]
         assert len(expected) == 4 + 1 + 4
         assert_that(parts | beam.Map(repr), equal_to(list(map(repr, expected))))

@@ -71,7 +71,7 @@ MANIFEST = build_manifest(
     plan=PLAN,
     tally=Tally(),
     shards=SHARDS,
-    totals=Totals.of_shards(SHARDS),
+    totals=Totals.of(SHARDS),
     run=RUN,
 )
 INDEX = PLAN.shard_plan.record_format.index_name(NAMES[0])

@@ -35,9 +35,6 @@ INCOMPLETE_FOLDER = ".incomplete"
 RECEIPTS_FOLDER = ".receipts"
 """Inside the output folder: the receipt of each shard, a list of what it was made from."""
 
-TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
-"""The most that `temporary_name` adds to a name: two dots, a process id and 32 digits."""
-
 
 def temporary_name(uri: str) -> str:
     """Returns a unique name below `.incomplete` under which a file is written until it is complete.

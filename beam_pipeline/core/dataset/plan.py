@@ -7,7 +7,6 @@ it had been typed, so that a conversion from nothing with the recorded options g
 from __future__ import annotations
 
 import difflib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -259,24 +258,6 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
-_IN_PYTHON = (
-    "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
-)
-_NO_IMAGES = {
-    ".gz .h5 .hdf5 .idx3-ubyte .mat .npy .npz": (
-        f"If these files contain arrays of pixels, as in MNIST and SVHN, {_IN_PYTHON}"
-    ),
-    ".dcm .dicom .nii": (
-        f"DICOM and NIfTI are not read: write a PNG of 8 or 16 bits for each image first; or {_IN_PYTHON}"
-    ),
-    ".mp4 .avi .mov .mkv .webm": (
-        "Videos are not read: write their frames as images first, as ffmpeg -i clip.mp4 frames/%06d.png does"
-    ),
-    ".arw .cr2 .cr3 .dng .nef .orf .raf": (
-        "Raw files of cameras are not read: write them as PNG or JPEG first"
-    ),
-}
-"""Extensions of files that contain images, but are not read -> what to do with them."""
 
 
 def _label_faults(tally: Tally, checks: LabelChecks) -> Iterator[ConversionError]:
@@ -303,11 +284,8 @@ def _nothing_joined(tally: Tally, option: str) -> str:
     """
     if not tally.listed:
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
-        advices = [
-            text for kinds, text in _NO_IMAGES.items() if {*kinds.split()} & {*tally.ignored}
-        ]
         passed_over = f" (passed over: {ignored})" if ignored else ""
-        return ". ".join([f"no images found{passed_over}; check --images", *advices])
+        return f"no images found{passed_over}; check --images"
     if excluded := tally.dead[Reason.EXCLUDED]:
         return f"no sample is left: --exclude names all {excluded} images with a label"
     none = f"none of {tally.listed} images"
@@ -373,22 +351,12 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
     pairs = []
     for row in rows:
         for image in images:
-            if unicodedata.normalize("NFC", row) == unicodedata.normalize("NFC", image):
-                return (
-                    f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
-                    "write one of them as the other, with unicodedata.normalize in Python. "
-                )
-            if row and any(row in (step, step[1:]) for step in image.split("/")[:-1]):
-                return (
-                    f"The row {row!r} is about a folder, as that of {image!r}; a table of folders, studies or "
-                    "patients is first joined with one that names the images. "
-                )
             if image.endswith(f"/{row}"):
                 folder = image.removesuffix(row)
                 return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "
             pairs.append((difflib.SequenceMatcher(None, row, image).ratio(), row, image))
     ratio, row, image = max(pairs, default=(0.0, "", ""))
-    near = f"Nearest to each other are the row {row!r} and the image {image!r}. "
+    near = f"Nearest to each other are the row {row!a} and the image {image!a}. "
     return near if ratio >= _LIKE else ""
 
 

@@ -19,13 +19,14 @@ from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.filters import LabelFiles
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics, merged
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
 from beam_pipeline.core.text import counted
 
-_MOST = 256
+MOST_MEASURED = 256
 _LEAST = 16
 _SHARE = 20
 """One sample in twenty, at least 16 and at most 256: measuring takes little of the time of a run."""
@@ -49,12 +50,7 @@ class Measured(NamedTuple):
 
 def measured_samples(total: int) -> int:
     """The number of samples that are measured."""
-    return min(_MOST, max(_LEAST, total // _SHARE))
-
-
-def most_measured() -> int:
-    """The number of samples that are measured at most."""
-    return _MOST
+    return min(MOST_MEASURED, max(_LEAST, total // _SHARE))
 
 
 def written_bytes(measured: Sequence[Measured], samples: int, image_bytes: int) -> int:
@@ -173,15 +169,11 @@ class Tally:
           class_column: index of the class among the labels, or None.
           file_columns: the indices of the labels that are files, whose bytes count as well.
         """
-        sizes: dict[str, list[int]] = defaultdict(list)
-        for sample in samples:
-            size = bytes_of(sample, file_columns) if file_columns else sample.size
-            sizes[sample.split].append(size)
-        for split, of_split in sizes.items():
-            self.samples[split] += len(of_split)
-            self.sample_bytes[split] += sum(of_split)
-        if class_column is not None:
-            self._add_classes(Counter(sample.labels[class_column] for sample in samples))
+        if samples:
+            labels = None if class_column is None else [sample.labels for sample in samples]
+            sizes = [bytes_of(sample, file_columns) for sample in samples]
+            splits = [sample.split for sample in samples]
+            self.add_columns(sizes, splits, labels, class_column or 0)
 
     def add_columns(
         self,
@@ -302,11 +294,19 @@ class Totals:
     dead: Tally = field(default_factory=Tally)
 
     @classmethod
-    def of_shards(cls, shards: Iterable[ShardInfo]) -> Totals:
-        """The totals of shards, without dead letters."""
+    def of(cls, reports: Iterable[ShardInfo | ImageFigures | DeadLetterBatch]) -> Totals:
+        """The totals of shards, of what happened to images, and of dead letters."""
         totals = cls()
-        for shard in shards:
-            totals.add_shard(shard)
+        for report in reports:
+            if isinstance(report, ShardInfo):
+                totals.classes.setdefault(report.split, Counter()).update(dict(report.classes))
+                report = report.images
+            if isinstance(report, ImageFigures):
+                totals.events.update(dict(report.events))
+                totals.codecs.update(report.codecs)
+                totals.statistics = merged((totals.statistics, report.statistics))
+            else:
+                totals.dead.add_dead_letters(report)
         return totals
 
     def add(self, part: Totals) -> None:
@@ -317,21 +317,6 @@ class Totals:
         self.codecs |= part.codecs
         self.statistics = merged((self.statistics, part.statistics))
         self.dead.add(part.dead)
-
-    def add_shard(self, shard: ShardInfo) -> None:
-        """Adds the classes and images of a shard."""
-        self.classes.setdefault(shard.split, Counter()).update(dict(shard.classes))
-        self.add_images(shard.images)
-
-    def add_images(self, figures: ImageFigures) -> None:
-        """Adds what happened to some images."""
-        self.events.update(dict(figures.events))
-        self.codecs.update(figures.codecs)
-        self.statistics = merged((self.statistics, figures.statistics))
-
-    def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
-        """Counts dead letters."""
-        self.dead.add_dead_letters(dead_letters)
 
     @property
     def images(self) -> ImageFigures:

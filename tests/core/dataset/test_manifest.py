@@ -63,7 +63,7 @@ def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "exa
     run = {"seed": 0, "options": {"splits": None}, "features": features}
     figures = {"counted": counted, "dead_letter_crc": dead_letter_crc}
     return manifest_file(
-        build_manifest(PLAN, TALLY, shards, Totals.of_shards(shards), run, **figures)  # type: ignore[arg-type]
+        build_manifest(PLAN, TALLY, shards, Totals.of(shards), run, **figures)  # type: ignore[arg-type]
     )
 
 
