@@ -28,8 +28,9 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import LABEL_FILES
+from beam_pipeline.options.output import EngineOptions, ImageOptions
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import lists_digests
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading

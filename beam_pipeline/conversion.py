@@ -31,8 +31,9 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.inputs import checked_config, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
-from beam_pipeline.options import ConvertOptions, EngineOptions, OutputOptions, SplitOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
+from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
 from beam_pipeline.work.job import claimed

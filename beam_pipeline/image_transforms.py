@@ -36,7 +36,8 @@ from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.inputs import checked_config, output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, ImageOptions
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.output import ImageOptions
 from beam_pipeline.pipeline import Dataflow, Stage
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
 from beam_pipeline.transforms.in_workers import stage

@@ -33,7 +33,7 @@ from beam_pipeline.transforms.planning import (
 from beam_pipeline.transforms.writing import WriteDataset, Written
 from beam_pipeline.work.finishing import DatasetFinisher
 from beam_pipeline.work.incomplete_folder import unpacking_folder
-from beam_pipeline.work.labels import LabelImages, Labelling, row_merger
+from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, row_merger
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.writing import WriteRequest
@@ -135,13 +135,10 @@ class Dataflow:
         columns = config.unlabelled.label_columns if config.unlabelled else source.columns
         columns = config.crops.columns if config.crops else columns
         joined = {"images": images["images"], "rows": rows["rows"]}
-        samples = joined | "JoinLabels" >> JoinLabelBatches(
-            labelling=labelling if config.crops else replace(labelling, columns=columns),
-            merger=row_merger(source, columns),
-            buckets=config.buckets,
-            inventoried=inventoried,
-        )
-        return [images, rows, samples]
+        labelling = labelling if config.crops else replace(labelling, columns=columns)
+        join = JoinRows(row_merger(source, columns), labelling, inventoried)
+        joining = JoinLabelBatches(work=join, buckets=config.buckets)
+        return [images, rows, joined | "JoinLabels" >> joining]
 
     def plan(
         self, stages: Sequence[Stage]

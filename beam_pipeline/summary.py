@@ -272,10 +272,7 @@ def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
         copies = counted(duplicates.copies, "copy/copies")
         yield f"    --duplicates first would leave out {copies}; {uri} lists some groups"
     if duplicates.images_compared < examples:
-        yield (
-            f"  note: duplicates were looked for among {duplicates.images_compared} of {examples} images; an "
-            "older version wrote the shards of the others, and noted no digests"
-        )
+        yield f"  note: duplicates were looked for among {duplicates.images_compared} of {examples} images"
 
 
 def duplicate_lines(duplicates: Duplicates, heading: str) -> Iterator[str]:

@@ -16,7 +16,6 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, ListingError, Refusal
 from beam_pipeline.core.labels.join import Joined
 from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.samples import RowMerger
 from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.core.packing import (
@@ -170,36 +169,31 @@ class JoinLabelBatches(beam.PTransform):
     """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
 
     Attributes:
-      labelling: what happens to the samples.
-      merger: makes one row of all that name the same image.
-      buckets: in how many parts they are joined.
-      inventoried: images come from `read_inventory`, in these parts.
+      work: joins those of a part.
+      buckets: in how many parts they are joined; images from `read_inventory` come in these.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
 
-    labelling: Labelling
-    merger: RowMerger
+    work: JoinRows
     buckets: int
-    inventoried: bool = False
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        level = self.merger.level
+        level, labelling = self.work.merger.level, self.work.labelling
         pack = _by_bucket(self.buckets, level)
         images = inputs[IMAGES]
         by_file_name = {
-            IMAGES: images if self.inventoried else images | "ImagesByFileName" >> pack,
+            IMAGES: images if self.work.inventoried else images | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> _by_bucket(self.buckets, level and 0),
         }
-        if not level and (columns := cell_files(self.labelling.columns)):
+        if not level and (columns := cell_files(labelling.columns)):
             named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
-        work = JoinRows(self.merger, self.labelling, self.inventoried)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
-            | "JoinBucket" >> _to_samples(partial(_join_bucket, work=work))
+            | "JoinBucket" >> _to_samples(partial(_join_bucket, work=self.work))
         )
 
 

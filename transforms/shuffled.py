@@ -281,11 +281,7 @@ class _ReadRecords(beam.DoFn):
             yield from self._batch()
 
     def finish_bundle(self) -> Iterator[Any]:
-        for output in self._batch():
-            if isinstance(output, TaggedOutput):
-                yield TaggedOutput(output.tag, GlobalWindows.windowed_value(output.value))
-            else:
-                yield GlobalWindows.windowed_value(output)
+        yield from self._batch()
 
     def _batch(self) -> Iterator[Any]:
         """Writes the file of the records so far, and yields their references and counts."""
@@ -296,11 +292,11 @@ class _ReadRecords(beam.DoFn):
         tally.add_samples(self._refs, 0)
         tally.add_dead_letters(self._dead)
         if self._refs:
-            yield SampleBatch(self._refs)
+            yield GlobalWindows.windowed_value(SampleBatch(self._refs))
         if self._dead:
-            yield TaggedOutput(DEAD_LETTERS, self._dead)
+            yield TaggedOutput(DEAD_LETTERS, GlobalWindows.windowed_value(self._dead))
         if tally.listed:
-            yield TaggedOutput(TALLY, tally)
+            yield TaggedOutput(TALLY, GlobalWindows.windowed_value(tally))
         self.start_bundle()
 
 

@@ -14,8 +14,10 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.inputs import checked_config
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.roles import understanding
-from beam_pipeline.options import ConvertOptions, RolesOptions, WaitOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Kind, Option, OptionGroup, option
+from beam_pipeline.options.output import WaitOptions
+from beam_pipeline.options.source import RolesOptions
 from beam_pipeline.startup import importing_beam
 from beam_pipeline.terminal import say
 

@@ -211,13 +211,11 @@ class Cluster:
       version: version of Flink, such as "1.19".
       task_managers: number of TaskManagers.
       slots: number of slots of all TaskManagers together.
-      restarts: True if the cluster retries failed or lost work.
     """
 
     version: str
     task_managers: int
     slots: int
-    restarts: bool
 
 
 def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[str]:
@@ -250,11 +248,6 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
             defaults["--flink_version"] = _TESTED_VERSION
     else:
         cluster = ask_cluster(master)
-        if not cluster.restarts:
-            say(
-                "Note: this cluster lacks a restart strategy, so a TaskManager that is lost ends the job "
-                "(run it again with --resume); set restart-strategy.type in its configuration"
-            )
         defaults = {**_cluster_defaults(cluster, named), **of_job}
     return [*argv, *(f"{k}={v}" for k, v in defaults.items() if k not in named)]
 
@@ -292,13 +285,10 @@ def ask_cluster(master: str) -> Cluster:
     """
     try:
         overview = _rest(master, "overview")
-        settings = {entry["key"]: entry["value"] for entry in _rest(master, "jobmanager/config")}
-        strategy = settings.get("restart-strategy.type", settings.get("restart-strategy", "none"))
         cluster = Cluster(
             version=".".join(overview["flink-version"].split(".")[:2]),
             task_managers=overview["taskmanagers"],
             slots=overview["slots-total"],
-            restarts=strategy not in ("none", "off", "disable"),
         )
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(

@@ -128,11 +128,8 @@ Listener = Callable[[Counts], object]
 """Takes counts; may be called by several threads at once."""
 
 _LISTENER = Resource[Listener]()
-
-
-def reported_to(listener: Listener) -> contextlib.AbstractContextManager[None]:
-    """While the block runs, counts of the job go to a listener."""
-    return _LISTENER.given(listener)
+reported_to = _LISTENER.given
+"""While the block runs, counts of the job go to a listener."""
 
 
 def with_listener(job: Job, listener: Listener) -> Job:

@@ -7,7 +7,7 @@ the same decision for `--resume` and `--reuse`, with another folder to look in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beam_pipeline.core.dataset.changes import (
     NO_CHANGES,
@@ -25,7 +25,6 @@ from beam_pipeline.core.dataset.plan import Kept
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
     ShardInputs,
-    parse_if_same,
     parse_receipt,
     parse_record_sizes,
     receipt_name,
@@ -39,13 +38,8 @@ from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import read_note_file
 
 
-def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -> Receipt | None:
-    """The receipt of a shard, or None.
-
-    Args:
-      folder: the output folder.
-      shard: file name of the shard.
-      expected: the inputs that the receipt probably has; if so, it refers to these.
+def read_receipt(folder: str, shard: str) -> Receipt | None:
+    """The receipt of a shard in an output folder, or None.
 
     Raises:
       ConversionError: it is damaged, cannot be read, or is another shard's.
@@ -54,8 +48,7 @@ def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -
     data = read_note_file(uri)
     if data is None:
         return None
-    same = parse_if_same(data, expected) if expected else None
-    receipt = same or parse_receipt(data, uri)
+    receipt = parse_receipt(data, uri)
     own = receipt.inputs.spec.file_name
     if own != shard:
         raise ConversionError(
@@ -121,7 +114,7 @@ class EarlierDataSet:
         """Finds the shards with the samples of one that is to be written."""
         receipts, notes = [], []
         for spec in shards_meeting(inputs.spec, self.shard_plan):
-            receipt, note = self._receipt(spec, inputs)
+            receipt, note = self._receipt(spec)
             if receipt:
                 receipts.append(receipt)
             notes += [note] if note else []
@@ -146,18 +139,10 @@ class EarlierDataSet:
                 removed += [ref.key for ref in written_samples(receipt)]
         return NO_CHANGES._replace(removed=tuple(sorted(removed)))
 
-    def _receipt(
-        self, spec: ShardSpec, inputs: ShardInputs | None = None
-    ) -> tuple[Receipt | None, str]:
-        """A shard's receipt, or else a sentence on why it is missing.
-
-        Args:
-          spec: the shard.
-          inputs: of the shard to be written, which it may have as well.
-        """
-        expected = inputs if inputs and inputs.spec == spec else None
+    def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
+        """A shard's receipt, or else a sentence on why it is missing."""
         try:
-            receipt = read_receipt(self.folder, spec.file_name, expected)
+            receipt = read_receipt(self.folder, spec.file_name)
         except ConversionError as error:
             return None, f"{error}: the shard is written again"
         uri = files.join(self.folder, spec.file_name)
@@ -222,12 +207,8 @@ class EarlierShards:
             self.reusable = None
             self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
             return None
-        if earlier.inputs is self.inputs:
-            return earlier
         info = earlier.info._replace(file_name=spec.file_name)
-        return Receipt(
-            self.inputs, info, earlier.dead_letters, earlier.record_sizes, earlier.digests
-        )
+        return replace(earlier, inputs=self.inputs, info=info)
 
     def fate(self, receipt: Receipt) -> ShardFate:
         """The fate of the shard, given its receipt."""

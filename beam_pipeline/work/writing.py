@@ -260,7 +260,7 @@ class ShardTask:
             inputs = replace(inputs, refs=examples.lasting(refs))
         try:
             keeps = request.resume or request.failures.retries
-            own = read_receipt(request.folder, name, inputs) if keeps else None
+            own = read_receipt(request.folder, name) if keeps else None
             if own and (changed := input_differences(own.inputs, inputs)):
                 raise self._changed(changed)
             earlier = request.earlier.look_up(inputs) if request.earlier else None

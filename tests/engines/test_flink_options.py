@@ -35,7 +35,7 @@ from tests.harness import REPOSITORY, python
 from tests.pictures import write_pictures
 
 PAGES = ("docs/flink.md", "deploy/flink/README.md")
-CLUSTER = Cluster("1.19", task_managers=2, slots=6, restarts=True)
+CLUSTER = Cluster("1.19", task_managers=2, slots=6)
 
 
 def test_a_job_takes_the_whole_cluster() -> None:
@@ -59,7 +59,7 @@ def test_workers_of_ones_own_are_left_alone() -> None:
 
 def test_a_version_that_beam_does_not_know_is_refused() -> None:
     """Unless a job server is named, which says what it fits."""
-    old = Cluster("1.15", task_managers=2, slots=6, restarts=True)
+    old = Cluster("1.15", task_managers=2, slots=6)
     with pytest.raises(UsageError, match=r"Flink 1\.15, and this version of Beam lacks a job"):
         _cluster_defaults(old, set())
     assert "--flink_version" not in _cluster_defaults(old, {"--flink_job_server_jar"})
@@ -83,7 +83,6 @@ class _Rest(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         found: Any = {
             "/overview": {"flink-version": "1.19.3", "taskmanagers": 1, "slots-total": 2},
-            "/jobmanager/config": [],
             "/jobs/overview": {
                 "jobs": [
                     {"jid": job, "name": "n", "state": state, "start-time": start}

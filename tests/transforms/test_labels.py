@@ -27,7 +27,7 @@ from beam_pipeline.transforms import in_workers
 from beam_pipeline.transforms.in_workers import Sum
 from beam_pipeline.transforms.labels import JoinLabelBatches, ReadLabelFiles, read_containers
 from beam_pipeline.work import labels as label_work
-from beam_pipeline.work.labels import Labelling
+from beam_pipeline.work.labels import JoinRows, Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.outputs import assert_items, assert_total, counted
@@ -62,11 +62,9 @@ def test_buckets_and_bundles_play_no_part(
             "images": pipeline | "Images" >> beam.Create(image_batches),
             "rows": pipeline | "Rows" >> beam.Create(row_batches),
         }
-        joined = inputs | JoinLabelBatches(
-            labelling=Labelling(SplitAssigner(None, 0), (label_column("label", ColumnKind.BYTES),)),
-            merger=AGREE,
-            buckets=buckets,
-        )
+        columns = (label_column("label", ColumnKind.BYTES),)
+        work = JoinRows(AGREE, Labelling(SplitAssigner(None, 0), columns))
+        joined = inputs | JoinLabelBatches(work=work, buckets=buckets)
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
         dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
         total = joined[TALLY] | beam.CombineGlobally(Sum(Tally, Tally.add))

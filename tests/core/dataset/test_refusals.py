@@ -23,7 +23,8 @@ from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
 from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.options import ConvertOptions, InputOptions
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.source import InputOptions
 from tests.core.dataset.fixtures import dead_letter, plan_of, shard
 
 SHARDS = ShardPlan("x", (("train", 2),), TFRecordFormat())
