@@ -282,10 +282,10 @@ class EncodeImages(beam.PTransform):
     def expand(self, samples: Any) -> EncodedImages:
         inputs, encoder = _inputs(samples), self._encoder
         own = encoder if isinstance(encoder, Images) else None
-        examples, labels = _examples(encoder), columns_of(encoder.labels)
+        (examples, reader), labels = _taken_by(encoder), columns_of(encoder.labels)
         if class_column(labels.columns) is not None and not labels.numbering.known:
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
-        read = batched(inputs["samples"], "Samples", SampleBatch, _reader(encoder, examples))
+        read = batched(inputs["samples"], "Samples", SampleBatch, reader)
         encode = partial(
             _encode,
             encoding=EncodingOptions(
@@ -404,7 +404,7 @@ class WriteImageShards(beam.PTransform):
             raise _OF_SAMPLES.reworded(error) from error
         inputs = _inputs(samples)
         dataflow = Dataflow(config, _OF_SAMPLES).after_preparing(inputs["samples"].pipeline)
-        stages = _stages(inputs, _reader(self._encoder, config.source.examples), dataflow)
+        stages = _stages(inputs, _taken_by(self._encoder)[1], dataflow)
         return WriteResult.of(config.output, *dataflow.write(stages))
 
 
@@ -429,10 +429,10 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
         images = dataclasses.replace(own.options, max_bad_fraction=most_bad)
         options = dataclasses.replace(options, images=images)
     numbering = columns_of(encoder.labels).numbering
-    folder = output_folder(options.output.output)
+    folder, examples = output_folder(options.output.output), _taken_by(encoder)[0]
     return ConvertConfig(
         options=options,
-        source=Source(_LAYOUT, (), PipelineLabels(), _examples(encoder), numbering=numbering),
+        source=Source(_LAYOUT, (), PipelineLabels(), examples, numbering=numbering),
         output=folder,
         name=options.output.name or dataset_name(folder),
         renames=own.renames if own else {},
@@ -447,16 +447,12 @@ def _encoder(given: Encoder | None) -> Encoder:
     return given or Images()
 
 
-def _examples(encoder: Encoder) -> ExampleSource:
-    """The samples that an encoder takes."""
-    return encoder.source if isinstance(encoder, Images) else EncodedSamples.of(encoder)
-
-
-def _reader(encoder: Encoder, examples: ExampleSource) -> SampleReader:
-    """Makes references of the samples that an encoder takes."""
-    if isinstance(examples, EncodedSamples):
-        return examples.reader
-    return SampleReader(columns_of(encoder.labels))
+def _taken_by(encoder: Encoder) -> tuple[ExampleSource, SampleReader]:
+    """The samples that an encoder takes, and what makes references of them."""
+    if isinstance(encoder, Images):
+        return encoder.source, SampleReader(columns_of(encoder.labels))
+    examples = EncodedSamples.of(encoder)
+    return examples, examples.reader
 
 
 def _stages(

@@ -268,36 +268,30 @@ def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[Com
         )
 
 
-@dataclass(kw_only=True)
-class FinishDataset(beam.PTransform):
+def finish_dataset(
+    finisher: DatasetFinisher, reports: Mapping[str, beam.PCollection]
+) -> beam.PTransform:
     """Ends a run: checks the accounting, writes dead letters, labels and, last, the manifest.
 
     On several machines, the engine sums up what the shards report, so that one worker can hold it.
 
-    Attributes:
+    Args:
       finisher: writes the files.
       reports: PCollections by the names of the fields of `Reports`: shards, dead_letters and refusals;
         images where `ShardInfo`s are without; changes with an earlier data set; duplicates where images were
         compared.
 
-    Returns: the one `CommittedDataset`; none if the data set is not complete.
+    Returns: the one `CommittedDataset` of a `Plan`; none if the data set is not complete.
     """
-
-    finisher: DatasetFinisher
-    reports: Mapping[str, beam.PCollection]
-
-    def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[CommittedDataset]:
-        reports = dict(self.reports)
-        sides: dict[str, Any] = {}
-        if self.finisher.retries:  # on one machine, each further step costs 20 ms
-            summed = {k: reports[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in reports}
-            sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
-            bounded = beam.Map(without_totals).with_output_types(ShardInfo)
-            reports[SHARDS] = reports[SHARDS] | "WithoutTotals" >> bounded
-            reports.pop(IMAGES, None)
-        sides |= {name: AsIter(report) for name, report in reports.items()}
-        finish = beam.FlatMap(_finish, self.finisher, **sides)
-        return plan | "Finish" >> finish.with_output_types(CommittedDataset)
+    given, sides = dict(reports), dict[str, Any]()
+    if finisher.retries:  # on one machine, each further step costs 20 ms
+        summed = {k: given[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in given}
+        sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
+        bounded = beam.Map(without_totals).with_output_types(ShardInfo)
+        given[SHARDS] = given[SHARDS] | "WithoutTotals" >> bounded
+        given.pop(IMAGES, None)
+    sides |= {name: AsIter(report) for name, report in given.items()}
+    return beam.FlatMap(_finish, finisher, **sides).with_output_types(CommittedDataset)
 
 
 Written = tuple[
@@ -344,5 +338,5 @@ class WriteDataset(beam.PTransform):
             reports[CHANGES] = written[CHANGES]
         if self.compares:
             reports["duplicates"] = written[COMPARED] | "FindDuplicates" >> find_duplicates()
-        finish = FinishDataset(finisher=self.finisher, reports=reports)
+        finish = finish_dataset(self.finisher, reports)
         return written[SHARDS], dead, plan | "FinishDataset" >> finish

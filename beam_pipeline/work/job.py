@@ -105,11 +105,9 @@ class Resource(Generic[_T]):
 
 # --- progress -------------------------------------------------------------------------------------
 
-_INTERVAL = 0.1  # seconds between two reports of a reporter
-
 
 class Counts(NamedTuple):
-    """What was done since the last report of a reporter, or the totals of the job.
+    """What was done since the last report, or the totals of the job.
 
     Attributes:
       listed: images that were listed.
@@ -143,31 +141,6 @@ def report_progress(counts: Counts) -> None:
     """Reports counts to the listener of the job, if it has one."""
     if listener := _LISTENER.get():
         listener(counts)
-
-
-class Reporter:
-    """Adds up samples, and reports them a few times a second."""
-
-    def __init__(self) -> None:
-        self._samples = self._bytes = 0
-        self._next = time.monotonic() + _INTERVAL if _LISTENER.get() else None
-
-    def add(self, image_bytes: int) -> None:
-        """Counts one sample, written or left out."""
-        if self._next is None:
-            return
-        self._samples += 1
-        self._bytes += image_bytes
-        if time.monotonic() >= self._next:
-            self.flush()
-
-    def flush(self) -> None:
-        """Reports what was counted since the last report."""
-        if self._next is None:
-            return
-        report_progress(Counts(samples=self._samples, image_bytes=self._bytes))
-        self._samples = self._bytes = 0
-        self._next = time.monotonic() + _INTERVAL
 
 
 # --- the claim of an output folder ----------------------------------------------------------------

@@ -69,14 +69,10 @@ def named_classes(value: Any, names: Sequence[str]) -> tuple[str, ...]:
     if value is None:
         return ()
     ids = value.tolist() if hasattr(value, "tolist") else value
-    classes = []
+    classes, n = [], len(names)
     for i in ids if isinstance(ids, (list, tuple)) else (ids,):
-        if not isinstance(i, int) or (names and not 0 <= i < len(names)):
-            expected = (
-                f"0 to {len(names) - 1}, as there are {len(names)} class names"
-                if names
-                else "an integer"
-            )
+        if not isinstance(i, int) or (names and not 0 <= i < n):
+            expected = f"0 to {n - 1}, as there are {n} class names" if names else "an integer"
             raise SampleError(f"feature {CLASS_ID!r} is {i!r}, expected {expected}")
         classes.append(names[i] if names else str(i))
     return tuple(classes)

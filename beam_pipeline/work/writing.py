@@ -53,7 +53,7 @@ from beam_pipeline.storage.read_ahead import (
     read_ahead,
     usual_reading,
 )
-from beam_pipeline.work.job import Counts, Reporter, report_progress
+from beam_pipeline.work.job import Counts, report_progress
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     CHANGES,
@@ -69,6 +69,7 @@ from beam_pipeline.work.outcome import (
 )
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
+_REPORT_S = 0.1  # seconds between two reports
 _IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
 
 
@@ -396,9 +397,15 @@ def write_inputs(
 
 
 def reported(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
-    """Passes references through and reports each when the next is asked for."""
-    reporter = Reporter()
+    """Passes references through; a few times a second, reports those after which the next was asked for."""
+    samples = size = 0
+    due = time.monotonic() + _REPORT_S
     for ref in refs:
         yield ref
-        reporter.add(ref.size)
-    reporter.flush()
+        samples += 1
+        size += ref.size
+        if time.monotonic() >= due:
+            report_progress(Counts(samples=samples, image_bytes=size))
+            samples = size = 0
+            due = time.monotonic() + _REPORT_S
+    report_progress(Counts(samples=samples, image_bytes=size))

@@ -21,11 +21,13 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import enumerated, human_size
 from beam_pipeline.storage.listing import list_local_root
 from beam_pipeline.summary import class_lines
 from beam_pipeline.terminal import Display, complain, say, show_progress
-from beam_pipeline.work.job import Counts, Reporter, report_progress
+from beam_pipeline.work.job import Counts, report_progress
+from beam_pipeline.work.writing import reported
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -261,10 +263,8 @@ def test_plain_lines_say_how_far_the_job_is(
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
     with show_progress():
         report_progress(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
-        reporter = Reporter()
-        for _ in range(10):
-            reporter.add(5000)
-        reporter.flush()
+        refs = [SampleRef(str(n), "", 5000, "train", ()) for n in range(10)]
+        assert list(reported(refs)) == refs
     first, *rest = capsys.readouterr().err.splitlines()
     assert first == "1000 samples, 5.0 MB to write"
     assert rest[-1].startswith("10 of 1000 samples, 50.0 kB of 5.0 MB, ")
@@ -292,10 +292,6 @@ def test_workers_without_a_listener_report_nothing() -> None:
     report_progress(Counts(listed=1))
     report_progress(Counts(samples=1, image_bytes=1, is_total=True))
     report_progress(Counts(samples=1, image_bytes=1))
-    reporter = Reporter()
-    reporter.add(1)
-    reporter.flush()
-    assert (reporter._samples, reporter._bytes) == (0, 0)
 
 
 class Sum(Display):

@@ -29,7 +29,7 @@ from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
-from beam_pipeline.transforms.writing import FinishDataset, sum_totals
+from beam_pipeline.transforms.writing import finish_dataset, sum_totals
 from beam_pipeline.work.finishing import DatasetFinisher, Reports, sorted_letters
 from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
@@ -257,9 +257,8 @@ def test_one_machine_or_several_finish_alike(tmp_path: Path, retries: bool) -> N
     """The engine sums up the reports where there are several; the files are the same."""
     failures = FailurePolicy(retries, raises_refusals=False)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        last = FinishDataset(
-            reports=reports_in(pipeline), finisher=finisher_of(tmp_path / "job", failures=failures)
-        )
+        finisher = finisher_of(tmp_path / "job", failures=failures)
+        last = finish_dataset(finisher, reports_in(pipeline))
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | last
     finish(tmp_path / "here")
     assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
