@@ -121,13 +121,13 @@ class Dataflow:
             images = pipeline | "ListImages" >> ListImages(roots=roots, raises=False)
         if isinstance(labels, FolderLabels):
             columns = labels.names.columns if labels.names else CLASS_FOLDER_COLUMNS
-            work = LabelImages(
+            by_folder = LabelImages(
                 labels.names,
                 replace(labelling, columns=columns),
                 source.may_repeat_keys,
                 inventoried,
             )
-            return [images, images["images"] | "LabelByFolder" >> label_by_folder(work)]
+            return [images, images["images"] | "LabelByFolder" >> label_by_folder(by_folder)]
         assert isinstance(labels, FileLabels | ListedLabels), labels
         rows = pipeline | "ReadLabels" >> ReadLabelFiles(
             labels=labels, spread=are_large(config.label_bytes), raises=False
@@ -136,8 +136,8 @@ class Dataflow:
         columns = config.crops.columns if config.crops else columns
         joined = {"images": images["images"], "rows": rows["rows"]}
         labelling = labelling if config.crops else replace(labelling, columns=columns)
-        join = JoinRows(row_merger(source, columns), labelling, inventoried)
-        joining = JoinLabelBatches(work=join, buckets=config.buckets)
+        work = JoinRows(row_merger(source, columns), labelling, inventoried)
+        joining = JoinLabelBatches(work=work, buckets=config.buckets)
         return [images, rows, joined | "JoinLabels" >> joining]
 
     def plan(
@@ -169,11 +169,11 @@ class Dataflow:
         is_fixed = self.writes and isinstance(config.options.splits.num_shards, int)
         if config.changes.encodes and not is_fixed:
             tallies.append(samples | "MeasureOutput" >> measure_output(request))
-        planning = Planning(
+        planner = Planning(
             request=request, wishes=config.plan_request, run=config.run, writes=self.writes
         )
         tally = tallies | "AllTallies" >> beam.Flatten()
-        plan = tally | "PlanShards" >> plan_shards(planning, self.prepared)
+        plan = tally | "PlanShards" >> plan_shards(planner, self.prepared)
         return samples, plan, dead_letters
 
     def write(self, stages: Sequence[Stage]) -> Written:

@@ -266,18 +266,18 @@ def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
     data = files.read_if_there(uri)
     if data is None:
         return
-    duplicates = parse_duplicates(data, uri)
-    yield from duplicate_lines(duplicates, "warning")
-    if duplicates.groups:
-        copies = counted(duplicates.copies, "copy/copies")
+    figures = parse_duplicates(data, uri)
+    yield from duplicate_lines(figures, "warning")
+    if figures.groups:
+        copies = counted(figures.copies, "copy/copies")
         yield f"    --duplicates first would leave out {copies}; {uri} lists some groups"
-    if duplicates.images_compared < examples:
-        yield f"  note: duplicates were looked for among {duplicates.images_compared} of {examples} images"
+    if figures.images_compared < examples:
+        yield f"  note: duplicates were looked for among {figures.images_compared} of {examples} images"
 
 
-def duplicate_lines(duplicates: Duplicates, heading: str) -> Iterator[str]:
+def duplicate_lines(figures: Duplicates, heading: str) -> Iterator[str]:
     """Lines on images of the same bytes; none if there are none."""
-    for number, line in enumerate(described(duplicates)):
+    for number, line in enumerate(described(figures)):
         yield f"    {line}" if number else f"  {heading}: {line}"
 
 

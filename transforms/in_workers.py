@@ -246,27 +246,27 @@ class InWorkers(beam.DoFn):
     def _ended(self, result: Callable[[], Outcome]) -> Iterator[Any]:
         place = self._places.popleft()
         try:
-            outcome = result()
+            ended = result()
         except (ConversionError, OSError) as error:
             if self._failed is None:
                 raise
-            outcome = self._failed(error)
-        yield from self._outputs(outcome, place)
+            ended = self._failed(error)
+        yield from self._outputs(ended, place)
 
-    def _outputs(self, outcome: Outcome, place: _Place) -> Iterator[Any]:
+    def _outputs(self, ended: Outcome, place: _Place) -> Iterator[Any]:
         """Yields the outputs of an outcome with their window and timestamp, and counts what was done."""
         window, timestamp = place
-        tally = outcome.tally
-        refusals = [value for tag, value in outcome.tagged if tag == REFUSALS]
+        tally = ended.tally
+        refusals = [value for tag, value in ended.tagged if tag == REFUSALS]
         refusals += tally.refusals if tally else []
         if self._raises and refusals:
             raise refusals[0].to_error()
-        for item in outcome.main:
+        for item in ended.main:
             value = (item[0], spill(item[1])) if self._spills else item
             yield WindowedValue(value, timestamp, (window,))
-        tagged = list(outcome.tagged)
-        if outcome.dead_letters:
-            tagged.append((DEAD_LETTERS, outcome.dead_letters))
+        tagged = list(ended.tagged)
+        if ended.dead_letters:
+            tagged.append((DEAD_LETTERS, ended.dead_letters))
         if tally is not None:
             tagged.append((TALLY, tally))
             if tally.listed:
@@ -275,9 +275,9 @@ class InWorkers(beam.DoFn):
                 expect(tally.listed)
         for tag, value in tagged:
             yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
-        for name, amount in outcome.counters.items():
+        for name, amount in ended.counters.items():
             count(name, amount - _early.counts.pop(name, 0))
-        for name, values in outcome.measured.items():
+        for name, values in ended.measured.items():
             _measure(name, values)
         _count_usage()
 

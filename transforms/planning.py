@@ -116,16 +116,16 @@ def measure_output(request: WriteRequest) -> beam.PTransform:
 
 
 def plan_shards(
-    planning: Planning, prepared: beam.PCollection[str] | None = None
+    planner: Planning, prepared: beam.PCollection[str] | None = None
 ) -> beam.PTransform:
     """Makes the one `Plan` of a run from the tallies of listing, labels and join.
 
     Args:
-      planning: makes it.
+      planner: makes it.
       prepared: what `PrepareFolder` returns; None where the launcher has prepared the folder.
     """
     total = "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
-    return after(prepared, total, Tally) | "Plan" >> stage(planning, Plan)
+    return after(prepared, total, Tally) | "Plan" >> stage(planner, Plan)
 
 
 def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:

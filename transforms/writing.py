@@ -74,10 +74,10 @@ def _shard_task(
         yield task
         return
     try:
-        outcome = task.run()
+        made = task.run()
     except (ConversionError, OSError) as error:
-        outcome = _not_written(error, request)
-    yield outcome
+        made = _not_written(error, request)
+    yield made
 
 
 def _takes_little(tally: Tally, request: WriteRequest) -> bool:

@@ -229,8 +229,8 @@ class DatasetFinisher:
                 f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
                 "all workers the same versions, and convert again with --overwrite"
             )
-        manifest = manifest_file(self._manifest(plan, tally, reports, crc))
-        self._complete(plan, reports, manifest, earlier)
+        content = manifest_file(self._manifest(plan, tally, reports, crc))
+        self._complete(plan, reports, content, earlier)
         return None
 
     def _complete(
@@ -246,15 +246,15 @@ class DatasetFinisher:
           ConversionError: a file of somebody else or of another job is in their way.
         """
         folder = self.folder
-        manifest = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
-        changed = option_differences(_compared(earlier), _compared(manifest)) if earlier else ()
+        made = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
+        changed = option_differences(_compared(earlier), _compared(made)) if earlier else ()
         if changed:
             raise ChangedInputsError(
                 f"--resume: since {folder} was written, its images or labels have changed: "
                 f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
             )
         there = set(files.list_folder(folder))
-        side_files = dict(files_from_manifest(manifest, card=self.card))
+        side_files = dict(files_from_manifest(made, card=self.card))
         duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
         side_files |= self._files_of_run(plan, reports, duplicates)
         if self.report_of is not None and (earlier is None or REPORT_NAME not in there):
@@ -262,7 +262,7 @@ class DatasetFinisher:
 
             side_files[REPORT_NAME] = make_report(
                 folder,
-                manifest,
+                made,
                 statistics=reports.sums.images.statistics,
                 dead_letters=itertools.chain.from_iterable(reports.dead_letters),
                 command=self.report_of,
@@ -406,9 +406,9 @@ class DatasetFinisher:
             raise self.request.failures.reworded(refusal.to_error())
 
 
-def _compared(manifest: Manifest) -> Mapping[str, Any]:
+def _compared(data_set: Manifest) -> Mapping[str, Any]:
     """A manifest without the entries that may change while its data set stays the same."""
-    content = manifest.content
+    content = data_set.content
     counts = {k: v for k, v in content["counts"].items() if k != "ignored_files"}
     open_entries = ("images", "questions", "roles", CHECKSUM_ENTRY, LINES_ENTRY)
     same = {k: v for k, v in content.items() if k not in open_entries}

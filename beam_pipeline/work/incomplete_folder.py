@@ -186,15 +186,15 @@ def noted_refusal(folder: str, job: str = "") -> ConversionError | None:
     return noted.to_error()
 
 
-def note_names(folder: str, note: str, names: Iterable[str]) -> None:
+def note_names(folder: str, note: str, paths: Iterable[str]) -> None:
     """Notes the names of files that are about to be written or deleted.
 
     Args:
       folder: the output folder.
       note: `WRITING_NAME` or `DELETING_NAME`.
-      names: paths in the folder.
+      paths: in the folder.
     """
-    _write(folder, note, sorted(names))
+    _write(folder, note, sorted(paths))
 
 
 def noted_names(folder: str, note: str = WRITING_NAME) -> set[str]:

@@ -197,9 +197,7 @@ def test_dead_letters_are_listed_as_often_as_they_are_counted(
     tmp_path: Path, listed: list[DeadLetterBatch]
 ) -> None:
     """The engine counts them apart from the list, and may lose or repeat one of the two."""
-    totals = Totals.of(SHARDS)
-    for batch in DEAD:
-        totals.add_dead_letters(batch)
+    totals = Totals.of([*SHARDS, *DEAD])
     reports = Reports(shards=SHARDS, dead_letters=listed, refusals=[], totals=totals)
     assert not finisher_of(tmp_path).finish(PLAN, reports)
     refusal = noted_refusal(str(tmp_path))

@@ -228,7 +228,7 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     of_classes = () if "classes" in classes.options else class_questions(tally.classes, checks)
     asked = [*passed_over, *split_questions(tally.samples, checks), *of_classes]
     questions = [question_error(asked, checks.options)] if asked and not checks.assumed else []
-    errors = (
+    faults = (
         *(questions if passed_over else ()),  # labels of flat folders can only be in files
         *_label_faults(tally, checks),
         *_split_faults(tally, request, names),
@@ -236,7 +236,7 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     )
     further = (*_sample_faults(tally, request), *unnumbered, *questions)
     refusals = (
-        *(*tally.refusals, *map(Refusal.from_error, errors)),
+        *(*tally.refusals, *map(Refusal.from_error, faults)),
         *(too_many_bad(tally, request.max_bad_fraction), *map(Refusal.from_error, further)),
     )
     # Shards without number are not even named.
