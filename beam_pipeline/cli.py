@@ -11,14 +11,7 @@ from collections.abc import Collection, Sequence
 
 import beam_pipeline
 from beam_pipeline.commands import COMMANDS, GROUPS, PROGRAM, Call, load_command, refuse_unknown
-from beam_pipeline.core.errors import (
-    ConversionError,
-    JobError,
-    QuestionError,
-    UsageError,
-    is_outage,
-)
-from beam_pipeline.core.uris import is_remote
+from beam_pipeline.core import errors, uris
 from beam_pipeline.terminal import complain, draw
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -55,14 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         sound = _run(list(sys.argv[1:] if argv is None else argv))
-    except ConversionError as error:
+    except errors.ConversionError as error:
         text = f"{PROGRAM}: error: {error}"
         # Questions and messages of Dataflow have several lines. Elsewhere a line break comes from data.
-        has_lines = isinstance(error, (QuestionError, JobError))
+        has_lines = isinstance(error, (errors.QuestionError, errors.JobError))
         complain(*(text.split("\n") if has_lines else [text]))
-        if is_outage(error):
+        if errors.is_outage(error):
             return EXIT_OUTAGE
-        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+        return EXIT_USAGE if isinstance(error, errors.UsageError) else EXIT_FAILED
     except BrokenPipeError:  # the reader of our output is gone (`... | head`)
         return EXIT_DONE
     except (TimeoutError, ConnectionError) as error:  # of a service, and no other error tells of it
@@ -84,7 +77,7 @@ def _run(argv: list[str]) -> bool:
         raise SystemExit(EXIT_USAGE)
     argv = [_with_underscores(token) for token in argv]
     if whole := _with_images_named(argv):
-        raise UsageError(f"--images names the images: {whole}")
+        raise errors.UsageError(f"--images names the images: {whole}")
     if "--show_roles" in argv:  # which writes nothing
         argv = [*argv, "--output="]
     loaded = next((token for token in argv if not token.startswith("-")), "")
@@ -104,7 +97,7 @@ def _with_images_named(argv: Sequence[str]) -> str:
     options = [token.partition("=")[0] for token in rest]
     if command not in ("convert", "plan") or not paths or {"--images", "--help"} & set(options):
         return ""
-    if not (named or is_remote(paths[0]) or os.path.exists(paths[0])):  # a misspelt command
+    if not (named or uris.is_remote(paths[0]) or os.path.exists(paths[0])):  # a misspelt command
         return ""
     output = [] if "--output" in options else ["--output", "tfrecords/"]
     return shlex.join([PROGRAM, command, "--images", *paths, *rest[len(paths) :], *output])
@@ -121,7 +114,7 @@ class _Parser(argparse.ArgumentParser):
     """Words its errors as the rest of the program does."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise errors.UsageError(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, _: object = None) -> None:
         draw(message.rstrip("\n"))  # which does not ignore errors

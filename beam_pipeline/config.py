@@ -7,36 +7,26 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from beam_pipeline.core.dataset.duplicates import POLICIES
+from beam_pipeline.core import errors, references
+from beam_pipeline.core.dataset import duplicates, names, plan, plausibility
 from beam_pipeline.core.dataset.estimate import TABLE_ROW, USUAL_ENCODE_S, USUAL_IMAGE, Work
-from beam_pipeline.core.dataset.names import POINTER_NAME
-from beam_pipeline.core.dataset.plan import PlanRequest
-from beam_pipeline.core.dataset.plausibility import NO_CHECKS, LabelChecks
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner, check_strata, group_by
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.geometry import PILLOW, CropBoxes, ImageChanges
-from beam_pipeline.core.images.preparation import IMAGE_ENCODINGS, RAW_FORMAT, codec_in_use
-from beam_pipeline.core.labels.classes import AUTO_ORDER, Exclusion, KnownClasses, SampleFilters
-from beam_pipeline.core.labels.join import buckets_for
+from beam_pipeline.core.images import geometry, preparation
+from beam_pipeline.core.labels import classes, join, schema
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled
-from beam_pipeline.core.labels.schema import cell_files
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.listing.inventory import groups_for
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
 from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import PipelineLabels, Source
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import LABEL_FILES
 from beam_pipeline.options.output import EngineOptions, ImageOptions
-from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import lists_digests
+from beam_pipeline.storage import files, listing
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading
-from beam_pipeline.work.planning import DuplicateSearch
-from beam_pipeline.work.receipts import EarlierDataSet
-from beam_pipeline.work.writing import EncodingOptions
+from beam_pipeline.work import planning, receipts, writing
 
 LATEST = "latest:"
 """Before a folder of data sets, in --reuse: its newest one."""
@@ -46,18 +36,18 @@ SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "cl
 
 
 def example_options(
-    images: ImageOptions, renames: Mapping[str, str], crop: CropBoxes | None = None
+    images: ImageOptions, renames: Mapping[str, str], crop: geometry.CropBoxes | None = None
 ) -> ExampleOptions:
     """The options that shape examples, with the codec where images are encoded, or where it was chosen."""
     changes = replace(images.changes, crop=crop)
-    if changes.encodes or changes.image_codec != PILLOW:
-        changes = replace(changes, codec=codec_in_use(changes.image_codec))
+    if changes.encodes or changes.image_codec != geometry.PILLOW:
+        changes = replace(changes, codec=preparation.codec_in_use(changes.image_codec))
     return ExampleOptions(
         image_check=images.image_check,
         renames=renames,
         clip_boxes=images.clip_boxes,
         bad_boxes=images.bad_boxes,
-        image_encoding=images.image_encoding or IMAGE_ENCODINGS[0],
+        image_encoding=images.image_encoding or preparation.IMAGE_ENCODINGS[0],
         filters=images.filters,
         changes=changes,
     )
@@ -96,10 +86,10 @@ class ConvertConfig:
     label_bytes: int | None = None
     unlabelled: KeepUnlabelled | None = None
     crops: Crops | None = None
-    known: KnownClasses | None = None
-    exclusion: Exclusion | None = None
-    checks: LabelChecks = NO_CHECKS
-    earlier: EarlierDataSet | None = None
+    known: classes.KnownClasses | None = None
+    exclusion: classes.Exclusion | None = None
+    checks: plausibility.LabelChecks = plausibility.NO_CHECKS
+    earlier: receipts.EarlierDataSet | None = None
     made_by: str = ""
     shown_inputs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -115,7 +105,7 @@ class ConvertConfig:
             check_strata(columns)
         groups = group_by(splits.split_by, columns, self.source.layout)
         if self.unlabelled and groups and groups.column is not None:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--split_by {groups.name} with --unlabelled keep: an image without a label has no "
                 f"{groups.name}, so it could be on either side; use --split_by folder, or drop "
                 "unlabelled images"
@@ -150,13 +140,13 @@ class ConvertConfig:
                 "images in files are written as they are",
             ),
             (
-                images.image_encoding == RAW_FORMAT and images.changes.encodes,
+                images.image_encoding == preparation.RAW_FORMAT and images.changes.encodes,
                 "--image_encoding raw writes bare pixels, which --resize, --image_format and --reencode "
                 "cannot change; leave it out, and they become PNGs",
             ),
         ):
             if is_wrong:
-                raise UsageError(fault)
+                raise errors.UsageError(fault)
         _ = self.split_assigner  # for its errors
         self.record_format.check_installed()
 
@@ -178,7 +168,7 @@ class ConvertConfig:
         """The file that names the newest data set of a folder; empty if --reuse names no folder that the output is in."""
         above, typed = self.output.rpartition("/")[0], self.options.output.reuse
         is_in = typed.startswith(LATEST) and files.canonical(typed.removeprefix(LATEST)) == above
-        return files.join(above, POINTER_NAME) if is_in else ""
+        return files.join(above, names.POINTER_NAME) if is_in else ""
 
     @property
     def uris(self) -> tuple[str, ...]:
@@ -194,7 +184,7 @@ class ConvertConfig:
     @property
     def buckets(self) -> int:
         """In how many parts images and rows are joined."""
-        return max(buckets_for(self.label_bytes), self.inventory_groups)
+        return max(join.buckets_for(self.label_bytes), self.inventory_groups)
 
     @property
     def _table_rows(self) -> int:
@@ -212,18 +202,18 @@ class ConvertConfig:
         if not samples:
             return None
         size, wanted = samples * USUAL_IMAGE, self.options.splits.shards
-        splits = self.options.splits.split_names or (DEFAULT_SPLIT,)
+        splits = self.options.splits.split_names or (references.DEFAULT_SPLIT,)
         shards = sum(wanted.count_for(split, size // len(splits)) for split in splits)
         encode_s = USUAL_ENCODE_S if self.changes.encodes else 0.0
         return Work(samples, size, 0, samples, bool(self._table_rows), shards, encode_s=encode_s)
 
     @property
-    def sample_filter(self) -> SampleFilters | None:
+    def sample_filter(self) -> classes.SampleFilters | None:
         """Leaves out samples that are excluded, or whose class is not among --classes."""
-        paths, rows = cell_files(self.source.columns), self.source.examples.rows
+        paths, rows = schema.cell_files(self.source.columns), self.source.examples.rows
         exclusion = self.exclusion and replace(self.exclusion, files=paths, rows=rows)
         filters = tuple(rule for rule in (exclusion, self.known) if rule)
-        return SampleFilters(filters) if filters else None
+        return classes.SampleFilters(filters) if filters else None
 
     @property
     def record_format(self) -> RecordFormat:
@@ -232,9 +222,9 @@ class ConvertConfig:
         return record_format(output.compression, output.format)
 
     @cached_property
-    def encoding(self) -> EncodingOptions:
+    def encoding(self) -> writing.EncodingOptions:
         """The encoding of the examples."""
-        return EncodingOptions(
+        return writing.EncodingOptions(
             examples=self.source.examples,
             seed=self.options.splits.seed,
             by_image=bool(self.options.samples.group_by),
@@ -242,7 +232,7 @@ class ConvertConfig:
         )
 
     @property
-    def changes(self) -> ImageChanges:
+    def changes(self) -> geometry.ImageChanges:
         """The changes to images."""
         return self.encoding.options.changes
 
@@ -260,7 +250,7 @@ class ConvertConfig:
         anywhere_remote = any(map(is_remote, self.uris))
         return ReadOptions(REMOTE_READS, engine.read_ahead_size) if anywhere_remote else ONE_BY_ONE
 
-    def duplicate_search(self, *, writes: bool) -> DuplicateSearch | None:
+    def duplicate_search(self, *, writes: bool) -> planning.DuplicateSearch | None:
         """The search for duplicates before shards are planned; None if none are looked for.
 
         They are if an option asks for it, and by a plan where the listing tells.
@@ -269,17 +259,17 @@ class ConvertConfig:
           writes: whether shards will be written.
         """
         policy = self.options.images.duplicates
-        asked = policy != POLICIES[0]
-        listed = not self.inventory and any(map(lists_digests, self.source.roots))
+        asked = policy != duplicates.POLICIES[0]
+        listed = not self.inventory and any(map(listing.lists_digests, self.source.roots))
         if not asked and (writes or not listed):
             return None
-        return DuplicateSearch(listed=listed, reads=asked, drops=policy == "first")
+        return planning.DuplicateSearch(listed=listed, reads=asked, drops=policy == "first")
 
     @property
-    def plan_request(self) -> PlanRequest:
+    def plan_request(self) -> plan.PlanRequest:
         """What the plan depends on beside the samples."""
         options = self.options
-        return PlanRequest(
+        return plan.PlanRequest(
             name=self.name,
             shards=options.splits.shards,
             splits=options.splits.split_names,
@@ -298,7 +288,7 @@ class ConvertConfig:
         """Recorded options that the plan settles, because they depend on the classes and earlier shards."""
         if self.earlier:
             return SETTLED_BY_REUSE
-        return ("label_order",) if self.source.numbering.order == AUTO_ORDER else ()
+        return ("label_order",) if self.source.numbering.order == classes.AUTO_ORDER else ()
 
     @property
     def run(self) -> dict[str, Any]:
@@ -327,7 +317,7 @@ class ConvertConfig:
             "layout": source.layout,
             "label_base": source.numbering.base,
             # The plan puts "numeric" where that makes a difference.
-            "label_order": "code_point" if order == AUTO_ORDER else order,
+            "label_order": "code_point" if order == classes.AUTO_ORDER else order,
             "label_from_name": source.numbering.from_name,
             "columns": [
                 {"name": c.name, "kind": c.kind.value, "feature": c.feature, "repeated": c.repeated}

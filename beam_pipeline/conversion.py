@@ -20,14 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core import references, uris
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
-from beam_pipeline.core.records.example_source import SerializedExamples
-from beam_pipeline.core.records.feature_values import FeatureSchema
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
-from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.core.uris import is_remote
+from beam_pipeline.core.records import example_source, feature_values, formats, sharding
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.inputs import checked_config, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
@@ -35,19 +31,8 @@ from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.startup import importing_beam
-from beam_pipeline.work.incomplete_folder import delete_incomplete, unpacking_folder
-from beam_pipeline.work.job import claimed
+from beam_pipeline.work import incomplete_folder, job, records
 from beam_pipeline.work.output_folder import prepare_output
-from beam_pipeline.work.records import (
-    CLASS_ID,
-    SpoolReader,
-    checked_key,
-    checked_split,
-    class_numbering,
-    fractions_of,
-    named_classes,
-    sample_spool,
-)
 
 SAMPLES_LAYOUT = "python"
 
@@ -123,14 +108,14 @@ def convert_samples(
     output: str,
     name: str = "",
     key: str | Callable[[Sample], str] | None = None,
-    split: str | Callable[[Sample], str] = DEFAULT_SPLIT,
+    split: str | Callable[[Sample], str] = references.DEFAULT_SPLIT,
     splits: Mapping[str, float] | None = None,
     class_names: Sequence[str] = (),
     num_shards: int | Mapping[str, int] | None = None,
-    shard_size: int = DEFAULT_SHARD_BYTES,
+    shard_size: int = sharding.DEFAULT_SHARD_BYTES,
     seed: int = 0,
     compression: str = "none",
-    format: str = DEFAULT_FORMAT,  # noqa: A002 - the name of the option
+    format: str = formats.DEFAULT_FORMAT,  # noqa: A002 - the name of the option
     overwrite: bool = False,
     writers: int | None = None,
 ) -> Dataset:
@@ -165,28 +150,28 @@ def convert_samples(
       Exception: whatever `samples` raises.
     """
     folder = output_folder(output)
-    shares = fractions_of(splits)
+    shares = records.fractions_of(splits)
     options = ConvertOptions(
         splits=SplitOptions(shares, num_shards=num_shards, shard_size=shard_size, seed=seed),
         output=OutputOptions(output, name, compression=compression, format=format),
         engine=EngineOptions(writers=writers),
     )
-    numbering = class_numbering(class_names)
-    with claimed(folder, make=True):
+    numbering = records.class_numbering(class_names)
+    with job.claimed(folder, make=True):
         prepare_output(folder, overwrite)
         try:
             # Beside a local output, which has room for it, else on this machine.
             with (
                 tempfile.TemporaryDirectory(prefix=_PREFIX)
-                if is_remote(folder)
-                else contextlib.nullcontext(unpacking_folder(folder))
+                if uris.is_remote(folder)
+                else contextlib.nullcontext(incomplete_folder.unpacking_folder(folder))
             ) as spool_folder:
                 given = samples() if callable(samples) else samples
-                with sample_spool(spool_folder) as add:
+                with records.sample_spool(spool_folder) as add:
                     schema = _spooled(_numbered(given, key, split), add, class_names)
                 index = os.path.join(spool_folder, "samples.index")
-                labels = ContainerLabels(SpoolReader(), (index,))
-                examples = SerializedExamples(described=schema.features)
+                labels = ContainerLabels(records.SpoolReader(), (index,))
+                examples = example_source.SerializedExamples(described=schema.features)
                 config = ConvertConfig(
                     options=options,
                     source=Source(SAMPLES_LAYOUT, (), labels, examples, numbering=numbering),
@@ -198,19 +183,19 @@ def convert_samples(
 
                 Run(config).convert()
         except BaseException:
-            delete_incomplete(folder)
+            incomplete_folder.delete_incomplete(folder)
             raise
     return Dataset.open(folder)
 
 
 def _spooled(
     samples: Iterable[tuple[str, str, Sample]], add: Callable[..., None], class_names: Sequence[str]
-) -> FeatureSchema:
+) -> feature_values.FeatureSchema:
     """Encodes samples and adds them to a spool; returns what features they have."""
-    schema = FeatureSchema()
+    schema = feature_values.FeatureSchema()
     for key, split, sample in samples:
         with _naming_sample(schema.samples):
-            classes = named_classes(sample.get(CLASS_ID), class_names)
+            classes = records.named_classes(sample.get(records.CLASS_ID), class_names)
             example = schema.encode(sample)
         add(key, split, classes, example)
     if not schema.samples:
@@ -231,13 +216,13 @@ def _numbered(
                 raise SampleError(f"a {type(sample).__qualname__}, expected a dict of features")
             own = str(number)
             if key is not None:
-                own = checked_key(key(sample) if callable(key) else sample.get(key), key)
+                own = records.checked_key(key(sample) if callable(key) else sample.get(key), key)
                 if own in taken:
                     raise SampleError(
                         f"its key {own!r} is an earlier sample's, expected one of its own"
                     )
                 taken.add(own)
-            name = checked_split(split(sample) if callable(split) else split)
+            name = records.checked_split(split(sample) if callable(split) else split)
         yield own, name, sample
 
 

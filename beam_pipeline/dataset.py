@@ -17,6 +17,7 @@ from numbers import Integral
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import references, text
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     FeatureEntry,
@@ -28,8 +29,6 @@ from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
 
 _SHOWN_CLASSES = 10
@@ -278,14 +277,14 @@ class Dataset:
         )
         return list(cut(shards, range(total)[first:last]))
 
-    def fingerprint(self, split: str = DEFAULT_SPLIT) -> str:
+    def fingerprint(self, split: str = references.DEFAULT_SPLIT) -> str:
         """A digest of the shards of a split, or a slice of it: equal where their records and order are.
 
         Saved positions carry it; with tf.data, whose positions do not, keep it beside a checkpoint.
         """
         return fingerprint(self.shards(split))
 
-    def load(self, split: str = DEFAULT_SPLIT, **options: Any) -> Any:
+    def load(self, split: str = references.DEFAULT_SPLIT, **options: Any) -> Any:
         """Reads a split with tf.data; it takes the options of `beam_pipeline.load`."""
         from beam_pipeline import load  # imports TensorFlow, which takes seconds
 
@@ -309,7 +308,7 @@ class Dataset:
 
     def _rows(self) -> list[tuple[str, str]]:
         """(value, name) of the figures to show first."""
-        rows = [(counted(count, "example"), name) for name, count in self.splits.items()]
+        rows = [(text.counted(count, "example"), name) for name, count in self.splits.items()]
         if self.classes:
             names = list(self.classes.values())
             more = ", ..." if len(names) > _SHOWN_CLASSES else ""

@@ -21,18 +21,14 @@ from beam_pipeline.conversion import (
     paths,
     speaking_of_arguments,
 )
+from beam_pipeline.core import dead_letters
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
+from beam_pipeline.core.labels import join, schema
 from beam_pipeline.core.labels.classes import KnownClasses, SampleFilters
-from beam_pipeline.core.labels.join import Joined
-from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packing import DeadLetterBatch, ImageBatch, SampleBatch
-from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSource, LabelledImages
-from beam_pipeline.core.records.formats import record_format
-from beam_pipeline.core.records.shard_writer import Rejected
-from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES
+from beam_pipeline.core.records import example_source, formats, shard_writer, sharding
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.inputs import checked_config, output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
@@ -54,11 +50,10 @@ from beam_pipeline.transforms.samples import (
     dead_letter,
 )
 from beam_pipeline.transforms.shuffled import IF_EXISTS, ON_ERROR, check_choice, in_arguments
-from beam_pipeline.work.label_columns import LabelColumns
+from beam_pipeline.work import label_columns, writing
 from beam_pipeline.work.labels import Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome
 from beam_pipeline.work.records import class_numbering
-from beam_pipeline.work.writing import EncodingOptions
 
 _OF_A_DATA_SET = ("max_bad_fraction", "duplicates")  # image options that are not about one image
 _LAYOUT = "pipeline"
@@ -173,7 +168,7 @@ class Images(Encoder):
         return {**self.__dict__, "_given": self.labels}
 
     @cached_property
-    def labels(self) -> LabelColumns:
+    def labels(self) -> label_columns.LabelColumns:
         """The labels, with the ids of their classes; the beginnings of label files are read."""
         given = self._given
         if self.options.resize is not None and isinstance(given, ReadLabels):
@@ -188,20 +183,20 @@ class Images(Encoder):
         return resolve_renames(self._renames, self.labels.columns)
 
     @cached_property
-    def source(self) -> LabelledImages:
+    def source(self) -> example_source.LabelledImages:
         """The samples, for the stages that the command has as well."""
-        return LabelledImages(self.labels.columns, keyed=True)
+        return example_source.LabelledImages(self.labels.columns, keyed=True)
 
     @cached_property
     def known(self) -> KnownClasses | None:
         """Leaves out samples of other classes."""
-        column = class_column(self.labels.columns)
+        column = schema.class_column(self.labels.columns)
         if self._classes is None or column is None:
             return None
         return KnownClasses(tuple(name for name, _ in self._classes.known), column, "class_names")
 
     @cached_property
-    def example_options(self) -> ExampleOptions:
+    def example_options(self) -> example_source.ExampleOptions:
         return _example_options(self.options, self.renames)
 
     @cached_property
@@ -212,7 +207,7 @@ class Images(Encoder):
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
         """A hash of the labels and options, and of the versions of what encodes."""
-        recorded = EncodingOptions(self.source, 0, self.example_options).recorded()
+        recorded = writing.EncodingOptions(self.source, 0, self.example_options).recorded()
         content = json.dumps([recorded, self._classes and self._classes.known], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
@@ -224,20 +219,20 @@ class Images(Encoder):
         names = {column.name for column in self.labels.columns}
         labels = {name: value for name, value in sample.labels.items() if name in names}
         read = SampleReader(self.labels)(sample._replace(labels=labels))
-        encoded: Mapping[str, Any] | DeadLetter
-        if isinstance(read, DeadLetter):
+        encoded: Mapping[str, Any] | dead_letters.DeadLetter
+        if isinstance(read, dead_letters.DeadLetter):
             encoded = read
         else:
             unknown = self.known and self.known.dead_letter(read)
             encoded = unknown or encode_image(self, self._one_image, read, image_bytes)
-        if isinstance(encoded, DeadLetter):
+        if isinstance(encoded, dead_letters.DeadLetter):
             (bad,) = bad_samples(DeadLetterBatch([encoded]))
             return bad
         return encoded
 
     def _one_image(self, class_ids: Mapping[str, int] | None) -> OneImage:
         if class_ids is None:
-            if class_column(self.labels.columns) is not None and self._classes is None:
+            if schema.class_column(self.labels.columns) is not None and self._classes is None:
                 raise UsageError(
                     "class ids are known while WriteImageShards writes; to encode elsewhere, give Images "
                     "its class_names"
@@ -283,13 +278,13 @@ class EncodeImages(beam.PTransform):
         inputs, encoder = _inputs(samples), self._encoder
         own = encoder if isinstance(encoder, Images) else None
         (examples, reader), labels = _taken_by(encoder), columns_of(encoder.labels)
-        if class_column(labels.columns) is not None and not labels.numbering.known:
+        if schema.class_column(labels.columns) is not None and not labels.numbering.known:
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
         read = batched(inputs["samples"], "Samples", SampleBatch, reader)
         encode = partial(
             _encode,
-            encoding=EncodingOptions(
-                examples, options=own.example_options if own else ExampleOptions()
+            encoding=writing.EncodingOptions(
+                examples, options=own.example_options if own else example_source.ExampleOptions()
             ),
             class_ids=dict(labels.numbering.known),
             known=own.known if own else None,
@@ -307,7 +302,7 @@ class EncodeImages(beam.PTransform):
 
 def _encode(
     samples: SampleBatch,
-    encoding: EncodingOptions,
+    encoding: writing.EncodingOptions,
     class_ids: Mapping[str, int],
     known: KnownClasses | None,
 ) -> Iterator[Outcome]:
@@ -316,7 +311,7 @@ def _encode(
         for ref in refs:
             try:
                 encoded = maker.make(ref)
-            except Rejected as rejected:
+            except shard_writer.Rejected as rejected:
                 letters.append(rejected.letter)
                 continue
             letters += encoded.dead_letters
@@ -342,7 +337,7 @@ class WriteImageShards(beam.PTransform):
         encoder: Encoder | None = None,
         *,
         num_shards: int | Mapping[str, int] | None = None,
-        shard_size: int | str = DEFAULT_SHARD_BYTES,
+        shard_size: int | str = sharding.DEFAULT_SHARD_BYTES,
         splits: Mapping[str, float] | None = None,
         seed: int = 0,
         compression: str = "none",
@@ -393,7 +388,7 @@ class WriteImageShards(beam.PTransform):
         }
         with speaking_of_arguments():
             options = convert_options(given)
-            record_format(compression, format)  # for its errors
+            formats.record_format(compression, format)  # for its errors
         images = ImageOptions(max_bad_fraction=float(on_error == "collect"))
         self._options = dataclasses.replace(options, images=images)
 
@@ -447,7 +442,7 @@ def _encoder(given: Encoder | None) -> Encoder:
     return given or Images()
 
 
-def _taken_by(encoder: Encoder) -> tuple[ExampleSource, SampleReader]:
+def _taken_by(encoder: Encoder) -> tuple[example_source.ExampleSource, SampleReader]:
     """The samples that an encoder takes, and what makes references of them."""
     if isinstance(encoder, Images):
         return encoder.source, SampleReader(columns_of(encoder.labels))
@@ -476,7 +471,7 @@ def _stages(
 
 
 def _label(samples: SampleBatch, labelling: Labelling) -> list[Outcome]:
-    outcome = labelling.of(Joined(samples=list(samples)))
+    outcome = labelling.of(join.Joined(samples=list(samples)))
     assert outcome.tally is not None
     outcome.tally.listed = len(samples)
     return [outcome]

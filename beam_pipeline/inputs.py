@@ -16,6 +16,7 @@ from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import (
     Classes,
     ClassNumbering,
@@ -27,26 +28,15 @@ from beam_pipeline.core.labels.classes import (
 from beam_pipeline.core.labels.further_columns import resize_questions
 from beam_pipeline.core.labels.roles import SPLIT
 from beam_pipeline.core.labels.samples import Crops, KeepUnlabelled, WithoutObjects
-from beam_pipeline.core.labels.schema import (
-    ENCODED_KEY,
-    MASK_KINDS,
-    Column,
-    ColumnKind,
-    class_column,
-)
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, split_paths
 from beam_pipeline.core.listing.inventory import rows_in
 from beam_pipeline.core.questions import Question, question_error
-from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.features import feature_kinds
+from beam_pipeline.core.records import example_source, features
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.label_files import LabelFileReader
+from beam_pipeline.layouts import label_files, opening, paths, table
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, Labels, Source
-from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.layouts.paths import label_files
 from beam_pipeline.layouts.roles import understanding
-from beam_pipeline.layouts.table import split_columns, split_files, with_splits_of_files
 from beam_pipeline.layouts.tree import subfolders
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.storage import files
@@ -102,9 +92,9 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
       UsageError: names the path or option that cannot be used, and why.
     """
     folder = output_folder(options.output.output)
-    source, why = open_source(options.inputs.layout, options.source)
+    source, why = opening.open_source(options.inputs.layout, options.source)
     if options.splits.by_label_file:
-        source = with_splits_of_files(source)
+        source = table.with_splits_of_files(source)
     source, known = _with_known_classes(source, options)
     source = _with_unlabelled(source, options.labels.unlabelled)
     crops = _crops(source, options) if options.samples.crop_boxes else None
@@ -113,7 +103,7 @@ def convert_config(options: ConvertOptions) -> tuple[ConvertConfig, str]:
         source = _with_columns(source, crops.cropped, rows=True)
     if keep:
         source = _with_columns(source, keep.columns)
-    inventory = tuple(label_files(options.inputs.inventory, "--inventory"))
+    inventory = tuple(paths.label_files(options.inputs.inventory, "--inventory"))
     config = ConvertConfig(
         options=options,
         source=source,
@@ -163,7 +153,7 @@ def _with_unlabelled(source: Source, choice: str) -> Source:
     if choice == "auto" or not isinstance(labels, FileLabels):
         return source
     unnamed: Any = None
-    if choice == "empty" and isinstance(labels.reader, LabelFileReader):
+    if choice == "empty" and isinstance(labels.reader, label_files.LabelFileReader):
         unnamed = labels.reader
     elif choice == "empty":
         unnamed = WithoutObjects(tuple(() if column.repeated else None for column in columns))
@@ -183,11 +173,11 @@ def _keep_unlabelled(source: Source) -> KeepUnlabelled:
 
 
 def _has_boxes(source: Source) -> bool:
-    return any(column.kind is ColumnKind.BOX for column in source.columns)
+    return any(column.kind is schema.ColumnKind.BOX for column in source.columns)
 
 
 def _has_masks(source: Source) -> bool:
-    return any(column.kind in MASK_KINDS for column in source.columns)
+    return any(column.kind in schema.MASK_KINDS for column in source.columns)
 
 
 def _crops(source: Source, options: ConvertOptions) -> Crops:
@@ -208,9 +198,9 @@ def _crops(source: Source, options: ConvertOptions) -> Crops:
     return Crops(source.columns)
 
 
-def _with_columns(source: Source, columns: tuple[Column, ...], **changes: Any) -> Source:
+def _with_columns(source: Source, columns: tuple[schema.Column, ...], **changes: Any) -> Source:
     """The source with other label columns."""
-    assert isinstance(source.examples, LabelledImages), source.examples
+    assert isinstance(source.examples, example_source.LabelledImages), source.examples
     return replace(source, examples=replace(source.examples, columns=columns, **changes))
 
 
@@ -252,12 +242,12 @@ def _label_checks(source: Source, options: ConvertOptions) -> LabelChecks:
         confirmed=options.inputs.layout == source.layout,
         folder=typed[0] if single else "",
         split_folders=_split_folders(source),
-        split_files=split_files(source) if undivided else {},
-        split_columns=split_columns(source) if undivided else {},
+        split_files=table.split_files(source) if undivided else {},
+        split_columns=table.split_columns(source) if undivided else {},
         split_roots=split_paths(typed) if undivided else (),
         above_roots=above.pop() if len(above) == 1 and names <= SPLIT_NAMES.keys() else "",
     )
-    index = class_column(source.columns)
+    index = schema.class_column(source.columns)
     if index is None or _has_boxes(source) or source.numbering.known:
         return checks
     if isinstance(source.labels, FolderLabels):
@@ -291,7 +281,7 @@ def _with_known_classes(
     typed = options.labels.classes
     if not typed:
         return source, None
-    column = class_column(source.columns)
+    column = schema.class_column(source.columns)
     if column is None and not _has_masks(source):
         raise UsageError(
             f"--classes means nothing for these labels of the layout {source.layout}: none is a class"
@@ -305,7 +295,7 @@ def _with_known_classes(
 
 
 def read_classes(
-    path: str, columns: Sequence[Column], base: int | None = None
+    path: str, columns: Sequence[schema.Column], base: int | None = None
 ) -> tuple[Classes, str]:
     """Reads the classes that --classes names.
 
@@ -334,7 +324,7 @@ def read_classes(
     source, data = manifest, _read(manifest, path, required=not is_list) if manifest else None
     if data is None:
         source, data = uri, _read(uri, path, required=True)
-        objects = any(column.kind is ColumnKind.BOX for column in columns)
+        objects = any(column.kind is schema.ColumnKind.BOX for column in columns)
         classes = parse_class_list(data or b"", uri, int(objects) if base is None else base)
     elif base is not None:
         raise UsageError(
@@ -391,7 +381,7 @@ def output_folder(output: str) -> str:
     return folder
 
 
-def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dict[str, str]:
+def resolve_renames(wanted: Mapping[str, str], columns: Sequence[schema.Column]) -> dict[str, str]:
     """Resolves --features to written key -> standard key.
 
     Args:
@@ -401,9 +391,9 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
     Raises:
       UsageError: the feature does not exist, or nothing would contain the image or the label.
     """
-    standard = feature_kinds(columns)
+    standard = features.feature_kinds(columns)
     by_name = {column.name: column.feature_keys[0] for column in columns if column.feature}
-    index = class_column(columns)
+    index = schema.class_column(columns)
     label = columns[index].feature_keys[0] if index is not None else "image/label"
     by_name.setdefault(THE_LABEL, label)
     renames = {}
@@ -415,9 +405,9 @@ def resolve_renames(wanted: Mapping[str, str], columns: Sequence[Column]) -> dic
                 f"are {', '.join(standard)}"
             )
         renames[written] = key
-    for key in (ENCODED_KEY, label):
+    for key in (schema.ENCODED_KEY, label):
         if key in renames and key not in renames.values():
-            content = "image" if key == ENCODED_KEY else "label"
+            content = "image" if key == schema.ENCODED_KEY else "label"
             raise UsageError(
                 f"--features {key}={wanted[key]}: the {content} would be left out; "
                 f"give it another key as well, such as my/{content}={key}"

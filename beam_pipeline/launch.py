@@ -20,25 +20,16 @@ from typing import NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipeline.beam_patches import engine_processes, remove_engine_folders
+from beam_pipeline import beam_patches, pipeline, startup, summary, terminal
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, engine_for, import_engine
-from beam_pipeline.pipeline import Dataflow
-from beam_pipeline.startup import EXIT_INTERRUPTED, full_disk
 from beam_pipeline.storage import files
-from beam_pipeline.summary import print_summary
-from beam_pipeline.terminal import complain, say, show_progress
+from beam_pipeline.work import output_folder
 from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.job import claimed
-from beam_pipeline.work.output_folder import (
-    clean_up_refused,
-    prepare_output,
-    prepare_resume,
-    shard_versions,
-)
 from beam_pipeline.work.writer_process import FEW_SAMPLES, cores, expect, writer_processes
 
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"
@@ -83,15 +74,15 @@ def interruptible(
 
     def leave(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait
-        complain("", f"beam-tfrecord: {message()}")
+        terminal.complain("", f"beam-tfrecord: {message()}")
         with contextlib.suppress(OSError):
             clean_up()
         with contextlib.suppress(OSError):  # threads would report that their engine is gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        for process in engine_processes:
+        for process in beam_patches.engine_processes:
             process.kill()
-        remove_engine_folders()
-        os._exit(EXIT_INTERRUPTED)
+        beam_patches.remove_engine_folders()
+        os._exit(startup.EXIT_INTERRUPTED)
 
     before = signal.signal(signal.SIGINT, leave)
     try:
@@ -137,7 +128,7 @@ class Run:
         with claimed(self.config.output, make=True):
             with interruptible(lambda: _INTERRUPTED_EARLY):
                 before = self._prepare()
-            with show_progress(), interruptible(self._interrupted):
+            with terminal.show_progress(), interruptible(self._interrupted):
                 self.convert()
             if self.engine.waits:
                 self._report(before, time.monotonic() - started)
@@ -154,7 +145,7 @@ class Run:
         self.engine.prepare(self.config)
         with claimed(self.config.output, make=True):
             self._prepare()
-            with show_progress() if progress else contextlib.nullcontext():
+            with terminal.show_progress() if progress else contextlib.nullcontext():
                 self.convert()
 
     def convert(self) -> None:
@@ -171,12 +162,12 @@ class Run:
                 # Where images are decoded, processes are worth it for few, and begin while this one plans.
                 decodes = config.encoding.options.decodes
                 expect(FEW_SAMPLES + 1 if decodes else config.expected_rows)
-                self._job(Dataflow(config, failures).convert, job)
+                self._job(pipeline.Dataflow(config, failures).convert, job)
         except Exception as error:
-            reason = full_disk(error)
+            reason = startup.full_disk(error)
             if reason or isinstance(error, ConversionError):
                 with contextlib.suppress(OSError, ConversionError):  # the first error tells more
-                    clean_up_refused(config.output)
+                    output_folder.clean_up_refused(config.output)
             if reason:
                 fault = f"a shard in {config.output} cannot be written: {reason}"
                 raise OutputError(fault) from error
@@ -226,10 +217,10 @@ class Run:
         config, output = self.config, self.config.options.output
         try:
             if output.resume:
-                prepare_resume(config.output, config.run, config.open_options)
+                output_folder.prepare_resume(config.output, config.run, config.open_options)
             else:
-                prepare_output(config.output, output.overwrite)
-            return shard_versions(config.output)
+                output_folder.prepare_output(config.output, output.overwrite)
+            return output_folder.shard_versions(config.output)
         except OSError as error:
             where = f" ({error.filename})" if error.filename else ""
             raise OutputError(
@@ -248,10 +239,10 @@ class Run:
         """
         folder = self.config.output
         try:
-            if before and shard_versions(folder) == before:
-                say(f"{folder} is up to date: all is as it was when it was written")
+            if before and output_folder.shard_versions(folder) == before:
+                terminal.say(f"{folder} is up to date: all is as it was when it was written")
                 return
-            print_summary(self.config, seconds)
+            summary.print_summary(self.config, seconds)
         except BrokenPipeError:  # the reader of our output has gone
             raise
         except OSError as error:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.splits import check_strata
-from beam_pipeline.core.errors import DEFAULT_POLICY, FailurePolicy
-from beam_pipeline.core.labels.join import are_large
-from beam_pipeline.core.labels.meeting import KeyDivision, NameDivision
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.labels import join, meeting, schema
 from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms.labels import (
@@ -31,10 +29,8 @@ from beam_pipeline.transforms.planning import (
     plan_shards,
 )
 from beam_pipeline.transforms.writing import WriteDataset, Written
-from beam_pipeline.work.finishing import DatasetFinisher
-from beam_pipeline.work.incomplete_folder import unpacking_folder
+from beam_pipeline.work import finishing, incomplete_folder, outcome
 from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, row_merger
-from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.writing import WriteRequest
 
@@ -54,7 +50,7 @@ class Dataflow:
     """
 
     config: ConvertConfig
-    failures: FailurePolicy = DEFAULT_POLICY
+    failures: errors.FailurePolicy = errors.DEFAULT_POLICY
     writes: bool = True
     prepared: beam.PCollection[str] | None = None
 
@@ -101,7 +97,7 @@ class Dataflow:
                 | "ReadContainers"
                 >> read_containers(
                     labels,
-                    unpacking_folder(config.output) if reads else "",
+                    incomplete_folder.unpacking_folder(config.output) if reads else "",
                     replace(labelling, keep=None),
                     self.prepared,
                 )
@@ -110,9 +106,9 @@ class Dataflow:
         if inventoried:
             in_folders = isinstance(labels, FolderLabels)
             division = (
-                KeyDivision(config.inventory_groups)
+                meeting.KeyDivision(config.inventory_groups)
                 if in_folders
-                else NameDivision(config.buckets, getattr(labels, "level", None))
+                else meeting.NameDivision(config.buckets, getattr(labels, "level", None))
             )
             reading = read_inventory(config.inventory, source.roots, division)
             images = pipeline | "ReadInventory" >> reading
@@ -120,7 +116,7 @@ class Dataflow:
             roots = tuple(replace(root, digests=digests) for root in source.roots)
             images = pipeline | "ListImages" >> ListImages(roots=roots, raises=False)
         if isinstance(labels, FolderLabels):
-            columns = labels.names.columns if labels.names else CLASS_FOLDER_COLUMNS
+            columns = labels.names.columns if labels.names else schema.CLASS_FOLDER_COLUMNS
             by_folder = LabelImages(
                 labels.names,
                 replace(labelling, columns=columns),
@@ -130,7 +126,7 @@ class Dataflow:
             return [images, images["images"] | "LabelByFolder" >> label_by_folder(by_folder)]
         assert isinstance(labels, FileLabels | ListedLabels), labels
         rows = pipeline | "ReadLabels" >> ReadLabelFiles(
-            labels=labels, spread=are_large(config.label_bytes), raises=False
+            labels=labels, spread=join.are_large(config.label_bytes), raises=False
         )
         columns = config.unlabelled.label_columns if config.unlabelled else source.columns
         columns = config.crops.columns if config.crops else columns
@@ -148,23 +144,23 @@ class Dataflow:
         They open no image, except for some hundreds where images are re-encoded.
         """
         config, splits, request = self.config, self.config.split_assigner, self.request
-        tallies = [stage[TALLY] for stage in stages]
-        dead_letters = [stage[DEAD_LETTERS] for stage in stages]
+        tallies = [stage[outcome.TALLY] for stage in stages]
+        dead_letters = [stage[outcome.DEAD_LETTERS] for stage in stages]
         samples = stages[-1]["samples"]
         if splits.fractions and splits.stratified:
             assigned = samples | "AssignSplits" >> AssignSplits(
                 splits=splits, column=check_strata(config.source.columns)
             )
             samples = assigned["samples"]
-            tallies.append(assigned[TALLY])
+            tallies.append(assigned[outcome.TALLY])
         if search := config.duplicate_search(writes=self.writes):
             unlabelled = config.unlabelled is not None
             unique = samples | "DropDuplicates" >> DropDuplicates(
                 search=search, request=request, keeps_unlabelled=unlabelled
             )
             samples = unique["samples"]
-            tallies.append(unique[TALLY])
-            dead_letters.append(unique[DEAD_LETTERS])
+            tallies.append(unique[outcome.TALLY])
+            dead_letters.append(unique[outcome.DEAD_LETTERS])
         # The number of shards depends on the size of images as they are written; a plan shows that size.
         is_fixed = self.writes and isinstance(config.options.splits.num_shards, int)
         if config.changes.encodes and not is_fixed:
@@ -183,7 +179,7 @@ class Dataflow:
         written: Written = samples | "WriteDataset" >> WriteDataset(
             plan=plan,
             dead_letters=dead_letters,
-            finisher=DatasetFinisher(
+            finisher=finishing.DatasetFinisher(
                 request=self.request,
                 max_bad_fraction=config.options.images.max_bad_fraction,
                 recorded=config.recorded,

@@ -14,6 +14,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.pvalue import AsIter, AsSingleton
 
+from beam_pipeline import launch, summary, terminal
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.changes import ShardFate, changes_file
 from beam_pipeline.core.dataset.estimate import (
@@ -32,22 +33,11 @@ from beam_pipeline.core.dataset.tally import mean_seconds
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.text import counted, human_size
 from beam_pipeline.engines.base import Engine
-from beam_pipeline.launch import Run, interruptible
 from beam_pipeline.layouts.layout import FileLabels, ListedLabels
 from beam_pipeline.pipeline import Dataflow
-from beam_pipeline.storage import files
-from beam_pipeline.storage.buckets import place_of
-from beam_pipeline.summary import (
-    class_lines,
-    duplicate_lines,
-    ignored_lines,
-    reuse_lines,
-    split_line,
-)
-from beam_pipeline.terminal import say, show_progress
+from beam_pipeline.storage import buckets, files
 from beam_pipeline.transforms.planning import AssignShards, preview_changes
-from beam_pipeline.work.receipts import EarlierDataSet
-from beam_pipeline.work.writer_process import cores
+from beam_pipeline.work import receipts, writer_process
 
 _SHOWN_SHARDS = 3
 
@@ -77,17 +67,17 @@ def print_plan(
         prices = parse_prices(text, prices_uri)
     # As for an output folder that is empty, so that there is nothing to keep or replace.
     output = replace(config.options.output, overwrite=False, resume=False)
-    run = Run(replace(config, options=replace(config.options, output=output)), beam_argv)
+    run = launch.Run(replace(config, options=replace(config.options, output=output)), beam_argv)
     plan, packed, changes = _planned(run)
     work = _work(plan, packed, config)
-    say(*_plan_lines(plan, config))
+    terminal.say(*_plan_lines(plan, config))
     if plan.refusal:
         raise plan.refusal.to_error()
     if config.earlier:
-        say(*_reuse_lines(plan, config.earlier, changes))
+        terminal.say(*_reuse_lines(plan, config.earlier, changes))
     on_cloud = any(uri.startswith("gs://") for uri in config.uris)
     if machines or prices_uri or on_cloud or run.engine.name == "DataflowRunner":
-        say(*_estimate_lines(work, machines or Machines(), prices))
+        terminal.say(*_estimate_lines(work, machines or Machines(), prices))
 
 
 def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
@@ -104,11 +94,11 @@ def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
         joined=isinstance(labels, (FileLabels, ListedLabels)),
         shards=len(plan.shard_plan.specs),
         encode_s=mean_seconds(tally.measured) if tally.measured else 0.0,
-        buckets=len({place_of(root.uri).bucket for root in config.source.roots}) or 1,
+        buckets=len({buckets.place_of(root.uri).bucket for root in config.source.roots}) or 1,
     )
 
 
-def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
+def _planned(run: launch.Run) -> tuple[Plan, int, Sequence[ShardFate]]:
     """The plan, the bytes of all references as they are shuffled, and what changed in each reused shard."""
     scratch, make_folder = _scratch_folder(run.engine)
 
@@ -116,7 +106,7 @@ def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
         files.delete_folder(scratch)
 
     # Ctrl-C is handled before the folder exists, so it is never left behind.
-    with interruptible(lambda: "interrupted", clean_up), contextlib.ExitStack() as stack:
+    with launch.interruptible(lambda: "interrupted", clean_up), contextlib.ExitStack() as stack:
         stack.callback(clean_up)
         make_folder()
         path = files.join(scratch, "plan")
@@ -137,7 +127,7 @@ def _planned(run: Run) -> tuple[Plan, int, Sequence[ShardFate]]:
                 changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
-        with show_progress(writes=False):
+        with terminal.show_progress(writes=False):
             run.plan(build)
         plan, packed, changes = pickle.loads(files.read_bytes(path))
         return plan, packed, changes
@@ -174,28 +164,30 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
     yield ""
     for split, count in plan.shard_plan.shards:
         samples = counted(tally.samples[split], "sample")
-        yield split_line(split, samples, count, tally.written_bytes(split))
+        yield summary.split_line(split, samples, count, tally.written_bytes(split))
     if tally.measured:
         seconds = mean_seconds(tally.measured)
         yield (
             f"  images are re-encoded: {human_size(tally.sample_bytes.total())} of files, by "
             f"{counted(len(tally.measured), 'sample')} that were measured; {1000 * seconds:.1f} ms of CPU "
-            f"each, {_duration(seconds * tally.samples.total() / cores())} with a writer per core here"
+            f"each, {_duration(seconds * tally.samples.total() / writer_process.cores())} with a writer per core here"
         )
     more = f", ... {specs[-1].file_name}" if len(specs) > _SHOWN_SHARDS else ""
     yield f"  shards: {', '.join(spec.file_name for spec in specs[:_SHOWN_SHARDS])}{more}"
     numbering, counts = config.source.numbering, tally.classes
     if plan.classes:
         classes = [(i, name, counts[name] if counts else None) for name, i in plan.classes]
-        yield from class_lines(classes, chosen=bool(numbering.from_name or numbering.known))
+        yield from summary.class_lines(classes, chosen=bool(numbering.from_name or numbering.known))
     else:
         yield "  no classes"
     yield from (f"  note: {note}" for note in plan.notes)
     if tally.unlabelled:
         yield f"  unlabelled: {tally.unlabelled}, to be written without label features"
-    yield from ignored_lines(tally.ignored)
+    yield from summary.ignored_lines(tally.ignored)
     if tally.duplicates.images_compared or config.duplicate_search(writes=False):
-        yield from [*duplicate_lines(tally.duplicates, "duplicates")] or ["  duplicates: none"]
+        yield from [*summary.duplicate_lines(tally.duplicates, "duplicates")] or [
+            "  duplicates: none"
+        ]
     yield (
         f"  dead letters so far: {tally.dead.total() or 'none'}; images are not opened, so broken "
         "ones are not counted yet"
@@ -206,7 +198,7 @@ def _plan_lines(plan: Plan, config: ConvertConfig) -> Iterator[str]:
 
 
 def _reuse_lines(
-    plan: Plan, earlier: EarlierDataSet, changes: Iterable[ShardFate]
+    plan: Plan, earlier: receipts.EarlierDataSet, changes: Iterable[ShardFate]
 ) -> Iterator[str]:
     """Says what changed since the earlier data set, and which shards would be written."""
     tally = plan.tally
@@ -215,7 +207,7 @@ def _reuse_lines(
     listed = tally.sample_bytes.total()
     written = sum(map(tally.written_bytes, tally.samples))
     figures["bytes"]["written"] = figures["bytes"]["written"] * written // (listed or 1)
-    return reuse_lines(figures, planned=True)
+    return summary.reuse_lines(figures, planned=True)
 
 
 def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[str]:

@@ -27,15 +27,8 @@ from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.text import is_utf8_everywhere
-from beam_pipeline.terminal import (
-    LineFormatter,
-    complain,
-    finish_output,
-    prepare_streams,
-    show_traceback,
-)
+from beam_pipeline import terminal
+from beam_pipeline.core import errors, text
 
 _NOT_NEEDED = (
     "absl",
@@ -99,7 +92,7 @@ _importing = threading.Lock()
 
 def run(command: Callable[[], int]) -> NoReturn:
     """Runs a command as the only task of this process, and ends the process with its exit code."""
-    prepare_streams()
+    terminal.prepare_streams()
     decode_names_as_utf8()
     begin()
     space, most = (
@@ -114,7 +107,7 @@ def run(command: Callable[[], int]) -> NoReturn:
     except SystemExit as end:  # of --help, or of a list of completions
         code = int(end.code or 0)
     except KeyboardInterrupt:  # before a job has begun, or in a command that has none
-        complain("", "beam-tfrecord: interrupted")
+        terminal.complain("", "beam-tfrecord: interrupted")
         code = EXIT_INTERRUPTED
     except Exception as error:
         if is_shortage(error):
@@ -129,7 +122,7 @@ def run(command: Callable[[], int]) -> NoReturn:
             fault = f"this process may open only {most} files at once (ulimit -n); allow 1024, as is usual"
         else:
             raise
-        complain(f"beam-tfrecord: error: {fault}")
+        terminal.complain(f"beam-tfrecord: error: {fault}")
         code = 1
     leave(code)
 
@@ -140,7 +133,7 @@ def begin() -> None:
     _is_program = True
     gc.disable()
     _make_methods_when_called()
-    sys.excepthook = show_traceback
+    sys.excepthook = terminal.show_traceback
     threading.excepthook = _show_traceback_of_thread
 
 
@@ -199,7 +192,7 @@ def full_disk(error: BaseException) -> str:
 def _show_traceback_of_thread(raised: threading.ExceptHookArgs) -> None:
     """Shows what ended a thread, unless the error at the end states it."""
     if raised.exc_value is not None and not is_shortage(raised.exc_value):
-        show_traceback(raised.exc_type, raised.exc_value, raised.exc_traceback)
+        terminal.show_traceback(raised.exc_type, raised.exc_value, raised.exc_traceback)
 
 
 def _is_to_be_shown(record: logging.LogRecord) -> bool:
@@ -214,7 +207,7 @@ def decode_names_as_utf8() -> None:
     A name's bytes decide its key, and so its shard, in any locale. Python decodes names by the locale, unless
     it is started in UTF-8 mode. What is printed keeps the terminal's encoding.
     """
-    if is_utf8_everywhere() or _UTF8_MODE in os.environ:
+    if text.is_utf8_everywhere() or _UTF8_MODE in os.environ:
         return
     os.environ[_UTF8_MODE] = "1"
     os.environ["PYTHONUTF8"] = "1"
@@ -229,11 +222,11 @@ def leave(code: int) -> NoReturn:
     command that names a runner ends in the usual way.
     """
     try:
-        finish_output()
+        terminal.finish_output()
     except BrokenPipeError:
         pass
-    except ConversionError as error:
-        complain(f"beam-tfrecord: error: {error}")
+    except errors.ConversionError as error:
+        terminal.complain(f"beam-tfrecord: error: {error}")
         code = code or 1
     sys.stderr.flush()
     if any(argument.startswith("--runner") for argument in sys.argv):
@@ -251,7 +244,7 @@ def importing_beam(*, lean: bool) -> Iterator[None]:
     """
     if _is_program:
         handler = logging.StreamHandler()
-        handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
+        handler.setFormatter(terminal.LineFormatter("%(levelname)s: %(message)s"))
         handler.addFilter(_is_to_be_shown)
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
     with _importing:  # of another thread as well

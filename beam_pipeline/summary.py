@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beam_pipeline.core.dataset import duplicates
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
-from beam_pipeline.core.dataset.duplicates import (
-    DUPLICATES_NAME,
-    Duplicates,
-    described,
-    parse_duplicates,
-)
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ImageEntries, Manifest
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
-from beam_pipeline.core.labels.boxes import is_located
+from beam_pipeline.core.labels import boxes, schema
 from beam_pipeline.core.labels.classes import Exclusion, numbering_note
-from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.side_files import CARD_NAMES
@@ -98,8 +92,8 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
         yield f"  repeated label rows: {counts.label_rows_repeated}"
     if manifest.images:
         yield size_line(manifest.images)
-    kinds = {ColumnKind(column.kind) for column in manifest.options.columns}
-    yield from _image_lines(counts.images, any(map(is_located, kinds)))
+    kinds = {schema.ColumnKind(column.kind) for column in manifest.options.columns}
+    yield from _image_lines(counts.images, any(map(boxes.is_located, kinds)))
     yield from _dead_letter_lines(folder, manifest)
     yield from _duplicates_of(folder, 0 if counts.further_samples else counts.examples)
     yield from (f"  accepted with --yes: {reason}" for reason in manifest.questions)
@@ -262,11 +256,11 @@ def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
-    uri = files.join(folder, DUPLICATES_NAME)
+    uri = files.join(folder, duplicates.DUPLICATES_NAME)
     data = files.read_if_there(uri)
     if data is None:
         return
-    figures = parse_duplicates(data, uri)
+    figures = duplicates.parse_duplicates(data, uri)
     yield from duplicate_lines(figures, "warning")
     if figures.groups:
         copies = counted(figures.copies, "copy/copies")
@@ -275,9 +269,9 @@ def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
         yield f"  note: duplicates were looked for among {figures.images_compared} of {examples} images"
 
 
-def duplicate_lines(figures: Duplicates, heading: str) -> Iterator[str]:
+def duplicate_lines(figures: duplicates.Duplicates, heading: str) -> Iterator[str]:
     """Lines on images of the same bytes; none if there are none."""
-    for number, line in enumerate(described(figures)):
+    for number, line in enumerate(duplicates.described(figures)):
         yield f"    {line}" if number else f"  {heading}: {line}"
 
 

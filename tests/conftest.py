@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import harness, profiles
 from tests.buckets.services import GoogleStore, google_servers, google_store
-from tests.harness import REPOSITORY
-from tests.profiles import QUICK, THOROUGH
 
 # One emulator for each process of tests, as the program keeps one client a process.
 __all__ = ["cloud", "google_servers", "google_store", "samples"]
@@ -22,8 +21,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # No deadline: a slow example says more about a busy machine than about the code. A test that needs another
 # number of examples says so with `examples`. CI runs the property tests again with `--hypothesis-profile=thorough`.
-settings.register_profile("quick", deadline=None, max_examples=QUICK)
-settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
+settings.register_profile("quick", deadline=None, max_examples=profiles.QUICK)
+settings.register_profile("thorough", deadline=None, max_examples=profiles.THOROUGH)
 settings.load_profile("quick")
 
 
@@ -63,7 +62,7 @@ def cloud(google_store: GoogleStore) -> GoogleStore:
 def samples() -> Path:
     """A folder of real images that is not part of the project; its licences are not ours to give."""
     folder = os.environ.get(
-        "BEAM_TFRECORD_SAMPLES", os.path.join(REPOSITORY, os.pardir, "shared", "data")
+        "BEAM_TFRECORD_SAMPLES", os.path.join(harness.REPOSITORY, os.pardir, "shared", "data")
     )
     if not os.path.isdir(folder):
         pytest.skip(f"no real images in {folder}; name their folder in BEAM_TFRECORD_SAMPLES")

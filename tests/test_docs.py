@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from beam_pipeline.core import packing, references
 from beam_pipeline.core.dataset.estimate import (
     Estimate,
     Machines,
@@ -27,10 +28,8 @@ from beam_pipeline.core.dataset.estimate import (
 )
 from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.packing import pack
 from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.sharding import ShardDivision, ShardPlan
-from beam_pipeline.core.references import SampleRef
 from beam_pipeline.work.outcome import divide
 from tests.harness import REPOSITORY, run_shell
 from tests.layouts import make_tables
@@ -366,7 +365,7 @@ def test_the_join_has_as_many_parts_as_the_page_says() -> None:
 def test_half_a_million_shards_cost_what_the_page_says() -> None:
     """Bytes of a reference in 1,000 parts, and alone in one of 500,000."""
     refs = [
-        SampleRef(
+        references.SampleRef(
             name, f"gs://my-bucket/photos/{name}", 90_000 + i * 37 % 50_000, "train", (name[:5],)
         )
         for i in range(1 << 16)
@@ -375,7 +374,7 @@ def test_half_a_million_shards_cost_what_the_page_says() -> None:
     taken = []
     for shards, some in ((1000, refs), (500_000, refs[: 1 << 12])):
         plan = ShardPlan("d", (("train", shards),), record_format("none", "tfrecord"))
-        parts = divide([pack(some)], ShardDivision(plan, seed=0)).main
+        parts = divide([packing.pack(some)], ShardDivision(plan, seed=0)).main
         taken.append(sum(len(part) for _, part in parts) / len(some))
     assert not missing(f"{taken[1]:.0f} bytes instead of {taken[0]:.0f}")
 

@@ -7,26 +7,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from beam_pipeline.core import references, text
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
 from beam_pipeline.core.errors import SampleError, UsageError
 from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.labels.schema import class_column
+from beam_pipeline.core.records import example_view, image_statistics, record_format, shard_writer
 from beam_pipeline.core.records.example_source import ExampleOptions, ExampleSource, LabelledImages
-from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
-from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import (
-    MAX_IMAGE_BYTES,
-    REPEATED,
-    ImageReader,
-    Maker,
-    Rejected,
-    read_sample,
-    repeated,
-    too_large,
-)
-from beam_pipeline.core.references import SampleRef
-from beam_pipeline.core.text import excerpt
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.output import BadSample
 from beam_pipeline.transforms.samples import (
@@ -97,7 +84,7 @@ class EncodedSamples(ExampleSource):
         features = getattr(encoder, "features", None)
         if not isinstance(features, Mapping) or not features:
             raise UsageError(
-                f"the encoder's features are {excerpt(features)}, expected key -> kind"
+                f"the encoder's features are {text.excerpt(features)}, expected key -> kind"
             )
         reader = SampleReader(columns_of(encoder.labels), rest=True)
         return cls(
@@ -110,7 +97,7 @@ class EncodedSamples(ExampleSource):
         )
 
     def maker(
-        self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
+        self, options: ExampleOptions, class_ids: Mapping[str, int], read: shard_writer.ImageReader
     ) -> _EncoderMaker:
         """Reads images and has them encoded."""
         return _EncoderMaker(self, class_ids, read, RecordReader(features=self.described))
@@ -126,7 +113,7 @@ class EncodedSamples(ExampleSource):
 
 
 @dataclass
-class _EncoderMaker(Maker):
+class _EncoderMaker(shard_writer.Maker):
     """A `Maker` that has an encoder.
 
     Where that delegates to `Images`, the objects left out, the changes and the statistics are those of
@@ -135,18 +122,18 @@ class _EncoderMaker(Maker):
 
     source: EncodedSamples
     class_ids: Mapping[str, int]
-    read: ImageReader
+    read: shard_writer.ImageReader
     records: RecordReader
     delegates: dict[Any, OneImage] = field(default_factory=dict)
-    delegated: EncodedSample | None = None
+    delegated: record_format.EncodedSample | None = None
 
-    def make(self, ref: SampleRef) -> EncodedSample:
+    def make(self, ref: references.SampleRef) -> record_format.EncodedSample:
         """Makes one example."""
-        if ref.origin == REPEATED:
-            raise repeated(ref, "sample")
-        if ref.size > MAX_IMAGE_BYTES:
-            raise too_large(ref, ref.size)
-        image = read_sample(self.read, ref, ref.uri, ref.size, ref.offset)
+        if ref.origin == shard_writer.REPEATED:
+            raise shard_writer.repeated(ref, "sample")
+        if ref.size > shard_writer.MAX_IMAGE_BYTES:
+            raise shard_writer.too_large(ref, ref.size)
+        image = shard_writer.read_sample(self.read, ref, ref.uri, ref.size, ref.offset)
         sample = public_sample(ref, self.source.reader.labels(ref.labels))
         self.delegated = None
         token = _ENCODING.set(self)
@@ -159,21 +146,23 @@ class _EncoderMaker(Maker):
         if not isinstance(made, BadSample):
             kind = type(self.source.encoder).__qualname__
             raise TypeError(
-                f"{kind}.encode returned {excerpt(made)}, expected a dict of features or a BadSample"
+                f"{kind}.encode returned {text.excerpt(made)}, expected a dict of features or a BadSample"
             )
-        rejected = Rejected(
+        rejected = shard_writer.Rejected(
             ref, Stage.CHECK, Reason.BAD_LABEL_VALUE, made.message, made.file, made.line
         )
         rejected.letter = rejected.letter._replace(stage=made.stage, reason=made.reason)
         raise rejected
 
-    def _encoded(self, ref: SampleRef, made: Mapping[str, Any], image: bytes) -> EncodedSample:
+    def _encoded(
+        self, ref: references.SampleRef, made: Mapping[str, Any], image: bytes
+    ) -> record_format.EncodedSample:
         try:
             record, _ = self.records.encoded(made)
         except (SampleError, OverflowError) as error:
             fault = f"the encoder: {error}"
-            raise Rejected(ref, Stage.CHECK, Reason.BAD_LABEL_VALUE, fault) from error
-        sample = EncodedSample(b"", record, b"", digest_of(image))
+            raise shard_writer.Rejected(ref, Stage.CHECK, Reason.BAD_LABEL_VALUE, fault) from error
+        sample = record_format.EncodedSample(b"", record, b"", digest_of(image))
         if (images := self.delegated) is not None:
             return sample._replace(
                 classes=images.classes, events=images.events, dead_letters=images.dead_letters
@@ -187,10 +176,10 @@ class _EncoderMaker(Maker):
         """That of `Images`."""
         return next((images.maker.codec() for images in self.delegates.values()), "")
 
-    def statistics(self) -> ImageStatistics:
+    def statistics(self) -> image_statistics.ImageStatistics:
         """Those of `Images`."""
         made = (images.maker.statistics() for images in self.delegates.values())
-        return next(made, NOTHING_COUNTED)
+        return next(made, image_statistics.NOTHING_COUNTED)
 
 
 _ENCODING: ContextVar[_EncoderMaker | None] = ContextVar("encoding", default=None)
@@ -209,7 +198,7 @@ class OneImage:
     def _read(self, uri: str, size: int, offset: int) -> bytes:
         return self._image if uri == self._uri else files.read_image(uri, size, offset)
 
-    def make(self, ref: SampleRef, image: bytes) -> EncodedSample:
+    def make(self, ref: references.SampleRef, image: bytes) -> record_format.EncodedSample:
         """Makes one example. Raises Rejected."""
         self._uri, self._image = ref.uri, image
         return self.maker.make(ref)
@@ -218,7 +207,7 @@ class OneImage:
 def encode_image(
     images: Any,
     one_image: Callable[[Mapping[str, int] | None], OneImage],
-    ref: SampleRef,
+    ref: references.SampleRef,
     image: bytes,
 ) -> dict[str, Any] | DeadLetter:
     """Encodes an image as `Images` does, for the encoder that delegates to it, or for nobody.
@@ -237,11 +226,11 @@ def encode_image(
             shard.delegates[images] = made
     try:
         encoded = made.make(ref, image)
-    except Rejected as rejected:
+    except shard_writer.Rejected as rejected:
         return rejected.letter
     if shard:
         shard.delegated = encoded._replace(image=b"")
     values: dict[str, Any] = {}
-    for key, (_, listed) in ExampleView(encoded.record, ref.key).items():
+    for key, (_, listed) in example_view.ExampleView(encoded.record, ref.key).items():
         values[key] = listed[0] if len(listed) == 1 else list(listed)
     return values

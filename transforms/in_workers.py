@@ -23,41 +23,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.packing import (
-    Batch,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-    unpacked_size,
-)
+from beam_pipeline.core import errors, packing
 from beam_pipeline.storage import pace
-from beam_pipeline.work.job import (
-    Counts,
-    current_job,
-    enter,
-    report_progress,
-    spill,
-    unspill,
-    with_listener,
-)
-from beam_pipeline.work.outcome import (
-    BYTES_DONE,
-    COUNTERS,
-    DEAD_LETTERS,
-    IMAGES_LISTED,
-    READ_MS,
-    REFUSALS,
-    RETRIES,
-    SAMPLES_DONE,
-    TALLY,
-    THROTTLED,
-    Division,
-    Outcome,
-    divide,
-    step,
-)
+from beam_pipeline.work import job, outcome
 from beam_pipeline.work.writer_process import Task, Tasks, expect
 
 MOST_HELD = 1 << 18  # references
@@ -65,7 +33,7 @@ _WELL_FILLED = 512  # references; four parts of 128 each take half as long again
 _LEAST_HELD = 1 << 14  # references that are worth a task
 _ENCODED_BYTES = 16  # of a reference, roughly: paths that differ little deflate well
 
-Step = Task[Outcome] | Outcome
+Step = Task[outcome.Outcome] | outcome.Outcome
 Work = Callable[..., Iterable[Step]]
 _Place = tuple[Any, Any]
 """The window and the timestamp of outputs."""
@@ -74,30 +42,30 @@ _Place = tuple[Any, Any]
 class BatchCoder(coders.Coder):
     """Encodes batches of one kind of items."""
 
-    def __init__(self, kind: type[Batch[Any]]) -> None:
+    def __init__(self, kind: type[packing.Batch[Any]]) -> None:
         self._kind = kind
-        self._job = current_job()
+        self._job = job.current_job()
 
     @classmethod
-    def from_type_hint(cls, typehint: type[Batch[Any]], registry: object) -> BatchCoder:
+    def from_type_hint(cls, typehint: type[packing.Batch[Any]], registry: object) -> BatchCoder:
         return cls(typehint)
 
-    def encode(self, value: Batch[Any]) -> bytes:
-        enter(self._job)
-        return spill(value.encode())
+    def encode(self, value: packing.Batch[Any]) -> bytes:
+        job.enter(self._job)
+        return job.spill(value.encode())
 
-    def decode(self, encoded: bytes) -> Batch[Any]:
-        enter(self._job)
-        return self._kind.decode(unspill(encoded))
+    def decode(self, encoded: bytes) -> packing.Batch[Any]:
+        job.enter(self._job)
+        return self._kind.decode(job.unspill(encoded))
 
-    def estimate_size(self, value: Batch[Any]) -> int:
+    def estimate_size(self, value: packing.Batch[Any]) -> int:
         """A rough size, for engines that ask how much they move; encoding would double the work."""
         return _ENCODED_BYTES * len(value)
 
     def is_deterministic(self) -> bool:
         return False
 
-    def to_type_hint(self) -> type[Batch[Any]]:
+    def to_type_hint(self) -> type[packing.Batch[Any]]:
         return self._kind
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +76,7 @@ class BatchCoder(coders.Coder):
         return hash((self._kind, self._job))
 
 
-for _kind in (ImageBatch, LabelBatch, SampleBatch, DeadLetterBatch):
+for _kind in (packing.ImageBatch, packing.LabelBatch, packing.SampleBatch, packing.DeadLetterBatch):
     coders.registry.register_coder(_kind, BatchCoder)
 
 
@@ -141,12 +109,12 @@ class Sum(beam.CombineFn):
 
 def count(name: str, amount: int) -> None:
     """Adds to a counter; must be called while an element is processed."""
-    Metrics.counter(COUNTERS, name).inc(amount)
+    Metrics.counter(outcome.COUNTERS, name).inc(amount)
 
 
 def _measure(name: str, values: Iterable[int]) -> None:
     """Adds to a distribution; see `count`."""
-    distribution = Metrics.distribution(COUNTERS, name)
+    distribution = Metrics.distribution(outcome.COUNTERS, name)
     for value in values:
         distribution.update(value)
 
@@ -155,22 +123,25 @@ def _count_usage() -> None:
     """Counts the requests of this process since the last time."""
     usage = pace.take_usage()
     if usage.throttled_s:
-        count(THROTTLED, usage.throttled_s)
+        count(outcome.THROTTLED, usage.throttled_s)
     if usage.read_ms:
-        _measure(READ_MS, usage.read_ms)
+        _measure(outcome.READ_MS, usage.read_ms)
     if usage.retries:
-        _measure(RETRIES, [usage.retries])
+        _measure(outcome.RETRIES, [usage.retries])
 
 
 _early = threading.local()
 """`counts`: samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
 
 
-def _count_early(counts: Counts) -> None:
+def _count_early(counts: job.Counts) -> None:
     """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
     if counts.is_total:
         return
-    for name, amount in ((SAMPLES_DONE, counts.samples), (BYTES_DONE, counts.image_bytes)):
+    for name, amount in (
+        (outcome.SAMPLES_DONE, counts.samples),
+        (outcome.BYTES_DONE, counts.image_bytes),
+    ):
         if amount:
             _early.counts[name] += amount
             count(name, amount)
@@ -188,7 +159,7 @@ class InWorkers(beam.DoFn):
         work: Work,
         *,
         raises: bool = False,
-        failed: Callable[[Exception], Outcome] | None = None,
+        failed: Callable[[Exception], outcome.Outcome] | None = None,
         spills: bool = False,
     ) -> None:
         """Takes the work of the stage.
@@ -200,16 +171,16 @@ class InWorkers(beam.DoFn):
             only compute something: one whose process died runs again, here.
           spills: the main output is (part, packed references), which a file keeps where the job has one.
         """
-        self._job = current_job()
+        self._job = job.current_job()
         self._work = work
         self._raises = raises
         self._failed = failed
         self._spills = spills
 
     def start_bundle(self) -> None:
-        enter(with_listener(self._job, _count_early))
+        job.enter(job.with_listener(self._job, _count_early))
         _early.counts = Counter[str]()
-        self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
+        self._tasks: Tasks[outcome.Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
     def process(
@@ -236,42 +207,42 @@ class InWorkers(beam.DoFn):
             yield from self._ended(result)
 
     def _run(self, made: Step, place: _Place) -> Iterator[Any]:
-        if isinstance(made, Outcome):
+        if isinstance(made, outcome.Outcome):
             yield from self._outputs(made, place)
             return
         self._places.append(place)
         for result in self._tasks.submit(made):
             yield from self._ended(result)
 
-    def _ended(self, result: Callable[[], Outcome]) -> Iterator[Any]:
+    def _ended(self, result: Callable[[], outcome.Outcome]) -> Iterator[Any]:
         place = self._places.popleft()
         try:
             ended = result()
-        except (ConversionError, OSError) as error:
+        except (errors.ConversionError, OSError) as error:
             if self._failed is None:
                 raise
             ended = self._failed(error)
         yield from self._outputs(ended, place)
 
-    def _outputs(self, ended: Outcome, place: _Place) -> Iterator[Any]:
+    def _outputs(self, ended: outcome.Outcome, place: _Place) -> Iterator[Any]:
         """Yields the outputs of an outcome with their window and timestamp, and counts what was done."""
         window, timestamp = place
         tally = ended.tally
-        refusals = [value for tag, value in ended.tagged if tag == REFUSALS]
+        refusals = [value for tag, value in ended.tagged if tag == outcome.REFUSALS]
         refusals += tally.refusals if tally else []
         if self._raises and refusals:
             raise refusals[0].to_error()
         for item in ended.main:
-            value = (item[0], spill(item[1])) if self._spills else item
+            value = (item[0], job.spill(item[1])) if self._spills else item
             yield WindowedValue(value, timestamp, (window,))
         tagged = list(ended.tagged)
         if ended.dead_letters:
-            tagged.append((DEAD_LETTERS, ended.dead_letters))
+            tagged.append((outcome.DEAD_LETTERS, ended.dead_letters))
         if tally is not None:
-            tagged.append((TALLY, tally))
+            tagged.append((outcome.TALLY, tally))
             if tally.listed:
-                count(IMAGES_LISTED, tally.listed)
-                report_progress(Counts(listed=tally.listed))
+                count(outcome.IMAGES_LISTED, tally.listed)
+                job.report_progress(job.Counts(listed=tally.listed))
                 expect(tally.listed)
         for tag, value in tagged:
             yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
@@ -314,7 +285,7 @@ def stage(
 class _Held:
     """Batches of a window that wait for others; parts of them get the last one's timestamp."""
 
-    division: Division
+    division: outcome.Division
     timestamp: Any
     batches: list[bytes] = field(default_factory=list)
     references: int = 0
@@ -326,7 +297,7 @@ class Divide(InWorkers):
     Batches wait for others of their bundle and window until they are worth a task.
     """
 
-    def __init__(self, division_of: Callable[..., Division | None]) -> None:
+    def __init__(self, division_of: Callable[..., outcome.Division | None]) -> None:
         """Takes what returns the division, given the side input if there is one; None for no parts."""
         super().__init__(lambda *_: (), spills=True)
         self._division_of = division_of
@@ -337,7 +308,7 @@ class Divide(InWorkers):
 
     def process(
         self,
-        element: Batch[Any],
+        element: packing.Batch[Any],
         window: Any = beam.DoFn.WindowParam,
         timestamp: Any = beam.DoFn.TimestampParam,
         side: Any = None,
@@ -360,6 +331,6 @@ class Divide(InWorkers):
         yield from super().finish_bundle()
 
     def _parts(self, window: Any, held: _Held) -> Iterator[Any]:
-        size = sum(map(unpacked_size, held.batches))
-        made = step(size, divide, held.batches, held.division)
+        size = sum(map(packing.unpacked_size, held.batches))
+        made = outcome.step(size, outcome.divide, held.batches, held.division)
         yield from self._run(made, (window, held.timestamp))

@@ -11,29 +11,18 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ContainerError, ListingError, Refusal
-from beam_pipeline.core.labels.join import Joined
-from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.schema import cell_files
+from beam_pipeline.core.labels import join, meeting, schema
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
-from beam_pipeline.core.packing import (
-    BATCH_SIZE,
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-    unpacked_size,
-)
-from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.storage.listing import list_root
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Work, stage
 from beam_pipeline.transforms.listing import IMAGES, ListImages, cut_files
 from beam_pipeline.transforms.output import after
-from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work import file_parts
 from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, RowsTask, in_portions
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
@@ -69,16 +58,16 @@ class ReadLabelFiles(beam.PTransform):
         if isinstance(labels, ListedLabels):
             return self._listed(pipeline, labels)
         work, tags = partial(_read_rows, labels=labels), (DEAD_LETTERS, TALLY)
-        read = stage(work, LabelBatch, *tags, main=ROWS, raises=self.raises)
+        read = stage(work, packing.LabelBatch, *tags, main=ROWS, raises=self.raises)
         if not labels.folders:  # a few tables are not worth a listing's stages
             cut_by = labels.reader.cut_of if isinstance(labels.reader, PartReader) else _not_cut
             uris = pipeline | "Files" >> beam.Create(labels.files)
             parts = uris | "CutFiles" >> cut_files(cut_by, spread=self.spread)
-            in_lists = beam.Map(lambda part: [part]).with_output_types(list[FilePart])
+            in_lists = beam.Map(lambda part: [part]).with_output_types(list[file_parts.FilePart])
             rows = parts | "EachPart" >> in_lists | "ReadFiles" >> read
             return {tag: rows[tag] for tag in (ROWS, *tags)}
         folders = pipeline | "Folders" >> beam.Create(labels.folders, reshuffle=False)
-        listing = stage(_list_label_files, list[FilePart], *tags, raises=self.raises)
+        listing = stage(_list_label_files, list[file_parts.FilePart], *tags, raises=self.raises)
         files = folders | "ListLabelFiles" >> listing
         rows = files["main"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> read
         both = {tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten() for tag in tags}
@@ -86,7 +75,7 @@ class ReadLabelFiles(beam.PTransform):
 
     def _listed(self, pipeline: beam.Pipeline, labels: ListedLabels) -> _Outputs:
         listed = pipeline | "ListFiles" >> ListImages(roots=labels.folders, raises=self.raises)
-        rows = beam.Map(_rows_of, labels).with_output_types(LabelBatch)
+        rows = beam.Map(_rows_of, labels).with_output_types(packing.LabelBatch)
         return {
             ROWS: listed[IMAGES] | "Rows" >> rows,
             DEAD_LETTERS: listed[DEAD_LETTERS],
@@ -103,32 +92,34 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     tally = Tally()
     try:
         for listed in list_root(folder, _FILES_AT_ONCE):
-            parts = [FilePart(file.uri) for file in listed.images]
-            dead_letters = DeadLetterBatch(listed.dead_letters)  # names that are not UTF-8, pipes
+            parts = [file_parts.FilePart(file.uri) for file in listed.images]
+            dead_letters = packing.DeadLetterBatch(
+                listed.dead_letters
+            )  # names that are not UTF-8, pipes
             tally.label_rows += len(dead_letters)
             tally.orphan_rows += len(dead_letters)
             tally.add_dead_letters(dead_letters)
             yield Outcome([parts] if parts else [], dead_letters=dead_letters)
-    except ListingError as error:
-        tally.refusals.append(Refusal.from_error(error))
+    except errors.ListingError as error:
+        tally.refusals.append(errors.Refusal.from_error(error))
     yield Outcome(tally=tally)
 
 
-def _read_rows(parts: Sequence[FilePart], labels: FileLabels) -> Iterator[Step]:
+def _read_rows(parts: Sequence[file_parts.FilePart], labels: FileLabels) -> Iterator[Step]:
     """Reads small files, or parts of files; large ones that cannot be cut here, bit by bit."""
     task = RowsTask(parts, labels.reader, labels.unnamed)
     if len(parts) > 1 or parts[0].read_at_once:
         yield step(sum(part.size or _UNKNOWN_BYTES for part in parts), task.run)
         return
-    tally, dead_letters = Tally(), DeadLetterBatch()
+    tally, dead_letters = Tally(), packing.DeadLetterBatch()
     for rows in task.read(tally, dead_letters):
         yield Outcome([rows])
     yield task.outcome((), tally, dead_letters)
 
 
-def _rows_of(files: ImageBatch, labels: ListedLabels) -> LabelBatch:
+def _rows_of(files: packing.ImageBatch, labels: ListedLabels) -> packing.LabelBatch:
     """The rows that listed files represent."""
-    return LabelBatch(map(labels.reader.row, files))
+    return packing.LabelBatch(map(labels.reader.row, files))
 
 
 def _of_labels(tally: Tally) -> Tally:
@@ -157,11 +148,11 @@ def label_by_folder(work: LabelImages) -> beam.PTransform:
 
 
 def _label_images(
-    images: ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
+    images: packing.ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
 ) -> Iterator[Step]:
     """Labels a batch; where keys may repeat, images come in buckets."""
-    packed = [images.packed()] if isinstance(images, ImageBatch) else unspill_all(images[1])
-    yield step(sum(map(unpacked_size, packed)), in_portions, work, packed)
+    packed = [images.packed()] if isinstance(images, packing.ImageBatch) else unspill_all(images[1])
+    yield step(sum(map(packing.unpacked_size, packed)), in_portions, work, packed)
 
 
 @dataclass(kw_only=True)
@@ -186,8 +177,8 @@ class JoinLabelBatches(beam.PTransform):
             IMAGES: images if self.work.inventoried else images | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> _by_bucket(self.buckets, level and 0),
         }
-        if not level and (columns := cell_files(labelling.columns)):
-            named = beam.Map(_files_named, columns).with_output_types(LabelBatch)
+        if not level and (columns := schema.cell_files(labelling.columns)):
+            named = beam.Map(_files_named, columns).with_output_types(packing.LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
         return (
@@ -202,13 +193,13 @@ def _by_bucket(buckets: int, level: int | None = None) -> beam.PTransform:
 
     They are packed here since `CoGroupByKey` tags its values and then forgets their coder.
     """
-    return stage(Divide(partial(NameDivision, buckets, level)), PARTS)
+    return stage(Divide(partial(meeting.NameDivision, buckets, level)), PARTS)
 
 
-def _files_named(rows: LabelBatch, columns: Sequence[int]) -> LabelBatch:
+def _files_named(rows: packing.LabelBatch, columns: Sequence[int]) -> packing.LabelBatch:
     """A row without values for each path under which a file of a cell may be listed as an image."""
     names = named_files(((row.values, row.file) for row in rows), columns)
-    return LabelBatch(LabelRow(name, (), "", "", 0) for name in names)
+    return packing.LabelBatch(references.LabelRow(name, (), "", "", 0) for name in names)
 
 
 def _join_bucket(
@@ -216,7 +207,7 @@ def _join_bucket(
 ) -> Iterator[Step]:
     """Joins the images and rows of a bucket."""
     kinds = [unspill_all(bucket[1].get(kind, ())) for kind in (IMAGES, ROWS, _FILES)]
-    size = sum(unpacked_size(part) for parts in kinds[:2] for part in parts)
+    size = sum(packing.unpacked_size(part) for parts in kinds[:2] for part in parts)
     yield step(size, partial(in_portions, level=work.merger.level), work, *kinds)
 
 
@@ -247,15 +238,15 @@ def _read_container(
 ) -> Iterator[Outcome]:
     # Opened when the first is asked for
     items = itertools.chain.from_iterable(map(read, [uri], [to]))
-    refusal: Refusal | None = None
+    refusal: errors.Refusal | None = None
     while not refusal:
-        joined = Joined()
+        joined = join.Joined()
         try:
-            for item in itertools.islice(items, BATCH_SIZE):
+            for item in itertools.islice(items, packing.BATCH_SIZE):
                 letter = isinstance(item, DeadLetter)
                 (joined.dead_letters if letter else joined.samples).append(item)
-        except ContainerError as error:
-            refusal = Refusal.from_error(error)
+        except errors.ContainerError as error:
+            refusal = errors.Refusal.from_error(error)
         count = len(joined.samples) + len(joined.dead_letters)
         if not count:
             break
@@ -268,4 +259,4 @@ def _read_container(
 
 
 def _to_samples(work: Work) -> beam.PTransform:
-    return stage(work, SampleBatch, DEAD_LETTERS, TALLY, main="samples")
+    return stage(work, packing.SampleBatch, DEAD_LETTERS, TALLY, main="samples")

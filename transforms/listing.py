@@ -11,11 +11,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles, Listed
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, ImageBatch
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage.listing import (
     FAN_OUT,
     FanOut,
@@ -72,7 +71,7 @@ def _outcomes(item: Any, listing: Callable[[Any], Iterator[Listed | NameRange]])
             tally.label_files.add(listed.label_files)
             tally.add_dead_letters(letters)
             yield Outcome([ImageBatch(listed.images)] if listed.images else [], tally, letters)
-    except ListingError as error:
+    except errors.ListingError as error:
         yield Outcome.refused(error)
 
 
@@ -80,7 +79,7 @@ def _cut_rest(rest: NameRange, fan_out: FanOut) -> _Listed:
     """Cuts the rest of a range into groups of ranges, one group for each worker."""
     try:
         ranges = list(cut(rest, fan_out))
-    except ListingError as error:
+    except errors.ListingError as error:
         yield Outcome.refused(error)
         return
     groups = -(-len(ranges) // fan_out.threads)
@@ -96,7 +95,7 @@ def _kind_of(root: ImageRoot) -> str:
         return "Archive"
     if lists_ranges(root):
         return "Bucket"
-    return "RemoteFolder" if is_remote(root.uri) else "Folder"
+    return "RemoteFolder" if uris.is_remote(root.uri) else "Folder"
 
 
 @dataclass(kw_only=True)

@@ -11,14 +11,11 @@ import apache_beam as beam
 from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
 
+from beam_pipeline.core import errors, packing, uris
 from beam_pipeline.core.dead_letters import Stage
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ShardInfo
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
-from beam_pipeline.work.output_folder import prepare_output, prepare_resume, read_earlier
-from beam_pipeline.work.writing import WriteRequest
+from beam_pipeline.work import output_folder, writing
 
 
 @dataclass(kw_only=True)
@@ -35,7 +32,7 @@ class PrepareFolder(beam.PTransform):
     Returns: PCollection of the folder, for what has to wait.
     """
 
-    request: WriteRequest
+    request: writing.WriteRequest
     run: Mapping[str, Any]
     overwrite: bool
     open_options: Sequence[str] = ()
@@ -46,17 +43,17 @@ class PrepareFolder(beam.PTransform):
 
     def _prepare(self, folder: str) -> str:
         try:
-            if not is_remote(folder):
+            if not uris.is_remote(folder):
                 os.makedirs(folder, exist_ok=True)
             if not self.request.resume:
-                prepare_output(folder, self.overwrite)
+                output_folder.prepare_output(folder, self.overwrite)
                 return folder
             run = self.run
             if run["features"] is None:
-                earlier = read_earlier(folder)
+                earlier = output_folder.read_earlier(folder)
                 run = {**run, "features": earlier.run["features"] if earlier else {}}
-            prepare_resume(folder, run, self.open_options)
-        except ConversionError as error:
+            output_folder.prepare_resume(folder, run, self.open_options)
+        except errors.ConversionError as error:
             raise self.request.failures.reworded(error) from error
         return folder
 
@@ -157,7 +154,7 @@ class WriteResult(NamedTuple):
         cls,
         folder: str,
         shards: beam.PCollection[ShardInfo],
-        dead_letters: beam.PCollection[DeadLetterBatch],
+        dead_letters: beam.PCollection[packing.DeadLetterBatch],
         committed: beam.PCollection[CommittedDataset],
     ) -> WriteResult:
         """The result of the stages that wrote to a folder."""
@@ -168,7 +165,7 @@ class WriteResult(NamedTuple):
         )
 
 
-def bad_samples(letters: DeadLetterBatch) -> Iterator[BadSample]:
+def bad_samples(letters: packing.DeadLetterBatch) -> Iterator[BadSample]:
     """The public form of dead letters."""
     for stage, key, uri, reason, message, file, line in letters:
         yield BadSample(key, reason, message, uri, file, line, stage)

@@ -42,19 +42,8 @@ from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Sum, stage
 from beam_pipeline.transforms.output import after
-from beam_pipeline.work.job import unspill_all
+from beam_pipeline.work import job, planning
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
-from beam_pipeline.work.planning import (
-    DIGESTED,
-    DuplicateSearch,
-    Planning,
-    RangeDivision,
-    compare_images,
-    digest_outcome,
-    is_readable,
-    measure_images,
-    with_digests,
-)
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest, shard_inputs
 
 _SAMPLES_A_TASK = 8
@@ -105,7 +94,9 @@ def measure_output(request: WriteRequest) -> beam.PTransform:
     Returns: `Tally`s with nothing but `measured`, of `SampleBatch`es.
     """
     encoding, reading = request.encoding, request.reading
-    measure = stage(lambda refs: [Call(measure_images, (encoding, tuple(refs), reading))], Tally)
+    measure = stage(
+        lambda refs: [Call(planning.measure_images, (encoding, tuple(refs), reading))], Tally
+    )
     return (
         "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
         | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
@@ -116,7 +107,7 @@ def measure_output(request: WriteRequest) -> beam.PTransform:
 
 
 def plan_shards(
-    planner: Planning, prepared: beam.PCollection[str] | None = None
+    planner: planning.Planning, prepared: beam.PCollection[str] | None = None
 ) -> beam.PTransform:
     """Makes the one `Plan` of a run from the tallies of listing, labels and join.
 
@@ -184,7 +175,7 @@ def _preview(
     shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
 ) -> Iterator[Outcome]:
     spec = plan.shard_plan.spec(shard[0])
-    inputs = shard_inputs(spec, unspill_all(shard[1]), plan.class_ids, request.encoding)
+    inputs = shard_inputs(spec, job.unspill_all(shard[1]), plan.class_ids, request.encoding)
     assert request.earlier
     yield Outcome([request.earlier.look_up(inputs).expected_fate()])
 
@@ -395,7 +386,7 @@ class DropDuplicates(beam.PTransform):
       samples that were dropped as negative counts.
     """
 
-    search: DuplicateSearch
+    search: planning.DuplicateSearch
     request: WriteRequest
     keeps_unlabelled: bool = False
 
@@ -407,10 +398,12 @@ class DropDuplicates(beam.PTransform):
             | "SharedSizes" >> beam.Map(Sizes.only_shared)
         )
         digesting = partial(_with_digests, search=self.search, request=self.request)
-        taken = samples | "TakeDigests" >> stage(digesting, SampleBatch, DIGESTED, side=sizes)
+        taken = samples | "TakeDigests" >> stage(
+            digesting, SampleBatch, planning.DIGESTED, side=sizes
+        )
         dropping = _Dropping(self.request.encoding, self.search.drops, self.keeps_unlabelled)
         compared = (
-            taken[DIGESTED]
+            taken[planning.DIGESTED]
             | "Divide" >> stage(Divide(_ranges), PARTS, side=sizes)
             | "GroupByDigest" >> beam.GroupByKey()
             | "Drop" >> stage(dropping, SampleBatch, DEAD_LETTERS, TALLY)
@@ -428,13 +421,13 @@ def _sizes(samples: SampleBatch) -> Sizes:
     return sizes
 
 
-def _ranges(sizes: Sizes) -> RangeDivision:
+def _ranges(sizes: Sizes) -> planning.RangeDivision:
     """The ranges of digests that are compared: by their number, no worker has too many images."""
-    return RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
+    return planning.RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
 
 
 def _with_digests(
-    samples: SampleBatch, sizes: Sizes, search: DuplicateSearch, request: WriteRequest
+    samples: SampleBatch, sizes: Sizes, search: planning.DuplicateSearch, request: WriteRequest
 ) -> Iterator[Step]:
     """Samples without copies; tagged, the others with their digests."""
     unique, digested, unread = SampleBatch(), SampleBatch(), []
@@ -443,14 +436,14 @@ def _with_digests(
             unique.append(_without_digest(ref))
         elif ref.digest:
             digested.append(ref)
-        elif search.reads and is_readable(ref, request.encoding):
+        elif search.reads and planning.is_readable(ref, request.encoding):
             unread.append(ref)
         else:
             unique.append(ref)
-    yield digest_outcome(unique, digested)
+    yield planning.digest_outcome(unique, digested)
     for start in range(0, len(unread), _IMAGES_A_TASK):
         refs = unread[start : start + _IMAGES_A_TASK]
-        yield Call(with_digests, (refs, request.reading, search.listed))
+        yield Call(planning.with_digests, (refs, request.reading, search.listed))
 
 
 def _without_digest(ref: SampleRef) -> SampleRef:
@@ -466,7 +459,7 @@ class _Dropping:
     keeps_unlabelled: bool
 
     def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
-        packed = unspill_all(part[1])
+        packed = job.unspill_all(part[1])
         examples = self.encoding.examples
         hashes = LabelHashes(examples.file_columns, rows=examples.rows)
         copies = CopyFinder(lambda: _refs(packed), hashes)
@@ -513,4 +506,4 @@ def find_duplicates() -> beam.PTransform:
 def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
     """Finds the duplicates in a range of digests."""
     parts = list(part[1])
-    yield step(sum(map(len, parts)), compare_images, parts)
+    yield step(sum(map(len, parts)), planning.compare_images, parts)

@@ -18,9 +18,8 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import ConversionError, SampleError, UsageError
-from beam_pipeline.core.labels.further_columns import resize_questions
+from beam_pipeline.core.labels import further_columns, schema
 from beam_pipeline.core.labels.samples import RowMerger
-from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.packing import BATCH_SIZE, Batch, DeadLetterBatch, ImageBatch, LabelBatch
@@ -42,7 +41,7 @@ from beam_pipeline.work.records import checked_split
 _BAD = "bad"
 UNLABELLED = ("auto", "drop", "keep")
 _BUCKETS = 1024
-ANY_LABELS = Column("labels", ColumnKind.BYTES, "")
+ANY_LABELS = schema.Column("labels", schema.ColumnKind.BYTES, "")
 _OPTION = re.compile("--([a-z_]+)")
 
 
@@ -186,7 +185,7 @@ class ReadLabels(beam.PTransform):
         """Asks about numbers that may be places in images that are resized. Raises QuestionError."""
         with _in_arguments():
             columns, answers = self.source.columns, self._options.columns
-            self._ask(tuple(resize_questions(columns, answers, answered=False)))
+            self._ask(tuple(further_columns.resize_questions(columns, answers, answered=False)))
 
     def _ask(self, questions: Sequence[Question]) -> None:
         if questions and not self._yes:

@@ -20,34 +20,23 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.errors import FailurePolicy, SampleError, UsageError
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
+from beam_pipeline.core.records import formats, shard_writer, sharding
 from beam_pipeline.core.records.example_source import PipelineRecords, marked
 from beam_pipeline.core.records.feature_values import FeatureSchema
-from beam_pipeline.core.records.formats import format_options, record_format
-from beam_pipeline.core.records.shard_writer import sort_by_key_hash
-from beam_pipeline.core.records.sharding import (
-    DEFAULT_SHARD_BYTES,
-    KeyHasher,
-    ShardConfig,
-    ShardDivision,
-    ShardPlan,
-)
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
 from beam_pipeline.transforms.in_workers import PARTS, Divide, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
 from beam_pipeline.transforms.planning import group_by_shard, plan_shards
 from beam_pipeline.transforms.writing import WriteDataset
-from beam_pipeline.work.finishing import DatasetFinisher
-from beam_pipeline.work.incomplete_folder import unpacking_folder
-from beam_pipeline.work.job import unspill_all
+from beam_pipeline.work import finishing, incomplete_folder, job
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.records import RecordReader, class_numbering, feature_entries, fractions_of
@@ -86,10 +75,10 @@ def _of_records(message: str) -> str:
 def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
     """Raises UsageError if the value of an argument is not one of its choices."""
     if value not in choices:
-        raise UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
+        raise errors.UsageError(f"{argument} is {value!r}, expected one of {', '.join(choices)}")
 
 
-_FAILURES = FailurePolicy(reword=_of_records)
+_FAILURES = errors.FailurePolicy(reword=_of_records)
 
 
 class WriteToShuffledTFRecord(beam.PTransform):
@@ -108,7 +97,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
         split: str | Callable[[Any], Any] = DEFAULT_SPLIT,
         splits: Mapping[str, float] | None = None,
         num_shards: int | Mapping[str, int] | None = None,
-        shard_size: int = DEFAULT_SHARD_BYTES,
+        shard_size: int = sharding.DEFAULT_SHARD_BYTES,
         exact_sizes: bool = False,
         seed: int = 0,
         features: Mapping[str, Any] | None = None,
@@ -167,14 +156,14 @@ class WriteToShuffledTFRecord(beam.PTransform):
             folder=folder,
             encoding=EncodingOptions(PipelineRecords(keyed=key is not None), seed=seed),
             resume=if_exists == "resume",
-            reading=ReadOptions(REMOTE_READS) if is_remote(folder) else ONE_BY_ONE,
+            reading=ReadOptions(REMOTE_READS) if uris.is_remote(folder) else ONE_BY_ONE,
             failures=_FAILURES,
         )
         self._wishes = PlanRequest(
             name=name or dataset_name(folder),
-            shards=ShardConfig(num_shards, shard_size),
+            shards=sharding.ShardConfig(num_shards, shard_size),
             splits=[name for name, _ in fractions.fractions] if fractions else (),
-            record_format=record_format(compression, format),
+            record_format=formats.record_format(compression, format),
             max_bad_fraction=1.0 if on_error == "collect" else 0.0,
             numbering=class_numbering(class_names),
         )
@@ -201,7 +190,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
             | "PlanShards" >> plan_shards(Planning(request=request, wishes=wishes, run=run))
         )
         exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
-        finisher = DatasetFinisher(
+        finisher = finishing.DatasetFinisher(
             request=request, max_bad_fraction=wishes.max_bad_fraction, recorded=run["options"]
         )
         written = read["main"] | "WriteDataset" >> WriteDataset(
@@ -229,7 +218,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
                 "layout": "pipeline",
                 "columns": [{"name": "class", "kind": "class", "feature": "image/class"}],
                 **({"exact_sizes": True} if self._exact else {}),
-                **format_options(self._wishes.record_format),
+                **formats.format_options(self._wishes.record_format),
             },
             "features": self._reader.features,
         }
@@ -240,7 +229,7 @@ class _ReadRecords(beam.DoFn):
 
     def __init__(self, reader: RecordReader, folder: str) -> None:
         self._reader = reader
-        self._spool = unpacking_folder(folder)
+        self._spool = incomplete_folder.unpacking_folder(folder)
 
     def start_bundle(self) -> None:
         """Begins a file, which has a separate name, because a bundle may run twice at once."""
@@ -253,7 +242,7 @@ class _ReadRecords(beam.DoFn):
     def process(self, element: Any, _: str) -> Iterator[Any]:
         try:
             record = self._reader.read(element)
-        except SampleError as error:
+        except errors.SampleError as error:
             stage, reason = Stage.LABELS.value, Reason.BAD_LABEL_VALUE.value
             self._dead.append(DeadLetter(stage, "", "", reason, str(error)))
             return
@@ -303,7 +292,7 @@ class _ReadRecords(beam.DoFn):
 # --- shards of equal numbers of records -----------------------------------------------------------
 
 
-def _in_ranges(plan: Plan) -> ShardPlan:
+def _in_ranges(plan: Plan) -> sharding.ShardPlan:
     """The ranges of hashes of a plan's splits in place of shards, each small enough for one worker."""
     samples, size = plan.tally.samples, plan.tally.sample_bytes
     counts = (
@@ -313,12 +302,12 @@ def _in_ranges(plan: Plan) -> ShardPlan:
     return replace(plan.shard_plan, shards=tuple(counts))
 
 
-def _divided(plan: Plan, seed: int) -> ShardDivision | None:
-    return None if plan.refusal else ShardDivision(_in_ranges(plan), seed)
+def _divided(plan: Plan, seed: int) -> sharding.ShardDivision | None:
+    return None if plan.refusal else sharding.ShardDivision(_in_ranges(plan), seed)
 
 
 def _size(part: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
-    return part[0], sum(1 for packed in unspill_all(part[1]) for _ in unpack(SampleRef, packed))
+    return part[0], sum(1 for packed in job.unspill_all(part[1]) for _ in unpack(SampleRef, packed))
 
 
 def _ranked(
@@ -328,9 +317,9 @@ def _ranked(
     encoding: EncodingOptions,
 ) -> Iterator[tuple[int, bytes]]:
     """Yields (shard, packed references) of a range, by the place of each sample in its whole split."""
-    refs: Sequence[SampleRef] = sort_by_key_hash(
-        (ref for packed in unspill_all(part[1]) for ref in unpack(SampleRef, packed)),
-        KeyHasher(encoding.seed),
+    refs: Sequence[SampleRef] = shard_writer.sort_by_key_hash(
+        (ref for packed in job.unspill_all(part[1]) for ref in unpack(SampleRef, packed)),
+        sharding.KeyHasher(encoding.seed),
     )
     refs = marked(encoding.examples, refs)
     number, ranges = part[0], _in_ranges(plan).first_shard

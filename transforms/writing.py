@@ -17,41 +17,21 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
 
-from beam_pipeline.core.dataset.duplicates import (
-    LabelHashes,
-    WrittenImage,
-    packed_images,
-    range_count,
-)
-from beam_pipeline.core.dataset.names import MANIFEST_NAME
+from beam_pipeline.core import errors
+from beam_pipeline.core.dataset import duplicates, names
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals, without_totals
-from beam_pipeline.core.errors import ConversionError, OutputError, Refusal
 from beam_pipeline.core.images.preparation import NO_DIGEST
 from beam_pipeline.core.packing import DeadLetterBatch, SampleBatch, unpack
-from beam_pipeline.core.records.example_source import marked
-from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import Rejected, image_figures, sort_by_key_hash
+from beam_pipeline.core.records import example_source, record_format, shard_writer
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
+from beam_pipeline.work import incomplete_folder, job, outcome
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
-from beam_pipeline.work.incomplete_folder import note_refusal
-from beam_pipeline.work.job import unspill_all
-from beam_pipeline.work.outcome import (
-    BYTES_DONE,
-    CHANGES,
-    COMPARED,
-    DEAD_LETTERS,
-    EXAMPLES_WRITTEN,
-    REFUSALS,
-    SAMPLES_DONE,
-    SHARDS_WRITTEN,
-    Outcome,
-)
 from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 
@@ -65,17 +45,17 @@ def _shard_task(
     task = ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
         spec=plan.shard_plan.spec(number),
-        batches=unspill_all(batches),
+        batches=job.unspill_all(batches),
         class_ids=plan.class_ids,
         record_format=plan.shard_plan.record_format,
-        ranges=range_count(plan.tally.samples.total()),
+        ranges=duplicates.range_count(plan.tally.samples.total()),
     )
     if are_running() or not _takes_little(plan.tally, request):
         yield task
         return
     try:
         made = task.run()
-    except (ConversionError, OSError) as error:
+    except (errors.ConversionError, OSError) as error:
         made = _not_written(error, request)
     yield made
 
@@ -86,17 +66,17 @@ def _takes_little(tally: Tally, request: WriteRequest) -> bool:
     return few and not request.encoding.options.decodes
 
 
-def _not_written(error: Exception, request: WriteRequest) -> Outcome:
+def _not_written(error: Exception, request: WriteRequest) -> outcome.Outcome:
     """The outcome of a shard that could not be written, where no engine tries again."""
     reason = error
-    if not isinstance(reason, ConversionError):
-        reason = OutputError(f"a shard in {request.folder} cannot be written: {error}")
-    refusal = Refusal.from_error(reason, error)
+    if not isinstance(reason, errors.ConversionError):
+        reason = errors.OutputError(f"a shard in {request.folder} cannot be written: {error}")
+    refusal = errors.Refusal.from_error(reason, error)
     if not request.failures.retries:
-        return Outcome(tagged=[(REFUSALS, refusal)])
-    with contextlib.suppress(OSError, ConversionError):
+        return outcome.Outcome(tagged=[(outcome.REFUSALS, refusal)])
+    with contextlib.suppress(OSError, errors.ConversionError):
         # If a retry succeeds, the note is removed with the rest of `.incomplete`.
-        note_refusal(request.folder, refusal, request.failures.job)
+        incomplete_folder.note_refusal(request.folder, refusal, request.failures.job)
     raise error
 
 
@@ -112,7 +92,7 @@ def write_shards(plan: beam.PCollection[Plan], request: WriteRequest) -> beam.PT
       set; "compared", the images as `find_duplicates` takes them.
     """
     work, failed = (partial(function, request=request) for function in (_shard_task, _not_written))
-    tags = (DEAD_LETTERS, REFUSALS, CHANGES, COMPARED)
+    tags = (outcome.DEAD_LETTERS, outcome.REFUSALS, outcome.CHANGES, outcome.COMPARED)
     return stage(work, ShardInfo, *tags, main=SHARDS, side=plan, failed=failed)
 
 
@@ -137,50 +117,50 @@ def _groups(plan: Plan, request: WriteRequest) -> ShardDivision | None:
 
 def _encode_group(
     group: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
-) -> Iterator[Outcome]:
+) -> Iterator[outcome.Outcome]:
     """Encodes the samples of a group, and numbers the records by their shard."""
     shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
     hasher = encoding.hasher
-    samples = (ref for packed in unspill_all(group[1]) for ref in unpack(SampleRef, packed))
-    refs = marked(encoding.examples, sort_by_key_hash(samples, hasher))
+    samples = (ref for packed in job.unspill_all(group[1]) for ref in unpack(SampleRef, packed))
+    refs = example_source.marked(encoding.examples, shard_writer.sort_by_key_hash(samples, hasher))
     dead_letters = DeadLetterBatch()
-    images: list[WrittenImage] = []
-    hashes = LabelHashes(encoding.examples.file_columns, rows=encoding.examples.rows)
+    images: list[duplicates.WrittenImage] = []
+    hashes = duplicates.LabelHashes(encoding.examples.file_columns, rows=encoding.examples.rows)
     events: Counter[str] = Counter()
     with encoding.maker(plan.class_ids, refs, request.reading) as maker:
         for ref in reported(refs):
             try:
                 sample = maker.make(ref)
-            except Rejected as rejected:
+            except shard_writer.Rejected as rejected:
                 dead_letters.append(rejected.letter)
                 continue
             images.append(hashes.image(ref, sample.digest))
             events.update(sample.events)
             dead_letters.extend(sample.dead_letters)
             record = (hasher.order(ref.key), ref.key, *sample[:3], tuple(sample.classes))
-            yield Outcome([(shard, record)])
-    figures = image_figures(events, maker)._replace(statistics=maker.statistics())
-    ranges = range_count(plan.tally.samples.total())
+            yield outcome.Outcome([(shard, record)])
+    figures = shard_writer.image_figures(events, maker)._replace(statistics=maker.statistics())
+    ranges = duplicates.range_count(plan.tally.samples.total())
     compared = (
-        packed_images((i for i in images if i.digest != NO_DIGEST), ranges)
+        duplicates.packed_images((i for i in images if i.digest != NO_DIGEST), ranges)
         if encoding.examples.resumable
         else ()
     )
-    yield Outcome(
+    yield outcome.Outcome(
         dead_letters=dead_letters,
-        tagged=[(IMAGES, figures), *((COMPARED, part) for part in compared)],
+        tagged=[(IMAGES, figures), *((outcome.COMPARED, part) for part in compared)],
         counters={
-            SAMPLES_DONE: len(refs),
-            BYTES_DONE: sum(ref.size for ref in refs),
-            EXAMPLES_WRITTEN: len(images),
-            DEAD_LETTERS: len(dead_letters),
+            outcome.SAMPLES_DONE: len(refs),
+            outcome.BYTES_DONE: sum(ref.size for ref in refs),
+            outcome.EXAMPLES_WRITTEN: len(images),
+            outcome.DEAD_LETTERS: len(dead_letters),
         },
     )
 
 
 def _write_records(
     shard: tuple[int, Iterable[Record]], plan: Plan, request: WriteRequest
-) -> Iterator[Outcome]:
+) -> Iterator[outcome.Outcome]:
     """Writes the records of a shard; a repeated bundle writes the same bytes once more."""
     spec, features = plan.shard_plan.spec(shard[0]), request.encoding.features(turned=True)
     records = sorted(record for record in shard[1] if record != _NO_RECORD)
@@ -189,17 +169,17 @@ def _write_records(
         with files.open_output(files.join(request.folder, spec.file_name), new=False) as sink:
             output = plan.shard_plan.record_format.writer(sink, features)
             for _, key, before, image, after, class_ids in records:
-                output.write(EncodedSample(before, image, after), key)
+                output.write(record_format.EncodedSample(before, image, after), key)
                 classes.update(class_ids)
             output.finish()
-    except (ConversionError, OSError) as error:
+    except (errors.ConversionError, OSError) as error:
         yield _not_written(error, request)
         return
     info = ShardInfo(
         *(spec.split, spec.number, spec.file_name, len(records)),
         *(output.bytes, output.crc32c, tuple(sorted(classes.items()))),
     )
-    yield Outcome([info], counters={SHARDS_WRITTEN: 1})
+    yield outcome.Outcome([info], counters={outcome.SHARDS_WRITTEN: 1})
 
 
 @dataclass(kw_only=True)
@@ -224,7 +204,7 @@ class WriteRecords(beam.PTransform):
             partial(_encode_group, request=request),
             partial(_write_records, request=request),
         )
-        tags = (DEAD_LETTERS, IMAGES, COMPARED)
+        tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
         encoded = (
             samples
             | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
@@ -236,11 +216,11 @@ class WriteRecords(beam.PTransform):
             (encoded["records"], plan | "EveryShard" >> every)
             | beam.Flatten()
             | "GroupByShard" >> beam.GroupByKey()
-            | "WriteShard" >> stage(writing, ShardInfo, REFUSALS, main=SHARDS, side=plan)
+            | "WriteShard" >> stage(writing, ShardInfo, outcome.REFUSALS, main=SHARDS, side=plan)
         )
         return {
             SHARDS: written[SHARDS],
-            REFUSALS: written[REFUSALS],
+            outcome.REFUSALS: written[outcome.REFUSALS],
             **{tag: encoded[tag] for tag in tags},
         }
 
@@ -260,7 +240,7 @@ def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[Com
     reports = Reports(**given)
     if finisher.finish(plan, reports):
         yield CommittedDataset(
-            files.join(finisher.folder, MANIFEST_NAME),
+            files.join(finisher.folder, names.MANIFEST_NAME),
             examples=sum(shard.examples for shard in reports.shards),
             bytes=sum(shard.bytes for shard in reports.shards),
             shards=len(reports.shards),
@@ -285,7 +265,7 @@ def finish_dataset(
     """
     given, sides = dict(reports), dict[str, Any]()
     if finisher.retries:  # on one machine, each further step costs 20 ms
-        summed = {k: given[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in given}
+        summed = {k: given[k] for k in (SHARDS, outcome.DEAD_LETTERS, IMAGES) if k in given}
         sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
         bounded = beam.Map(without_totals).with_output_types(ShardInfo)
         given[SHARDS] = given[SHARDS] | "WithoutTotals" >> bounded
@@ -330,13 +310,22 @@ class WriteDataset(beam.PTransform):
             assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
             shards = samples | "AssignShards" >> assign
             written = shards | "WriteShards" >> write_shards(plan, request)
-        dead = (*self.dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
-        reports = {SHARDS: written[SHARDS], DEAD_LETTERS: dead, REFUSALS: written[REFUSALS]}
+        dead = (
+            *self.dead_letters,
+            written[outcome.DEAD_LETTERS],
+        ) | "AllDeadLetters" >> beam.Flatten()
+        reports = {
+            SHARDS: written[SHARDS],
+            outcome.DEAD_LETTERS: dead,
+            outcome.REFUSALS: written[outcome.REFUSALS],
+        }
         if self.by_records:
             reports[IMAGES] = written[IMAGES]
         if request.earlier:
-            reports[CHANGES] = written[CHANGES]
+            reports[outcome.CHANGES] = written[outcome.CHANGES]
         if self.compares:
-            reports["duplicates"] = written[COMPARED] | "FindDuplicates" >> find_duplicates()
+            reports["duplicates"] = (
+                written[outcome.COMPARED] | "FindDuplicates" >> find_duplicates()
+            )
         finish = finish_dataset(self.finisher, reports)
         return written[SHARDS], dead, plan | "FinishDataset" >> finish

@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from beam_pipeline import inputs, startup, terminal
 from beam_pipeline.commands import Call, Command, refuse_unknown
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.estimate import Machines
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.inputs import checked_config
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Kind, Option, OptionGroup, option
 from beam_pipeline.options.output import WaitOptions
 from beam_pipeline.options.source import RolesOptions
-from beam_pipeline.startup import importing_beam
-from beam_pipeline.terminal import say
 
 _GB_PER_VCPU = 4.0
 
@@ -81,7 +79,7 @@ def _plan(call: Call) -> bool:
 def _shows_roles(options: ConvertOptions, call: Call) -> bool:
     """Prints the table of roles with --show_roles; returns False otherwise."""
     if call.arguments.show_roles:
-        say(*understanding(*open_source(options.inputs.layout, options.source)))
+        terminal.say(*understanding(*open_source(options.inputs.layout, options.source)))
     return bool(call.arguments.show_roles)
 
 
@@ -102,9 +100,9 @@ def _start(options: ConvertOptions, call: Call, *, writes: bool) -> ConvertConfi
 
     Importing Beam takes a second, so every check that does not need it comes first.
     """
-    config = checked_config(options, writes=writes, shows=True)
+    config = inputs.checked_config(options, writes=writes, shows=True)
     local = not call.beam_argv and not any(map(is_remote, config.uris))
-    with importing_beam(lean=local):
+    with startup.importing_beam(lean=local):
         from beam_pipeline.engines.base import import_engine
         from beam_pipeline.launch import beam_parser
 

@@ -22,18 +22,7 @@ from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.dataset import read_manifest
-from beam_pipeline.inspection.select import (
-    EXAMPLES_OF_A_SAMPLE,
-    SHOWN,
-    FoundExample,
-    Scan,
-    Selection,
-    files_for,
-    find,
-    parse_conditions,
-    reason_left_out,
-    scan,
-)
+from beam_pipeline.inspection import select, sources
 from beam_pipeline.inspection.show import (
     Screen,
     class_rows,
@@ -42,7 +31,6 @@ from beam_pipeline.inspection.show import (
     split_rows,
     title,
 )
-from beam_pipeline.inspection.sources import Source, open_source
 from beam_pipeline.storage import files
 from beam_pipeline.terminal import complain, say
 from beam_pipeline.work.receipts import read_receipt
@@ -53,12 +41,12 @@ _MOST_KEPT_BYTES = 256 << 20  # 256 MiB of examples to show
 _RECEIPTS_AT_ONCE = 16  # few, because one may list a million samples
 
 
-def _show_key(source: Source, key: str, to: str) -> bool:
+def _show_key(source: sources.Source, key: str, to: str) -> bool:
     """Shows the sample of a key, or reports that it is missing."""
-    example = find(source, key)
+    example = select.find(source, key)
     if example is None:
-        places = [file.name for file in files_for(source, key)]
-        reason = reason_left_out(source, key)
+        places = [file.name for file in select.files_for(source, key)]
+        reason = select.reason_left_out(source, key)
         say(
             f"{source.name}: no sample has the key {key!r}; looked in {enumerated(places, 3)}",
             *([f"its dead letter: {reason}"] if reason else ()),
@@ -72,7 +60,7 @@ def _show_key(source: Source, key: str, to: str) -> bool:
     return True
 
 
-def show(source: Source, selection: Selection, to: str = "") -> bool:
+def show(source: sources.Source, selection: select.Selection, to: str = "") -> bool:
     """Prints figures and examples.
 
     Args:
@@ -85,11 +73,11 @@ def show(source: Source, selection: Selection, to: str = "") -> bool:
     _check_class(source, selection.class_name)
     declared = set(source.manifest.features if source.manifest else ())
     _check_features(declared, selection)  # before gigabytes are read
-    result, examples, written, size, unshown = Scan(), [], 0, 0, 0
+    result, examples, written, size, unshown = select.Scan(), [], 0, 0, 0
     with contextlib.ExitStack() as stack:
         write = stack.enter_context(exporting(source, to)) if to else None
         try:
-            for example in scan(source, selection, result):
+            for example in select.scan(source, selection, result):
                 size += example.size
                 if write:
                     write(example)
@@ -120,12 +108,12 @@ def show_some(folder: str, num: int) -> None:
     Raises:
       ConversionError: it cannot be read.
     """
-    source, screen = open_source([folder]), Screen()
-    for example in scan(source, Selection(num=num), Scan()):
+    source, screen = sources.open_source([folder]), Screen()
+    for example in select.scan(source, select.Selection(num=num), select.Scan()):
         screen.example(source, example)
 
 
-def _check_class(source: Source, name: str) -> None:
+def _check_class(source: sources.Source, name: str) -> None:
     """Raises UsageError if a data set with a manifest lacks a class; names the most similar one."""
     classes = source.manifest.classes if source.manifest else ()
     names = [entry.name for entry in classes]
@@ -135,7 +123,7 @@ def _check_class(source: Source, name: str) -> None:
         raise UsageError(f"--class: {source.name} has no class {name!r}; {hint}")
 
 
-def _check_features(known: Set[str], selection: Selection) -> None:
+def _check_features(known: Set[str], selection: select.Selection) -> None:
     """Raises UsageError if a feature of the conditions does not occur, and any is known; names a similar one."""
     for condition in selection.conditions:
         if known and condition.feature not in known:
@@ -145,7 +133,10 @@ def _check_features(known: Set[str], selection: Selection) -> None:
 
 
 def _print(
-    source: Source, selection: Selection, result: Scan, examples: Sequence[FoundExample]
+    source: sources.Source,
+    selection: select.Selection,
+    result: select.Scan,
+    examples: Sequence[select.FoundExample],
 ) -> None:
     screen = Screen()
     say(title(source), "")
@@ -187,13 +178,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "several joined by `and`",
     )
     number = "examples to show or write (default: %(default)s)"
-    add("--num", metavar="N", type=int, default=SHOWN, help=number)
+    add("--num", metavar="N", type=int, default=select.SHOWN, help=number)
     text("--to", metavar="DIR", help="write the examples to this new folder")
     add(
         "--all",
         dest="read_all",
         action="store_true",
-        help=f"read every example for the figures (default: {EXAMPLES_OF_A_SAMPLE} of a larger data "
+        help=f"read every example for the figures (default: {select.EXAMPLES_OF_A_SAMPLE} of a larger data "
         "set; all with --class or --where)",
     )
 
@@ -205,14 +196,14 @@ def _run(call: Call) -> bool:
         raise UsageError("--key names one sample; leave out --class and --where")
     if given.num < 0:
         raise UsageError(f"--num is {given.num}, expected 0 or more")
-    selection = Selection(
+    selection = select.Selection(
         class_name=given.class_name,
-        conditions=parse_conditions(given.where) if given.where else (),
+        conditions=select.parse_conditions(given.where) if given.where else (),
         num=given.num,
         read_all=given.read_all,
         writes=bool(given.to),
     )
-    source = open_source(given.paths)
+    source = sources.open_source(given.paths)
     if given.split:
         source = source.of_split(given.split)
     if given.key:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from beam_pipeline.commands import Call, Command
+from beam_pipeline.core import text, uris
+from beam_pipeline.core.dataset import names, verification
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
     Manifest,
@@ -21,34 +23,15 @@ from beam_pipeline.core.dataset.manifest import (
     is_as_written,
     line_crc,
 )
-from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, INCOMPLETE_FOLDER
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
-from beam_pipeline.core.dataset.verification import (
-    verify_classes,
-    verify_counts,
-    verify_receipt,
-    verify_shard,
-)
 from beam_pipeline.core.errors import ChangedInputsError, CodecError, ConversionError, UsageError
 from beam_pipeline.core.images.preparation import check_codec
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.records import formats, sharding, tfrecord
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.sharding import ShardInfo
-from beam_pipeline.core.records.tfrecord import index_file
-from beam_pipeline.core.text import counted, excerpt
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import read_manifest
-from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import usual_reading
+from beam_pipeline.storage import files, read_ahead
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work.incomplete_folder import delete_incomplete
-from beam_pipeline.work.job import claimed
-from beam_pipeline.work.output_folder import (
-    check_no_links,
-    read_dead_letters,
-    spoilt_side_files,
-    write_side_file,
-)
+from beam_pipeline.work import incomplete_folder, job, output_folder
 from beam_pipeline.work.receipts import read_receipt, receipts_there
 from beam_pipeline.work.writer_process import cores, submit, writer_processes
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest, write_inputs
@@ -63,10 +46,10 @@ def _verify(call: Call) -> bool:
         complain(fault)
         faults += 1
     if faults:
-        complain(f"{folder}: {counted(faults, 'fault')}")
+        complain(f"{folder}: {text.counted(faults, 'fault')}")
     else:
-        shards = counted(len(manifest.shards), "shard")
-        say(f"{folder}: {shards}, {counted(manifest.counts.examples, 'example')}, all well")
+        shards = text.counted(len(manifest.shards), "shard")
+        say(f"{folder}: {shards}, {text.counted(manifest.counts.examples, 'example')}, all well")
     return not faults
 
 
@@ -83,7 +66,7 @@ class _CheckedShard(NamedTuple):
 
     entry: ShardEntry
     faults: Sequence[str]
-    info: ShardInfo | None
+    info: sharding.ShardInfo | None
     receipt_faults: Sequence[str]
     sharing: str
 
@@ -94,21 +77,21 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
     for split, entries in manifest.splits.items():
         for entry in entries.shards:
             uri = files.join(folder, entry.path)
-            results: list[str | ShardInfo] = []
+            results: list[str | sharding.ShardInfo] = []
             try:
                 with files.open_input(uri) as file:
-                    results.extend(verify_shard(file, uri, entry, manifest, split))
+                    results.extend(verification.verify_shard(file, uri, entry, manifest, split))
             except OSError as error:
                 results.append(f"{uri}: cannot be read: {error.strerror or error}")
             faults = [item for item in results if isinstance(item, str)]
-            infos = [item for item in results if isinstance(item, ShardInfo)]
+            infos = [item for item in results if isinstance(item, sharding.ShardInfo)]
             yield _CheckedShard(
                 entry,
                 faults,
                 infos[0] if infos else None,
                 # --shuffle=records wrote a folder without any receipt, or they were removed.
                 [*_receipt_faults(folder, split, entry, manifest)] if receipts else (),
-                _sharing(folder, entry.path) if faults and not is_remote(folder) else "",
+                _sharing(folder, entry.path) if faults and not uris.is_remote(folder) else "",
             )
 
 
@@ -124,7 +107,9 @@ def _receipt_faults(
     if receipt is None:
         yield f"{uri} is missing, and --resume and repair need it: convert again with --overwrite"
         return
-    yield from (f"{uri}: {fault}" for fault in verify_receipt(receipt, split, entry, manifest))
+    yield from (
+        f"{uri}: {fault}" for fault in verification.verify_receipt(receipt, split, entry, manifest)
+    )
 
 
 def _sharing(folder: str, shard: str) -> str:
@@ -156,11 +141,11 @@ def _manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
             f"{uri} does not have its checksum: it was damaged or edited. Put back a copy, or convert "
             "again with --overwrite"
         )
-    yield from verify_counts(manifest)
+    yield from verification.verify_counts(manifest)
 
 
 def _faults(folder: str, manifest: Manifest) -> Iterator[str]:
-    infos: list[ShardInfo] = []
+    infos: list[sharding.ShardInfo] = []
     for shard in _checked_shards(folder, manifest):
         for number, fault in enumerate(shard.faults):
             yield fault if number else f"{fault}{shard.sharing}"
@@ -169,18 +154,18 @@ def _faults(folder: str, manifest: Manifest) -> Iterator[str]:
             infos.append(shard.info)
     yield from _manifest_faults(folder, manifest)
     if len(infos) == len(manifest.shards):
-        yield from verify_classes(manifest, infos)
-    for name, fault in spoilt_side_files(folder, manifest):
+        yield from verification.verify_classes(manifest, infos)
+    for name, fault in output_folder.spoilt_side_files(folder, manifest):
         yield f"{files.join(folder, name)} {fault}"
     yield from _dead_letter_faults(folder, manifest)
 
 
 def _dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     """Yields the faults of the file that lists dead letters."""
-    uri, crc = files.join(folder, DEAD_LETTERS_NAME), 0
+    uri, crc = files.join(folder, names.DEAD_LETTERS_NAME), 0
     reasons: Counter[str] = Counter()
     try:
-        for line in read_dead_letters(folder, bytes):
+        for line in output_folder.read_dead_letters(folder, bytes):
             crc += line_crc(line)
             reasons[json.loads(line)["reason"]] += 1
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -208,12 +193,12 @@ def _changing(folder: str) -> Iterator[Manifest]:
       ConversionError: the folder does not contain one, or a job is writing to it.
     """
     read_manifest(folder)  # without a manifest, fails before the folder is claimed
-    with claimed(folder):
-        check_no_links(folder)
+    with job.claimed(folder):
+        output_folder.check_no_links(folder)
         try:
             yield read_manifest(folder)
         finally:
-            delete_incomplete(folder)
+            incomplete_folder.delete_incomplete(folder)
 
 
 # --- repair ---------------------------------------------------------------------------------------
@@ -246,7 +231,7 @@ class RepairTask:
         Raises:
           ChangedInputsError: it does not match; the file is not replaced.
         """
-        reading = usual_reading(ref.uri for ref in self.inputs.refs)
+        reading = read_ahead.usual_reading(ref.uri for ref in self.inputs.refs)
         encoding = EncodingOptions.from_recorded(self.inputs.options)
         request = WriteRequest(self.folder, encoding, reading=reading)
         write_inputs(request, self.inputs, self.record_format, new=False, accept=self._accept)
@@ -275,8 +260,10 @@ def _repair(call: Call) -> bool:
         failed = _rewrite(folder, [shard.entry for shard in damaged], manifest)
         remaining = [fault for s in shards if not s.faults for fault in s.receipt_faults]
         of_manifest = [*_manifest_faults(folder, manifest)]
-        for name, fault in () if of_manifest else [*spoilt_side_files(folder, manifest)]:
-            if write_side_file(folder, name, manifest):
+        for name, fault in (
+            () if of_manifest else [*output_folder.spoilt_side_files(folder, manifest)]
+        ):
+            if output_folder.write_side_file(folder, name, manifest):
                 say(f"{files.join(folder, name)}: rewritten")
             else:
                 remaining.append(f"{files.join(folder, name)} {fault}")
@@ -285,7 +272,7 @@ def _repair(call: Call) -> bool:
             complain(*remaining)
     sound = len(shards) - len(damaged)
     were = "was" if sound == 1 else "were"
-    say(f"{folder}: {counted(sound, 'shard')} {were} sound, {len(damaged) - failed} rewritten")
+    say(f"{folder}: {text.counted(sound, 'shard')} {were} sound, {len(damaged) - failed} rewritten")
     return not failed and not remaining
 
 
@@ -306,7 +293,7 @@ def _rewrite(folder: str, entries: Sequence[ShardEntry], manifest: Manifest) -> 
                 fault = f"{uri} cannot be written: {error.strerror or error}"
             except Exception as error:  # the receipt may come from anyone, with any values
                 fault = (
-                    f"{uri} cannot be rewritten: its receipt does not describe it ({excerpt(error)}). "
+                    f"{uri} cannot be rewritten: its receipt does not describe it ({text.excerpt(error)}). "
                     "Convert again with --overwrite"
                 )
             else:
@@ -329,7 +316,7 @@ def _start(folder: str, entry: ShardEntry, manifest: Manifest) -> Future[None] |
         return CodecError(f"{uri}: {error}")
     if receipt is None:
         fault = f"{receipt_name(entry.path)}, the list of its images, is missing"
-    elif any(f"/{INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
+    elif any(f"/{names.INCOMPLETE_FOLDER}/" in ref.uri for ref in receipt.inputs.refs):
         fault = "its samples came from Python, or were unpacked from a file of many samples"
     else:
         work = submit(RepairTask(folder, receipt.inputs, entry, manifest.record_format))
@@ -354,7 +341,7 @@ def _index(call: Call) -> bool:
     folder = files.canonical(call.arguments.folder)
     with _changing(folder) as manifest:
         record_format = manifest.record_format
-        if record_format.name != DEFAULT_FORMAT:
+        if record_format.name != formats.DEFAULT_FORMAT:
             raise UsageError(
                 f"{folder} contains shards in the format {record_format.name}, and only TFRecords have an "
                 "index beside them; convert with --format tfrecord"
@@ -366,7 +353,7 @@ def _index(call: Call) -> bool:
             )
         shards = manifest.shards
         records = sum(_index_shard(folder, entry, record_format) for entry in shards)
-    counts = f"{counted(len(shards), 'shard')}, {counted(records, 'record')}"
+    counts = f"{text.counted(len(shards), 'shard')}, {text.counted(records, 'record')}"
     say(f"{folder}: {counts}, indexed in *.tfindex-*")
     return True
 
@@ -382,11 +369,11 @@ def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) ->
         raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
     if len(spans) != entry.examples:
         raise ConversionError(
-            f"{uri}: contains {counted(len(spans), 'record')}, the manifest lists {entry.examples}; "
+            f"{uri}: contains {text.counted(len(spans), 'record')}, the manifest lists {entry.examples}; "
             "run `beam-tfrecord verify` to find all faults"
         )
     try:
-        files.write_bytes(index, index_file(spans))
+        files.write_bytes(index, tfrecord.index_file(spans))
     except OSError as error:
         raise ConversionError(f"{index} cannot be written: {error.strerror or error}") from error
     return len(spans)

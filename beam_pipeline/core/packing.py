@@ -27,8 +27,7 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 
 import zstandard
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
+from beam_pipeline.core import dead_letters, references
 
 _Item = TypeVar("_Item", bound=tuple[Any, ...])
 
@@ -341,25 +340,25 @@ class Batch(Sequence[_Item], Generic[_Item]):
         return type(self).of_packed, (self.packed(), len(self))
 
 
-class ImageBatch(Batch[ImageRef]):
+class ImageBatch(Batch[references.ImageRef]):
     """Listed images."""
 
-    item = ImageRef
+    item = references.ImageRef
 
 
-class LabelBatch(Batch[LabelRow]):
+class LabelBatch(Batch[references.LabelRow]):
     """Rows of a label table."""
 
-    item = LabelRow
+    item = references.LabelRow
 
 
-class SampleBatch(Batch[SampleRef]):
+class SampleBatch(Batch[references.SampleRef]):
     """Images joined with their labels."""
 
-    item = SampleRef
+    item = references.SampleRef
 
 
-class DeadLetterBatch(Batch[DeadLetter]):
+class DeadLetterBatch(Batch[dead_letters.DeadLetter]):
     """Samples left out."""
 
-    item = DeadLetter
+    item = dead_letters.DeadLetter

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from beam_pipeline.core.errors import QuestionError
-from beam_pipeline.core.text import terminal_line
+from beam_pipeline.core import errors, text
 
 LABEL_FILES_IGNORED = "label_files_ignored"
 """The id of questions about files that may contain labels, and that nothing would read."""
@@ -61,7 +60,7 @@ def _with_columns(
     return combined
 
 
-def question_error(questions: Sequence[Question], options: Commands | None) -> QuestionError:
+def question_error(questions: Sequence[Question], options: Commands | None) -> errors.QuestionError:
     """The error that asks, in several lines. Within a line, names from data are escaped.
 
     Args:
@@ -79,4 +78,4 @@ def question_error(questions: Sequence[Question], options: Commands | None) -> Q
                 lines += [f"  {advice}", f"    {command}"]
     lines.append("Correct the command, or accept the guess with --yes.")
     ids = tuple(question.id for question in questions)
-    return QuestionError("\n".join(map(terminal_line, lines)), ids)
+    return errors.QuestionError("\n".join(map(text.terminal_line, lines)), ids)

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, takewhile
 from typing import Any
 
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.uris import without_secrets
+from beam_pipeline.core import errors, uris
 
 _SHOWN_CHARACTERS = 80
 _SHOWN_NAMES = 3
@@ -42,7 +41,7 @@ def terminal_line(text: str) -> str:
     >>> print(terminal_line("a\x1b[2Jb\nc and https://me:pw@host/a.jpg?sig=5e3c"))
     a\x1b[2Jb\nc and https://...@host/a.jpg?...
     """
-    text = without_secrets(text)
+    text = uris.without_secrets(text)
     if len(text) > _MOST_OF_A_WORD:
         text = _LONG_WORD.sub(lambda word: _shortened(word[0], _MOST_OF_A_WORD), text)
         text = _shortened(text, _MOST_OF_A_LINE)
@@ -74,7 +73,7 @@ def decoded(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8 ({error}); save it as UTF-8") from error
+        raise errors.UsageError(f"{name} is not UTF-8 ({error}); save it as UTF-8") from error
 
 
 def is_utf8(text: str) -> bool:

@@ -22,8 +22,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.text import excerpt, is_utf8
+from beam_pipeline.core import errors, text
 
 INT64 = range(-(1 << 63), 1 << 63)
 """The integers of an Int64List."""
@@ -52,7 +51,7 @@ class UnexpectedError(ValueError):
     """An entry that is not what is expected."""
 
     def __init__(self, value: Any, path: str, expected: str) -> None:
-        super().__init__(f"{path or 'it'} is {excerpt(value)}, expected {expected}")
+        super().__init__(f"{path or 'it'} is {text.excerpt(value)}, expected {expected}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +74,7 @@ def one_of(*values: str) -> Expect:
     )
 
 
-Text = Annotated[str, Expect(is_utf8, "a text")]
+Text = Annotated[str, Expect(text.is_utf8, "a text")]
 Integer = Annotated[int, Expect(INT64.__contains__, "a whole number of 64 bits")]
 Count = Annotated[Integer, Expect(lambda n: n >= 0, "a whole number from 0 on")]
 
@@ -123,7 +122,7 @@ def parse(kind: Any, data: bytes | str, fault: str, remedy: str = "", file_forma
             check_head(content, file_format)
         return decode(kind, content)
     except (ValueError, RecursionError) as error:
-        raise ConversionError(f"{fault} ({error}){remedy}") from error
+        raise errors.ConversionError(f"{fault} ({error}){remedy}") from error
 
 
 FORMAT_VERSION = 1
@@ -200,7 +199,7 @@ def _mapping(inner: _Decoder, value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnexpectedError(value, path, "an object")
     for key in value:
-        if not is_utf8(key):
+        if not text.is_utf8(key):
             raise UnexpectedError(key, path, "names of entries that are texts")
     return {key: inner(item, f"{path}.{key}" if path else key) for key, item in value.items()}
 

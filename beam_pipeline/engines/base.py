@@ -17,7 +17,6 @@ from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptio
 from apache_beam.runners.runner import PipelineResult, PipelineRunner
 
 from beam_pipeline import beam_patches
-from beam_pipeline.beam_patches import EVERY_ENGINE, Patch
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import DEFAULT_POLICY, FailurePolicy, UsageError
 
@@ -42,7 +41,7 @@ class Engine:
     failures: FailurePolicy = DEFAULT_POLICY
     outlives_launcher = False
     ends_on_interrupt = True
-    patches: Sequence[Patch] = EVERY_ENGINE
+    patches: Sequence[beam_patches.Patch] = beam_patches.EVERY_ENGINE
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """Reads Beam's options; starts nothing.

@@ -32,9 +32,8 @@ from packaging.requirements import Requirement
 import beam_pipeline
 from beam_pipeline.beam_patches import applied, silent_submission
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.estimate import workers_for
-from beam_pipeline.core.errors import OUTAGE, ConversionError, JobError, UsageError
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, Engine, empty_pipeline, job_name
 from beam_pipeline.storage.buckets import TRANSIENT_STATUS
 from beam_pipeline.terminal import Display, display, say
@@ -76,30 +75,30 @@ class DataflowEngine(Engine):
         Raises:
           UsageError: an option or a package is missing, or a path is local.
         """
-        here = [uri for uri in config.uris if not is_remote(uri)]
+        here = [uri for uri in config.uris if not uris.is_remote(uri)]
         if here:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--runner=DataflowRunner: its workers cannot see paths of this machine: {', '.join(here)}. "
                 "Copy them to a bucket (gcloud storage cp -r) and give gs://... instead"
             )
         if config.options.engine.writers:
-            raise UsageError(
+            raise errors.UsageError(
                 "--writers is for processes of this machine; on Dataflow, workers write the shards"
             )
         try:
             from apache_beam.runners.dataflow.internal import apiclient  # noqa: F401
         except ImportError as error:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--runner={self.name} needs Beam's Google Cloud extra, which is not installed "
                 f"({error}): pip install '.[gcp]' in the checkout of beam-tfrecord"
             ) from error
         if self.options.view_as(TestOptions).dry_run:
-            raise UsageError("--dry_run submits nothing; use `plan` to preview a conversion")
+            raise errors.UsageError("--dry_run submits nothing; use `plan` to preview a conversion")
         set_defaults(self.options, config)
         try:
             empty_pipeline(self.runner, copy.deepcopy(self.options))
         except ValueError as error:  # Beam checks options when a pipeline is made
-            raise UsageError(f"--runner={self.name}: {error}") from error
+            raise errors.UsageError(f"--runner={self.name}: {error}") from error
 
     def run(self, build: Build) -> None:
         """Submits a job and, unless `waits` is False, shows its progress until it ends.
@@ -120,8 +119,8 @@ class DataflowEngine(Engine):
                 result = pipeline.run()
             except Exception as error:  # what Google's and Beam's clients raise lacks a common base
                 reason = f"the job could not be submitted to Dataflow: {error}{_advice(error)}"
-                ids = (OUTAGE,) if _status(error) in TRANSIENT_STATUS else ()
-                raise JobError(reason, ids) from error
+                ids = (errors.OUTAGE,) if _status(error) in TRANSIENT_STATUS else ()
+                raise errors.JobError(reason, ids) from error
         if google.template_location:  # a Flex Template's launcher submits what is written there
             say(f"Wrote the job to {google.template_location}")
             return
@@ -147,7 +146,7 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
         ("--staging_location", google.staging_location),
     ):
         if f"{folder}/".startswith(f"{config.output.rstrip('/')}/"):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{option} {folder} is inside --output {config.output}, which contains the data set and "
                 "nothing else; choose another folder"
             )
@@ -208,7 +207,7 @@ def _project(*, authorized: bool) -> str:
     project = default_project() if authorized else None
     if project:
         return project
-    raise UsageError(
+    raise errors.UsageError(
         "--runner=DataflowRunner runs in a project of Google Cloud, and neither the credentials "
         "nor GOOGLE_CLOUD_PROJECT name one: give --project=PROJECT_ID"
     )
@@ -218,7 +217,7 @@ def _region() -> str:
     region: str | None = DataflowRunner().get_default_gcp_region()
     if region:
         return region
-    raise UsageError(
+    raise errors.UsageError(
         "--runner=DataflowRunner runs in a region, and neither CLOUDSDK_COMPUTE_REGION nor "
         "gcloud's configuration names one: give --region, best that of the buckets, such as "
         "--region=us-central1"
@@ -230,7 +229,7 @@ def _staging(config: ConvertConfig) -> str:
     bucket, _, folder = config.output.removeprefix("gs://").partition("/")
     if config.output.startswith("gs://") and folder.strip("/"):
         return f"gs://{bucket}/{STAGING_FOLDER}"
-    raise UsageError(
+    raise errors.UsageError(
         f"--runner=DataflowRunner keeps its own files in a bucket, and --output {config.output} "
         "leaves no place there beside the data set: give --temp_location=gs://BUCKET/FOLDER"
     )
@@ -333,10 +332,10 @@ def follow(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> 
                 state = result.wait_until_finish(ROUND_MS)
                 counts.update(_query(result))
         except DataflowRuntimeException as error:
-            raise JobError(_end(result, runner, job)) from error
+            raise errors.JobError(_end(result, runner, job)) from error
         except Exception as error:  # what Google's and Beam's clients raise lacks a common base
             message = f"job {job.id} could not be followed to its end, and may still run: {error}. See {job.url}"
-            raise JobError(message, (OUTAGE,)) from error
+            raise errors.JobError(message, (errors.OUTAGE,)) from error
 
 
 def _end(result: PipelineResult, runner: PipelineRunner, job: DataflowJob) -> str:
@@ -473,7 +472,7 @@ def requirements() -> list[str]:
     try:
         declared = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError as error:
-        raise ConversionError(
+        raise errors.ConversionError(
             f"{DISTRIBUTION} is not installed, so the requirements of its workers are not known: "
             f"{os.path.dirname(beam_pipeline.__path__[0])} is only on Python's path. Install it "
             "with pip install '.[gcp]'"

@@ -28,18 +28,10 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
-from beam_pipeline.beam_patches import EVERY_ENGINE, silent_connections
+from beam_pipeline import beam_patches, terminal
 from beam_pipeline.config import ConvertConfig
-from beam_pipeline.core.errors import (
-    DEFAULT_POLICY,
-    OUTAGE,
-    AnotherJobError,
-    ConversionError,
-    FailurePolicy,
-    UsageError,
-)
+from beam_pipeline.core import errors
 from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name, port_advice
-from beam_pipeline.terminal import say
 
 RUNNER = "FlinkRunner"
 WORKER_POOL_PORT = 50_000
@@ -67,8 +59,8 @@ class FlinkEngine(Engine):
     """Flink. A job ends with this program, unless a cluster runs it and `--no_wait` is given."""
 
     # The launcher reads refusals from the output folder.
-    failures = FailurePolicy(raises_refusals=False)
-    patches = (*EVERY_ENGINE, silent_connections)
+    failures = errors.FailurePolicy(raises_refusals=False)
+    patches = (*beam_patches.EVERY_ENGINE, beam_patches.silent_connections)
 
     def __init__(self, name: str, argv: Sequence[str], *, wait: bool = True) -> None:
         """See `Engine`."""
@@ -77,7 +69,7 @@ class FlinkEngine(Engine):
         self.outlives_launcher = bool(_master(options)) and not loopback
         super().__init__(name, argv, wait=wait)
         if not wait:
-            self.failures = DEFAULT_POLICY
+            self.failures = errors.DEFAULT_POLICY
         self._argv = argv
         self._output = ""
 
@@ -88,7 +80,7 @@ class FlinkEngine(Engine):
           AnotherJobError: a job on the cluster writes to the same folder.
         """
         if not self.waits and config.options.engine.writers:
-            raise UsageError(
+            raise errors.UsageError(
                 "--writers is for processes of this machine, which end with this command; leave it out "
                 "with --no_wait"
             )
@@ -96,7 +88,7 @@ class FlinkEngine(Engine):
         of_job = {"--job_name": job_name(config), "--beam_tfrecord_output": config.output}
         self.options = CachedOptions(with_defaults(self._argv, of_job))
         for job in self._jobs():
-            raise AnotherJobError(
+            raise errors.AnotherJobError(
                 f"job {job.id} is still running at {job.url}, and writes to {config.output}. Wait for its "
                 f"end, or cancel it: {job.cancel_command}. Then --resume continues from its shards"
             )
@@ -132,7 +124,7 @@ class FlinkEngine(Engine):
             with contextlib.suppress(OSError, ValueError, LookupError):  # the next answer may come
                 jobs = self._jobs()
         for job in jobs:
-            say(f"Job {job.id}", job.url)
+            terminal.say(f"Job {job.id}", job.url)
 
     def interrupt(self) -> str:
         """See `Engine`; cancels the job on its cluster."""
@@ -233,13 +225,13 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
         return list(argv)
     java = options.view_as(JobServerOptions).job_server_java_launcher
     if not shutil.which(java):
-        raise UsageError(
+        raise errors.UsageError(
             f"--runner={RUNNER} needs Java on this machine, for Beam's job server; found no {java!r} in "
             "the path. Install Java 11 or 17"
         )
     jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
     if jar and "://" not in jar and not os.path.isfile(jar):
-        raise UsageError(f"--flink_job_server_jar={jar}: the file does not exist")
+        raise errors.UsageError(f"--flink_job_server_jar={jar}: the file does not exist")
     master = options.view_as(FlinkRunnerOptions).flink_master
     named = {token.partition("=")[0] for token in argv}
     if master in ("[auto]", _INSIDE):
@@ -263,7 +255,7 @@ def _cluster_defaults(cluster: Cluster, named: set[str]) -> dict[str, Any]:
         defaults["--flink_version"] = cluster.version
         published = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
         if "--flink_version" not in named and cluster.version not in published:
-            raise UsageError(
+            raise errors.UsageError(
                 f"the cluster runs Flink {cluster.version}, and this version of Beam lacks a job "
                 f"server; it has them for {', '.join(published)}. Name one by --flink_job_server_jar"
             )
@@ -291,12 +283,12 @@ def ask_cluster(master: str) -> Cluster:
             slots=overview["slots-total"],
         )
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"--flink_master={master}: no JobManager of Flink answers there ({error}). Give the host "
             "and port of its REST interface, such as localhost:8081"
         ) from error
     if not cluster.slots:
-        raise UsageError(
+        raise errors.UsageError(
             f"--flink_master={master}: the cluster has no TaskManager with slots; start some"
         )
     return cluster
@@ -316,7 +308,7 @@ def _rest_url(master: str) -> str:
     return url if re.match("https?://", url) else f"http://{url}"
 
 
-def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
+def _failure(error: RuntimeError, options: PipelineOptions) -> errors.ConversionError:
     """Returns the last cause in Beam's error, whose text contains stack traces of Java and Python."""
     text = str(error).strip() or repr(error)
     prefix = re.match(r"Pipeline \S+ failed in state \w+: ", text)
@@ -328,11 +320,11 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
             else "--flink_job_server_jar names one that is here"
         )
         hint = port_advice(options, text) or shows
-        return ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
+        return errors.ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
     reason = text[prefix.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)
     if "ConnectException" in text and portable.environment_type == "EXTERNAL":
-        return ConversionError(
+        return errors.ConversionError(
             f"a TaskManager found no pool of workers at {portable.environment_config} "
             f"({reason}). Start one beside each TaskManager, "
             "`python -m beam_pipeline.engines.worker_pool`, in an environment that beam-tfrecord is installed in"
@@ -342,8 +334,8 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> ConversionError:
         try:
             _rest(master, "overview")
         except (OSError, ValueError):
-            ids = (OUTAGE,)
-    return ConversionError(
+            ids = (errors.OUTAGE,)
+    return errors.ConversionError(
         f"the job failed on Flink: {reason}. The logs of its TaskManagers and workers have the rest",
         ids,
     )

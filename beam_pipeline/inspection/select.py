@@ -28,19 +28,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.changes import written_samples
+from beam_pipeline import summary, terminal
+from beam_pipeline.core.dataset import changes
 from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
-from beam_pipeline.core.records.example_view import FeatureList, Features
-from beam_pipeline.core.records.sharding import KeyHasher, shard_of
+from beam_pipeline.core.records import example_view, sharding
 from beam_pipeline.core.references import ROW_MARK, row_key
 from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.inspection.sources import RecordFile, Source, parsed, text_of
 from beam_pipeline.readers.shards import open_shard
-from beam_pipeline.summary import location
-from beam_pipeline.terminal import complain
-from beam_pipeline.work.output_folder import read_dead_letters
-from beam_pipeline.work.receipts import read_receipt
+from beam_pipeline.work import output_folder, receipts
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -85,7 +82,7 @@ class Condition:
     operator: str
     value: str
 
-    def holds(self, features: Features) -> bool:
+    def holds(self, features: example_view.Features) -> bool:
         """Tells whether one of the feature's values compares so; for `!=`, whether all of them do.
 
         An example without the feature, or without values of it, matches no condition.
@@ -152,7 +149,7 @@ class FoundExample(NamedTuple):
     file: RecordFile
     number: int
     size: int
-    features: Features
+    features: example_view.Features
 
 
 # --- one sample, by its key -----------------------------------------------------------------------
@@ -163,10 +160,10 @@ def files_for(source: Source, key: str) -> Sequence[RecordFile]:
     options = source.manifest.content["options"] if source.manifest else {}
     if not source.manifest or options.get("shuffle") != _BY_HASH or not is_utf8(key):
         return source.files
-    hasher = KeyHasher(source.manifest.seed, by_image=options.get("group_by") == IMAGE)
+    hasher = sharding.KeyHasher(source.manifest.seed, by_image=options.get("group_by") == IMAGE)
     order = hasher.order(key)
     by_split = [[file for file in source.files if file.split == split] for split in source.splits]
-    return [of_split[shard_of(order, len(of_split))] for of_split in by_split]
+    return [of_split[sharding.shard_of(order, len(of_split))] for of_split in by_split]
 
 
 def find(source: Source, key: str) -> FoundExample | None:
@@ -198,10 +195,10 @@ def find(source: Source, key: str) -> FoundExample | None:
 def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | None:
     """The sample, if the receipt of a file lists it and the record is the sample's."""
     try:
-        receipt = read_receipt(source.folder, file.name) if source.manifest else None
+        receipt = receipts.read_receipt(source.folder, file.name) if source.manifest else None
     except ConversionError:
         return None  # damaged; the records tell
-    keys = [ref.key for ref in written_samples(receipt)] if receipt else []
+    keys = [ref.key for ref in changes.written_samples(receipt)] if receipt else []
     if key not in keys or not source.manifest:
         return None
     number = keys.index(key)
@@ -217,9 +214,9 @@ def _from_receipt(source: Source, file: RecordFile, key: str) -> FoundExample | 
 def reason_left_out(source: Source, key: str) -> str:
     """What the dead letter of a sample states, or empty."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        for letter in read_dead_letters(source.folder) if source.manifest else ():
+        for letter in output_folder.read_dead_letters(source.folder) if source.manifest else ():
             if letter["key"] == key:
-                return f"{letter['reason']}{location(letter)}: {letter['message']}"
+                return f"{letter['reason']}{summary.location(letter)}: {letter['message']}"
     return ""
 
 
@@ -249,7 +246,7 @@ class Selection:
         """Tells whether some examples are not asked for; then every example has to be read."""
         return bool(self.class_name or self.conditions)
 
-    def has(self, source: Source, features: Features) -> bool:
+    def has(self, source: Source, features: example_view.Features) -> bool:
         """Tells whether an example is asked for."""
         if self.class_name and not source.has_class(features, self.class_name):
             return False
@@ -287,7 +284,7 @@ class FeatureFigures:
         """The mean of the numbers, or of the lengths in bytes."""
         return self.total / self.values if self.values else math.nan
 
-    def add(self, feature: FeatureList) -> None:
+    def add(self, feature: example_view.FeatureList) -> None:
         """Adds the values of one example."""
         count = len(feature.values)
         self.shortest = min(self.shortest, count) if self.kinds else count
@@ -342,7 +339,7 @@ class Scan:
     whole: bool = True
     damaged: int = 0
 
-    def add(self, split: str, features: Features, classes: Sequence[str]) -> None:
+    def add(self, split: str, features: example_view.Features, classes: Sequence[str]) -> None:
         """Adds an example that was asked for."""
         self.examples[split] += 1
         for key, values in features.items():
@@ -394,10 +391,10 @@ def scan(source: Source, selection: Selection, result: Scan) -> Iterator[FoundEx
                         yield FoundExample(file, at, size, features)
                 if time.monotonic() > next_line:
                     next_line = time.monotonic() + _LINE_INTERVAL
-                    complain(
+                    terminal.complain(
                         f"{counted(result.read, 'example')} read, {number} of {len(chosen)} files"
                     )
         except DamagedRecordError as error:
             result.damaged += 1
-            complain(f"beam-tfrecord: error: {error}")
+            terminal.complain(f"beam-tfrecord: error: {error}")
     result.whole = result.whole and step == 1

@@ -21,9 +21,7 @@ from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.records.example_view import ExampleView, Features
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.core.records.tfrecord import HEADER_BYTES, frame_header, read_records
+from beam_pipeline.core.records import example_view, formats, tfrecord
 from beam_pipeline.core.text import counted, excerpt, is_utf8, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import read_manifest
@@ -135,7 +133,7 @@ class Source:
             raise UsageError(f"{self.name} has no split {split!r}; {has}")
         return replace(self, files=of_split)
 
-    def read(self, file: RecordFile) -> Iterator[tuple[int, ExampleView]]:
+    def read(self, file: RecordFile) -> Iterator[tuple[int, example_view.ExampleView]]:
         """Yields (bytes, features) of each example of a file.
 
         Raises:
@@ -143,18 +141,18 @@ class Source:
         """
         record_format = self.manifest and self.manifest.record_format
         with open_shard(file.uri) as stream:
-            if not record_format or record_format.name == DEFAULT_FORMAT:
+            if not record_format or record_format.name == formats.DEFAULT_FORMAT:
                 yield from read_examples(stream, file.uri)
                 return
             for number, record in enumerate(record_format.records(stream, file.uri)):
                 yield len(record), parsed(record, file.uri, number)
 
-    def keys_of(self, features: Features) -> list[str]:
+    def keys_of(self, features: example_view.Features) -> list[str]:
         """Every text that may identify a sample, its key first."""
         naming = [features[name] for name in self.keys if name in features]
         return [text for feature in naming if len(feature.values) == 1 for text in feature.texts]
 
-    def classes_of(self, features: Features) -> list[str]:
+    def classes_of(self, features: example_view.Features) -> list[str]:
         """The names of the classes of an example, or their ids without names, each once."""
         for key in self.class_texts:
             feature = features.get(key)
@@ -168,7 +166,7 @@ class Source:
                 return list(dict.fromkeys(feature.texts))
         return []
 
-    def has_class(self, features: Features, wanted: str) -> bool:
+    def has_class(self, features: example_view.Features, wanted: str) -> bool:
         """Tells whether an example has a class, given by its name or its id."""
         if wanted in self.classes_of(features):
             return True
@@ -285,7 +283,7 @@ def _class_names(folder: str) -> dict[int, str]:
 
 def read_examples(
     file: BinaryIO, path: str, most: int = MOST_RECORD_BYTES
-) -> Iterator[tuple[int, ExampleView]]:
+) -> Iterator[tuple[int, example_view.ExampleView]]:
     """Yields (bytes, features) of each example of a TFRecord file, compressed or not.
 
     Args:
@@ -296,10 +294,10 @@ def read_examples(
     Raises:
       DamagedRecordError: it is not a TFRecord file, broken, or its records are not examples; the message tells where.
     """
-    head = file.read(HEADER_BYTES)
+    head = file.read(tfrecord.HEADER_BYTES)
     file.seek(0)
     compression, stream = "", file
-    if head and head != frame_header(int.from_bytes(head[:8], "little")):
+    if head and head != tfrecord.frame_header(int.from_bytes(head[:8], "little")):
         if head.startswith(_GZIP_MAGIC):
             compression, stream = "gzip", gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
         elif head[0] & 15 == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0:
@@ -310,7 +308,7 @@ def read_examples(
             )
     number = 0
     try:
-        for record in read_records(stream, path, most):
+        for record in tfrecord.read_records(stream, path, most):
             yield len(record), parsed(record, path, number)
             number += 1
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -319,9 +317,9 @@ def read_examples(
         ) from error
 
 
-def parsed(record: bytes, path: str, number: int) -> ExampleView:
+def parsed(record: bytes, path: str, number: int) -> example_view.ExampleView:
     """The features of an example from anywhere. Raises DamagedRecordError."""
-    return ExampleView(record, f"{path}: record {number}", bounded=True)
+    return example_view.ExampleView(record, f"{path}: record {number}", bounded=True)
 
 
 class _Inflated(io.RawIOBase):

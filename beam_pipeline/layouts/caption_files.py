@@ -16,19 +16,15 @@ from types import MappingProxyType
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.cells import json_float
-from beam_pipeline.core.labels.further_columns import FileHead
+from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
-from beam_pipeline.core.labels.table_rows import UTF_8, LabelTable, TableHead
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import label_files
-from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts import label_files, layout
 from beam_pipeline.layouts.nearby import TEXTS, ignored_label_files, is_of_numbers, tables_in
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import table_numbering
@@ -59,7 +55,7 @@ MOST_BYTES = 1 << 20
 
 _NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog")
 _LISTS = frozenset({"labels", "classes", "requirements"})
-_ENCODING_NAMES = {UTF_8: "UTF-8", "utf-16": "UTF-16"}
+_ENCODING_NAMES = {table_rows.UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _MOST_FOLDERS, _MOST_REMOTE_FOLDERS = 200, 20
@@ -77,7 +73,7 @@ class CaptionFiles:
     name = "caption_files"
     option_names = SIDECAR_OPTIONS | {"labels_encoding"}
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises texts for nearly all images of folders, if nothing else may be their labels."""
         images, labels = _existing(options.images), _existing(options.labels)
         if images is None or labels is None:
@@ -94,7 +90,7 @@ class CaptionFiles:
         first = sets[0].uris[sets[0].ending][0]
         return f"{reason} {label_files.typed_path(first, (options.labels or options.images)[0])}"
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Looks at names of the images, and at some of the JSON files beside them.
 
         Raises:
@@ -123,10 +119,10 @@ class CaptionFiles:
         questions = schema.questions
         if captions.second_ending and not any(root.patterns for root in typed):
             questions = (*questions, _two_captions(captions, elsewhere[0]))
-        return Source(
+        return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(reader, folders=tuple(folders)),
+            labels=layout.FileLabels(reader, folders=tuple(folders)),
             examples=LabelledImages(schema.columns),
             roles=tuple(row for row in schema.roles if row.subject != f"column {KEY_COLUMN}"),
             numbering=table_numbering(options, schema),
@@ -308,7 +304,7 @@ class CaptionFormat(label_files.LabelFormat):
       has_fields: True if JSON objects are beside captions.
     """
 
-    table: LabelTable
+    table: table_rows.LabelTable
     schema: LabelSchema
     encoding: str = ""
     has_fields: bool = False
@@ -329,7 +325,7 @@ class CaptionFormat(label_files.LabelFormat):
         except (OSError, ValueError, RecursionError) as error:
             problem = isinstance(error, OSError) and error.strerror
             raise label_files.BadLabelError(problem or str(error)) from error
-        row = typed_row(uri, fields, replace(self.table, uri=uri), self.schema, 0)
+        row = typed_rows.typed_row(uri, fields, replace(self.table, uri=uri), self.schema, 0)
         if row.problem:
             raise label_files.BadLabelError(row.problem)
         return label_files.ImageLabels(row.values, split=row.split)
@@ -361,7 +357,7 @@ def caption_of(data: bytes, encoding: str = "") -> str:
 
 def encoding_of(data: bytes) -> str:
     """The encoding of a caption file where none is given, by its byte order mark."""
-    return "utf-16" if data.startswith(_UTF_16_MARKS) else UTF_8
+    return "utf-16" if data.startswith(_UTF_16_MARKS) else table_rows.UTF_8
 
 
 def fields_beside(uri: str) -> dict[str, Any]:
@@ -379,7 +375,7 @@ def fields_beside(uri: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
         raise ValueError(f"the file has more than {MOST_BYTES} bytes; expected a short text")
     try:
-        return json_fields(data.decode(UTF_8))
+        return json_fields(data.decode(table_rows.UTF_8))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error
 
@@ -394,7 +390,7 @@ def json_fields(text: str) -> dict[str, Any]:
 
 def json_value(text: str) -> Any:
     """The value of JSON. Raises ValueError, RecursionError."""
-    value = json.loads(text, parse_float=json_float)
+    value = json.loads(text, parse_float=cells.json_float)
     if "\\u" in text and not is_utf8(json.dumps(value, ensure_ascii=False)):
         raise ValueError("it escapes half a character")
     return value
@@ -403,10 +399,10 @@ def json_value(text: str) -> Any:
 def inspect_sidecars(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
-    options: SourceOptions,
+    options: layout.SourceOptions,
     kinds: Mapping[str, str] = MappingProxyType({}),
-    head_of: FileHead = lambda _: None,
-) -> tuple[LabelSchema, LabelTable, tuple[str, ...]]:
+    head_of: further_columns.FileHead = lambda _: None,
+) -> tuple[LabelSchema, table_rows.LabelTable, tuple[str, ...]]:
     """Settles the columns by some samples.
 
     Args:
@@ -438,14 +434,14 @@ def inspect_sidecars(
 def inspect_rows(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
-    options: SourceOptions,
+    options: layout.SourceOptions,
     *,
     key: str,
     label: str,
     kinds: Mapping[str, str],
     label_needed: bool = False,
-    head_of: FileHead = lambda _: None,
-) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
+    head_of: further_columns.FileHead = lambda _: None,
+) -> tuple[LabelSchema, table_rows.LabelTable, Sequence[str]]:
     """Settles the columns of rows of JSON that are in no table.
 
     Args:
@@ -475,7 +471,7 @@ def inspect_rows(
     )
     try:
         schema, (table,) = inspect_tables(
-            [TableHead(uri, b"", True, tuple(rows))], choices, head_of
+            [table_rows.TableHead(uri, b"", True, tuple(rows))], choices, head_of
         )
     except LabelTableError as error:
         raise UsageError(f"--images {error}") from error

@@ -8,8 +8,7 @@ from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, KIND_NAMES
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.layouts.layout import FolderLabels, Source, SourceOptions
-from beam_pipeline.layouts.paths import image_roots, opened_for_folders
+from beam_pipeline.layouts import layout, paths
 
 
 class ClassFolders:
@@ -19,23 +18,23 @@ class ClassFolders:
     option_names = frozenset({"label_base", "label_order", "class_ids"})
     reads_labels = False
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises any folder without labels; the layout is tried last."""
         return "no --labels and no other layout's files"
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Lists every image below the folders.
 
         Raises:
           UsageError: a path does not exist.
         """
-        roots, questions = opened_for_folders(image_roots(options.images))
+        roots, questions = paths.opened_for_folders(paths.image_roots(options.images))
         if options.split_by == FOLDER:
             questions = (*questions, WHOLE_CLASSES)
-        return Source(
+        return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=FolderLabels(),
+            labels=layout.FolderLabels(),
             examples=LabelledImages(CLASS_FOLDER_COLUMNS),
             numbering=options.numbering(),
             questions=questions,
@@ -58,11 +57,11 @@ class FileNames:
     option_names = frozenset({"label_from", "columns", "label_base", "label_order"})
     reads_labels = False
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the option --label_from."""
         return "--label_from is given" if options.label_from else ""
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Lists every image below the folders.
 
         Raises:
@@ -84,10 +83,10 @@ class FileNames:
                 f"--label_from {options.label_from} has only the group {SPLIT_GROUP}; expected one "
                 "called label, as in (?P<label>.+)"
             )
-        return Source(
+        return layout.Source(
             layout=self.name,
-            roots=image_roots(options.images),
-            labels=FolderLabels(pattern),
+            roots=paths.image_roots(options.images),
+            labels=layout.FolderLabels(pattern),
             examples=LabelledImages(pattern.columns),
             numbering=options.numbering(),
         )

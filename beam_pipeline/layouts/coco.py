@@ -8,14 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from beam_pipeline.core.errors import ConversionError, UsageError
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
+from beam_pipeline.core import errors, text
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import counted, quoted, some
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
 from beam_pipeline.layouts.coco_tasks import (
     ANNOTATIONS,
@@ -78,7 +76,7 @@ class Coco:
             if not uris:
                 return ""
             names = [uri[len(folder) + 1 :] for uri in uris]
-            reasons.append(f"{some(names)} in {typed_path(folder, path)}")
+            reasons.append(f"{text.some(names)} in {typed_path(folder, path)}")
         return "; ".join(reasons)
 
     def open(self, options: SourceOptions) -> Source:
@@ -121,7 +119,7 @@ class CocoPanoptic:
         names = [posixpath.basename(path) for path in options.labels]
         if not names or not all(n.startswith(_PANOPTIC) and n.endswith(_JSON) for n in names):
             return ""
-        return f"COCO's panoptic JSON in {some(list(options.labels))}"
+        return f"COCO's panoptic JSON in {text.some(list(options.labels))}"
 
     def open(self, options: SourceOptions) -> Source:
         """Finds the JSON files and the folders of PNGs, and reads the categories.
@@ -131,12 +129,12 @@ class CocoPanoptic:
           LabelTableError: a file lacks categories, or they disagree.
         """
         if not options.labels:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--layout {self.name} needs --labels: COCO's {_PANOPTIC}*{_JSON}, with its PNGs in a "
                 "folder of the same name beside it"
             )
         if len(options.masks) > 1:
-            raise UsageError("--masks: expected the one folder of the PNGs of all files")
+            raise errors.UsageError("--masks: expected the one folder of the PNGs of all files")
         uris = label_files(options.labels)
         folder = files.canonical(options.masks[0]) if options.masks else ""
         task = Panoptic(masks={uri: folder or posixpath.splitext(uri)[0] for uri in uris})
@@ -168,7 +166,7 @@ def _source(
         roots=roots,
         labels=FileLabels(CocoReader(task, splits, folders), tuple(described)),
         examples=LabelledImages(task.columns),
-        numbering=ClassNumbering(known=_by_id(categories)),
+        numbering=classes.ClassNumbering(known=_by_id(categories)),
     )
 
 
@@ -186,19 +184,19 @@ def _common_task(described: Mapping[str, Description]) -> type[Task]:
     remedy = "--layout coco_panoptic reads it"
     if len(tasks) > 1:
         remedy = "name files of one kind with --labels, and convert the others on their own"
-    raise UsageError(f"{content}; {remedy}")
+    raise errors.UsageError(f"{content}; {remedy}")
 
 
 def _check_options(options: SourceOptions, task: type[Task]) -> None:
     """Raises UsageError if an option does not affect files of a task."""
     for name in sorted(Coco.option_names - task.option_names):
         if getattr(options, name) != getattr(_DEFAULTS, name):
-            raise UsageError(
+            raise errors.UsageError(
                 f"--{name} means nothing for the layout coco with {task.title}; leave it out"
             )
     wrong = next((name for name in options.list_column if name != CLASS), "")
     if wrong:
-        raise UsageError(
+        raise errors.UsageError(
             f"--list_column {wrong}: the layout coco has one column that may be a list, {CLASS}; "
             f"expected --list_column {CLASS}=,"
         )
@@ -221,8 +219,8 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
     names = {file.keypoints for file in described.values()} - {()}
     if _KEYPOINT_FEATURES in wanted and len(names) != 1:
         problem = "different key points in them" if names else "key points in no category"
-        raise UsageError(
-            f"--object_features {_KEYPOINT_FEATURES}: {some(list(described))} have {problem}; name "
+        raise errors.UsageError(
+            f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}; name "
             f"{_KEYPOINTS}*{_JSON} with --labels"
         )
     lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
@@ -259,13 +257,13 @@ def image_fields(
     fields = dict.fromkeys(name for of_file in there.values() for name in of_file)
     for name, option in options_of.items():
         if name in names:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{option} {name}: the layout coco has a column of this name, whose kind is fixed; "
                 "leave it out"
             )
         if name not in fields:
-            raise UsageError(
-                f"{option} {name}: images in {some(list(there))} lack the field {name!r}; found "
+            raise errors.UsageError(
+                f"{option} {name}: images in {text.some(list(there))} lack the field {name!r}; found "
                 f"{', '.join(fields) or 'no images'}"
             )
     written = tuple(
@@ -279,7 +277,7 @@ def image_fields(
 
 def number_classes(
     options: SourceOptions, categories: Mapping[int, str]
-) -> tuple[ClassNumbering, str]:
+) -> tuple[classes.ClassNumbering, str]:
     """Numbers classes of images from 0 in the order of their categories' ids.
 
     Another first id or order may be asked for, and so may the ids of the categories.
@@ -293,22 +291,22 @@ def number_classes(
     if options.class_ids == "keep":
         lowest = min(categories)
         if lowest < 0:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--class_ids keep: category {categories[lowest]!r} has the id {lowest}, "
                 "and losses and metrics count ids from 0; leave it out"
             )
-        return ClassNumbering(known=_by_id(categories)), ""
+        return classes.ClassNumbering(known=_by_id(categories)), ""
     known = numbering.number(categories.values())
-    if options.label_order == AUTO_ORDER:
+    if options.label_order == classes.AUTO_ORDER:
         in_order = enumerate(_by_id(categories), numbering.base)
         known = tuple((name, number) for number, (name, _) in in_order)
     ids = {name: i for i, name in categories.items()}
     changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
     note = (
-        f"class ids are not the ids of the categories: {some(changed)}; --class_ids keep writes "
+        f"class ids are not the ids of the categories: {text.some(changed)}; --class_ids keep writes "
         "those of the categories"
     )
-    return ClassNumbering(known=known), note if changed else ""
+    return classes.ClassNumbering(known=known), note if changed else ""
 
 
 def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
@@ -317,9 +315,9 @@ def _several_questions(described: Mapping[str, Description]) -> Iterator[Questio
         if file.example:
             image_id, ids = file.example
             reason = (
-                f"of the first {counted(file.images, 'image')} with annotations in {uri}, {file.several} "
+                f"of the first {text.counted(file.images, 'image')} with annotations in {uri}, {file.several} "
                 f"have several categories, such as {image_id!r} with "
-                f"{quoted([str(file.names.get(i, i)) for i in ids])}."
+                f"{text.quoted([str(file.names.get(i, i)) for i in ids])}."
             )
             advice = "--yes leaves these images out. To write lists of classes:"
             yield Question("several_categories", reason, advice, {"list_column": {CLASS: ","}})
@@ -363,7 +361,7 @@ def _label_paths(options: SourceOptions) -> list[str]:
             continue
         uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
         if not uris or not path.strip():
-            raise UsageError(
+            raise errors.UsageError(
                 f"--{'labels' if options.labels else 'images'} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} "
                 f"below it and no {_EXPORTED} in it or its folders; name COCO's JSON files with --labels"
             )
@@ -380,7 +378,7 @@ def _recognise_labels(paths: Sequence[str]) -> str:
         try:
             uris = label_files([path]) if path.lower().endswith(_JSON) else []
             begins = bool(uris) and all(map(_begins_as_coco, uris))
-        except (ConversionError, OSError):
+        except (errors.ConversionError, OSError):
             begins = False
         if begins or _TELLING_NAME.fullmatch(posixpath.basename(uri)):
             named.append(path)
@@ -389,7 +387,7 @@ def _recognise_labels(paths: Sequence[str]) -> str:
         if not inside:
             return ""
         named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
-    return f"COCO's JSON in {some(named)}"
+    return f"COCO's JSON in {text.some(named)}"
 
 
 def _begins_as_coco(uri: str) -> bool:

@@ -18,30 +18,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
+from beam_pipeline.core import errors, json_file, text
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.json_file import JsonFile
-from beam_pipeline.core.labels.cells import BadCellError, parse_cell
-from beam_pipeline.core.labels.schema import Column
+from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
-from beam_pipeline.core.text import counted, excerpt, is_utf8
-from beam_pipeline.layouts.coco_tasks import (
-    ALL_LISTS,
-    ANNOTATIONS,
-    CATEGORIES,
-    IMAGES,
-    Captions,
-    Classes,
-    Id,
-    Instances,
-    Panoptic,
-    Task,
-    is_id,
-    is_int64,
-    is_text,
-)
+from beam_pipeline.layouts import coco_tasks, label_files
 from beam_pipeline.layouts.entries import size_of, unbroken
-from beam_pipeline.layouts.label_files import BadLabelError
 
 SURVEYED = 100_000
 """Annotations to look at, so that memory and time stay small for a file of millions."""
@@ -69,7 +51,7 @@ class _Image(NamedTuple):
       fields: the values of the columns that contain its fields.
     """
 
-    id: Id
+    id: coco_tasks.Id
     name: str
     size: Size | None
     fields: tuple[LabelValue, ...] = ()
@@ -89,40 +71,40 @@ class _Content:
       dead_letters: entries that name no image, in this list or in another one.
     """
 
-    def __init__(self, task: Task, uri: str) -> None:
+    def __init__(self, task: coco_tasks.Task, uri: str) -> None:
         self.images: list[_Image] = []
-        self.nameless: set[Id] = set()
-        self.problems: dict[Id, str] = {}
-        self.faults: dict[Id, str] = {}
+        self.nameless: set[coco_tasks.Id] = set()
+        self.problems: dict[coco_tasks.Id, str] = {}
+        self.faults: dict[coco_tasks.Id, str] = {}
         self.dead_letters: list[DeadLetter] = []
         self._task, self._record, self._uri = task, task.record, uri
-        self._packed: dict[Id, bytes] = {}
+        self._packed: dict[coco_tasks.Id, bytes] = {}
         self._equal: dict[bytes, bytes] = {}
 
     def add_images(self, entries: Iterator[Any]) -> None:
         """Reads the list of images. LVIS names an image by its URL at COCO's site."""
-        names: dict[Id, str] = {}
-        ids: dict[str, Id] = {}
+        names: dict[coco_tasks.Id, str] = {}
+        ids: dict[str, coco_tasks.Id] = {}
         sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
             i, name = fields.get("id"), fields.get("file_name")
-            if name is None and is_text(fields.get("coco_url")):
+            if name is None and coco_tasks.is_text(fields.get("coco_url")):
                 name = posixpath.basename(fields["coco_url"])
-            if not is_id(i):
-                problem = f"is {excerpt(entry)}, expected an object with an id and a file_name"
+            if not coco_tasks.is_id(i):
+                problem = f"is {text.excerpt(entry)}, expected an object with an id and a file_name"
                 self._reject(f"image number {number} of the list", problem)
                 continue
-            if not is_text(name):
+            if not coco_tasks.is_text(name):
                 self._reject(
-                    f"image_id {i!r}", f"has the file_name {excerpt(name)}, expected a text"
+                    f"image_id {i!r}", f"has the file_name {text.excerpt(name)}, expected a text"
                 )
                 self.nameless.add(i)
                 continue
             values: tuple[LabelValue, ...] = ()
             try:
                 values = field_values(fields, self._task.fields)
-            except BadLabelError as error:
+            except label_files.BadLabelError as error:
                 self.problems[i] = str(error)
             if ids.setdefault(name, i) != i:
                 problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
@@ -140,16 +122,16 @@ class _Content:
             fields = entry if isinstance(entry, dict) else {}
             image_id = fields.get("image_id")
             is_of_task = is_of_task or self._task.key in fields
-            if not is_id(image_id):
-                problem = f"is {excerpt(entry)}, expected an object with an image_id"
+            if not coco_tasks.is_id(image_id):
+                problem = f"is {text.excerpt(entry)}, expected an object with an image_id"
                 self._reject(_name(fields, number), problem)
                 continue
             try:
                 self._pack(image_id, self._task.parse(fields))
-            except BadLabelError as error:
+            except label_files.BadLabelError as error:
                 self.faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
         if number and not is_of_task:
-            raise LabelTableError(
+            raise errors.LabelTableError(
                 f"no annotation of {self._uri} has a {self._task.key}; {_EXPECTED}"
             )
 
@@ -159,7 +141,7 @@ class _Content:
         )
         self.dead_letters.append(letter)
 
-    def _pack(self, image_id: Id, parsed: Any) -> None:
+    def _pack(self, image_id: coco_tasks.Id, parsed: Any) -> None:
         if self._record:
             packed = self._record.pack(*parsed)
         else:
@@ -170,7 +152,7 @@ class _Content:
             packed = self._equal.setdefault(packed, packed)
         self._packed[image_id] = packed
 
-    def annotations_of(self, image_id: Id) -> list[Any]:
+    def annotations_of(self, image_id: coco_tasks.Id) -> list[Any]:
         """Returns what `parse` returned of the annotations of an image."""
         packed = self._packed.get(image_id, b"")
         if self._record:
@@ -182,7 +164,7 @@ class _Content:
             start += length
         return parsed
 
-    def annotated(self) -> dict[Id, None]:
+    def annotated(self) -> dict[coco_tasks.Id, None]:
         """The images of all annotations, bad ones included."""
         return dict.fromkeys([*self._packed, *self.faults])
 
@@ -193,12 +175,12 @@ class _Content:
             if image_id in known:
                 continue
             count = len(self.annotations_of(image_id))
-            problem = self.faults.get(image_id) or counted(count, "annotation")
+            problem = self.faults.get(image_id) or text.counted(count, "annotation")
             yield row_dead_letter(
                 Stage.JOIN,
                 f"image_id {image_id}",
                 Reason.MISSING_IMAGE,
-                f"{problem}: image_id {image_id!r} is not among the {IMAGES} of {self._uri}",
+                f"{problem}: image_id {image_id!r} is not among the {coco_tasks.IMAGES} of {self._uri}",
                 self._uri,
                 0,
             )
@@ -215,7 +197,7 @@ class CocoReader:
         names. Other names are taken as written.
     """
 
-    task: Task
+    task: coco_tasks.Task
     splits: Mapping[str, str] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
 
@@ -231,14 +213,14 @@ class CocoReader:
         missing = dict.fromkeys(task.lists)
         for name, entries in read_lists(file, uri, task.lists):
             missing.pop(name)
-            if name == IMAGES:
+            if name == coco_tasks.IMAGES:
                 content.add_images(entries)
-            elif name == CATEGORIES:
+            elif name == coco_tasks.CATEGORIES:
                 categories = parse_categories(list(entries), uri)
             else:
                 content.add_annotations(entries)
         if missing:
-            raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
+            raise errors.LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
         yield from content.dead_letters
         nothing = tuple(() if column.repeated else None for column in task.columns)
         folder, split = self.folders.get(uri, ""), self.splits.get(uri, "")
@@ -252,7 +234,7 @@ class CocoReader:
                 try:
                     parsed = content.annotations_of(image.id)
                     values = (*task.values(image.id, parsed, categories), *image.fields)
-                except BadLabelError as error:
+                except label_files.BadLabelError as error:
                     problem = str(error)
             name = image.name
             if folder and not set("/\\") & set(name):
@@ -274,12 +256,12 @@ def read_lists(
     """
     seen: set[str] = set()
     with unbroken(uri):
-        for name, value in JsonFile(file).members(names):
+        for name, value in json_file.JsonFile(file).members(names):
             if name in seen:
-                raise LabelTableError(f"{uri} has two lists of {name}, expected one")
+                raise errors.LabelTableError(f"{uri} has two lists of {name}, expected one")
             if not isinstance(value, Iterator):
-                raise LabelTableError(
-                    f"{uri}: {name} is {excerpt(value)}, expected a list; {_EXPECTED}"
+                raise errors.LabelTableError(
+                    f"{uri}: {name} is {text.excerpt(value)}, expected a list; {_EXPECTED}"
                 )
             seen.add(name)
             yield name, _elements(value, uri)
@@ -301,45 +283,51 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
         category, name = fields.get("id"), fields.get("name")
-        if not is_int64(category) or not is_text(name):
-            raise LabelTableError(
-                f"{uri}: category number {number} is {excerpt(entry)}; expected an object with an "
+        if not coco_tasks.is_int64(category) or not coco_tasks.is_text(name):
+            raise errors.LabelTableError(
+                f"{uri}: category number {number} is {text.excerpt(entry)}; expected an object with an "
                 "integer id and a name"
             )
         if category in names or name in ids:
             first = (category, names[category]) if category in names else (ids[name], name)
-            raise LabelTableError(
+            raise errors.LabelTableError(
                 f"{uri}: the categories {first} and {(category, name)} have the same id or name; "
                 "rename or renumber one of them"
             )
         names[category], ids[name] = name, category
     if not names:
-        raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
+        raise errors.LabelTableError(
+            f"{uri} has an empty list of {coco_tasks.CATEGORIES}, so no object has a class"
+        )
     return names
 
 
-def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> tuple[LabelValue, ...]:
+def field_values(
+    entry: Mapping[str, Any], fields: Sequence[schema.Column]
+) -> tuple[LabelValue, ...]:
     """Returns the values of an image's fields; of a list, those that are integers. Raises BadLabelError."""
     values: list[LabelValue] = []
     for column in fields:
         value = entry.get(column.name)
         if column.repeated:
-            values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
+            values.append(
+                tuple(filter(coco_tasks.is_int64, value if isinstance(value, list) else ()))
+            )
             continue
         try:
-            if isinstance(value, str) and not is_utf8(value):
-                raise BadCellError(f"{excerpt(value)} is not a text")
-            values.append(parse_cell(value, column))
-        except BadCellError as error:
-            raise BadLabelError(f"field {column.name!r}: {error}") from error
+            if isinstance(value, str) and not text.is_utf8(value):
+                raise cells.BadCellError(f"{text.excerpt(value)} is not a text")
+            values.append(cells.parse_cell(value, column))
+        except cells.BadCellError as error:
+            raise label_files.BadLabelError(f"field {column.name!r}: {error}") from error
     return tuple(values)
 
 
 def _name(fields: Mapping[str, Any], number: int) -> str:
     """The name of an annotation in messages: its id, or else its number in the file."""
     own = fields.get("id")
-    if is_text(own) or is_int64(own):
-        return f"annotation {excerpt(own)}"
+    if coco_tasks.is_text(own) or coco_tasks.is_int64(own):
+        return f"annotation {text.excerpt(own)}"
     return f"annotation number {number} of the list"
 
 
@@ -361,7 +349,7 @@ class Description:
       fields: names of the fields of the first images.
     """
 
-    task: type[Task] = Instances
+    task: type[coco_tasks.Task] = coco_tasks.Instances
     text_ids: bool = False
     images: int = 0
     several: int = 0
@@ -385,12 +373,12 @@ def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Descript
     survey: Description | None = None
     categories: list[Any] | None = None
     fields: dict[str, None] | None = None if with_fields else {}
-    for name, elements in read_lists(file, uri, ALL_LISTS):
-        if name == CATEGORIES:
+    for name, elements in read_lists(file, uri, coco_tasks.ALL_LISTS):
+        if name == coco_tasks.CATEGORIES:
             categories = list(elements)
-        elif name == ANNOTATIONS:
+        elif name == coco_tasks.ANNOTATIONS:
             survey = survey_annotations(elements)
-            if survey.task is Captions:
+            if survey.task is coco_tasks.Captions:
                 return survey
         elif with_fields:
             images = (i for i in islice(elements, _FIRST_IMAGES) if isinstance(i, dict))
@@ -398,14 +386,18 @@ def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Descript
         if survey and categories is not None and fields is not None:
             break
     if categories is None:
-        raise LabelTableError(f"{uri} has no {CATEGORIES}; {_EXPECTED}")
+        raise errors.LabelTableError(f"{uri} has no {coco_tasks.CATEGORIES}; {_EXPECTED}")
     names = parse_categories(categories, uri)
     lists = [entry.get("keypoints") for entry in categories]
-    points = {tuple(each) for each in lists if isinstance(each, list) and all(map(is_text, each))}
+    points = {
+        tuple(each)
+        for each in lists
+        if isinstance(each, list) and all(map(coco_tasks.is_text, each))
+    }
     points.discard(())
     if len(points) > 1:
         sizes = " and ".join(str(len(each)) for each in sorted(points))
-        raise LabelTableError(
+        raise errors.LabelTableError(
             f"{uri}: categories with different key points ({sizes} of them), expected the same ones; "
             "convert a file for each category"
         )
@@ -424,10 +416,10 @@ def survey_annotations(annotations: Iterator[Any]) -> Description:
     first = next(annotations, None)
     if isinstance(first, dict) and "bbox" not in first:
         if "caption" in first:
-            return Description(Captions)
+            return Description(coco_tasks.Captions)
         if "segments_info" in first:
-            return Description(Panoptic)
-    objects = Description(text_ids=isinstance(first, dict) and is_text(first.get("id")))
+            return Description(coco_tasks.Panoptic)
+    objects = Description(text_ids=isinstance(first, dict) and coco_tasks.is_text(first.get("id")))
     categories: dict[Any, set[Any]] = {}
     for annotation in islice(chain((first,), annotations), SURVEYED):
         if not isinstance(annotation, dict):
@@ -443,4 +435,4 @@ def survey_annotations(annotations: Iterator[Any]) -> Description:
         (image_id, tuple(sorted(ids))) for image_id, ids in categories.items() if len(ids) > 1
     ]
     example = next(iter(several), None)
-    return Description(Classes, objects.text_ids, len(categories), len(several), example)
+    return Description(coco_tasks.Classes, objects.text_ids, len(categories), len(several), example)

@@ -21,18 +21,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, TypeGuard
 
+from beam_pipeline.core import references
 from beam_pipeline.core.images.masks import BadShapeError, check_shape
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    further_column,
-    keypoint_columns,
-    mask_column,
-    object_column,
-    object_columns,
-    panoptic_column,
-)
-from beam_pipeline.core.references import LabelValue
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.text import excerpt, is_utf8, quoted
 from beam_pipeline.core.typed_json import INT64, is_finite, is_integer
 from beam_pipeline.layouts.label_files import BadLabelError
@@ -43,7 +34,9 @@ ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
 CLASS = "category"
 """The name of the column of images' classes."""
 
-_IMAGE_ID = further_column("image_id", ColumnKind.BYTES)  # a text, as Model Garden reads it
+_IMAGE_ID = schema.further_column(
+    "image_id", schema.ColumnKind.BYTES
+)  # a text, as Model Garden reads it
 _OBJECT = struct.Struct("<4dqdBq")
 _OBJECT_VALUES = 8
 """xmin, ymin, xmax, ymax, id of the category, area, crowd flag, id."""
@@ -82,7 +75,7 @@ class Task:
       key: the key that some annotation of a file must have; empty for none.
     """
 
-    fields: tuple[Column, ...] = ()
+    fields: tuple[schema.Column, ...] = ()
     all_images: bool = True
     title: ClassVar[str] = ""
     option_names: ClassVar[frozenset[str]] = frozenset()
@@ -90,12 +83,12 @@ class Task:
     key: ClassVar[str] = ""
 
     @property
-    def own_columns(self) -> tuple[Column, ...]:
+    def own_columns(self) -> tuple[schema.Column, ...]:
         """The columns except images' fields and, before them, the image's id."""
         raise NotImplementedError
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[schema.Column, ...]:
         """The columns of a row's values."""
         return (*self.own_columns, *self.fields)
 
@@ -114,7 +107,7 @@ class Task:
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         """The values of an image in the order of `own_columns`. Raises BadLabelError.
 
         Args:
@@ -143,20 +136,22 @@ class Instances(Task):
     key: ClassVar[str] = "bbox"
 
     @property
-    def own_columns(self) -> tuple[Column, ...]:
+    def own_columns(self) -> tuple[schema.Column, ...]:
         """Box, class, area in pixels, crowd flag and annotation id of each object; the image's id.
 
         Then the outline of each object, and its key points.
         """
-        text = object_column("keypoint/text", ColumnKind.BYTES)
+        text = schema.object_column("keypoint/text", schema.ColumnKind.BYTES)
         return (
-            *object_columns(pixels=True),
-            object_column("area", ColumnKind.FLOAT),
-            object_column("is_crowd", ColumnKind.INT64),
-            object_column("id", ColumnKind.BYTES if self.text_ids else ColumnKind.INT64),
+            *schema.object_columns(pixels=True),
+            schema.object_column("area", schema.ColumnKind.FLOAT),
+            schema.object_column("is_crowd", schema.ColumnKind.INT64),
+            schema.object_column(
+                "id", schema.ColumnKind.BYTES if self.text_ids else schema.ColumnKind.INT64
+            ),
             _IMAGE_ID,
-            *((mask_column(pixels=True),) if self.masks else ()),
-            *((*keypoint_columns(pixels=True), text) if self.keypoints else ()),
+            *((schema.mask_column(pixels=True),) if self.masks else ()),
+            *((*schema.keypoint_columns(pixels=True), text) if self.keypoints else ()),
         )
 
     @property
@@ -192,7 +187,7 @@ class Instances(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         further = 1 * self.masks + 4 * bool(self.keypoints)
         columns = list(zip(*parsed, strict=True)) or [()] * (_OBJECT_VALUES + further)
         spread = (
@@ -227,7 +222,7 @@ def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tu
 
 def _object_values(
     objects: Sequence[tuple[Any, ...]], categories: Mapping[int, str], kind: str
-) -> tuple[LabelValue, ...]:
+) -> tuple[references.LabelValue, ...]:
     """Returns the columns of objects with the names of categories. Raises BadLabelError."""
     *corners, category_ids, areas, crowds, ids = objects
     for i, category in zip(ids, category_ids, strict=True):
@@ -255,9 +250,11 @@ class Classes(Task):
     )
 
     @property
-    def own_columns(self) -> tuple[Column, ...]:
+    def own_columns(self) -> tuple[schema.Column, ...]:
         """The class of an image, and its id."""
-        label = Column(CLASS, ColumnKind.CLASS, "image/class", required=True, repeated=self.several)
+        label = schema.Column(
+            CLASS, schema.ColumnKind.CLASS, "image/class", required=True, repeated=self.several
+        )
         return label, _IMAGE_ID
 
     def parse(self, annotation: Mapping[str, Any]) -> int:
@@ -268,7 +265,7 @@ class Classes(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[int], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         unknown = [category for category in parsed if category not in categories]
         if unknown:
             raise BadLabelError(f"category_id {unknown[0]} is not among the {CATEGORIES}")
@@ -290,9 +287,11 @@ class Captions(Task):
     lists: ClassVar[Sequence[str]] = (IMAGES, ANNOTATIONS)
 
     @property
-    def own_columns(self) -> tuple[Column, ...]:
+    def own_columns(self) -> tuple[schema.Column, ...]:
         """The captions of an image, and its id."""
-        caption = Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True)
+        caption = schema.Column(
+            "caption", schema.ColumnKind.BYTES, "image/caption", True, repeated=True
+        )
         return caption, _IMAGE_ID
 
     def parse(self, annotation: Mapping[str, Any]) -> str:
@@ -303,7 +302,7 @@ class Captions(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[str], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         return tuple(parsed), str(image_id)
 
 
@@ -324,20 +323,20 @@ class Panoptic(Task):
     title: ClassVar[str] = "a panoptic segmentation"
 
     @property
-    def own_columns(self) -> tuple[Column, ...]:
+    def own_columns(self) -> tuple[schema.Column, ...]:
         """The mask; box, class, area in pixels, crowd flag and id of each segment; the image's id."""
         kinds = {
-            "bbox": ColumnKind.BOX,
-            "class": ColumnKind.CLASS,
-            "area": ColumnKind.FLOAT,
-            "is_crowd": ColumnKind.INT64,
-            "id": ColumnKind.INT64,
+            "bbox": schema.ColumnKind.BOX,
+            "class": schema.ColumnKind.CLASS,
+            "area": schema.ColumnKind.FLOAT,
+            "is_crowd": schema.ColumnKind.INT64,
+            "id": schema.ColumnKind.INT64,
         }
         segments = (
-            Column(name, kind, f"image/panoptic/{name}", True, True, name == "bbox")
+            schema.Column(name, kind, f"image/panoptic/{name}", True, True, name == "bbox")
             for name, kind in kinds.items()
         )
-        return (panoptic_column(), *segments, _IMAGE_ID)
+        return (schema.panoptic_column(), *segments, _IMAGE_ID)
 
     def of_file(self, uri: str) -> Panoptic:
         return replace(self, folder=self.masks[uri], pngs=files.files_in(self.masks[uri]))
@@ -355,7 +354,7 @@ class Panoptic(Task):
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
-    ) -> tuple[LabelValue, ...]:
+    ) -> tuple[references.LabelValue, ...]:
         if len(parsed) > 1:
             raise BadLabelError(f"the image has {len(parsed)} masks, expected one")
         ((name, segments),) = parsed

@@ -20,10 +20,8 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.json_file import JsonFile, JsonFileError
+from beam_pipeline.core import errors, json_file, references
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
-from beam_pipeline.core.references import Size
 from beam_pipeline.core.text import counted, excerpt, is_utf8
 from beam_pipeline.core.typed_json import is_finite
 from beam_pipeline.layouts.label_files import BadLabelError
@@ -58,7 +56,7 @@ class Bitmap(NamedTuple):
     height: int
     pixels: bytes
 
-    def run_lengths(self, size: Size | None) -> dict[str, Any]:
+    def run_lengths(self, size: references.Size | None) -> dict[str, Any]:
         """The pixels in an image of this size, as in COCO. Raises BadLabelError if they are outside of it."""
         if not size or size[0] * size[1] > MOST_PIXELS:
             raise BadLabelError("a mask without the size of its image, or of a too large one")
@@ -103,7 +101,7 @@ class Labelled(NamedTuple):
 
     objects: Sequence[LabelledObject] = ()
     fields: Mapping[str, Sequence[Any]] = _NOTHING
-    size: Size | None = None
+    size: references.Size | None = None
     split: str = ""
     left_out: Sequence[str] = ()
     unlabelled: str = ""
@@ -114,7 +112,7 @@ def labelled(
     read: Callable[[Any], LabelledObject | str],
     noun: str,
     fields: Mapping[str, Sequence[Any]] = _NOTHING,
-    size: Size | None = None,
+    size: references.Size | None = None,
     split: str = "",
 ) -> Labelled:
     """What the shapes in an image state.
@@ -163,7 +161,7 @@ def json_entries(file: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[i
     if not member and first != b"[":
         yield from json_lines(file)
         return
-    document = JsonFile(file)
+    document = json_file.JsonFile(file)
     missing = True
     with unbroken(uri):
         lists = document.members((member,)) if member else [("", document.elements())]
@@ -185,9 +183,9 @@ def json_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
                 yield number, line
 
 
-def broken(uri: str, problem: object) -> LabelTableError:
+def broken(uri: str, problem: object) -> errors.LabelTableError:
     """The error of a file that cannot be read as a whole."""
-    return LabelTableError(f"{uri} is broken: {problem}; export it again")
+    return errors.LabelTableError(f"{uri} is broken: {problem}; export it again")
 
 
 @contextmanager
@@ -197,7 +195,7 @@ def unbroken(uri: str) -> Iterator[None]:
         yield
     except BadLabelError as error:
         raise broken(uri, f"line {error.line}: {error}" if error.line else error) from error
-    except JsonFileError as error:
+    except json_file.JsonFileError as error:
         raise broken(uri, error) from error
 
 
@@ -313,7 +311,7 @@ def points_at(entry: Any, *keys: str) -> list[float]:
     return [side for point in list_at(entry, *keys) for side in numbers(point, "x and y", 2)]
 
 
-def size_of(width: Any, height: Any) -> Size | None:
+def size_of(width: Any, height: Any) -> references.Size | None:
     """The size of an image; None unless both sides are numbers of pixels from 1 on."""
     if not is_finite(width) or not is_finite(height) or min(width, height) < 1:
         return None

@@ -10,15 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels import table_rows
 from beam_pipeline.core.labels.parquet_columns import parquet_columns
 from beam_pipeline.core.labels.table_files import encoding_of
-from beam_pipeline.core.labels.table_rows import (
-    Format,
-    LabelTable,
-    TableHead,
-    csv_records,
-    read_chunks,
-)
 from beam_pipeline.layouts.label_files import common_categories
 from beam_pipeline.storage import files
 
@@ -31,7 +25,7 @@ _NAMES_CLASSES = re.compile(r".*class[-_]?descriptions?.*\.csv", re.IGNORECASE)
 _DESCRIPTION = ("LabelName", "DisplayName")
 
 
-def head(uri: str) -> TableHead:
+def head(uri: str) -> table_rows.TableHead:
     """Reads the beginning of a label file, enough to infer its columns' types.
 
     Raises:
@@ -45,7 +39,7 @@ def head(uri: str) -> TableHead:
         ) from error
 
 
-def first_line(uri: str) -> TableHead | None:
+def first_line(uri: str) -> table_rows.TableHead | None:
     """Reads a label file up to the longest possible first line; None if it cannot be read."""
     try:
         return _read(uri, _FIRST_LINE_BYTES)
@@ -58,13 +52,13 @@ def allow_long_cells() -> None:
     csv.field_size_limit(_MAX_CELL_CHARACTERS)
 
 
-def _read(uri: str, size: int) -> TableHead:
+def _read(uri: str, size: int) -> table_rows.TableHead:
     """Reads the beginning of a file; raises LabelTableError if a Parquet file is without rows of labels."""
     allow_long_cells()
     with files.open_input(uri) as file:
         if not uri.lower().endswith(PARQUET_ENDING):
             data = file.read(size + 1)
-            return TableHead(uri, data[:size], len(data) <= size)
+            return table_rows.TableHead(uri, data[:size], len(data) <= size)
         columns = parquet_columns(file, uri)
         if columns.hold_images:
             column = (*columns.images, *columns.image_lists)[0]
@@ -75,7 +69,9 @@ def _read(uri: str, size: int) -> TableHead:
         rows: list[Mapping[str, Any]] = []
         faults: list[tuple[int, str]] = []
         file.seek(0)
-        for chunk in read_chunks(file, LabelTable(uri, Format.PARQUET)):
+        for chunk in table_rows.read_chunks(
+            file, table_rows.LabelTable(uri, table_rows.Format.PARQUET)
+        ):
             faults += chunk.faults
             rows += chunk.fields()
             if len(rows) + len(faults) >= _HEAD_ROWS:
@@ -86,12 +82,12 @@ def _read(uri: str, size: int) -> TableHead:
             problem = f"no row can be used; row {faults[0][0]} has {faults[0][1]}"
         raise LabelTableError(f"{uri}: {problem}")
     rows = rows[: _HEAD_ROWS - len(faults)]
-    return TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
+    return table_rows.TableHead(uri, b"", len(rows) < _HEAD_ROWS, tuple(rows))
 
 
 def without_class_names(
-    heads: Sequence[TableHead],
-) -> tuple[Sequence[TableHead], Mapping[str, str]]:
+    heads: Sequence[table_rows.TableHead],
+) -> tuple[Sequence[table_rows.TableHead], Mapping[str, str]]:
     """Returns the tables among the label files, and id -> name of the classes that others describe.
 
         /m/0cmf2,Airplane
@@ -109,7 +105,7 @@ def without_class_names(
     names: dict[str, dict[str, str]] = {}
     for head in described:
         file = io.BytesIO(head.data)
-        for line, cells, problem in csv_records(file, encoding_of(head.data), ","):
+        for line, cells, problem in table_rows.csv_records(file, encoding_of(head.data), ","):
             if len(cells) != 2 or problem or not all(map(str.strip, cells)) or not head.whole:
                 expected = "the id and the name of a class"
                 raise LabelTableError(f"{head.uri}, line {line}: expected {expected} {problem}")

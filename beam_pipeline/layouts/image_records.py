@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels import schema
+from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.labels.box_columns import object_value
-from beam_pipeline.core.labels.cells import BadCellError, parse_cell
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.listing.filters import ImageRoot
@@ -29,6 +28,7 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, LabelValue
 from beam_pipeline.core.text import counted, enumerated, excerpt, is_utf8, quoted, some
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import layout
 from beam_pipeline.layouts.entries import Bitmap, DisagreementError, Labelled, json_entries
 from beam_pipeline.layouts.label_files import (
     BadLabelError,
@@ -42,7 +42,6 @@ from beam_pipeline.layouts.label_files import (
     split_of,
     typed_path,
 )
-from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
 from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, names_in, once, subfolders, walk
@@ -108,7 +107,7 @@ class RecordColumns:
                 tuple(object_value(_cell(shape.attributes.get(c.name), c), c) for shape in objects)
                 for c in self.attributes
             ]
-        except BadCellError as error:
+        except cells.BadCellError as error:
             raise BadLabelError(str(error)) from error
         boxes = tuple([(*shape.box, line) for shape in objects])
         labels = tuple([shape.label for shape in objects])
@@ -149,8 +148,8 @@ def _field(labelled: Labelled, column: Column) -> LabelValue:
             )
         value = value[0] if value else None
     try:
-        return parse_cell(value, column)
-    except BadCellError as error:
+        return cells.parse_cell(value, column)
+    except cells.BadCellError as error:
         raise BadLabelError(f"{column.name}: {error}") from error
 
 
@@ -267,12 +266,12 @@ class RecordLayout:
     def _names(self) -> Mapping[float, str]:
         return {i: name for name, i in self.classes}
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the beginnings of --labels, or of files in --images or its `annotations`."""
         paths = self._paths(options)
         return f"{self.title} in {some(paths)}" if paths else ""
 
-    def _paths(self, options: SourceOptions) -> list[str]:
+    def _paths(self, options: layout.SourceOptions) -> list[str]:
         """The label files as typed; none unless all of --labels are of this format."""
         if options.labels:
             try:
@@ -296,7 +295,7 @@ class RecordLayout:
         head = once(("beginning", uri), lambda: beginning(uri)).removeprefix(codecs.BOM_UTF8)
         return self.head.match(head.lstrip()) is not None
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Looks at the first entries of all files, and finds out what they are about.
 
         Raises:
@@ -310,8 +309,8 @@ class RecordLayout:
         return self.source(options, uris, image_roots(options.images, frozenset(uris)))
 
     def source(
-        self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
-    ) -> Source:
+        self, options: layout.SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
+    ) -> layout.Source:
         """The source of some label files and images; raises as `open` does."""
         names = common_categories({uri: self.class_names(uri) for uri in uris})
         classes = tuple((name, i) for i, name in sorted(names.items()))
@@ -326,10 +325,10 @@ class RecordLayout:
                 given = f"{form.title} gives classes their ids"
                 raise UsageError(f"--label_base and --class_ids mean nothing: {given}")
             numbering = ClassNumbering(known=form.classes)
-        return Source(
+        return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(RecordReader(form, columns, splits, copies), tuple(uris)),
+            labels=layout.FileLabels(RecordReader(form, columns, splits, copies), tuple(uris)),
             examples=LabelledImages(columns.columns),
             numbering=numbering,
             notes=(*survey.notes(options, columns), *copies.notes),
@@ -385,7 +384,7 @@ class _Survey:
         elif not (labelled.objects or labelled.left_out or labelled.fields):
             self.states["empty"] += 1
 
-    def notes(self, options: SourceOptions, columns: RecordColumns) -> Iterator[str]:
+    def notes(self, options: layout.SourceOptions, columns: RecordColumns) -> Iterator[str]:
         """Notes on images without labels, and on what is not used."""
         if self.states:
             states = [f"{number} {state}" for state, number in sorted(self.states.items())]
@@ -425,7 +424,7 @@ class _Survey:
         return (Question("objects_left_out", reason, advice),) if kinds else ()
 
 
-def _columns(options: SourceOptions, survey: _Survey, form: RecordLayout) -> RecordColumns:
+def _columns(options: layout.SourceOptions, survey: _Survey, form: RecordLayout) -> RecordColumns:
     """The columns of entries. Raises UsageError for options that do not fit."""
     label, lists = options.label_column, options.list_column
     of_images, of_objects = survey.fields.keys(), survey.attributes.keys()
@@ -508,7 +507,7 @@ class ImageFileLayout(RecordLayout):
         except (ValueError, RecursionError):
             yield 0, None
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the beginning of a file in each path of --labels, or else of --images."""
         paths = options.labels or options.images
         folders = [typed_path(uri, path) for path in paths if (uri := self._first_folder(path))]
@@ -521,7 +520,7 @@ class ImageFileLayout(RecordLayout):
                 return folder.path
         return ""
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Looks at the first label files.
 
         Raises:
@@ -536,9 +535,9 @@ class ImageFileLayout(RecordLayout):
         source = self.source(options, first, images)
         reader: Any = getattr(source.labels, "reader", None)
         by_file = LabelFileReader(FileRows(reader.format, reader.columns), pairs)
-        return replace(source, labels=FileLabels(by_file, folders=labels))
+        return replace(source, labels=layout.FileLabels(by_file, folders=labels))
 
-    def places(self, options: SourceOptions) -> Places:
+    def places(self, options: layout.SourceOptions) -> Places:
         """Finds images and label files. Raises UsageError."""
         if options.labels:
             labels = label_folders(options.labels, _LABEL_FILES, f"files of {self.title}")

@@ -13,8 +13,7 @@ from typing import Any
 
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
 from beam_pipeline.core.text import counted
-from beam_pipeline.layouts import label_files
-from beam_pipeline.layouts.tree import beginning, has_folder, homes, names_in
+from beam_pipeline.layouts import label_files, tree
 
 _IMAGES, _LABELS, _LISTS = "image_2", "label_2", "ImageSets"
 _PLACES = ("", "training")
@@ -104,23 +103,23 @@ class Kitti(label_files.FolderLayout):
         return [
             label_files.FolderPair(
                 f"{home}/{_IMAGES}",
-                f"{home}/{_LABELS}" if has_folder(f"{home}/{_LABELS}") else "",
+                f"{home}/{_LABELS}" if tree.has_folder(f"{home}/{_LABELS}") else "",
                 # beside training/; test.txt is of testing/, whose images lack labels and share their names
                 f"{posixpath.dirname(home)}/{_LISTS}",
             )
-            for home in homes(_IMAGES, uri, _PLACES)[:1]
+            for home in tree.homes(_IMAGES, uri, _PLACES)[:1]
         ]
 
     def label_folder(self, path: str) -> str:
         uri = super().label_folder(path)
-        return next((f"{home}/{_LABELS}" for home in homes(_LABELS, uri, _PLACES)), uri)
+        return next((f"{home}/{_LABELS}" for home in tree.homes(_LABELS, uri, _PLACES)), uri)
 
     def fits(self, folder: str) -> bool:
         """True if a folder is called label_2/, or its first label file with lines is KITTI's."""
-        if posixpath.basename(folder) == _LABELS and has_folder(folder):
+        if posixpath.basename(folder) == _LABELS and tree.has_folder(folder):
             return True
-        uris = names_in(folder).of_kind(self.suffix)[:_LOOKED_AT]
-        heads = (beginning(uri, _HEAD_BYTES).strip() for uri in uris)
+        uris = tree.names_in(folder).of_kind(self.suffix)[:_LOOKED_AT]
+        heads = (tree.beginning(uri, _HEAD_BYTES).strip() for uri in uris)
         first = next(filter(None, heads), b"").partition(b"\n")[0]
         try:
             return bool(label_files.rows_of_lines(first, _row))

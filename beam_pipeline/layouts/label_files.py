@@ -18,19 +18,16 @@ from typing import BinaryIO, ClassVar, NamedTuple, TypeVar
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.labels.cells import parse_number
-from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import ImageRef, LabelRow, LabelValue, Size
 from beam_pipeline.core.text import counted, excerpt
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import tree
-from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
+from beam_pipeline.layouts import layout, tree
 from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import list_local_root
+from beam_pipeline.storage import files, listing
 
 UNLISTED = "unlisted"
 """The split of images that are in none of the lists, if there are lists."""
@@ -82,7 +79,7 @@ class LabelFormat:
     most_bytes: ClassVar[int] = 64 << 20
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[schema.Column, ...]:
         """The label columns."""
         raise NotImplementedError
 
@@ -220,13 +217,13 @@ def rows_of_lines(data: bytes, parse: Callable[[list[str], int], _Row]) -> list[
     return rows
 
 
-def number(text: str, name: str, kind: ColumnKind = ColumnKind.FLOAT) -> float:
+def number(text: str, name: str, kind: schema.ColumnKind = schema.ColumnKind.FLOAT) -> float:
     """Parses a number in a label file. Raises BadLabelError, without a line."""
     try:
-        return parse_number(text, kind)
+        return cells.parse_number(text, kind)
     except ValueError as error:
         value = f"is {text!r}" if text else "is missing or empty"
-        expected = "an integer" if kind is ColumnKind.INT64 else "a number"
+        expected = "an integer" if kind is schema.ColumnKind.INT64 else "a number"
         raise BadLabelError(f"{name} {value}, expected {expected}") from error
 
 
@@ -261,7 +258,7 @@ def label_folders(
         if not os.path.isdir(folder.uri):
             problem = "is a file" if os.path.lexists(folder.uri) else "does not exist"
             raise UsageError(f"--labels {path} {problem}; expected a folder of {kind}")
-        if not any(listed.images for listed in list_local_root(folder, 1)):
+        if not any(listed.images for listed in listing.list_local_root(folder, 1)):
             raise UsageError(f"no {kind} in {folder.uri}; expected one for each image, of its name")
     return tuple(folders[uri] for uri in sorted(folders))
 
@@ -430,7 +427,7 @@ class FolderLayout:
     def _pairs_in(self, path: str) -> list[FolderPair]:
         return self.pairs(files.canonical(path)) if path.strip() else []
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""
         if options.labels:
             return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
@@ -448,7 +445,7 @@ class FolderLayout:
             reasons.append(f"{names} in {where}")
         return "; ".join(reasons)
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Finds the images, their label files and the lists of the splits.
 
         Raises:
@@ -494,10 +491,10 @@ class FolderLayout:
         numbering = options.numbering(base=1)
         known = tuple((name, i) for i, name in enumerate(self.classes, numbering.base))
         reader = LabelFileReader(self.format, tuple(places), Splits(lists.splits, bare=True))
-        return Source(
+        return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(reader, folders=folders),
+            labels=layout.FileLabels(reader, folders=folders),
             examples=LabelledImages(self.format.columns),
             numbering=replace(numbering, known=known),
             notes=lists.notes(stems if lists.names else (), self.title),

@@ -9,20 +9,16 @@ from itertools import islice
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, unquote
 
-from beam_pipeline.core.json_file import JsonFile
+from beam_pipeline.core import json_file, references
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_split
-from beam_pipeline.core.references import SPLIT_NAME, Size
 from beam_pipeline.core.text import excerpt, quoted
-from beam_pipeline.layouts import entries
+from beam_pipeline.layouts import entries, image_records, layout, tree
 from beam_pipeline.layouts.entries import Bitmap, Labelled, LabelledObject
-from beam_pipeline.layouts.image_records import RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError, opened
-from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.tree import walk
 
 
-class Labelbox(RecordLayout):
+class Labelbox(image_records.RecordLayout):
     """NDJSON or a JSON list with a data row each, and the labels of all projects.
 
         {"data_row": {"id": "ck1", "external_id": "a.jpg", "row_data": "https://host/a.jpg?Expires=1"},
@@ -39,7 +35,7 @@ class Labelbox(RecordLayout):
     title = "Labelbox's export"
     head = re.compile(rb'\[?\s*\{\s*"data_row"\s*:')
     extensions = (".ndjson", ".json")
-    option_names = RecordLayout.option_names | {"annotator"}
+    option_names = image_records.RecordLayout.option_names | {"annotator"}
 
     def image_name(self, entry: Any) -> str:
         row = entries.members(entry, "data_row")
@@ -97,7 +93,7 @@ class Labelbox(RecordLayout):
         return answers
 
 
-class Hasty(RecordLayout):
+class Hasty(image_records.RecordLayout):
     """JSON, version 1.0 and 1.1: one file with all images of a project.
 
         {"export_format_version": "1.1", "label_classes": [{"class_name": "cat", ...}],
@@ -140,7 +136,7 @@ class Hasty(RecordLayout):
         return entries.outlined(label, outline, attributes)
 
 
-class Datumaro(RecordLayout):
+class Datumaro(image_records.RecordLayout):
     """JSON, which CVAT exports as well: a file for each subset, in `annotations/`.
 
         {"dm_format_version": "1.0", "info": {},
@@ -164,7 +160,7 @@ class Datumaro(RecordLayout):
 
     def class_names(self, uri: str) -> dict[int, str]:
         with opened(uri) as file, entries.unbroken(uri):
-            for _, value in JsonFile(file).members(["categories"]):
+            for _, value in json_file.JsonFile(file).members(["categories"]):
                 labels = entries.list_at(value, "label", "labels")
                 return dict(enumerate(entries.text_at(label, "name") for label in labels))
         raise entries.broken(uri, "no categories")
@@ -204,7 +200,7 @@ class Datumaro(RecordLayout):
         return entries.boxed(label, box, attributes)
 
 
-class Ultralytics(RecordLayout):
+class Ultralytics(image_records.RecordLayout):
     """NDJSON of Ultralytics' platform: a line for the data set, then a line for each image.
 
         {"type": "dataset", "task": "detect", "name": "cars", "class_names": {"0": "person", "1": "car"}}
@@ -256,7 +252,7 @@ class Ultralytics(RecordLayout):
         given = entries.mapping_at(entry, "annotations")
         lists = {kind: entries.list_at(given, kind) for kind in given}
         split = entries.text_at(entry, "split") if "split" in entry else ""
-        if split and not SPLIT_NAME.fullmatch(split):
+        if split and not references.SPLIT_NAME.fullmatch(split):
             raise BadLabelError(f"split {excerpt(split)}: expected a word, such as train or val")
         classes = [self.class_of(number) for number in lists.pop("classification", [])]
         return Labelled(
@@ -295,7 +291,7 @@ _CLASS = ""
 
 
 @dataclass(frozen=True)
-class LabelStudio(RecordLayout):
+class LabelStudio(image_records.RecordLayout):
     """A list of tasks of JSON, each with its image and the annotations of one or more people.
 
         [{"id": 1,
@@ -322,13 +318,13 @@ class LabelStudio(RecordLayout):
         rb'"(?:completed_by|was_cancelled|from_name|drafts|data)"\s*:'
     )
     pixels = False
-    option_names = RecordLayout.option_names | {"annotator"}
+    option_names = image_records.RecordLayout.option_names | {"annotator"}
     without_prefix: bool = False
 
     def source(
-        self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
-    ) -> Source:
-        here = (folder for root in roots for folder in walk(root.uri, _FOLDERS))
+        self, options: layout.SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
+    ) -> layout.Source:
+        here = (folder for root in roots for folder in tree.walk(root.uri, _FOLDERS))
         is_whole = not any(map(_UPLOADED.fullmatch, (name for f in here for name in f.images)))
         form = replace(self, without_prefix=is_whole)
         return super(LabelStudio, form).source(options, uris, roots)
@@ -415,7 +411,7 @@ def _add_values(
 
 
 def _region(
-    place: Mapping[str, Any], values: dict[str, list[Any]], size: Size | None
+    place: Mapping[str, Any], values: dict[str, list[Any]], size: references.Size | None
 ) -> LabelledObject:
     """The object of a polygon, rectangle or brush mask."""
     classes = values.pop(_CLASS, [])
@@ -441,7 +437,7 @@ def _region(
 
 
 def _brushed(
-    label: str, rle: Any, size: Size | None, attributes: Mapping[str, Any]
+    label: str, rle: Any, size: references.Size | None, attributes: Mapping[str, Any]
 ) -> LabelledObject:
     """The object of a mask that was drawn with a brush."""
     if size is None or 4 * size[0] * size[1] > entries.MOST_PIXELS:

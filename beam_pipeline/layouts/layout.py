@@ -19,25 +19,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
 
+from beam_pipeline.core import packing, references
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
-from beam_pipeline.core.labels.classes import AUTO_ORDER, CLASS_IDS, ClassNumbering
-from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels import classes, name_pattern, schema, table_rows
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, RowSamples, UnnamedImages
-from beam_pipeline.core.labels.schema import Column, ColumnChoices
-from beam_pipeline.core.labels.table_rows import LabelTable
-from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
-from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import LabelBatch
+from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
-from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
-class SourceOptions(ColumnChoices):
+class SourceOptions(schema.ColumnChoices):
     """The options given that concern layouts.
 
     Attributes:
@@ -62,15 +57,15 @@ class SourceOptions(ColumnChoices):
     mask_colors: str = ""
     label_from: str = ""
     label_base: int | None = None
-    label_order: str = AUTO_ORDER
-    class_ids: str = CLASS_IDS[0]
+    label_order: str = classes.AUTO_ORDER
+    class_ids: str = classes.CLASS_IDS[0]
     annotator: str = ""
     object_features: tuple[str, ...] = ()
     yolo_task: str | None = None
     no_image: str = NO_IMAGE[0]
     rows_of: str = ROWS_OF[0]
 
-    def numbering(self, base: int = 0) -> ClassNumbering:
+    def numbering(self, base: int = 0) -> classes.ClassNumbering:
         """Returns the numbering of classes for layouts without fixed ids.
 
         Args:
@@ -82,7 +77,7 @@ class SourceOptions(ColumnChoices):
         keep = self.class_ids == "keep"
         if keep and self.label_base is not None:
             raise UsageError("--label_base means nothing with --class_ids keep; leave it out")
-        return ClassNumbering(
+        return classes.ClassNumbering(
             base if self.label_base is None else self.label_base,
             self.label_order,
             from_name=keep,
@@ -93,7 +88,9 @@ class SourceOptions(ColumnChoices):
 class LabelReader(Protocol):
     """Reads label files on any worker; it is pickled and stateless."""
 
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
+    def read(
+        self, file: BinaryIO, uri: str
+    ) -> Iterator[references.LabelRow | packing.LabelBatch | DeadLetter]:
         """Yields a row for each image that a file names, with values in the order of the columns; or batches.
 
         A fault in an image's labels is reported in the row's `problem` and `line`, so that the
@@ -112,12 +109,12 @@ class LabelReader(Protocol):
 class PartReader(LabelReader, Protocol):
     """Reads label files that are cut where they are large: any worker may begin with any part."""
 
-    def cut_of(self, uri: str) -> Cut | None:
+    def cut_of(self, uri: str) -> cuts.Cut | None:
         """How a file may be cut; None if it can only be read as a whole."""
 
     def read_part(
-        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
-    ) -> Iterator[LabelRow | LabelBatch | DeadLetter]:
+        self, file: BinaryIO, uri: str, part: cuts.LineRange | cuts.RowGroupRange
+    ) -> Iterator[references.LabelRow | packing.LabelBatch | DeadLetter]:
         """Yields a row for each image that a part of a file names, as `read` does.
 
         Args:
@@ -131,7 +128,7 @@ class PartReader(LabelReader, Protocol):
 class ContainerReader(Protocol):
     """Reads files that contain images and labels, on any worker; it is pickled and stateless."""
 
-    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+    def read(self, uri: str, unpack_to: str) -> Iterator[references.SampleRef | DeadLetter]:
         """Yields a reference to each sample of a file.
 
         An image must be stored unchanged at an offset in a file. Other images are unpacked first.
@@ -161,7 +158,7 @@ class FolderLabels:
       names: the pattern of its name; None if the class is its folder, and the split a folder above.
     """
 
-    names: NamePattern | None = None
+    names: name_pattern.NamePattern | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,7 @@ class FileLabels:
 
     reader: LabelReader
     files: tuple[str, ...] = ()
-    folders: tuple[ImageRoot, ...] = ()
+    folders: tuple[filters.ImageRoot, ...] = ()
     merge_rows: bool = False
     unnamed: UnnamedImages | None = None
     class_by_folder: bool = False
@@ -199,7 +196,7 @@ class FileLabels:
 class ListedReader(Protocol):
     """Tells which image a listed file is for, without opening it: it is pickled, and keeps no state."""
 
-    def row(self, file: ImageRef) -> LabelRow:
+    def row(self, file: references.ImageRef) -> references.LabelRow:
         """The row that a file represents. Its values may contain the file's uri, size and version."""
 
 
@@ -217,7 +214,7 @@ class ListedLabels:
     """
 
     reader: ListedReader
-    folders: tuple[ImageRoot, ...]
+    folders: tuple[filters.ImageRoot, ...]
     noun: str = "mask"
 
 
@@ -261,18 +258,18 @@ class Source:
     """
 
     layout: str
-    roots: tuple[ImageRoot, ...]
+    roots: tuple[filters.ImageRoot, ...]
     labels: Labels
     examples: ExampleSource
-    numbering: ClassNumbering = field(default_factory=ClassNumbering)
+    numbering: classes.ClassNumbering = field(default_factory=classes.ClassNumbering)
     notes: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     unseen: bool = False
-    tables: tuple[LabelTable, ...] = ()
+    tables: tuple[table_rows.LabelTable, ...] = ()
     roles: tuple[RoleRow, ...] = ()
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[schema.Column, ...]:
         """The columns of a sample's labels."""
         return self.examples.columns
 

@@ -16,22 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images import jpeg
-from beam_pipeline.core.images.header import BadImageError
+from beam_pipeline.core import errors, references
+from beam_pipeline.core.images import header, jpeg
 from beam_pipeline.core.images.masks import grey_values, is_coloured, png_kind
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
-from beam_pipeline.core.labels.mask_names import Addition, FoundNames, MaskNames, find_names
+from beam_pipeline.core.labels import classes, mask_colours, mask_names
 from beam_pipeline.core.labels.schema import Column, segmentation_column
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter, ObjectFilter
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
+from beam_pipeline.layouts import layout
 from beam_pipeline.layouts.label_files import Splits, read_split_lists, typed_path
-from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
 from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, has_folder, once, subfolders
 from beam_pipeline.layouts.voc import IMAGES, LISTED, YEAR, years
@@ -59,17 +55,17 @@ class MaskReader:
       splits: the split of each image.
     """
 
-    names: MaskNames
+    names: mask_names.MaskNames
     folders: tuple[str, ...] = ()
     splits: Splits = Splits()  # noqa: RUF009, it is frozen
 
-    def row(self, file: ImageRef) -> LabelRow:
+    def row(self, file: references.ImageRef) -> references.LabelRow:
         """The row of a mask: a reference to it in its column."""
         values: list[Any] = [None] * max(1, len(self.folders))
         own = [i for i, folder in enumerate(self.folders) if file.uri.startswith(f"{folder}/")]
         values[own[0] if own else 0] = (file.uri, file.size, file.version)
         name = self.names.image_name(file.key)
-        return LabelRow(name, tuple(values), self.splits.of(name), file.uri, 0)
+        return references.LabelRow(name, tuple(values), self.splits.of(name), file.uri, 0)
 
 
 class Masks:
@@ -78,7 +74,7 @@ class Masks:
     name = "masks"
     option_names = frozenset({"masks", "mask_colors"})
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """--masks, or folders of images and masks beside each other whose names match."""
         if options.masks:
             return "masks are given"
@@ -93,14 +89,14 @@ class Masks:
         pairs = look_for_pairs(uri)
         return pairs.why.replace(uri, typed_path(uri, typed)) if pairs else ""
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Finds images and masks, and looks at the first few masks' headers.
 
         Raises:
           UsageError: masks are missing, are of several kinds, or do not contain ids.
         """
         if options.labels:
-            raise UsageError("--labels and --masks are both labels; name one of them")
+            raise errors.UsageError("--labels and --masks are both labels; name one of them")
         colours = _colours(options)
         known = colours.classes if colours else ()
         sets = voc_sets(options.images)
@@ -116,12 +112,12 @@ class Masks:
             reader, notes = MaskReader(pairs.names.names), _notes(pairs.names)
             columns = [segmentation_column("class", required=True, bits=_bits(masks, colours))]
             notes += [] if colours else _only_black_and_white(masks)
-        return Source(
+        return layout.Source(
             self.name,
             images,
-            ListedLabels(reader, masks),
+            layout.ListedLabels(reader, masks),
             LabelledImages(tuple(columns), mask_colours=colours.ids if colours else ()),
-            ClassNumbering(known=known),
+            classes.ClassNumbering(known=known),
             tuple(notes),
         )
 
@@ -129,7 +125,7 @@ class Masks:
 # --- pairs of folders -----------------------------------------------------------------------------
 
 
-def _given_pairs(options: SourceOptions) -> Pairs:
+def _given_pairs(options: layout.SourceOptions) -> Pairs:
     images = image_roots(options.images)
     masks = image_roots(options.masks, option="--masks")
     patterns = {root.uri: root.patterns for root in masks if not root.archive}
@@ -141,7 +137,7 @@ def _given_pairs(options: SourceOptions) -> Pairs:
     )
     keys = first_keys(masks)
     if not keys and not any(is_remote(root.uri) for root in masks):
-        raise UsageError(
+        raise errors.UsageError(
             f"--masks {' '.join(options.masks)}: no masks there; expected PNGs named like the images"
         )
     uris = (
@@ -151,11 +147,11 @@ def _given_pairs(options: SourceOptions) -> Pairs:
     twice = sorted(set.intersection(*uris))
     if twice:
         folder = posixpath.dirname(twice[0])
-        raise UsageError(
+        raise errors.UsageError(
             f"--images and --masks both list {twice[0]}, which would be an image and a mask; tell them "
             f"apart with a pattern, such as --images {folder} --masks '{folder}/*_mask.png'"
         )
-    return Pairs(images, masks, find_names(first_keys(images), keys))
+    return Pairs(images, masks, mask_names.find_names(first_keys(images), keys))
 
 
 def without(roots: tuple[ImageRoot, ...], inner: tuple[ImageRoot, ...]) -> tuple[ImageRoot, ...]:
@@ -167,11 +163,11 @@ def without(roots: tuple[ImageRoot, ...], inner: tuple[ImageRoot, ...]) -> tuple
     )
 
 
-def _pairs_in_images(options: SourceOptions) -> Pairs:
+def _pairs_in_images(options: layout.SourceOptions) -> Pairs:
     paths = [files.canonical(path) for path in options.images if path.strip()]
     pairs = look_for_pairs(paths[0]) if len(paths) == len(options.images) == 1 else None
     if pairs is None:
-        raise UsageError(
+        raise errors.UsageError(
             f"--images {' '.join(options.images)}: no masks found there; expected images/ beside masks/ "
             "with matching names, or name the folder of masks with --masks"
         )
@@ -193,20 +189,20 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
         return tuple(replace(root, patterns=(patterns[0],)) for root in pairs.masks)
     folder = pairs.masks[0].uri
     named = enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
-    raise UsageError(
+    raise errors.UsageError(
         f"--masks: there are {len(kinds)} masks of each image: {named}; name those whose pixels are "
         f"class ids, such as --masks '{folder}/{patterns[0]}'"
     )
 
 
-def _notes(matched: FoundNames) -> list[str]:
+def _notes(matched: mask_names.FoundNames) -> list[str]:
     names = matched.names
     addition = names.addition
     mask, *further = [
         f"{kind.mask_prefix}NAME{kind.mask_suffix}" for kind in (addition, *matched.further_kinds)
     ]
     notes = []
-    if addition != Addition():
+    if addition != mask_names.Addition():
         image = f"{addition.image_prefix}NAME{addition.image_suffix}"
         notes.append(f"the mask of an image {image} is called {mask}")
     if further:
@@ -222,7 +218,7 @@ def _notes(matched: FoundNames) -> list[str]:
 # --- the content of masks ------------------------------------------------------------------------------
 
 
-def _colours(options: SourceOptions) -> MaskColours | None:
+def _colours(options: layout.SourceOptions) -> mask_colours.MaskColours | None:
     """The table of --mask_colors; None without one. Raises UsageError."""
     if not options.mask_colors:
         return None
@@ -231,11 +227,11 @@ def _colours(options: SourceOptions) -> MaskColours | None:
         data = files.read_bytes(uri)
     except OSError as error:
         problem = f"--mask_colors {uri} cannot be read: {error.strerror or error}"
-        raise UsageError(problem) from error
-    return parse_mask_colours(data, uri)
+        raise errors.UsageError(problem) from error
+    return mask_colours.parse_mask_colours(data, uri)
 
 
-def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
+def _bits(masks: Sequence[ImageRoot], colours: mask_colours.MaskColours | None) -> int:
     """Bits a pixel of the masks that are written, by the first few masks or by their ids.
 
     Raises:
@@ -246,12 +242,12 @@ def _bits(masks: Sequence[ImageRoot], colours: MaskColours | None) -> int:
     uris = _first_masks(masks)
     heads = [head for uri in uris if (head := beginning(uri, _HEAD_BYTES))]
     if heads and all(head.startswith(jpeg.MAGIC) for head in heads):
-        raise UsageError(
+        raise errors.UsageError(
             f"the masks are JPEGs, such as {uris[0]}: compression mixes the ids at every edge, so "
             "they cannot be read back. Save masks as PNG, from what they were drawn with"
         )
     if heads and all(map(is_coloured, heads)):
-        raise UsageError(
+        raise errors.UsageError(
             f"the masks are in colours, such as {uris[0]}, and colours are not class ids. Give the "
             f"class of each with --mask_colors FILE, lines of name,r,g,b, or "
             "save masks with one channel"
@@ -271,7 +267,7 @@ def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
     for uri in _first_masks(masks):
         try:
             values |= grey_values(files.read_bytes(uri))
-        except (OSError, BadImageError):
+        except (OSError, header.BadImageError):
             return []
     if values != {0, 255}:
         return []
@@ -304,7 +300,7 @@ _Roots = tuple[ImageRoot, ...]
 
 
 def _of_voc(
-    sets: Sequence[str], colours: MaskColours | None
+    sets: Sequence[str], colours: mask_colours.MaskColours | None
 ) -> tuple[_Roots, _Roots, MaskReader, list[Column], list[str]]:
     """The images, the masks and their reader, the columns and notes of sets."""
     images = image_roots([f"{folder}/{IMAGES}" for folder in sets])
@@ -318,7 +314,7 @@ def _of_voc(
         columns.append(segmentation_column("object", required=False))
         of_columns = tuple(folders)
     note = f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are left out"
-    reader = MaskReader(MaskNames(), of_columns, Splits(splits, bare=True))
+    reader = MaskReader(mask_names.MaskNames(), of_columns, Splits(splits, bare=True))
     masks = image_roots(folders, option="--masks")
     return images, masks, reader, columns, [note] if splits else []
 
@@ -337,7 +333,7 @@ class Pairs(NamedTuple):
 
     images: tuple[ImageRoot, ...]
     masks: tuple[ImageRoot, ...]
-    names: FoundNames
+    names: mask_names.FoundNames
     why: str = ""
 
 
@@ -418,7 +414,7 @@ def _pairs(folder: str, shape: Sequence[tuple[str, str]], in_one_root: bool) -> 
     if not keys or {posixpath.splitext(key)[1].lower() for key in keys} - _LOSSLESS:
         return None
     why = f"{shape[0][1]}/ beside {shape[0][0]}/ in {folder}"
-    return Pairs(images, masks, find_names(first_keys(images), keys, names), why)
+    return Pairs(images, masks, mask_names.find_names(first_keys(images), keys, names), why)
 
 
 def _image_and_mask_folders(folder: str) -> list[tuple[str, str]]:

@@ -36,21 +36,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from beam_pipeline.core.archives import member_uri, parse_member_uri
+from beam_pipeline.core import archives
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.labels.further_columns import HEAD_BYTES
-from beam_pipeline.core.labels.meeting import folder_steps
-from beam_pipeline.core.labels.schema import Column, cell_files
+from beam_pipeline.core.labels import further_columns, meeting, schema
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
 from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS
 from beam_pipeline.core.references import FileValue, LabelRow, SampleRef, image_of
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.paths import first_entries
 from beam_pipeline.layouts.tree import once, walk
-from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import archive_entries
-from beam_pipeline.storage.read_ahead import REMOTE_READS
+from beam_pipeline.storage import files, listing, read_ahead
 
 _ARCHIVES = 4  # whose members are remembered
 _MEMBERS = ("tar://", "zip://")
@@ -247,7 +243,7 @@ def are_names(
 
 def folder_level(names: Sequence[str], roots: Sequence[ImageRoot]) -> int | None:
     """How deep the folders are that most names are of, each of one alone among the first; None without any."""
-    rows = {tuple(folder_steps(name)) for name in names if name.strip()}
+    rows = {tuple(meeting.folder_steps(name)) for name in names if name.strip()}
     paths = once((folder_level, tuple(roots)), lambda: dict(_first_folders(roots)))
     counts = Counter[int]()
     for level in range(1, max(paths.values(), default=0) + 1):
@@ -263,12 +259,12 @@ def _first_folders(roots: Sequence[ImageRoot]) -> Iterator[tuple[Sequence[str], 
     with suppress(ConversionError):  # which the job reports
         for root, entry in first_entries([root for root in roots if root.archive]):
             assert root.archive
-            steps = folder_steps(root.archive.key(entry.name))[:-1]
+            steps = meeting.folder_steps(root.archive.key(entry.name))[:-1]
             yield tuple(steps), len(steps)
     for root in (root for root in roots if not root.archive):
-        above = len(folder_steps(root.uri))
+        above = len(meeting.folder_steps(root.uri))
         for folder in walk(root.uri, _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS):
-            steps = folder_steps(folder.path)
+            steps = meeting.folder_steps(folder.path)
             if folder.images:
                 yield tuple(steps), len(steps) - above
 
@@ -285,14 +281,14 @@ class CellFiles:
       roots: the folders and archives of images.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[schema.Column]
     roots: Sequence[ImageRoot] = ()
 
     def locate(self, samples: Sequence[SampleRef]) -> tuple[list[SampleRef], list[DeadLetter]]:
         """Puts a `FileValue` for each path among the labels, and makes dead letters where a file is missing."""
         locate = functools.partial(self._located, roots=_opened(self.roots))
         if samples and is_remote(samples[0].uri) and not samples[0].uri.startswith(_MEMBERS):
-            with ThreadPoolExecutor(REMOTE_READS) as threads:
+            with ThreadPoolExecutor(read_ahead.REMOTE_READS) as threads:
                 located = [*threads.map(locate, samples)]
         else:
             located = [*map(locate, samples)]
@@ -304,7 +300,7 @@ class CellFiles:
     def _located(self, sample: SampleRef, roots: _Places) -> SampleRef | DeadLetter:
         labels: list[Any] = list(sample.labels)
         places = _places_of(sample, roots)
-        for index in cell_files(self.columns):
+        for index in schema.cell_files(self.columns):
             value: Any = labels[index]
             try:
                 if isinstance(value, str):
@@ -338,8 +334,8 @@ def file_heads(
         try:
             uri, size, _ = _find(name, places())[:3]
             if uri.startswith(_MEMBERS):
-                return files.read_image(uri, size)[:HEAD_BYTES]
-            return files.read_part(uri, min(size, HEAD_BYTES), 0)
+                return files.read_image(uri, size)[: further_columns.HEAD_BYTES]
+            return files.read_part(uri, min(size, further_columns.HEAD_BYTES), 0)
         except (_NotFoundError, ConversionError, OSError):  # the layout reports what is wrong
             return None
 
@@ -382,8 +378,8 @@ def _opened(roots: Iterable[ImageRoot]) -> _Places:
 def _members(root: ImageRoot, _version: int) -> _Members:
     """The members of an archive by their paths in it. Raises ListingError."""
     return {
-        entry.name: (member_uri(root.uri, entry.member), entry.size, version)
-        for entry, version in archive_entries(root)
+        entry.name: (archives.member_uri(root.uri, entry.member), entry.size, version)
+        for entry, version in listing.archive_entries(root)
         if entry.member and not entry.problem
     }
 
@@ -392,7 +388,7 @@ def _places_of(sample: SampleRef, roots: _Places) -> _Places:
     """The folders and archives that a sample's files may be in, the likeliest first."""
     folder = sample.uri.removesuffix(f"/{sample.key}").removesuffix(f"/{image_of(sample.key)}")
     if sample.uri.startswith(_MEMBERS):
-        folder, _ = parse_member_uri(sample.uri)
+        folder, _ = archives.parse_member_uri(sample.uri)
     own = [place for place in roots if place[0].uri == folder]
     if folder and not own:  # empty without an image
         own = [(ImageRoot(folder), {})]

@@ -16,21 +16,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.plausibility import ADVICE
-from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.labels import schema, table_rows
 from beam_pipeline.core.labels.cells import text_of
-from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_rows import head_rows, is_image_name
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.heads import first_line
+from beam_pipeline.layouts import heads, pairs, registry
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
-from beam_pipeline.layouts.pairs import images_and_masks, masks_among, same_names
-from beam_pipeline.layouts.registry import all_layouts, layout_named
 from beam_pipeline.layouts.tree import (
     IMAGE_FOLDERS,
     LABEL_FOLDERS,
@@ -81,7 +77,7 @@ def only_folder(options: SourceOptions) -> str:
     if options.labels or len(options.images) != 1 or not options.images[0].strip():
         return ""
     root = files.canonical(options.images[0])
-    return root if not is_remote(root) and os.path.isdir(root) else ""
+    return root if not uris.is_remote(root) and os.path.isdir(root) else ""
 
 
 def _name(path: str) -> str:
@@ -89,7 +85,7 @@ def _name(path: str) -> str:
 
 
 def _beginning(path: str) -> bytes:
-    head = first_line(path)
+    head = heads.first_line(path)
     return head.data if head else b""
 
 
@@ -159,7 +155,7 @@ def _above(root: str, options: SourceOptions) -> list[Alternative]:
 
 def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternative]:
     """Those folders that any layout recognises but captions, tables and class folders."""
-    layouts = [layout for layout in all_layouts() if layout.name not in _LAST_RESORTS]
+    layouts = [layout for layout in registry.all_layouts() if layout.name not in _LAST_RESORTS]
     alternatives = []
     for folder in folders[:MOST_FOLDERS]:
         there = replace(options, images=(typed_path(folder, options.images[0]),))
@@ -172,7 +168,7 @@ def _lists_only(alternative: Alternative, root: str) -> bool:
     """True if an alternative contains only images of a folder."""
     try:
         roots = alternative.layout.open(alternative.options).roots
-    except ConversionError:
+    except errors.ConversionError:
         return False
     return bool(roots) and all(_no_more(listed.uri, root) for listed in roots)
 
@@ -202,7 +198,7 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
         options, images=(typed_path(images, typed),), labels=(typed_path(naming[0], typed),)
     )
     why = f"{there.labels[0]} names the images in {there.images[0]}"
-    return Alternative(there, layout_named("table"), why)
+    return Alternative(there, registry.layout_named("table"), why)
 
 
 def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
@@ -215,7 +211,7 @@ def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
     there = replace(options, images=(typed_path(folder, options.images[0]),))
     names = enumerated([posixpath.basename(split.path) for split in splits], _EXAMPLES)
     why = f"splits with class folders ({names}) in {there.images[0]}"
-    return Alternative(there, layout_named("class_folders"), why)
+    return Alternative(there, registry.layout_named("class_folders"), why)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -247,7 +243,7 @@ class TableLook(NamedTuple):
         if any(name.strip().lower() == "pixel value" for name in self.columns):
             return True
         names = {name.replace("_", " ") for name in folders}
-        return not any(map(is_image_name, self.images)) and any(
+        return not any(map(table_rows.is_image_name, self.images)) and any(
             len({*values}) == len(values) > 1 and {v.replace("_", " ") for v in values} <= names
             for values in self.values
         )
@@ -291,15 +287,15 @@ def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
     """Reads the headers and first rows of some tables; mere lists of images come only if all are."""
     looks = []
     for path in paths[:MOST_FOLDERS]:
-        look, head = TableLook(path), first_line(path)
+        look, head = TableLook(path), heads.first_line(path)
         try:
             if head:
-                _, (table,) = inspect_tables([head], ColumnChoices(label_needed=False))
-                rows = head_rows(head, table)
+                _, (table,) = inspect_tables([head], schema.ColumnChoices(label_needed=False))
+                rows = table_rows.head_rows(head, table)
                 values = {name: [*map(text_of, rows.cells(name)[:_ROWS])] for name in rows.columns}
                 images = values[table.key_column]
                 look = TableLook(path, table.header, images, [*values.values()])
-        except ConversionError:
+        except errors.ConversionError:
             pass
         looks.append(look)
     return [table for table in looks if len(table.columns) != 1] or looks
@@ -329,9 +325,9 @@ def class_doubts(options: SourceOptions) -> list[Question]:
         )
         return [question("data_sets_below", reason, images=tuple(paths), layout=layout)]
     return (
-        [*ignored_label_files(here, typed), *masks_among(tree(here), typed)]
-        or [*images_and_masks(here, typed)]
-        or [*same_names(here, typed)]
+        [*ignored_label_files(here, typed), *pairs.masks_among(tree(here), typed)]
+        or [*pairs.images_and_masks(here, typed)]
+        or [*pairs.same_names(here, typed)]
     )
 
 

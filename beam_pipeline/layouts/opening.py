@@ -9,12 +9,10 @@ from typing import Any
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels.schema import LIST_FORMS, POINT_KIND
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Question
+from beam_pipeline.layouts import nearby, roles, tree
 from beam_pipeline.layouts.layout import Layout, Source, SourceOptions
-from beam_pipeline.layouts.nearby import certain_alternative, class_doubts, only_folder
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, expanded
 from beam_pipeline.layouts.registry import AUTO, all_layouts, layout_named
-from beam_pipeline.layouts.roles import roles_of
-from beam_pipeline.layouts.tree import remembered
 
 _DEFAULT_LAYOUT = "class_folders"
 _MOST_ANSWERS = 3  # that one command gives
@@ -31,7 +29,7 @@ def open_source(name: str, options: SourceOptions) -> tuple[Source, str]:
     Raises:
       UsageError: the layout does not exist, or a path or option cannot be used.
     """
-    with remembered():
+    with tree.remembered():
         return _open(name, options)
 
 
@@ -39,7 +37,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
     options = dataclasses.replace(options, images=expanded(options.images))
     layout, why = _recognise(options) if name == AUTO else (layout_named(name), "")
     guessed = name == AUTO and layout.name == _DEFAULT_LAYOUT
-    alternative = certain_alternative(options) if guessed else None
+    alternative = nearby.certain_alternative(options) if guessed else None
     notes: tuple[str, ...] = ()
     if alternative:
         typed, (options, layout, why) = options, alternative
@@ -50,7 +48,7 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
         )
     _check_options(options, layout, why)
     source = layout.open(options)
-    doubts = class_doubts(options) if guessed and not alternative else []
+    doubts = nearby.class_doubts(options) if guessed and not alternative else []
     doubts = [_with_working_command(question, options) for question in doubts]
     ignored = doubts or [q for q in source.questions if q.id == LABEL_FILES_IGNORED]
     archives = any(root.archive for root in source.roots)
@@ -58,8 +56,8 @@ def _open(name: str, options: SourceOptions) -> tuple[Source, str]:
         source,
         notes=(*notes, *archive_notes(source.roots), *source.notes),
         questions=(*source.questions, *doubts, *archive_questions(source.roots)),
-        unseen=guessed and not ignored and (archives or not only_folder(options)),
-        roles=roles_of(source),
+        unseen=guessed and not ignored and (archives or not nearby.only_folder(options)),
+        roles=roles.roles_of(source),
     ), why
 
 

@@ -20,21 +20,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core import errors, questions, references
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.labels.further_columns import HEAD_BYTES, kind_of_files
 from beam_pipeline.core.labels.path_roles import differ_in_numbers, last_folder_pattern
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.listing.globs import glob_regex
-from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts.label_files import typed_path
-from beam_pipeline.layouts.layout import ListedLabels, Source, SourceOptions
-from beam_pipeline.layouts.paths import image_roots
+from beam_pipeline.layouts import label_files, layout, paths
 from beam_pipeline.layouts.tree import (
     IMAGE_FOLDERS,
     LABEL_FOLDERS,
@@ -165,7 +159,7 @@ class PartReader:
 
     parts: Parts
 
-    def row(self, file: ImageRef) -> LabelRow:
+    def row(self, file: references.ImageRef) -> references.LabelRow:
         """The row of a partner: a reference to it in its column."""
         image, partners, are_folders = self.parts
         *path, name = posixpath.splitext(file.key)[0].split("/")
@@ -173,7 +167,7 @@ class PartReader:
         at = max(i for i, step in enumerate(steps) if step in partners)
         values = [(file.uri, file.size, file.version) if n == steps[at] else None for n in partners]
         steps[at] = image
-        return LabelRow(
+        return references.LabelRow(
             "/".join([*path, name] if are_folders else [*path, image]),
             tuple(values),
             "",
@@ -188,23 +182,23 @@ class Pairs:
     name = "pairs"
     option_names = frozenset({"columns", "key_column"})
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Nothing: such folders may as well be classes, so that a question names this layout."""
         return ""
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Finds the parts, and looks at the first bytes of some of each.
 
         Raises:
           UsageError: there are none, or an option names a part that there is not.
         """
-        roots = image_roots(options.images)
+        roots = paths.image_roots(options.images)
         if options.labels or len(roots) != 1 or roots[0].archive or roots[0].patterns:
-            raise UsageError("--layout pairs needs one folder in --images, and no --labels")
+            raise errors.UsageError("--layout pairs needs one folder in --images, and no --labels")
         (root,) = roots
         parts = find_parts(root.uri, options.key_column)
         if parts is None:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--images {options.images[0]}: no folders beside each other there contain files of the same names, "
                 "such as left/1.png and right/1.png, nor do folders of scenes, such as Piano/im0.png and "
                 "Piano/im1.png"
@@ -214,12 +208,12 @@ class Pairs:
         partners = tuple(replace(root, patterns=(parts.pattern(name),)) for name in chosen)
         columns = [_column(*both, options.columns) for both in zip(chosen, partners, strict=True)]
         note = f"{parts.image} is the image, with {enumerated(chosen, _SHOWN)} beside it"
-        return Source(
+        return layout.Source(
             self.name,
             (replace(root, but=tuple(map(parts.pattern, parts.partners))),),
-            ListedLabels(PartReader(parts._replace(partners=chosen)), partners, "partner"),
+            layout.ListedLabels(PartReader(parts._replace(partners=chosen)), partners, "partner"),
             LabelledImages(tuple(columns)),
-            ClassNumbering(),
+            classes.ClassNumbering(),
             (f"{note}; an image without {chosen[0]} is left out",),
         )
 
@@ -228,25 +222,25 @@ def _chosen(parts: Parts, kinds: Mapping[str, str]) -> tuple[str, ...]:
     """The partners that are written: those that options name, or all but those to skip. Raises UsageError."""
     for name, kind in kinds.items():
         if name not in parts.partners or kind not in (*schema.FILE_TYPES, schema.SKIP_KIND):
-            raise UsageError(
+            raise errors.UsageError(
                 f"--columns {name}:{kind}: expected one of {', '.join(parts.partners)}, and one of "
                 f"{', '.join(schema.FILE_TYPES)} or {schema.SKIP_KIND}"
             )
     named = [name for name in parts.partners if kinds.get(name) in schema.FILE_TYPES]
     chosen = named or [name for name in parts.partners if name not in kinds]
     if not chosen:
-        raise UsageError(f"--columns leaves no partners of {parts.image}; leave out fewer")
+        raise errors.UsageError(f"--columns leaves no partners of {parts.image}; leave out fewer")
     for name in _RESERVED:
         if {name, f"{name}s"} <= {*chosen}:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name} and {name}s would both be {name}s/encoded; rename one of them"
             )
     return tuple(chosen)
 
 
-def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> schema.Column:
+def _column(name: str, files_of: filters.ImageRoot, kinds: Mapping[str, str]) -> schema.Column:
     """The column of a partner."""
-    start, matches = len(files_of.uri) + 1, glob_regex(files_of.patterns[0]).fullmatch
+    start, matches = len(files_of.uri) + 1, globs.glob_regex(files_of.patterns[0]).fullmatch
     uris = (
         f"{place.path}/{file}"
         for place in walk(files_of.uri, _MOST_FOLDERS)
@@ -263,7 +257,7 @@ def _column(name: str, files_of: ImageRoot, kinds: Mapping[str, str]) -> schema.
 # --- questions where they would become classes ----------------------------------------------------
 
 
-def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
+def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[questions.Question]:
     """A question about files named like a mask of an image beside them, of at least half of the images."""
     masks = []
     for folder in inside:
@@ -277,9 +271,9 @@ def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
         return
     mark, extension = Counter(mask[1:] for mask in masks).most_common(1)[0][0]
     pattern = rf"(?:(?P<split>train|val|test)/)?(?P<label>.+)/.+(?<!{re.escape(mark)})[.]\w+"
-    yield question(
+    yield questions.question(
         "masks_among_images",
-        f"{counted(len(masks), 'file')} with names of masks, such as {typed_path(masks[0][0], typed)}, would be "
+        f"{counted(len(masks), 'file')} with names of masks, such as {label_files.typed_path(masks[0][0], typed)}, would be "
         "images like those beside them.",
         f"If folders are the classes, --label_from {shlex.quote(pattern)} leaves the masks out. If the masks "
         "are the labels:",
@@ -288,23 +282,23 @@ def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[Question]:
     )
 
 
-def images_and_masks(here: Folder, typed: str) -> Iterator[Question]:
+def images_and_masks(here: Folder, typed: str) -> Iterator[questions.Question]:
     """A question about a folder of images beside one of masks, and no other folders of labels."""
     folders = folders_with_images(here)
     images = [folder for folder in folders if posixpath.basename(folder).lower() in IMAGE_FOLDERS]
     labels = [folder for folder in folders if posixpath.basename(folder).lower() in LABEL_FOLDERS]
     if len(images) == len(labels) == 1 and not any(f.files for f in tree(names_in(labels[0]))):
         both = enumerated([f"{posixpath.basename(folder)}/" for folder in (*images, *labels)], 2)
-        yield question(
+        yield questions.question(
             "images_and_masks",
-            f"{both} in {typed_path(here.path, typed)} would become classes, but such names are usual for "
+            f"{both} in {label_files.typed_path(here.path, typed)} would become classes, but such names are usual for "
             "images and a mask for each.",
-            images=(typed_path(images[0], typed),),
-            masks=(typed_path(labels[0], typed),),
+            images=(label_files.typed_path(images[0], typed),),
+            masks=(label_files.typed_path(labels[0], typed),),
         )
 
 
-def same_names(here: Folder, typed: str) -> Iterator[Question]:
+def same_names(here: Folder, typed: str) -> Iterator[questions.Question]:
     """A question about the first folders beside each other whose images have the same names, at any level."""
     below = [names_in(path) for path in here.folders[:_EXAMPLES]]
     lowest = [names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
@@ -341,10 +335,10 @@ def same_names(here: Folder, typed: str) -> Iterator[Question]:
             "of labels with --labels. If they are classes:"
         )
     reason = (
-        f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {typed_path(parent.path, typed)} would become "
+        f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {label_files.typed_path(parent.path, typed)} would become "
         "classes, but contain images of the same names, as pairs, masks and several views do."
     )
-    yield Question("same_names_in_folders", reason, advice, answer, further)
+    yield questions.Question("same_names_in_folders", reason, advice, answer, further)
 
 
 def _contains_pairs(parent: Folder) -> bool:

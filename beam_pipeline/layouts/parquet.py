@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from beam_pipeline.core import questions, text
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.box_columns import find_boxes
+from beam_pipeline.core.labels import box_columns, table_rows
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
 from beam_pipeline.core.labels.schema import (
@@ -21,23 +22,11 @@ from beam_pipeline.core.labels.schema import (
     Column,
     ColumnKind,
 )
-from beam_pipeline.core.labels.table_rows import LabelTable
 from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.caption_files import SIDECAR_OPTIONS, inspect_rows
+from beam_pipeline.layouts import caption_files, parquet_rows, paths
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.parquet_rows import (
-    ROW,
-    ParquetReader,
-    first_fields,
-    first_parquet,
-    name_classes,
-    parquet_files,
-)
-from beam_pipeline.layouts.paths import split_notes, split_questions
 from beam_pipeline.layouts.table import table_numbering, unlabelled_notes
 from beam_pipeline.storage import files
 
@@ -51,14 +40,14 @@ class Parquet:
     """Rows contain an image and its labels."""
 
     name = "parquet"
-    option_names = SIDECAR_OPTIONS
+    option_names = caption_files.SIDECAR_OPTIONS
     reads_labels = False
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises Parquet files, without images beside them; the first contains images."""
         if not options.images or not all(p.strip() for p in options.images):
             return ""
-        firsts = [first_parquet(path) for path in options.images]
+        firsts = [parquet_rows.first_parquet(path) for path in options.images]
         first = firsts[0]
         if first is None or not all(firsts):
             return ""
@@ -77,7 +66,7 @@ class Parquet:
         Raises:
           UsageError: a path names no Parquet file, or no column of images or of labels can be told.
         """
-        parquet = parquet_files(options.images)
+        parquet = parquet_rows.parquet_files(options.images)
         uris = tuple(file.uri for file in parquet)
         skipped = frozenset(name for name, kind in options.columns.items() if kind == SKIP_KIND)
         most = _LOOKED_AT_REMOTE if is_remote(uris[0]) else _LOOKED_AT
@@ -95,12 +84,14 @@ class Parquet:
         if not rows:
             raise UsageError(f"{uris[0]}: the file is without rows; expected one for each image")
         for number, fields in enumerate(rows):
-            name_classes(fields, classes, "")
-            fields[ROW] = f"{uris[0]}/{number}"
+            parquet_rows.name_classes(fields, classes, "")
+            fields[parquet_rows.ROW] = f"{uris[0]}/{number}"
         schema, table, left_out = _inspect(uris[0], rows, columns, labels, classes, options)
         has_path = image in columns.structs
         path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
-        reader = ParquetReader(parquet, image, labels, classes, table, schema, has_path)
+        reader = parquet_rows.ParquetReader(
+            parquet, image, labels, classes, table, schema, has_path
+        )
         return Source(
             layout=self.name,
             roots=(),
@@ -108,14 +99,14 @@ class Parquet:
             examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
             numbering=_numbering(options, schema, classes),
             notes=(
-                *split_notes(splits, "files"),
+                *paths.split_notes(splits, "files"),
                 *schema.notes,
                 *_notes(schema, left_out, options),
             ),
-            roles=tuple(row for row in schema.roles if row.subject != f"column {ROW}"),
+            roles=tuple(row for row in schema.roles if row.subject != f"column {parquet_rows.ROW}"),
             questions=(
                 *schema.questions,
-                *split_questions(splits, "files"),
+                *paths.split_questions(splits, "files"),
                 *_further_images(columns, image, skipped),
             ),
         )
@@ -133,7 +124,9 @@ def _beginning(
         with files.open_input(uri) as file:
             columns = parquet_columns(file, uri)
             labels = tuple(name for name in columns.labels if name not in skipped)
-            return columns, first_fields(file, uri, columns, labels, most) if most else []
+            return columns, parquet_rows.first_fields(
+                file, uri, columns, labels, most
+            ) if most else []
     except OSError as error:
         raise UsageError(f"--images {uri} cannot be read: {error.strerror or error}") from error
 
@@ -171,13 +164,13 @@ def _inspect(
     labels: Sequence[str],
     classes: Mapping[str, tuple[str, ...]],
     options: SourceOptions,
-) -> tuple[LabelSchema, LabelTable, Sequence[str]]:
+) -> tuple[LabelSchema, table_rows.LabelTable, Sequence[str]]:
     """Infers the columns. Raises UsageError.
 
     Returns: the schema, the table, and columns that are left out because no feature can contain them.
     """
     unread = {*columns.images, *columns.image_lists, *columns.labels, *columns.unused} - {*labels}
-    sides = find_boxes(labels)[1]
+    sides = box_columns.find_boxes(labels)[1]
     typed = {**dict.fromkeys(columns.floats, "float"), **dict.fromkeys(columns.texts, "str")}
     kinds = {
         **{name: kind for name, kind in typed.items() if name in labels and name not in sides},
@@ -185,7 +178,9 @@ def _inspect(
         **{name: kind for name, kind in options.columns.items() if name not in unread},
     }
     label = _label_column(labels, classes, options)
-    schema, table, nested = inspect_rows(uri, rows, options, key=ROW, label=label, kinds=kinds)
+    schema, table, nested = caption_files.inspect_rows(
+        uri, rows, options, key=parquet_rows.ROW, label=label, kinds=kinds
+    )
     return schema, table, [*nested, *columns.unused]
 
 
@@ -224,7 +219,7 @@ def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions)
     if left_out:
         yield (
             "left out, since they are objects, lists of lists or bytes: "
-            f"{enumerated(left_out, _SHOWN)}"
+            f"{text.enumerated(left_out, _SHOWN)}"
         )
     if schema.columns or options.label_column:
         yield from unlabelled_notes(options, schema)
@@ -234,7 +229,7 @@ def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions)
 
 def _further_images(
     columns: ParquetColumns, image: str, skipped: frozenset[str]
-) -> Iterator[Question]:
+) -> Iterator[questions.Question]:
     """A question if there are images that would be left out."""
     further = [
         name
@@ -242,10 +237,10 @@ def _further_images(
         if name != image and name not in skipped
     ]
     if further:
-        yield Question(
+        yield questions.Question(
             "further_images",
             f"The images are taken from the column {image!r}, and those in "
-            f"{counted(len(further), 'further column')}, {', '.join(further)}, would be left out.",
+            f"{text.counted(len(further), 'further column')}, {', '.join(further)}, would be left out.",
             f"--columns {image}:skip,... takes another; masks are read from files, with --masks. If that is "
             "meant:",
             {"columns": dict.fromkeys(further, "skip")},

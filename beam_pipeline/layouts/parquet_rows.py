@@ -21,9 +21,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, NamedTuple
 
+from beam_pipeline.core import text, uris
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, LabelTableError, OutputError, UsageError
-from beam_pipeline.core.labels.cells import text_of
+from beam_pipeline.core.labels import cells, table_rows, tables, typed_rows
 from beam_pipeline.core.labels.parquet_columns import (
     BYTES,
     PATH,
@@ -34,21 +35,15 @@ from beam_pipeline.core.labels.parquet_columns import (
     parquet_errors,
 )
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN
-from beam_pipeline.core.labels.table_rows import LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema
-from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing.cuts import numbered_batches
 from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.listing.globs import has_glob, split_pattern
 from beam_pipeline.core.packing import pack, unpack
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
-from beam_pipeline.core.text import excerpt
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.heads import PARQUET_ENDING
+from beam_pipeline.layouts import heads, tree
 from beam_pipeline.layouts.layout import NoSink
 from beam_pipeline.layouts.paths import remote_matches
-from beam_pipeline.layouts.tree import names_in
 from beam_pipeline.storage import files
 
 _PART = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
@@ -76,13 +71,13 @@ def first_parquet(path: str) -> ParquetFile | None:
     """
     uri = files.canonical(path)
     if _is_parquet(uri):
-        if is_remote(uri) and not has_glob(uri):
+        if uris.is_remote(uri) and not has_glob(uri):
             return ParquetFile(uri, posixpath.basename(uri))
         try:
             return next(iter(_files_of(path)), None)
         except UsageError:  # the layout that is finally chosen reports it
             return None
-    if is_remote(uri) or not os.path.isdir(uri):
+    if uris.is_remote(uri) or not os.path.isdir(uri):
         return None
     first = _first_in(uri, _LEVELS)
     return ParquetFile(first, first[len(uri.rstrip("/")) + 1 :]) if first else None
@@ -122,21 +117,21 @@ def splits_of(names: Sequence[str]) -> Mapping[str, str]:
     """
     splits = {}
     for name in names:
-        folders = reversed(name[: -len(PARQUET_ENDING)].split("/"))
+        folders = reversed(name[: -len(heads.PARQUET_ENDING)].split("/"))
         splits[name] = next(filter(None, map(named_split, folders)), "")
     if any(splits.values()):
         for name in names:
-            part = _PART.fullmatch(posixpath.basename(name[: -len(PARQUET_ENDING)]))
+            part = _PART.fullmatch(posixpath.basename(name[: -len(heads.PARQUET_ENDING)]))
             splits[name] = splits[name] or (part[1] if part else "")
     return splits
 
 
 def _files_of(path: str) -> list[ParquetFile]:
     uri = folder = files.canonical(path)
-    is_folder = not _is_parquet(uri) if is_remote(uri) else os.path.isdir(uri)
-    if has_glob(uri) and (is_remote(uri) or not os.path.lexists(uri)):
+    is_folder = not _is_parquet(uri) if uris.is_remote(uri) else os.path.isdir(uri)
+    if has_glob(uri) and (uris.is_remote(uri) or not os.path.lexists(uri)):
         folder = split_pattern(uri)[0]
-        if is_remote(uri):
+        if uris.is_remote(uri):
             matches = remote_matches(uri)
         else:
             matches = [name for name in glob.glob(uri, recursive=True) if os.path.isfile(name)]
@@ -146,7 +141,7 @@ def _files_of(path: str) -> list[ParquetFile]:
             matches = [files.join(uri, name) for name in names if "/." not in f"/{name}"]
         except OSError as error:
             raise UsageError(f"--images {path} cannot be listed: {error}") from error
-    elif is_remote(uri) or os.path.lexists(uri):
+    elif uris.is_remote(uri) or os.path.lexists(uri):
         return [ParquetFile(uri, posixpath.basename(uri))]
     else:
         raise UsageError(f"--images {path}: no such file or folder")
@@ -159,20 +154,20 @@ def _files_of(path: str) -> list[ParquetFile]:
 
 def _first_in(folder: str, levels: int) -> str:
     """The first Parquet file in a folder or below; empty if there are images, or no such files."""
-    here = names_in(folder)
+    here = tree.names_in(folder)
     if here.images:
         return ""
     for name in filter(_is_parquet, here.files):
         return posixpath.join(folder, name)
     for below in here.folders[:_MOST_FOLDERS] if levels > 1 else ():
         first = _first_in(below, levels - 1)
-        if first or names_in(below).images:
+        if first or tree.names_in(below).images:
             return first
     return ""
 
 
 def _is_parquet(name: str) -> bool:
-    return name.lower().endswith(PARQUET_ENDING)
+    return name.lower().endswith(heads.PARQUET_ENDING)
 
 
 ROW = "(row)"
@@ -219,7 +214,7 @@ def _named(value: Any, names: tuple[str, ...], may_lack: bool) -> tuple[Any, str
     if value == _NO_CLASS and may_lack:
         return None, ""
     meaning = ", which is not a class" if value == _NO_CLASS else ""
-    return None, f"{excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
+    return None, f"{text.excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
 
 
 @dataclass(frozen=True)
@@ -240,8 +235,8 @@ class ParquetReader:
     image: str
     labels: tuple[str, ...]
     classes: Mapping[str, tuple[str, ...]]
-    table: LabelTable
-    schema: LabelSchema
+    table: table_rows.LabelTable
+    schema: tables.LabelSchema
     has_path: bool
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
@@ -311,7 +306,7 @@ class ParquetReader:
             key = f"{listed.name}/{number:05d}"
             reason, problem = Reason.BAD_LABEL_VALUE, name_classes(fields, self.classes, label)
             fields[ROW] = key
-            row = typed_row(key, fields, table, self.schema, line=number + 1)
+            row = typed_rows.typed_row(key, fields, table, self.schema, line=number + 1)
             problem = problem or row.problem
             if not data:
                 reason = Reason.MISSING_IMAGE if data is None else Reason.EMPTY_FILE
@@ -320,7 +315,7 @@ class ParquetReader:
                     problem = f"the image in column {self.image!r} is without bytes"
                 elif path:
                     problem = (
-                        f"column {self.image!r} does not contain bytes, only the path {excerpt(path)}; write "
+                        f"column {self.image!r} does not contain bytes, only the path {text.excerpt(path)}; write "
                         "the file again with the images in it"
                     )
             if problem:
@@ -329,7 +324,7 @@ class ParquetReader:
                 continue
             assert data
             sink.write(data)
-            values = (*row.values, text_of(path) or key) if self.has_path else row.values
+            values = (*row.values, cells.text_of(path) or key) if self.has_path else row.values
             split = row.split or listed.split or DEFAULT_SPLIT
             yield SampleRef(key, unpacked, len(data), split, values, offset, uri, version, row.size)
             offset += len(data)

@@ -9,17 +9,15 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from beam_pipeline.core import questions, text
 from beam_pipeline.core.archives import KINDS, ZIP, Entry, archive_kind
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, Archive, ImageRoot, top_folder
 from beam_pipeline.core.listing.globs import expand_braces, glob_regex, has_glob, split_pattern
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.references import DEFAULT_SPLIT
-from beam_pipeline.core.text import enumerated
 from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.layouts.tree import names_in, once
-from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import MemberFilter, archive_entries
+from beam_pipeline.storage import files, listing
 
 
 def image_roots(
@@ -209,7 +207,7 @@ def archive_notes(roots: Sequence[ImageRoot]) -> Iterator[str]:
         yield f"everything is in {top}, which is part of no class"
 
 
-def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[Question]:
+def archive_questions(roots: Sequence[ImageRoot]) -> Iterator[questions.Question]:
     """Questions about the archives' names, if only some of them contain a split."""
     archives = [root.archive for root in roots if root.archive]
     splits = {a.name: "".join(a.said_splits) if len(a.said_splits) == 1 else "" for a in archives}
@@ -222,14 +220,14 @@ def split_notes(splits: Mapping[str, str], noun: str) -> Iterator[str]:
     by_split: dict[str, list[str]] = {}
     for name, split in sorted(splits.items(), key=lambda item: item[1]):
         by_split.setdefault(split, []).append(name)
-    each = (f"{s} ({enumerated(names, _EXAMPLES)})" for s, names in by_split.items() if s)
+    each = (f"{s} ({text.enumerated(names, _EXAMPLES)})" for s, names in by_split.items() if s)
     if any(by_split):
         yield f"the names of the {noun} contain their splits: {', '.join(each)}; --splits overrides them"
 
 
 def split_questions(
     splits: Mapping[str, str], noun: str, in_names: Iterable[str] = ()
-) -> Iterator[Question]:
+) -> Iterator[questions.Question]:
     """A question if only some of the names of files contain one split, and any contains another than train.
 
     Args:
@@ -240,10 +238,10 @@ def split_questions(
     named = [name for name, split in splits.items() if split]
     unnamed = [name for name, split in splits.items() if not split]
     if unnamed and len(splits) > 1 and {*splits.values(), *in_names} - {"", DEFAULT_SPLIT}:
-        which = enumerated(unnamed, _EXAMPLES)
-        yield Question(
+        which = text.enumerated(unnamed, _EXAMPLES)
+        yield questions.Question(
             f"splits_of_{noun}",
-            f"{enumerated(named, _EXAMPLES)} name a split, and {which} no single one."
+            f"{text.enumerated(named, _EXAMPLES)} name a split, and {which} no single one."
             if named
             else f"None names a single split: {which}.",
             f"Rename them, or name the {noun} of one split and give --splits train=1.",
@@ -268,14 +266,14 @@ def _first_entries(roots: Sequence[ImageRoot]) -> Iterator[tuple[ImageRoot, Entr
         if left <= 0 or (remote and number >= _FEW_ARCHIVES):
             return
         most = _LOOKED_AT_REMOTE if remote and root.archive.kind != ZIP else left
-        for entry, _ in itertools.islice(archive_entries(root), most):
+        for entry, _ in itertools.islice(listing.archive_entries(root), most):
             left -= 1
             yield root, entry
 
 
 def opened_for_folders(
     roots: Sequence[ImageRoot],
-) -> tuple[tuple[ImageRoot, ...], tuple[Question, ...]]:
+) -> tuple[tuple[ImageRoot, ...], tuple[questions.Question, ...]]:
     """Looks into archives whose folders give the classes.
 
     Returns: the roots, whose archives know the folder around all others, which does not name a class;
@@ -285,7 +283,7 @@ def opened_for_folders(
       ListingError: an archive cannot be read.
     """
     archives = [root for root in roots if root.archive]
-    filters = {root.uri: MemberFilter(root) for root in archives}
+    filters = {root.uri: listing.MemberFilter(root) for root in archives}
     images: dict[str, list[str]] = {root.uri: [] for root in archives}
     for root, entry in first_entries(archives):
         if not entry.problem and filters[root.uri].lists(entry):
@@ -293,7 +291,7 @@ def opened_for_folders(
     top = top_folder([name for names in images.values() for name in names])
     tops = {uri: top_folder(names) for uri, names in images.items()}
     unlike = next((uri for uri in tops if tops[uri] != top), "")
-    question = Question(
+    question = questions.Question(
         "different_tops",
         f"Everything in {unlike} is in {tops.get(unlike)}, but not everything in the other archives, so its "
         f"classes would begin with {tops.get(unlike)} and be others than theirs.",

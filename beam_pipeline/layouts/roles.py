@@ -12,24 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.archives import Entry
-from beam_pipeline.core.errors import ConversionError
-from beam_pipeline.core.labels.path_roles import IMAGES, MASKS
-from beam_pipeline.core.labels.roles import (
-    CLASS,
-    IGNORED,
-    KEY,
-    LABELS,
-    SPLIT,
-    RoleRow,
-    label_rows,
-    role_row,
-    table_of_roles,
-)
-from beam_pipeline.core.labels.table_rows import Format, LabelTable
+from beam_pipeline.core.labels import path_roles, roles, table_rows
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, folder_meaning
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts import layout
 from beam_pipeline.layouts.paths import LOOKED_AT, first_entries
 from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
@@ -39,11 +26,11 @@ _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
 _SEPARATORS = {"\t": "tab"}
 _ENCODINGS = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
 _FORMATS = {
-    Format.PARQUET: "tables in Parquet",
-    Format.JSON_LINES: "tables in JSON Lines",
-    Format.JSON_ARRAY: "tables in JSON",
-    Format.NUMBERED: "numbered captions",
-    Format.NAMES: "lists of images",
+    table_rows.Format.PARQUET: "tables in Parquet",
+    table_rows.Format.JSON_LINES: "tables in JSON Lines",
+    table_rows.Format.JSON_ARRAY: "tables in JSON",
+    table_rows.Format.NUMBERED: "numbered captions",
+    table_rows.Format.NAMES: "lists of images",
 }
 
 
@@ -66,7 +53,7 @@ class _Tree:
     def look_at(self, root: ImageRoot) -> None:
         """Adds the folders of a root, level by level."""
         rules, waiting = ListingFilter(root), [""]
-        most = _MOST_REMOTE if is_remote(root.uri) else _MOST_FOLDERS
+        most = _MOST_REMOTE if uris.is_remote(root.uri) else _MOST_FOLDERS
         for number, folder in enumerate(waiting):  # which grows
             if number >= most:
                 self.partial = True
@@ -87,7 +74,7 @@ class _Tree:
         """Adds the folders and files of the beginnings of archives."""
         rules = {root.uri: MemberFilter(root) for root in archives}
         entries: Sequence[tuple[ImageRoot, Entry]] = ()
-        with suppress(ConversionError):  # which the job reports
+        with suppress(errors.ConversionError):  # which the job reports
             entries = first_entries(archives)
         members: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
         for root, entry in entries:
@@ -108,7 +95,7 @@ class _Tree:
             self.paths[tuple(path.split("/")[:-1])] = None
 
 
-def roles_of(source: layout.Source) -> tuple[RoleRow, ...]:
+def roles_of(source: layout.Source) -> tuple[roles.RoleRow, ...]:
     """The rows of the table of roles.
 
     Args:
@@ -124,9 +111,9 @@ def roles_of(source: layout.Source) -> tuple[RoleRow, ...]:
         labels.look_at(root)
     of_labels = source.roles
     if not of_labels and not isinstance(source.labels, layout.FolderLabels):
-        of_labels = label_rows(source.columns, "label")
+        of_labels = roles.label_rows(source.columns, "label")
     elif not of_labels and isinstance(source.labels, layout.FolderLabels) and source.labels.names:
-        of_labels = label_rows(source.columns, "group")
+        of_labels = roles.label_rows(source.columns, "group")
     return (*_segment_rows(images, source), *of_labels, *_file_rows(images, labels, source))
 
 
@@ -138,20 +125,20 @@ def understanding(source: layout.Source, why: str) -> Iterator[str]:
       why: the reason for the layout; empty if the user named it.
     """
     yield f"Layout {source.layout}: {why or 'given by --layout'}"
-    yield from table_of_roles(source.roles)
+    yield from roles.table_of_roles(source.roles)
     yield from (f"Note: {note}" for note in source.notes)
 
 
 # --- folders --------------------------------------------------------------------------------------
 
 
-def _segment_rows(tree: _Tree, source: layout.Source) -> Iterator[RoleRow]:
+def _segment_rows(tree: _Tree, source: layout.Source) -> Iterator[roles.RoleRow]:
     for level in range(max(map(len, tree.paths), default=0)):
         names = list(dict.fromkeys(path[level] for path in tree.paths if len(path) > level))
         role = _role_of_level(level, names, tree, source)
-        if role == SPLIT:  # beside which there may be others
+        if role == roles.SPLIT:  # beside which there may be others
             names.sort(key=lambda name: name.lower() not in SPLIT_NAMES)
-        row = role_row(f"path segment {level + 1}", "folders", names, role)
+        row = roles.role_row(f"path segment {level + 1}", "folders", names, role)
         yield replace(row, partial=tree.partial and level > 0)
 
 
@@ -162,7 +149,7 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
         groups = re.compile(labels.names.pattern).groupindex if match else {}
         start = len("/".join(tree.example.split("/")[:level])) + bool(level)
         inside = [name for name in groups if match and match.start(name) <= start < match.end(name)]
-        return next(({"label": CLASS}.get(name, name) for name in inside), IGNORED)
+        return next(({"label": roles.CLASS}.get(name, name) for name in inside), roles.IGNORED)
     lower = {name.lower() for name in names}
     if isinstance(labels, layout.FolderLabels) or source.class_by_folder:
         meanings = [folder_meaning("/".join((*path, "x"))) for path in tree.paths]
@@ -170,53 +157,63 @@ def _role_of_level(level: int, names: Sequence[str], tree: _Tree, source: layout
         has_split = 2 * with_split > len(meanings)
         parts = max(map(len, tree.paths)) - has_split
         if has_split and not level:
-            return SPLIT if with_split == len(meanings) else f"{SPLIT}, else {CLASS}"
-        return CLASS if parts == 1 else f"{CLASS}, part {level + 1 - has_split} of {parts}"
+            return (
+                roles.SPLIT if with_split == len(meanings) else f"{roles.SPLIT}, else {roles.CLASS}"
+            )
+        return (
+            roles.CLASS if parts == 1 else f"{roles.CLASS}, part {level + 1 - has_split} of {parts}"
+        )
     if lower <= SPLIT_NAMES.keys() and not (source.tables and level):
-        return SPLIT
-    if lower <= IMAGES | MASKS:
-        return "images" if lower <= IMAGES else "images and masks"
+        return roles.SPLIT
+    if lower <= path_roles.IMAGES | path_roles.MASKS:
+        return "images" if lower <= path_roles.IMAGES else "images and masks"
     if len(names) == 1:
         return "wrapper"
-    named = not source.roles or any(r.role == KEY and "/" in r.example for r in source.roles)
+    named = not source.roles or any(r.role == roles.KEY and "/" in r.example for r in source.roles)
     deepest = getattr(labels, "level", None)  # of the folders that rows name
-    role = KEY if (level < deepest if deepest else named) else IGNORED
+    role = roles.KEY if (level < deepest if deepest else named) else roles.IGNORED
     some_split = source.tables and not level and not lower.isdisjoint(SPLIT_NAMES)
-    return f"{SPLIT}, else {role}" if some_split else role
+    return f"{roles.SPLIT}, else {role}" if some_split else role
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _file_rows(images: _Tree, labels: _Tree, source: layout.Source) -> Iterator[RoleRow]:
+def _file_rows(images: _Tree, labels: _Tree, source: layout.Source) -> Iterator[roles.RoleRow]:
     """A row for each kind of file: images, files of labels, and others."""
     named = getattr(source.labels, "files", ())
-    role = "images and labels" if isinstance(source.labels, layout.ContainerLabels) else LABELS
-    used_as = f"{source.labels.noun}s" if isinstance(source.labels, layout.ListedLabels) else LABELS
+    role = (
+        "images and labels" if isinstance(source.labels, layout.ContainerLabels) else roles.LABELS
+    )
+    used_as = (
+        f"{source.labels.noun}s" if isinstance(source.labels, layout.ListedLabels) else roles.LABELS
+    )
     formats = {table.uri: _format_of(table) for table in source.tables}
     by_kind: dict[tuple[str, str], list[str]] = defaultdict(list)
     for uri in named:
         by_kind[_extension(uri), formats.get(uri, "files")].append(posixpath.basename(uri))
     for (subject, kind), names in by_kind.items():
-        yield role_row(subject, kind, names, role)
-    rows: dict[tuple[str, str], RoleRow] = {}
+        yield roles.role_row(subject, kind, names, role)
+    rows: dict[tuple[str, str], roles.RoleRow] = {}
     for tree in (images, labels):
         for uri, name, count, listed in tree.files:
             if uri in named or (tree is labels and not listed):
                 continue
-            role = IGNORED if not listed else "images" if tree is images else used_as
+            role = roles.IGNORED if not listed else "images" if tree is images else used_as
             key = _extension(name), role
-            row = rows.get(key, RoleRow(key[0], "files", 0, name, role))
+            row = rows.get(key, roles.RoleRow(key[0], "files", 0, name, role))
             rows[key] = replace(row, distinct=row.distinct + count, partial=tree.partial)
-    used = {subject for subject, role in rows if role != IGNORED}
-    yield from (row for row in rows.values() if row.role != IGNORED or row.subject not in used)
+    used = {subject for subject, role in rows if role != roles.IGNORED}
+    yield from (
+        row for row in rows.values() if row.role != roles.IGNORED or row.subject not in used
+    )
 
 
 def _extension(name: str) -> str:
     return f"{posixpath.splitext(name)[1].lower() or 'other'} files"
 
 
-def _format_of(table: LabelTable) -> str:
+def _format_of(table: table_rows.LabelTable) -> str:
     encoding = _ENCODINGS.get(table.encoding, table.encoding)
     separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter or " "))
     kind = _FORMATS.get(table.format, f"tables with {separator} between cells")

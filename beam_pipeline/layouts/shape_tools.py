@@ -12,26 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import combinations, cycle, groupby, islice, product
 from typing import Any, BinaryIO
 
-from beam_pipeline.core.errors import LabelTableError, UsageError
-from beam_pipeline.core.json_file import JsonFile
+from beam_pipeline.core import errors, json_file, references
+from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.labels.box_columns import ONLY_CLASS
-from beam_pipeline.core.labels.cells import parse_number
-from beam_pipeline.core.labels.schema import ColumnKind
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
-from beam_pipeline.core.references import SPLIT_NAME
 from beam_pipeline.core.text import excerpt, quoted
-from beam_pipeline.layouts import entries
+from beam_pipeline.layouts import entries, heads, image_records, layout, tree
 from beam_pipeline.layouts.entries import Bitmap, Element, Labelled, LabelledObject, members
-from beam_pipeline.layouts.heads import allow_long_cells
-from beam_pipeline.layouts.image_records import ImageFileLayout, Places, RecordLayout
 from beam_pipeline.layouts.label_files import BadLabelError, Place, opened
-from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.tree import has_folder, subfolders
 from beam_pipeline.storage import files
 
 
-class Cvat(RecordLayout):
+class Cvat(image_records.RecordLayout):
     """CVAT's XML 1.1 for images: a file with many images, each with the shapes in it.
 
         <annotations><version>1.1</version><meta><task><subset>Train</subset>...</task></meta>
@@ -58,7 +51,7 @@ class Cvat(RecordLayout):
         with entries.unbroken(uri):
             for element in entries.xml_elements(file, "annotations"):
                 if element.tag == "track":
-                    raise LabelTableError(
+                    raise errors.LabelTableError(
                         f'{uri} contains the tracks of "CVAT for video"; export it as "CVAT for images 1.1"'
                     )
                 for about in element.inside if element.tag == "meta" else ():  # task, job, project
@@ -81,7 +74,7 @@ class Cvat(RecordLayout):
         size = entries.size_of(*_numbers_in(entry, "width", "height"))
         shapes = [each for each in entry.inside if each.tag != "tag"]
         subset = entry.values["subset"]
-        is_split = SPLIT_NAME.fullmatch(subset) and subset.lower() != "default"
+        is_split = references.SPLIT_NAME.fullmatch(subset) and subset.lower() != "default"
         split = SPLIT_NAMES.get(subset.lower(), subset if is_split else "")
         return entries.labelled(shapes, self._object, "shape", fields, size, split)
 
@@ -132,7 +125,7 @@ def _numbers_in(element: Element, *names: str) -> tuple[float, ...]:
 
 def _parsed_numbers(texts: Iterable[str], names: str) -> tuple[float, ...]:
     try:
-        return tuple(parse_number(text.strip(), ColumnKind.FLOAT) for text in texts)
+        return tuple(cells.parse_number(text.strip(), schema.ColumnKind.FLOAT) for text in texts)
     except ValueError as error:
         raise BadLabelError(f"{excerpt(texts)}: expected numbers as {names}") from error
 
@@ -148,7 +141,7 @@ _USUAL = ("class", "label", "category", "name", "type", "object")
 
 
 @dataclass(frozen=True)
-class Via(RecordLayout):
+class Via(image_records.RecordLayout):
     """VGG Image Annotator 1 and 2: a project or exported annotations in JSON, or a CSV with a row for each region.
 
         {"_via_img_metadata": {"1.jpg58841": {"filename": "1.jpg", "size": 58841, "file_attributes": {"place": "yard"},
@@ -175,15 +168,15 @@ class Via(RecordLayout):
     extensions = (".json", _CSV)
     attribute: str = ""
 
-    def _paths(self, options: SourceOptions) -> list[str]:
+    def _paths(self, options: layout.SourceOptions) -> list[str]:
         """See `RecordLayout`. A CSV beside a JSON file contains the same."""
         paths = super()._paths(options)
         json_files = [path for path in paths if not path.lower().endswith(_CSV)]
         return paths if options.labels else json_files or paths
 
     def source(
-        self, options: SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
-    ) -> Source:
+        self, options: layout.SourceOptions, uris: Sequence[str], roots: tuple[ImageRoot, ...]
+    ) -> layout.Source:
         """Finds the attribute of regions that is their class; --label_column may name it."""
         there: set[str] = set()
         for uri in uris:
@@ -198,14 +191,14 @@ class Via(RecordLayout):
             names, options = [options.label_column], replace(options, label_column="")
         if len(names) > 1:
             reason = "which attribute is the class of a region? Give --label_column, one of"
-            raise UsageError(f"{reason} {quoted(names)}")
+            raise errors.UsageError(f"{reason} {quoted(names)}")
         return super(Via, replace(self, attribute="".join(names))).source(options, uris, roots)
 
     def entries(self, file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
         if uri.lower().endswith(_CSV):
             yield from _via_rows(file, uri)
             return
-        document = JsonFile(file)
+        document = json_file.JsonFile(file)
         with entries.unbroken(uri):
             for key, value in document.items(("_via_img_metadata",)):
                 if key not in _NOT_IMAGES:
@@ -250,7 +243,7 @@ class Via(RecordLayout):
 
 def _via_rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
     """Yields the image of each run of rows with one file name, as in VIA's JSON."""
-    allow_long_cells()
+    heads.allow_long_cells()
     rows = csv.DictReader(line.decode("utf-8-sig").removeprefix("#") for line in file)
     numbered = ((rows.line_num, row) for row in rows)
     try:
@@ -296,7 +289,7 @@ def _sides(shape: Any, *names: str) -> tuple[float, ...]:
 _MOST = 0.5  # of the area of two boxes
 
 
-class LabelMe(ImageFileLayout):
+class LabelMe(image_records.ImageFileLayout):
     """LabelMe: a JSON file for each image, beside it or in a separate folder.
 
         {"version": "5.5.0", "flags": {"night": true},
@@ -353,7 +346,7 @@ class LabelMe(ImageFileLayout):
         return LabelledObject(label, (xmin, ymin, max(flat[::2]), max(flat[1::2])), (), attributes)
 
 
-class Supervisely(ImageFileLayout):
+class Supervisely(image_records.ImageFileLayout):
     """Supervisely: a project is a folder of data sets, each with images in img/ and a JSON file for each in ann/.
 
         project/meta.json     project/train/img/1.jpg     project/train/ann/1.jpg.json
@@ -373,19 +366,19 @@ class Supervisely(ImageFileLayout):
     name = "supervisely"
     title = "Supervisely's JSON"
     head = re.compile(rb'\{(?=(?s:.*)"(?:size|tags|description)"\s*:)(?s:.*)"objects"\s*:\s*\[')
-    option_names = RecordLayout.option_names | {"annotator"}
+    option_names = image_records.RecordLayout.option_names | {"annotator"}
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises img/ beside ann/ with a JSON file of Supervisely in it."""
         is_project = not options.labels and all(map(_data_sets, options.images))
         return super().recognise(options) if is_project else ""
 
-    def places(self, options: SourceOptions) -> Places:
+    def places(self, options: layout.SourceOptions) -> image_records.Places:
         images, labels, pairs = [], [], []
         for path in options.images:
             data_sets = _data_sets(path)
             if options.labels or not data_sets:
-                raise UsageError(
+                raise errors.UsageError(
                     f"--layout {self.name} expects img/ beside ann/ in folders of --images {path}, and no --labels"
                 )
             root = files.canonical(path)
@@ -454,7 +447,7 @@ def _overlap(people: tuple[Labelled, Labelled]) -> bool:
 def _data_sets(path: str) -> list[str]:
     """The folders in a path with images and label files, also nested ones; none unless the first ones have them."""
     root = files.canonical(path) if path.strip() else ""
-    below = subfolders(root) if root else []
+    below = tree.subfolders(root) if root else []
     if not any(map(_is_data_set, (root, *below[:5]))):
         return []
     data_sets = [folder for folder in (root, *below) if _is_data_set(folder)]
@@ -463,7 +456,7 @@ def _data_sets(path: str) -> list[str]:
 
 
 def _is_data_set(folder: str) -> bool:
-    return all(has_folder(f"{folder}/{name}") for name in ("img", "ann"))
+    return all(tree.has_folder(f"{folder}/{name}") for name in ("img", "ann"))
 
 
 def _tags(entry: Any) -> list[tuple[str, Any]]:

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
+from beam_pipeline.core import packing, questions, text
 from beam_pipeline.core.dataset.splits import group_by
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ConversionError, LabelTableError, UsageError
+from beam_pipeline.core.labels import path_roles, samples, table_rows
 from beam_pipeline.core.labels.cells import by_text, text_of, texts_of
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.path_roles import IMAGES, MASKS, differ_in_numbers
-from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, SAMPLES, RowSamples
 from beam_pipeline.core.labels.schema import (
     CLASS_FOLDER_COLUMNS,
     FOLLOWING,
@@ -28,32 +28,18 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
 )
 from beam_pipeline.core.labels.table_files import inspect_file, path_columns
-from beam_pipeline.core.labels.table_rows import (
-    LabelTable,
-    TableHead,
-    TableRows,
-    head_rows,
-    is_image_name,
-    read_chunks,
-    read_lines,
-)
 from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema, inspect_tables
 from beam_pipeline.core.labels.typed_rows import label_rows
-from beam_pipeline.core.listing.cuts import Cut, LineRange, RowGroupRange
+from beam_pipeline.core.listing import cuts
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER, SPLIT_NAMES, named_split
-from beam_pipeline.core.packing import LabelBatch
-from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import enumerated
-from beam_pipeline.layouts import named_files
+from beam_pipeline.layouts import class_folders, named_files, tree
 from beam_pipeline.layouts.automl import is_automl, open_as_table
-from beam_pipeline.layouts.class_folders import WHOLE_CLASSES
 from beam_pipeline.layouts.heads import allow_long_cells, first_line, head, without_class_names
 from beam_pipeline.layouts.layout import FileLabels, Labels, Source, SourceOptions
 from beam_pipeline.layouts.named_files import LocalCopy
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import has_file, subfolders
 from beam_pipeline.storage import files
 
 TABLE_OPTIONS = frozenset(
@@ -82,32 +68,34 @@ class TableReader:
       imageless: makes samples of rows that name no image; None to make them dead letters.
     """
 
-    tables: tuple[LabelTable, ...]
+    tables: tuple[table_rows.LabelTable, ...]
     schema: LabelSchema
     copies: LocalCopy = LocalCopy()  # noqa: RUF009, it is frozen
     class_names: Mapping[str, str] = field(default_factory=dict)
-    imageless: RowSamples | None = None
+    imageless: samples.RowSamples | None = None
 
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelBatch | DeadLetter]:
+    def read(self, file: BinaryIO, uri: str) -> Iterator[packing.LabelBatch | DeadLetter]:
         """Yields every row of a table."""
-        return self.read_part(file, uri, LineRange())
+        return self.read_part(file, uri, cuts.LineRange())
 
-    def cut_of(self, uri: str) -> Cut | None:
+    def cut_of(self, uri: str) -> cuts.Cut | None:
         """See `PartReader`."""
         return self._table(uri).cut
 
     def read_part(
-        self, file: BinaryIO, uri: str, part: LineRange | RowGroupRange
-    ) -> Iterator[LabelBatch | DeadLetter]:
+        self, file: BinaryIO, uri: str, part: cuts.LineRange | cuts.RowGroupRange
+    ) -> Iterator[packing.LabelBatch | DeadLetter]:
         """See `PartReader`."""
         allow_long_cells()
         table = self._table(uri)
-        if isinstance(part, RowGroupRange):
-            chunks = read_chunks(file, table, groups=part)
+        if isinstance(part, cuts.RowGroupRange):
+            chunks = table_rows.read_chunks(file, table, groups=part)
         elif part.read_at_once:
-            chunks = read_lines(file.read(), table, first_line=part.first, regular=part.regular)
+            chunks = table_rows.read_lines(
+                file.read(), table, first_line=part.first, regular=part.regular
+            )
         else:
-            chunks = read_chunks(file, table, first_line=part.first)
+            chunks = table_rows.read_chunks(file, table, first_line=part.first)
         rename = self.copies.name if self.copies != LocalCopy() else None
         chunks = map(self._with_class_names, chunks) if self.class_names else chunks
         imageless = self.imageless
@@ -116,13 +104,13 @@ class TableReader:
             return rows
         return (r if isinstance(r, DeadLetter) else imageless.with_names(r) for r in rows)
 
-    def _with_class_names(self, rows: TableRows) -> TableRows:
+    def _with_class_names(self, rows: table_rows.TableRows) -> table_rows.TableRows:
         column = self.schema.leading.class_name or self.schema.columns[0].name
         cells = by_text(rows.cells(column), lambda cell: self.class_names.get(text_of(cell), cell))
         columns = {**rows.columns, column: cells}
-        return TableRows(rows.lines, columns, rows.faults, ragged=rows.ragged)
+        return table_rows.TableRows(rows.lines, columns, rows.faults, ragged=rows.ragged)
 
-    def _table(self, uri: str) -> LabelTable:
+    def _table(self, uri: str) -> table_rows.LabelTable:
         (table,) = (table for table in self.tables if table.uri == uri)
         return table
 
@@ -148,23 +136,23 @@ class Table:
         heads, class_names = without_class_names([head(uri) for uri in label_files(options.labels)])
         for automl in filter(is_automl, heads):
             return open_as_table(options, TABLE_OPTIONS, automl.uri)
-        choices = replace(options, may_be_lists=options.sample == SAMPLES[0])
+        choices = replace(options, may_be_lists=options.sample == samples.SAMPLES[0])
         schema, tables = _inspected(choices, heads)
         if class_names and schema.leading.integer_classes:
             schema = replace(schema, leading=replace(schema.leading, integer_classes=False))
         uris = tuple(table.uri for table in tables)
         roots = image_roots(options.images, frozenset(uris))
-        beginnings = [head_rows(*pair) for pair in zip(heads, tables, strict=True)]
+        beginnings = [table_rows.head_rows(*pair) for pair in zip(heads, tables, strict=True)]
         keys = zip(beginnings, tables, strict=True)
         names = [name for part, table in keys for name in texts_of(part.cells(table.key_column))]
-        of_folders = options.rows_of != ROWS_OF[0]
+        of_folders = options.rows_of != samples.ROWS_OF[0]
         copies = LocalCopy() if of_folders else named_files.find_copies(names, roots, uris)
-        rows = TableRows.together(beginnings)
+        rows = table_rows.TableRows.together(beginnings)
         folders = functools.cache(lambda: named_files.folders_by_name(roots))
         doubts = [*_other_keys(options, folders, names, rows, schema, roots)]
         doubts += _unused_folders(options, folders, names, rows, schema)
         if schema.class_by_folder and options.split_by == FOLDER:
-            doubts.append(WHOLE_CLASSES)
+            doubts.append(class_folders.WHOLE_CLASSES)
         reader = TableReader(tables, schema, copies, class_names)
         source = _source(self.name, options, reader, roots, (*schema.notes, *copies.notes))
         if of_folders:
@@ -178,7 +166,7 @@ def _of_folders(labels: Labels, names: Sequence[str], roots: Sequence[ImageRoot]
     level = named_files.folder_level(names, roots)
     if not level:
         raise UsageError(
-            f"--rows_of folder: the first rows name {enumerated([*map(repr, names)], _SHOWN)}; expected paths of "
+            f"--rows_of folder: the first rows name {text.enumerated([*map(repr, names)], _SHOWN)}; expected paths of "
             "folders with images, or ends of such paths that no other folder has"
         )
     assert isinstance(labels, FileLabels)
@@ -239,13 +227,13 @@ def _metadata_in(path: str) -> list[tuple[str, str]]:
     if any(root.archive for root in roots):
         return []
     root, order = roots[0].uri, list(SPLIT_NAMES)
-    below = (posixpath.basename(folder) for folder in subfolders(root))
+    below = (posixpath.basename(folder) for folder in tree.subfolders(root))
     splits = [name for name in below if name.lower() in order]
     return [
         (uri, folder)
         for folder in ("", *sorted(splits, key=lambda name: order.index(name.lower())))
         for name in _METADATA
-        if has_file(uri := files.join(root, folder, name))
+        if tree.has_file(uri := files.join(root, folder, name))
     ]
 
 
@@ -256,7 +244,9 @@ def _reason(path: str, options: SourceOptions) -> str:
         beginning, names = first_line(uri), []
         with suppress(LabelTableError):  # reported when the file is opened
             if beginning:
-                names = [*filter(None, head_rows(beginning, inspect_file(beginning)).columns)]
+                names = [
+                    *filter(None, table_rows.head_rows(beginning, inspect_file(beginning)).columns)
+                ]
         if not names:
             return reason
         columns = [options.key_column] if options.key_column in names else path_columns(names)
@@ -269,8 +259,8 @@ def _reason(path: str, options: SourceOptions) -> str:
 
 
 def _inspected(
-    options: SourceOptions, heads: Sequence[TableHead]
-) -> tuple[LabelSchema, tuple[LabelTable, ...]]:
+    options: SourceOptions, heads: Sequence[table_rows.TableHead]
+) -> tuple[LabelSchema, tuple[table_rows.LabelTable, ...]]:
     tables = [head.uri for head in heads]
     head_of = named_files.file_heads(lambda: image_roots(options.images), tables)
     return inspect_tables(heads, options, head_of)
@@ -297,9 +287,9 @@ def _source(
         raise UsageError(
             f"--row_id {options.row_id}: {uris[0]} has no such column to write; expected one of {', '.join(names)}"
         )
-    by_rows, keeps = options.sample != SAMPLES[0], options.no_image != NO_IMAGE[0]
+    by_rows, keeps = options.sample != samples.SAMPLES[0], options.no_image != samples.NO_IMAGE[0]
     group = group_by(options.split_by, schema.columns, Table.name) if by_rows else None
-    rows = RowSamples(
+    rows = samples.RowSamples(
         ids=names.index(options.row_id) if options.row_id else None,
         group=group.column if group else None,
         folder=f"{folder.rstrip('/')}/",
@@ -419,9 +409,9 @@ def _unused_folders(
     options: SourceOptions,
     folders: Callable[[], Mapping[str, tuple[str, ...]]],
     images: Sequence[str],
-    rows: TableRows,
+    rows: table_rows.TableRows,
     schema: LabelSchema,
-) -> Iterator[Question]:
+) -> Iterator[questions.Question]:
     """Asks about the first level of folders of images that no column agrees with: they may be the classes.
 
     Args:
@@ -444,8 +434,8 @@ def _unused_folders(
         if (
             not 1 < len(names) <= len(pairs) / _EACH
             or (are_splits and not level)  # which are used
-            or lower <= IMAGES | MASKS
-            or differ_in_numbers(names)
+            or lower <= path_roles.IMAGES | path_roles.MASKS
+            or path_roles.differ_in_numbers(names)
             or all(map(_HASH.fullmatch, names))
             or any(_agrees(pairs, column) for column in map(rows.cells, rows.columns))
         ):
@@ -457,9 +447,9 @@ def _unused_folders(
             if are_splits and len(above) == len(options.images):
                 advice = "Splits are the first folders in --images:"
                 answer = {"images": (posixpath.join(options.images[0], *above),)}
-        yield Question(
+        yield questions.Question(
             "unused_folders",
-            f"The images are in the folders {enumerated([*map(repr, names)], _SHOWN)}, which no column "
+            f"The images are in the folders {text.enumerated([*map(repr, names)], _SHOWN)}, which no column "
             "agrees with, and which would be ignored.",
             f"{advice}{'' if answer else ' To ignore them:'}",
             answer or keep,
@@ -475,12 +465,12 @@ def _other_keys(
     options: SourceOptions,
     folders: Callable[[], Collection[str]],
     names: Sequence[str],
-    rows: TableRows,
+    rows: table_rows.TableRows,
     schema: LabelSchema,
     roots: Sequence[ImageRoot],
-) -> Iterator[Question]:
+) -> Iterator[questions.Question]:
     """Asks about columns whose values are names of the images, or lists of them, if those of the key are not."""
-    if options.key_column or not any(names) or any(map(is_image_name, names)):
+    if options.key_column or not any(names) or any(map(table_rows.is_image_name, names)):
         return
     if named_files.are_names(names, folders(), any):
         return
@@ -493,14 +483,14 @@ def _other_keys(
     deepest = max(levels, key=levels.__getitem__)
     if levels[deepest] and not lists:
         advice = f"If {deepest!r} names a folder, and a row is of each image in it:"
-        answers.append((advice, {"key_column": deepest, "rows_of": ROWS_OF[1]}))
+        answers.append((advice, {"key_column": deepest, "rows_of": samples.ROWS_OF[1]}))
     if lists:
-        answer = {"key_column": NO_LABEL_COLUMN, "no_image": NO_IMAGE[1]}
+        answer = {"key_column": NO_LABEL_COLUMN, "no_image": samples.NO_IMAGE[1]}
         answer |= {} if schema.label_name in LABEL_NAMES else {"label_column": NO_LABEL_COLUMN}
         answers.append((f"If those in {lists[0]!r} are all that a row has:", answer))
     if answers:
         (advice, answer), *further = answers
-        yield Question("other_key", reason, advice, answer, tuple(further))
+        yield questions.Question("other_key", reason, advice, answer, tuple(further))
 
 
 def _agrees(pairs: Sequence[tuple[str, int]], cells: Sequence[Any]) -> bool:

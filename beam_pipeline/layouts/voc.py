@@ -15,12 +15,10 @@ import posixpath
 import re
 from typing import Any
 
-from beam_pipeline.core.labels.cells import parse_number
-from beam_pipeline.core.labels.schema import ColumnKind, object_column, object_columns
+from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import Size
-from beam_pipeline.layouts import label_files, tree
-from beam_pipeline.layouts.entries import Element, xml_elements
+from beam_pipeline.layouts import entries, label_files, tree
 
 IMAGES = "JPEGImages"
 LISTED = ("train", "val", "test", "trainval")
@@ -42,10 +40,10 @@ def years(uri: str) -> list[str]:
 # --- annotations ---------------------------------------------------------------------------------
 
 COLUMNS = (
-    *object_columns(pixels=True),
-    object_column("difficult", ColumnKind.INT64),
-    object_column("truncated", ColumnKind.INT64),
-    object_column("view", ColumnKind.BYTES),
+    *schema.object_columns(pixels=True),
+    schema.object_column("difficult", schema.ColumnKind.INT64),
+    schema.object_column("truncated", schema.ColumnKind.INT64),
+    schema.object_column("view", schema.ColumnKind.BYTES),
 )
 """The label columns; VOC's `pose` is called view, like in the TensorFlow Model Garden."""
 
@@ -64,7 +62,7 @@ class VocFormat(label_files.LabelFormat):
         """
         rows: list[tuple[Any, ...]] = []
         size = None
-        for element in xml_elements(io.BytesIO(data), "annotation"):
+        for element in entries.xml_elements(io.BytesIO(data), "annotation"):
             if element.tag == "size":
                 size = _size(element)
             elif element.tag == "object":
@@ -72,18 +70,19 @@ class VocFormat(label_files.LabelFormat):
         return label_files.ImageLabels(tuple(zip(*rows, strict=True)) or self.nothing, size)
 
 
-def _size(element: Element) -> Size | None:
+def _size(element: entries.Element) -> Size | None:
     sides = {side.tag: side.text for side in element.inside}
     try:
         width, height = (
-            int(parse_number(sides.get(side, ""), ColumnKind.FLOAT)) for side in ("width", "height")
+            int(cells.parse_number(sides.get(side, ""), schema.ColumnKind.FLOAT))
+            for side in ("width", "height")
         )
     except ValueError:
         return None
     return (width, height) if width > 0 and height > 0 else None
 
 
-def _values(element: Element, where: str) -> tuple[Any, ...]:
+def _values(element: entries.Element, where: str) -> tuple[Any, ...]:
     """Returns the values of an object, in the order of `COLUMNS`. Raises BadLabelError."""
     try:
         name = _text(element, "name", where)
@@ -102,7 +101,7 @@ def _values(element: Element, where: str) -> tuple[Any, ...]:
         ]
         flags = [
             label_files.number(
-                _text(element, flag, where) or "0", f"{where}: <{flag}>", ColumnKind.INT64
+                _text(element, flag, where) or "0", f"{where}: <{flag}>", schema.ColumnKind.INT64
             )
             for flag in ("difficult", "truncated")
         ]
@@ -111,7 +110,7 @@ def _values(element: Element, where: str) -> tuple[Any, ...]:
         raise label_files.BadLabelError(str(error), element.line) from error
 
 
-def _text(element: Element, tag: str, where: str) -> str:
+def _text(element: entries.Element, tag: str, where: str) -> str:
     """Returns the text of an element that may occur once; empty if it does not."""
     texts = [child.text.strip() for child in element.all(tag)]
     if len(texts) > 1:

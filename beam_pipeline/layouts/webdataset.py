@@ -28,24 +28,19 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.archives import Entry, Member
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, ConversionError, ListingError, UsageError
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.further_columns import HEAD_BYTES
+from beam_pipeline.core.labels import further_columns, schema, table_rows, tables
 from beam_pipeline.core.labels.samples import labelled
-from beam_pipeline.core.labels.table_rows import LabelTable
-from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.labels.typed_rows import typed_row
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS, ImageRoot
+from beam_pipeline.core.listing import filters
 from beam_pipeline.core.listing.folders import first_folder_split
 from beam_pipeline.core.packing import BATCH_SIZE, SampleBatch
 from beam_pipeline.core.questions import Question
-from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.webdataset import ExampleColumns
+from beam_pipeline.core.records import example_source, webdataset
 from beam_pipeline.core.references import DEFAULT_SPLIT, FileValue, ImageRef, LabelValue, SampleRef
 from beam_pipeline.core.text import counted, enumerated, excerpt, printable
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import caption_files
+from beam_pipeline.layouts import caption_files, layout
 from beam_pipeline.layouts.caption_files import CAPTION_COLUMN, CLASS_COLUMN, KEY_COLUMN, json_value
-from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
 from beam_pipeline.layouts.pairs import column_name, is_mask, rank
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, archive_roots
 from beam_pipeline.layouts.table import table_numbering
@@ -91,7 +86,7 @@ class _Image(NamedTuple):
 
 
 @dataclass
-class _Sample(ExampleColumns):
+class _Sample(webdataset.ExampleColumns):
     """The files of one sample; names and kinds are those of an example that we wrote.
 
     Attributes:
@@ -249,9 +244,9 @@ class WebDatasetReader:
       skipped: columns that are left out.
     """
 
-    archives: tuple[ImageRoot, ...]
-    table: LabelTable
-    schema: LabelSchema
+    archives: tuple[filters.ImageRoot, ...]
+    table: table_rows.LabelTable
+    schema: tables.LabelSchema
     image: str = ""
     skipped: frozenset[str] = frozenset()
 
@@ -283,7 +278,7 @@ class WebDatasetReader:
         yield from chain.from_iterable(kept)
 
     def _outcomes_of(
-        self, root: ImageRoot, names: array[int], scattered: Collection[int]
+        self, root: filters.ImageRoot, names: array[int], scattered: Collection[int]
     ) -> Iterator[SampleRef | DeadLetter]:
         """Yields the outcomes of an archive's samples, and adds hashes of their names. Raises ContainerError."""
         assert root.archive
@@ -297,7 +292,7 @@ class WebDatasetReader:
             raise ContainerError(str(error)) from error
 
     def _outcomes(
-        self, key: str, sample: _Sample, table: LabelTable
+        self, key: str, sample: _Sample, table: table_rows.LabelTable
     ) -> Iterator[SampleRef | DeadLetter]:
         """A reference to the image of a sample; or why there is none, for each image that may be it."""
         images, beside = sample.divided(self.image, self._columns)
@@ -374,7 +369,7 @@ class WebDataset:
     option_names = caption_files.SIDECAR_OPTIONS | {"key_column"}
     reads_labels = False
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Archives; the first contains a .cls, .txt or .json beside an image."""
         if not all(path.strip() for path in options.images):
             return ""
@@ -387,7 +382,7 @@ class WebDataset:
                 name, extension = sample_name(entry.name)
                 if extension in SIDECARS:
                     labels[name] = extension
-                elif f".{extension.rpartition('.')[2]}" in IMAGE_EXTENSIONS:
+                elif f".{extension.rpartition('.')[2]}" in filters.IMAGE_EXTENSIONS:
                     images[name] = extension
         for name in images:
             if name in labels and not posixpath.basename(name).startswith("."):
@@ -395,7 +390,7 @@ class WebDataset:
                 return f"{base}.{labels[name]} beside {base}.{images[name]} in {root.uri}"
         return ""
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Looks at the beginnings of the first archive and of the last.
 
         Raises:
@@ -430,7 +425,7 @@ class WebDataset:
 
         def head_of(key: str) -> bytes | None:
             try:
-                return files.read_image(refs[key].uri, refs[key].size)[:HEAD_BYTES]
+                return files.read_image(refs[key].uri, refs[key].size)[: further_columns.HEAD_BYTES]
             except (ConversionError, OSError, KeyError):  # the job tells what is wrong
                 return None
 
@@ -443,14 +438,14 @@ class WebDataset:
             notes.append(f"{own_image}, with {names} beside it")
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
-        return Source(
+        return layout.Source(
             self.name,
             (),
-            ContainerLabels(
+            layout.ContainerLabels(
                 WebDatasetReader(archives, table, labels, image, skipped),
                 tuple(root.uri for root in archives),
             ),
-            LabelledImages(tuple(map(_as_mask, labels.columns))),
+            example_source.LabelledImages(tuple(map(_as_mask, labels.columns))),
             table_numbering(options, labels),
             (*archive_notes(archives), *notes),
             (*questions, *labels.questions, *archive_questions(archives), *_yolo_question(rows)),
@@ -459,7 +454,7 @@ class WebDataset:
 
 
 def _beginnings(
-    archives: Sequence[ImageRoot], skipped: Collection[str]
+    archives: Sequence[filters.ImageRoot], skipped: Collection[str]
 ) -> tuple[dict[str, _Sample], Sequence[str]]:
     """The samples at the beginnings of the first and the last archive, by their keys, and other files."""
     first: dict[str, _Sample] = {}
@@ -476,7 +471,7 @@ def _beginnings(
 
 
 def _image_among(
-    samples: Sequence[_Sample], options: SourceOptions
+    samples: Sequence[_Sample], options: layout.SourceOptions
 ) -> tuple[str, Set[str], list[Question]]:
     """The name of the image among several of a sample, the columns of the others, and a doubt about it."""
     columns = {name for name, kind in options.columns.items() if kind in schema.FILE_TYPES}

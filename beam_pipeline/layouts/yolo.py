@@ -25,33 +25,14 @@ from itertools import chain, islice
 from typing import Any
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import yolo_data_set
-from beam_pipeline.layouts.label_files import (
-    UNLISTED_NOTE,
-    BadLabelError,
-    FolderPair,
-    ImageLabels,
-    LabelFileReader,
-    LabelFormat,
-    Place,
-    Splits,
-    label_folders,
-    number,
-    reason_of_labels,
-    rows_of_lines,
-    typed_path,
-)
-from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.paths import image_roots
-from beam_pipeline.layouts.tree import beginning, files_of, subfolders
+from beam_pipeline.layouts import label_files, layout, paths, tree, yolo_data_set
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import list_local_root
 
@@ -72,14 +53,16 @@ class Yolo:
     name = "yolo"
     option_names = frozenset({"object_features", "yolo_task"})
 
-    def recognise(self, options: SourceOptions) -> str:
+    def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises `data.yaml`, or label files with a class and fractions in each line."""
         if options.labels:
-            return reason_of_labels(options.labels, _holds_labels, "label files of YOLO")
+            return label_files.reason_of_labels(
+                options.labels, _holds_labels, "label files of YOLO"
+            )
         reasons = [_recognise(path) if path.strip() else "" for path in options.images]
         return "; ".join(reasons) if all(reasons) else ""
 
-    def open(self, options: SourceOptions) -> Source:
+    def open(self, options: layout.SourceOptions) -> layout.Source:
         """Finds the images, the label files, the classes and the splits.
 
         Raises:
@@ -87,9 +70,11 @@ class Yolo:
         """
         data = yolo_data_set.DataSet()
         if options.labels:
-            typed = label_folders(options.labels, yolo_data_set.LABEL_FILES, "label files of YOLO")
-            roots = image_roots(options.images)
-            data.pairs = [FolderPair("", folder.uri) for folder in typed]
+            typed = label_files.label_folders(
+                options.labels, yolo_data_set.LABEL_FILES, "label files of YOLO"
+            )
+            roots = paths.image_roots(options.images)
+            data.pairs = [label_files.FolderPair("", folder.uri) for folder in typed]
             data.find_class_files([root.uri for root in roots])
         else:
             for path in options.images:
@@ -106,20 +91,22 @@ class Yolo:
                 "of outlines, the boxes around them are written; --object_features masks adds a mask "
                 "of each object"
             )
-        reader = LabelFileReader(
+        reader = label_files.LabelFileReader(
             lines,
-            tuple(Place(pair.labels, pair.images) for pair in data.pairs),
-            Splits(data.listed, tuple((p.images, p.split) for p in data.pairs if p.split)),
+            tuple(label_files.Place(pair.labels, pair.images) for pair in data.pairs),
+            label_files.Splits(
+                data.listed, tuple((p.images, p.split) for p in data.pairs if p.split)
+            ),
             frozenset(data.skipped),
         )
-        return Source(
+        return layout.Source(
             layout=self.name,
             roots=roots,
-            labels=FileLabels(
+            labels=layout.FileLabels(
                 reader, folders=yolo_data_set.label_roots(data.pairs), unnamed=reader
             ),
             examples=LabelledImages(lines.columns),
-            numbering=ClassNumbering(known=ids, from_name=data.names is None),
+            numbering=classes.ClassNumbering(known=ids, from_name=data.names is None),
             notes=tuple(data.notes),
             questions=tuple(questions),
         )
@@ -135,13 +122,16 @@ def _recognise(path: str) -> str:
     except UsageError:  # open() reports the fault
         description = None
     if description:
-        return f"{posixpath.basename(description.uri)} in {typed_path(uri, path)}"
+        return f"{posixpath.basename(description.uri)} in {label_files.typed_path(uri, path)}"
     pair = next(
         (pair for pair in yolo_data_set.folder_pairs_in(uri) if _holds_labels(pair.labels)), None
     )
     if pair is None:
         return ""
-    images, labels = typed_path(pair.images, path), typed_path(pair.labels, path)
+    images, labels = (
+        label_files.typed_path(pair.images, path),
+        label_files.typed_path(pair.labels, path),
+    )
     if images == labels:
         return f"label files of YOLO beside the images in {images}"
     return f"label files of YOLO in {labels}, for the images in {images}"
@@ -152,8 +142,8 @@ def _recognise(path: str) -> str:
 
 def _first_labels(folder: str) -> Iterator[str]:
     """Returns the URIs of some label files of a folder, the same ones each time."""
-    yield from files_of(folder, ".txt")
-    for below in subfolders(folder):
+    yield from tree.files_of(folder, ".txt")
+    for below in tree.subfolders(folder):
         yield from _first_labels(below)
 
 
@@ -171,7 +161,7 @@ def _holds_labels(folder: str) -> bool:
 
 
 def _first_lengths(uri: str) -> list[int] | None:
-    data = beginning(uri, _HEAD_BYTES)
+    data = tree.beginning(uri, _HEAD_BYTES)
     if len(data) == _HEAD_BYTES:  # its last line may be incomplete
         data = data.rpartition(b"\n")[0]
     return line_lengths(data)
@@ -181,14 +171,14 @@ def line_lengths(data: bytes) -> list[int] | None:
     """Returns the number of columns of each line; None if a line is not YOLO's: a class and fractions."""
 
     def length(fields: list[str], line: int) -> int:
-        number_, *box = [number(text, "") for text in fields][:_BOX]
+        number_, *box = [label_files.number(text, "") for text in fields][:_BOX]
         if len(fields) < _BOX or number_ < 0 or number_ % 1 or not all(-1 <= v <= 2 for v in box):
-            raise BadLabelError("not of YOLO", line)
+            raise label_files.BadLabelError("not of YOLO", line)
         return len(fields)
 
     try:
-        return rows_of_lines(data, length)
-    except BadLabelError:
+        return label_files.rows_of_lines(data, length)
+    except label_files.BadLabelError:
         return None
 
 
@@ -203,7 +193,7 @@ def guess_task(lengths: Collection[int]) -> str:
 
 
 def _line_format(
-    options: SourceOptions, data: yolo_data_set.DataSet
+    options: layout.SourceOptions, data: yolo_data_set.DataSet
 ) -> tuple[LineFormat, list[Question]]:
     """Returns the format of all lines, and the questions about it.
 
@@ -237,7 +227,7 @@ def _line_format(
 
 
 def _unlabelled_images(
-    data: yolo_data_set.DataSet, roots: Sequence[ImageRoot], options: SourceOptions
+    data: yolo_data_set.DataSet, roots: Sequence[ImageRoot], options: layout.SourceOptions
 ) -> Iterator[Question]:
     """Notes images in local folders that have no label file or are in no list.
 
@@ -265,7 +255,7 @@ def _unlabelled_images(
         )
     if unlisted:
         data.notes.append(
-            f"{unlisted} of {images} images are in no list file, so they {UNLISTED_NOTE}"
+            f"{unlisted} of {images} images are in no list file, so they {label_files.UNLISTED_NOTE}"
         )
 
 
@@ -279,7 +269,7 @@ def _stems(roots: Sequence[ImageRoot]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class LineFormat(LabelFormat):
+class LineFormat(label_files.LabelFormat):
     """The format of the lines of all label files.
 
     Attributes:
@@ -311,19 +301,19 @@ class LineFormat(LabelFormat):
     def skips(self, name: str) -> bool:
         return name.lower().startswith(README)
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels:
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
         """Parses a label file; without lines, the image is without objects. Points of all are concatenated."""
         values = [
             tuple(chain.from_iterable(items)) if isinstance(items[0], list) else items
-            for items in zip(*rows_of_lines(data, self._object), strict=True)
+            for items in zip(*label_files.rows_of_lines(data, self._object), strict=True)
         ]
-        return ImageLabels(tuple(values) or self.nothing)
+        return label_files.ImageLabels(tuple(values) or self.nothing)
 
     def _object(self, fields: list[str], line: int) -> tuple[Any, ...]:
         """Returns the values of one object, in the order of the columns; points are lists."""
         self._check_length(len(fields))
         name = self._class(fields[0])
-        numbers = [number(field, "a value") for field in fields[1:]]
+        numbers = [label_files.number(field, "a value") for field in fields[1:]]
         if len(numbers) == 4 or self.task == POSE:
             x, y, width, height = numbers[:4]
             left, top, right, bottom = x - width / 2, y - height / 2, x + width / 2, y + height / 2
@@ -358,16 +348,18 @@ class LineFormat(LabelFormat):
         elif self.task == DETECT and is_outline:
             tasks = f"{SEGMENT} or {OBB}" if length == _CORNERS else SEGMENT
             hint = f"; --yolo_task {tasks} reads such lines"
-        raise BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
+        raise label_files.BadLabelError(f"{counted(length, 'column')}, expected {expected}{hint}")
 
     def _class(self, field: str) -> str:
-        i = number(field, "the class")
+        i = label_files.number(field, "the class")
         if i < 0 or i % 1:
-            raise BadLabelError(f"the class is {field!r}, expected a whole number from 0 on")
+            raise label_files.BadLabelError(
+                f"the class is {field!r}, expected a whole number from 0 on"
+            )
         if self.names is None:
             return str(int(i))
         if int(i) not in self.names:
-            raise BadLabelError(
+            raise label_files.BadLabelError(
                 f"class {int(i)} is not among the {len(self.names)} names, which end at "
                 f"{max(self.names)}; add its name to them"
             )

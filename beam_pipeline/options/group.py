@@ -26,10 +26,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.labels.schema import FILE_TYPES, KIND_NAMES, SKIP_KIND
 from beam_pipeline.core.records.sharding import MOST_SHARDS, SplitFractions
-from beam_pipeline.core.references import SPLIT_NAME
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -140,11 +139,11 @@ class Option:
             allowed = ", ".join(map(str, self.choices))
             for item in value if isinstance(value, (tuple, list)) else (value,):
                 if item not in self.choices:
-                    raise UsageError(f"{self.flag} is {item!r}, expected one of ({allowed})")
+                    raise errors.UsageError(f"{self.flag} is {item!r}, expected one of ({allowed})")
         least, most = self.kind.least, self.kind.most
         if least is not None and not least <= value <= most:  # also refuses NaN
             upwards = f"to {most}" if math.isfinite(most) else "or more"
-            raise UsageError(f"{self.flag} is {value}, expected {least} {upwards}")
+            raise errors.UsageError(f"{self.flag} is {value}, expected {least} {upwards}")
 
 
 class _Collect(argparse.Action):
@@ -194,10 +193,10 @@ class OptionGroup:
                 continue
             declared.check(given[declared.name])
             if declared.needs and not any(text.split()[0] in given for text in declared.needs):
-                raise UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
+                raise errors.UsageError(f"{declared.flag} needs --{' or --'.join(declared.needs)}")
             for excluded, reason in declared.excludes.items():
                 if excluded in given:
-                    raise UsageError(f"{declared.flag} {reason}")
+                    raise errors.UsageError(f"{declared.flag} {reason}")
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -393,7 +392,7 @@ def _pairs(text: str, expected: str) -> dict[str, str]:
             raise ArgumentTypeError(f"{part!r} in {text!r}: expected {expected}")
         if name in pairs:
             raise ArgumentTypeError(f"{text!r} names {name} twice")
-        if expected.startswith("SPLIT") and not SPLIT_NAME.fullmatch(name):
+        if expected.startswith("SPLIT") and not references.SPLIT_NAME.fullmatch(name):
             raise ArgumentTypeError(f"{name!r} cannot name a split; use letters, digits and '_'")
         pairs[name] = value
     return pairs

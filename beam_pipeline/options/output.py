@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from beam_pipeline.core.dataset.duplicates import POLICIES
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images import geometry, preparation
-from beam_pipeline.core.images.geometry import IMAGE_FORMATS, RESIZE_MODES, ImageChanges
 from beam_pipeline.core.labels.boxes import BAD_BOXES
 from beam_pipeline.core.records.formats import COMPRESSIONS, DEFAULT_FORMAT, FORMATS
 from beam_pipeline.core.records.sharding import DEFAULT_SHARD_BYTES, ShardConfig, SplitFractions
@@ -61,7 +60,7 @@ class ImageOptions(OptionGroup):
     resize_mode: str = option(
         "shortest (cover the size), longest (fit into it), exact (stretch), pad (fit, then fill the "
         "rest), or crop (cover, then trim)",
-        choices=RESIZE_MODES,
+        choices=geometry.RESIZE_MODES,
         needs=("resize",),
     )
     never_enlarge: bool = option(
@@ -71,7 +70,7 @@ class ImageOptions(OptionGroup):
         choices=(True, False),
         needs=("resize",),
     )
-    image_format: str = option("format of all images", choices=IMAGE_FORMATS)
+    image_format: str = option("format of all images", choices=geometry.IMAGE_FORMATS)
     quality: int = option(
         "quality of JPEG and WebP images that are encoded",
         geometry.QUALITY,
@@ -145,11 +144,11 @@ class ImageOptions(OptionGroup):
                 raise UsageError(f"--resize: {error}") from error
 
     @property
-    def changes(self) -> ImageChanges:
+    def changes(self) -> geometry.ImageChanges:
         """The changes to images, without the codec that makes them."""
         sides = tuple(map(int, self.resize.split("x"))) if self.resize else ()
-        encodes = self.resize is not None or self.image_format != IMAGE_FORMATS[0]
-        return ImageChanges(
+        encodes = self.resize is not None or self.image_format != geometry.IMAGE_FORMATS[0]
+        return geometry.ImageChanges(
             orientation=self.orientation or "",
             resize=(sides[0], sides[-1]) if sides else None,
             resize_mode=self.resize_mode,

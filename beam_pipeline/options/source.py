@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.geometry import CropBoxes
+from beam_pipeline.core.labels import samples, schema
 from beam_pipeline.core.labels.classes import CLASS_IDS, LABEL_ORDERS
-from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, SAMPLES, UNLABELLED_CHOICES
-from beam_pipeline.core.labels.schema import OBJECT_FEATURES, YOLO_TASKS
 from beam_pipeline.layouts.registry import AUTO, LAYOUTS
 from beam_pipeline.options.group import (
     NUMBER,
@@ -164,7 +163,7 @@ class LabelOptions(OptionGroup):
     unlabelled: str = option(
         "images without a label: drop leaves them out, keep writes them without label features, "
         "empty writes them without objects (default: auto, which is empty for YOLO, and else drop)",
-        choices=UNLABELLED_CHOICES,
+        choices=samples.UNLABELLED_CHOICES,
     )
     class_ids: str = option(
         "number: ids 0, 1, 2, ... in the order of the classes; keep: integer class names, or COCO's "
@@ -196,13 +195,13 @@ class LabelOptions(OptionGroup):
     object_features: tuple[str, ...] = option(
         "object features to write besides boxes and classes: masks (COCO, YOLO), keypoints (COCO)",
         (),
-        choices=OBJECT_FEATURES,
+        choices=schema.OBJECT_FEATURES,
         repeated=True,
     )
     yolo_task: str | None = option(
-        f"content of YOLO label files: {', '.join(YOLO_TASKS)} (default: detected from the lines)",
+        f"content of YOLO label files: {', '.join(schema.YOLO_TASKS)} (default: detected from the lines)",
         None,
-        choices=YOLO_TASKS,
+        choices=schema.YOLO_TASKS,
     )
 
     def __post_init__(self) -> None:
@@ -223,7 +222,7 @@ class SampleOptions(OptionGroup):
 
     sample: str = option(
         "row: each row of a table is a sample, with its image and keys such as a.jpg#0",
-        choices=SAMPLES,
+        choices=samples.SAMPLES,
     )
     row_id: str = option(
         "column whose values replace the numbers in keys of rows",
@@ -233,11 +232,11 @@ class SampleOptions(OptionGroup):
     )
     rows_of: str = option(
         "folder: the rows of a table name folders, and are the labels of each image in them; splits separate no folder",
-        choices=ROWS_OF,
+        choices=samples.ROWS_OF,
     )
     no_image: str = option(
         "rows that name no image: drop leaves them out, keep writes them without image features",
-        choices=NO_IMAGE,
+        choices=samples.NO_IMAGE,
     )
     crop_boxes: bool = option(
         "each object is a sample: the image is what its box contains, the class its own",

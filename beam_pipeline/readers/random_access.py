@@ -7,12 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from beam_pipeline.core.errors import DamagedRecordError, UsageError
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.dataset import Folders, fingerprint, open_to_read
-from beam_pipeline.readers.samples import Decoder, PixelOptions, sampler_of
-from beam_pipeline.readers.shards import Place, Records, check_shards
+from beam_pipeline.readers import samples, shards
 
 
 class RandomAccess:
@@ -55,11 +53,11 @@ class RandomAccess:
     def __init__(
         self,
         folder: Folders,
-        split: str = DEFAULT_SPLIT,
+        split: str = references.DEFAULT_SPLIT,
         *,
         features: Sequence[str] | None = None,
         weights: Sequence[int] | None = None,
-        decode: bool | Decoder = False,
+        decode: bool | samples.Decoder = False,
         image_size: Any = None,
         channels: int = 3,
         exact: bool = False,
@@ -69,23 +67,23 @@ class RandomAccess:
         self._shards = dataset.shards(split)
         record_format = dataset.record_format
         if record_format.name != DEFAULT_FORMAT:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{dataset.path} contains shards in the format {record_format.name}, and this reads records "
                 "of TFRecords only; convert with --format tfrecord, or see docs/grain.md"
             )
         if not record_format.indexable:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{dataset.path} is compressed with {record_format.compression}: to reach a record, "
                 "all before it would have to be decompressed; convert with --compression none"
             )
-        check_shards(dataset, self._shards)
+        shards.check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._name = f"{dataset.path!r}, {split!r}"
-        options = PixelOptions(image_size, channels, exact, dtype)
-        self._sampler = sampler_of(dataset, self._shards, features, decode, options)
-        self._records = Records(self._shards, record_format)
+        options = samples.PixelOptions(image_size, channels, exact, dtype)
+        self._sampler = samples.sampler_of(dataset, self._shards, features, decode, options)
+        self._records = shards.Records(self._shards, record_format)
         if self._records.total > sys.maxsize:
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{dataset.path}: the manifest claims {self._records.total} examples"
             )
 
@@ -141,14 +139,14 @@ class RandomAccess:
         """The serialized `tf.train.Example` of a number. Raises as indexing does."""
         return self._records.read(self._place(operator.index(index)))
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> shards.Place:
         total = self._records.total
         number = index + total if index < 0 else index
         if not 0 <= number < total:
             raise IndexError(f"sample {index} of {total}")
         return self._records.place(number)
 
-    def _sample(self, place: Place, record: bytes) -> Any:
+    def _sample(self, place: shards.Place, record: bytes) -> Any:
         return self._sampler(record, self._shards[place.shard].uri)
 
 
@@ -164,7 +162,7 @@ def check_position(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> Non
         if saved.get(name) != value
     ]
     if differences:
-        raise UsageError(
+        raise errors.UsageError(
             f"the position was saved with another data set or other settings: {'; '.join(differences)}; "
             "expected the same data set, seed, shuffle_buffer, rank and numbers of ranks and workers"
         )

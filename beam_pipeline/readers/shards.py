@@ -18,22 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
 from typing import Any, BinaryIO, NamedTuple
 
+from beam_pipeline.core import text, uris
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_view import MeasuredFile
+from beam_pipeline.core.records import example_view, tfrecord
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.tfrecord import (
-    FRAMING_BYTES,
-    MAX_RECORD_BYTES,
-    parse_index,
-    record_offsets,
-    unframed,
-)
-from beam_pipeline.core.text import counted
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.storage import files
-from beam_pipeline.storage.local import OpenFiles
+from beam_pipeline.storage import files, local
 
 _log = logging.getLogger("beam_pipeline")
 
@@ -53,7 +44,7 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
       DamagedRecordError: a file is missing, has another length, or its records do not fit.
     """
     for shard in {shard.uri: shard for shard in shards}.values():
-        if not is_remote(shard.uri):
+        if not uris.is_remote(shard.uri):
             if os.path.exists(shard.uri) and not os.path.isfile(shard.uri):
                 raise DamagedRecordError(
                     f"{shard.uri} cannot be read: a folder, pipe or device, not a file"
@@ -75,7 +66,7 @@ def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
         records = sum(1 for _ in walk(file, shard.uri))
     if records != shard.examples:
         raise DamagedRecordError(
-            f"{shard.uri} has {counted(records, 'record')}, the manifest lists {shard.examples}"
+            f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
         )
 
 
@@ -103,7 +94,7 @@ def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[byte
     """
     uri, wanted, count = shard.uri, shard.wanted, 0
     with open_shard(uri) as file:
-        measured: Any = MeasuredFile(file) if len(wanted) == shard.examples else None
+        measured: Any = example_view.MeasuredFile(file) if len(wanted) == shard.examples else None
         for record in record_format.records_in(measured or file, uri, wanted):
             yield record
             count += 1
@@ -141,10 +132,10 @@ class Records:
     def __init__(self, shards: Sequence[Shard], record_format: RecordFormat) -> None:
         self._shards = shards
         self._format = record_format
-        self._remote = any(is_remote(shard.uri) for shard in shards)
+        self._remote = any(uris.is_remote(shard.uri) for shard in shards)
         self._wanted = [shard.wanted for shard in shards]
         self._ends = list(accumulate(map(len, self._wanted)))
-        self._files = OpenFiles()
+        self._files = local.OpenFiles()
         self._offsets: dict[str, Sequence[int]] = {}
         self._warned = False
 
@@ -170,7 +161,7 @@ class Records:
         offset = offsets[place.number]
         size = offsets[place.number + 1] - offset
         where = f"{uri}: record {place.number} at byte {offset}"
-        if size > MAX_RECORD_BYTES + FRAMING_BYTES:
+        if size > tfrecord.MAX_RECORD_BYTES + tfrecord.FRAMING_BYTES:
             raise DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
             )
@@ -182,7 +173,7 @@ class Records:
             raise DamagedRecordError(
                 f"{where} cannot be read: {error.strerror or error}"
             ) from error
-        record = unframed(data)
+        record = tfrecord.unframed(data)
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))
             raise DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
@@ -207,7 +198,9 @@ class Records:
                 self._warn_of_scan(shard.uri)
                 with open_shard(shard.uri) as file:
                     sizes = [span.size for span in self._format.spans(file, shard.uri)]
-            offsets = record_offsets(sizes, shard.uri, examples=shard.examples, size=shard.bytes)
+            offsets = tfrecord.record_offsets(
+                sizes, shard.uri, examples=shard.examples, size=shard.bytes
+            )
             self._offsets[shard.uri] = array("q", offsets)
         return self._offsets[shard.uri]
 
@@ -243,4 +236,4 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
         data = files.read_if_there(index)
     except OSError as error:
         raise DamagedRecordError(f"{index} cannot be read: {error.strerror or error}") from error
-    return None if data is None else parse_index(data, index)
+    return None if data is None else tfrecord.parse_index(data, index)

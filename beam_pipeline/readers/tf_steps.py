@@ -22,17 +22,7 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.text import counted
 from beam_pipeline.core.uris import scheme_of
 from beam_pipeline.dataset import Dataset, Shard
-from beam_pipeline.readers.samples import (
-    BLACK,
-    DEEP,
-    DEEPER,
-    MASK,
-    MASK_KEYS,
-    VOID,
-    PixelPlan,
-    check_first_image,
-    scaled_side,
-)
+from beam_pipeline.readers import samples
 from beam_pipeline.readers.shards import records_of_shard
 
 BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
@@ -72,7 +62,7 @@ def own_shards(dataset: Dataset, split: str, input_context: Any) -> list[Shard]:
 
 def filtered(records: Any, dataset: Dataset, keep: Callable[..., Any]) -> Any:
     """Leaves out the examples whose features make a function return False."""
-    pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *MASK_KEYS)}
+    pixels = {dataset.key_of(key) for key in (ENCODED_KEY, *samples.MASK_KEYS)}
     spec = spec_of(dataset, *(key for key in dataset.features if key not in pixels))
     if not spec:
         raise UsageError(f"{dataset.path} lacks features besides its pixels to filter by")
@@ -187,7 +177,7 @@ class Reader(NamedTuple):
 
 def image_reader(
     dataset: Dataset,
-    plan: PixelPlan,
+    plan: samples.PixelPlan,
     *,
     antialias: bool,
     crop: CropDecoder | None = None,
@@ -207,7 +197,7 @@ def image_reader(
     def decode(parsed: Parsed) -> Any:
         data, number = parsed[encoded], parsed.get(NUMBER_DRAWN)
         if optional:
-            data = tf.where(tf.equal(data, b""), BLACK, data)
+            data = tf.where(tf.equal(data, b""), samples.BLACK, data)
         if plan.bare:
             image = _bare_pixels(data, [parsed[key] for key in plan.bare], plan)
             return crop.of_pixels(image, number) if crop else image
@@ -234,7 +224,7 @@ def image_reader(
     return Reader(spec_of(dataset, encoded, *plan.bare, *(() if exact else plan.sides)), read)
 
 
-def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDecoder:
+def crop_decoder(dataset: Dataset, random_crop: Any, plan: samples.PixelPlan) -> CropDecoder:
     """Returns what decodes random parts of images.
 
     Raises:
@@ -253,7 +243,7 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDec
         raise UsageError("random_crop is for images that are resized: give image_size, too")
     if not plan.encoded:
         raise UsageError(f"{dataset.path} has no images ({ENCODED_KEY}) for random_crop")
-    placed = [key for key in (*BOX_SIDES, *MASK_KEYS) if dataset.key_of(key)]
+    placed = [key for key in (*BOX_SIDES, *samples.MASK_KEYS) if dataset.key_of(key)]
     kind = "boxes or masks" if placed else "further pictures"
     placed += [key for key, _ in plan.pictures.values()]
     if placed:
@@ -265,14 +255,14 @@ def crop_decoder(dataset: Dataset, random_crop: Any, plan: PixelPlan) -> CropDec
 
 
 def mask_readers(
-    dataset: Dataset, plan: PixelPlan, *, antialias: bool = False
+    dataset: Dataset, plan: samples.PixelPlan, *, antialias: bool = False
 ) -> dict[str, Reader]:
     """Name -> what decodes and resizes the mask, and each further picture."""
     made = {}
     if plan.mask:
-        made[MASK] = _mask_reader(dataset, plan, plan.mask, plan.mask_pixels, VOID)
+        made[samples.MASK] = _mask_reader(dataset, plan, plan.mask, plan.mask_pixels, samples.VOID)
     for name, (key, pixels) in plan.pictures.items():
-        if pixels == DEEP:
+        if pixels == samples.DEEP:
             made[name] = _mask_reader(dataset, plan, key, pixels, 0)
         else:
             part = replace(plan, encoded=key, bare=(), sides=(), formats=frozenset())
@@ -282,7 +272,7 @@ def mask_readers(
     return made
 
 
-def _or_black(key: str, picture: Reader, plan: PixelPlan) -> Callable[[Parsed], Any]:
+def _or_black(key: str, picture: Reader, plan: samples.PixelPlan) -> Callable[[Parsed], Any]:
     """Reads a picture; one that is missing is black, of the size of the image."""
     kind = tf.float32 if plan.size else tf.as_dtype(plan.options.dtype)
 
@@ -302,7 +292,7 @@ def _size_of_image(parsed: Parsed) -> Sequence[Any]:
 
 
 def _mask_reader(
-    dataset: Dataset, plan: PixelPlan, key: str, pixels_type: str, missing: int
+    dataset: Dataset, plan: samples.PixelPlan, key: str, pixels_type: str, missing: int
 ) -> Reader:
     pixels = tf.as_dtype(pixels_type)
 
@@ -326,12 +316,12 @@ def _mask_reader(
     return Reader(spec_of(dataset, key), read)
 
 
-def _scaled(data: Any, sides: Sequence[Any], plan: PixelPlan) -> Any:
+def _scaled(data: Any, sides: Sequence[Any], plan: samples.PixelPlan) -> Any:
     """Decodes an image file, a JPEG at the smallest scale with both sides long enough.
 
     libjpeg then leaves out the finest details of each block of 8 x 8 pixels instead of computing them.
     """
-    channels, needed = plan.options.channels, list(map(scaled_side, plan.size or ()))
+    channels, needed = plan.options.channels, list(map(samples.scaled_side, plan.size or ()))
 
     def decode(scale: int) -> Any:
         if scale == 1:
@@ -354,7 +344,7 @@ def _at_scale(enough: Sequence[Any], decode: Callable[[int], Any], where: Any = 
     return tf.switch_case(number, [partial(decode, scale) for scale in (1, *_SCALES)])
 
 
-def _begins(data: Any, plan: PixelPlan, *beginnings: bytes) -> Any:
+def _begins(data: Any, plan: samples.PixelPlan, *beginnings: bytes) -> Any:
     """Tells whether an image file begins in one of these ways; a bool where the plan's formats tell it of all."""
     known = {_BEGINNINGS.get(name, b"") for name in plan.formats}
     if known and (known <= {*beginnings} or known.isdisjoint(beginnings)):
@@ -369,7 +359,7 @@ def _either(test: Any, first: Callable[[], Any], second: Callable[[], Any]) -> A
     return tf.cond(test, first, second)
 
 
-def decoded(data: Any, plan: PixelPlan) -> Any:
+def decoded(data: Any, plan: samples.PixelPlan) -> Any:
     """Decodes an image file, the first frame, to the plan's channels, and uint16 pixels if it is deep."""
     channels = plan.options.channels
     if plan.deep:
@@ -377,7 +367,7 @@ def decoded(data: Any, plan: PixelPlan) -> Any:
         return _either(
             _begins(data, plan, _PNG),
             lambda: converted(tf.io.decode_png(data, dtype=tf.uint16), channels),
-            lambda: tf.cast(decoded(data, shallow), tf.uint16) * DEEPER,
+            lambda: tf.cast(decoded(data, shallow), tf.uint16) * samples.DEEPER,
         )
     image = partial(tf.io.decode_image, data, expand_animations=False)
     native = _NATIVE[channels]
@@ -438,15 +428,20 @@ def converted(image: Any, channels: int) -> Any:
     return tf.concat([colours, alpha], axis=-1)
 
 
-def _bare_pixels(data: Any, shape: Sequence[Any], plan: PixelPlan) -> Any:
+def _bare_pixels(data: Any, shape: Sequence[Any], plan: samples.PixelPlan) -> Any:
     """Decodes bare pixels: uint8, rows of pixels of channels."""
     image = tf.reshape(tf.io.decode_raw(data, tf.uint8), tf.stack(shape))
     image = converted(image, plan.options.channels)
-    return tf.cast(image, tf.uint16) * DEEPER if plan.deep else image
+    return tf.cast(image, tf.uint16) * samples.DEEPER if plan.deep else image
 
 
 def checked_images(
-    image: Reader, dataset: Dataset, shards: Sequence[Shard], plan: PixelPlan, *, batched: bool
+    image: Reader,
+    dataset: Dataset,
+    shards: Sequence[Shard],
+    plan: samples.PixelPlan,
+    *,
+    batched: bool,
 ) -> Reader:
     """Checks the first images; to be batched, all get the size of the first one as their static shape.
 
@@ -454,7 +449,7 @@ def checked_images(
       UsageError: they are arrays instead of files, or are to be batched and differ in size. A later image of
         another size fails its batch.
     """
-    check_first_image(dataset, shards, plan.encoded)
+    samples.check_first_image(dataset, shards, plan.encoded)
     if not batched or plan.size:
         return image
     if not tf.executing_eagerly():
@@ -501,7 +496,7 @@ class CropDecoder:
 
     shares: tuple[float, float]
     size: tuple[int, int]
-    plan: PixelPlan
+    plan: samples.PixelPlan
 
     def of_file(self, data: Any, number: Any) -> Any:
         """Decodes a part of an image file, as drawn by a number."""
@@ -544,6 +539,6 @@ class CropDecoder:
 
         if self.plan.options.exact:
             return decode(1)
-        needed = [scaled_side(side) for side in self.size]
+        needed = [samples.scaled_side(side) for side in self.size]
         enough = [tf.reduce_all(window[2:] // scale >= needed) for scale in _SCALES]
         return _at_scale(enough, decode)

@@ -11,8 +11,7 @@ from typing import Any
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.dataset import Folders, Shard, cut, fingerprint, open_to_read
-from beam_pipeline.readers.random_access import check_position
-from beam_pipeline.readers.samples import Decoder, PixelOptions, sampler_of
+from beam_pipeline.readers import random_access, samples
 from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
 
 try:
@@ -84,7 +83,7 @@ class TFRecordDataset(IterableDataset[Any]):
         *,
         features: Sequence[str] | None = None,
         weights: Sequence[int] | None = None,
-        decode: bool | Decoder | None = None,
+        decode: bool | samples.Decoder | None = None,
         shuffle_buffer: int = 0,
         seed: int = 0,
         rank: int | None = None,
@@ -101,12 +100,12 @@ class TFRecordDataset(IterableDataset[Any]):
         check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._record_format = dataset.record_format
-        self._sample = sampler_of(
+        self._sample = samples.sampler_of(
             dataset,
             self._shards,
             features,
             decode,
-            PixelOptions(image_size, channels, exact, dtype),
+            samples.PixelOptions(image_size, channels, exact, dtype),
         )
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed
@@ -223,7 +222,7 @@ class _Samples(Iterator[Any]):
         Raises:
           UsageError: it was saved with another data set or other settings, of another order.
         """
-        check_position(state_dict, self._settings())
+        random_access.check_position(state_dict, self._settings())
         self._epoch, self._read = state_dict["epoch"], state_dict["read"]
         self._records = None
 

@@ -28,8 +28,7 @@ from google_crc32c import Checksum
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError, BucketError
 from beam_pipeline.core.text import terminal_line
-from beam_pipeline.storage import pace
-from beam_pipeline.storage.base import FileSystem, FoundFile, checksum_of
+from beam_pipeline.storage import base, pace
 
 RETRY_SECONDS = 300.0
 """Seconds to retry one request; of one that the service refuses because of their number, as long as none succeeds."""
@@ -119,7 +118,7 @@ class Waiting:
         )
 
 
-class BucketFiles(FileSystem):
+class BucketFiles(base.FileSystem):
     """Objects of a service. A subclass makes the requests of one client library: a driver.
 
     An object appears, complete, when its upload ends, so no temporary name and no rename is needed.
@@ -208,7 +207,7 @@ class BucketFiles(FileSystem):
     def delete_together(self, uris: Sequence[str]) -> None:
         """Deletes up to `deletes` objects of one bucket; missing ones are ignored."""
 
-    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, FoundFile]:
+    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, base.FoundFile]:
         """Describes the objects among these names in a folder that exist."""
         uris = {f"{folder}/{name}": name for name in names}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -311,7 +310,7 @@ class BucketFiles(FileSystem):
         stored = self.describe(uri)
         return stored is not None and self._has(uri, stored, size, crc32c_text(crc32c))
 
-    def _has(self, uri: str, stored: FoundFile, size: int, crc32c: str) -> bool:
+    def _has(self, uri: str, stored: base.FoundFile, size: int, crc32c: str) -> bool:
         """Compares an object; it is read if another program wrote it without a checksum."""
         if stored.size != size:
             return False
@@ -319,7 +318,7 @@ class BucketFiles(FileSystem):
 
     def _checksum(self, uri: str) -> str:
         with self.open_input(uri) as file:
-            return crc32c_text(checksum_of(file))
+            return crc32c_text(base.checksum_of(file))
 
     def altered(self, folder: str, expected: Mapping[str, tuple[int, str]]) -> list[str]:
         stored = self.find_all(folder, expected) if expected else {}
@@ -329,7 +328,7 @@ class BucketFiles(FileSystem):
             if name not in stored or not self._has(f"{folder}/{name}", stored[name], size, crc32c)
         )
 
-    def list_files(self, folder: str) -> Iterator[FoundFile]:
+    def list_files(self, folder: str) -> Iterator[base.FoundFile]:
         return self.list_range(folder + "/")
 
     def check_readable(self, folder: str) -> None:

@@ -20,11 +20,10 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.record_format import Sink
 from beam_pipeline.core.text import decoded
 from beam_pipeline.core.uris import is_remote, scheme_of
-from beam_pipeline.storage.base import CHUNK_BYTES, FileSystem
-from beam_pipeline.storage.local import LocalFiles
+from beam_pipeline.storage import base, local
 
 _NOT_NORMAL = re.compile(r"//|/\.\.?(/|\Z)|/\Z")
-_LOCAL = LocalFiles()
+_LOCAL = local.LocalFiles()
 _AZURE = ("obstore_driver", "AzureFiles", "azure")
 _ARCHIVES = ("listing", "ArchiveMembers", "")
 _CLASSES = {
@@ -41,7 +40,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def file_system(uri: str) -> FileSystem:
+def file_system(uri: str) -> base.FileSystem:
     """Returns the file system of a URI or of a local path."""
     if uri.startswith("/"):  # called for every image of a local job
         return _LOCAL
@@ -50,7 +49,7 @@ def file_system(uri: str) -> FileSystem:
 
 
 @functools.cache
-def _remote(scheme: str) -> FileSystem:
+def _remote(scheme: str) -> base.FileSystem:
     """Makes the file system of a scheme; its module is imported when a URI first needs it."""
     module, name, extra = _CLASSES.get(scheme, ("beam_filesystems", "BeamFileSystem", ""))
     try:
@@ -60,12 +59,12 @@ def _remote(scheme: str) -> FileSystem:
             f"{scheme}:// needs a library that is not installed ({error}): "
             f"pip install '.[{extra}]' in the checkout of beam-tfrecord"
         ) from error
-    system: FileSystem = getattr(imported, name)()
+    system: base.FileSystem = getattr(imported, name)()
     return system
 
 
 def _by_uri(
-    method: Callable[Concatenate[FileSystem, str, _P], _T],
+    method: Callable[Concatenate[base.FileSystem, str, _P], _T],
 ) -> Callable[Concatenate[str, _P], _T]:
     """Returns the function that calls a method of the file system of its first argument."""
     name = method.__name__
@@ -78,24 +77,24 @@ def _by_uri(
     return call
 
 
-read_if_there = _by_uri(FileSystem.read_if_there)
-read_part = _by_uri(FileSystem.read)
-open_input = _by_uri(FileSystem.open_input)
-exists = _by_uri(FileSystem.exists)
-size_of = _by_uri(FileSystem.size_of)
-holds = _by_uri(FileSystem.holds)
-is_older = _by_uri(FileSystem.is_older)
-altered = _by_uri(FileSystem.altered)
-describe = _by_uri(FileSystem.describe)
-version_of = _by_uri(FileSystem.version_of)
-changed_at = _by_uri(FileSystem.changed_at)
-list_folder = _by_uri(FileSystem.list_folder)
-list_files = _by_uri(FileSystem.list_files)
-files_in = _by_uri(FileSystem.files_in)
-check_readable = _by_uri(FileSystem.check_readable)
-make_folder = _by_uri(FileSystem.make_folder)
-delete_folder = _by_uri(FileSystem.delete_folder)
-remove_folder = _by_uri(FileSystem.remove_folder)
+read_if_there = _by_uri(base.FileSystem.read_if_there)
+read_part = _by_uri(base.FileSystem.read)
+open_input = _by_uri(base.FileSystem.open_input)
+exists = _by_uri(base.FileSystem.exists)
+size_of = _by_uri(base.FileSystem.size_of)
+holds = _by_uri(base.FileSystem.holds)
+is_older = _by_uri(base.FileSystem.is_older)
+altered = _by_uri(base.FileSystem.altered)
+describe = _by_uri(base.FileSystem.describe)
+version_of = _by_uri(base.FileSystem.version_of)
+changed_at = _by_uri(base.FileSystem.changed_at)
+list_folder = _by_uri(base.FileSystem.list_folder)
+list_files = _by_uri(base.FileSystem.list_files)
+files_in = _by_uri(base.FileSystem.files_in)
+check_readable = _by_uri(base.FileSystem.check_readable)
+make_folder = _by_uri(base.FileSystem.make_folder)
+delete_folder = _by_uri(base.FileSystem.delete_folder)
+remove_folder = _by_uri(base.FileSystem.remove_folder)
 
 
 def canonical(uri: str) -> str:
@@ -237,7 +236,7 @@ def copy(source: str, uri: str, crc32c: int, *, new: bool = False) -> bool:
     try:
         with open_input(source) as file, open_output(uri, new=new) as sink:
             crc = 0
-            while chunk := file.read(CHUNK_BYTES):
+            while chunk := file.read(base.CHUNK_BYTES):
                 crc = extend(crc, chunk)
                 sink.write(chunk)
             if crc != crc32c:

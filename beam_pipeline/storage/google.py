@@ -44,21 +44,7 @@ from urllib3.util import wait_for_read
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import CredentialsError
-from beam_pipeline.storage import buckets
-from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.buckets import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
-    PAGE_SIZE,
-    REFUSED_STATUS,
-    TRANSIENT_STATUS,
-    BucketFiles,
-    Permissions,
-    Place,
-    TakenError,
-    Waiting,
-    place_of,
-)
+from beam_pipeline.storage import base, buckets
 
 CHUNK_BYTES = 16 << 20  # 16 MiB per request of a large upload; a multiple of 256 KiB
 CONNECTIONS = 64
@@ -92,11 +78,11 @@ class DamagedError(Exception):
     """Other bytes arrived than were sent."""
 
 
-class GoogleStorage(BucketFiles):
+class GoogleStorage(buckets.BucketFiles):
     """Google Cloud Storage."""
 
     title = "Google Cloud Storage"
-    permissions = Permissions(
+    permissions = buckets.Permissions(
         list="storage.objects.list",
         get="storage.objects.get",
         create="storage.objects.create",
@@ -113,16 +99,16 @@ class GoogleStorage(BucketFiles):
         self, uri: str, span: tuple[int, int] | None = None, version: str = ""
     ) -> tuple[bytes, str]:
         """Implements `get` of the protocol; the CRC-32C of a whole object is compared."""
-        return download(place_of(uri), span, version)
+        return download(buckets.place_of(uri), span, version)
 
-    def find(self, uri: str) -> FoundFile:
+    def find(self, uri: str) -> base.FoundFile:
         """Describes an object by a listing, which needs no other permission and has the checksum."""
         listed = next(self._listed(uri, fields=",crc32c", at_once=1), None)
         if listed is None or listed.name:
             raise FileNotFoundError(errno.ENOENT, "no object has this name", uri)
         return listed._replace(name=uri)
 
-    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, FoundFile]:
+    def find_all(self, folder: str, names: Iterable[str]) -> dict[str, base.FoundFile]:
         """Describes objects by one listing."""
         names = sorted(names)
         listed = self._listed(folder + "/", names[0], names[-1] + "0", ",crc32c")  # without the end
@@ -130,7 +116,7 @@ class GoogleStorage(BucketFiles):
 
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
-    ) -> Iterator[FoundFile]:
+    ) -> Iterator[base.FoundFile]:
         fields = ",md5Hash" if digests else ""
         for file in self._listed(uri_prefix, start, end, fields):
             if file.name and not (file.name.endswith("/") and not file.size):
@@ -142,13 +128,13 @@ class GoogleStorage(BucketFiles):
 
     def _listed(
         self, uri_prefix: str, start: str = "", end: str = "", fields: str = "", at_once: int = 0
-    ) -> Iterator[FoundFile]:
+    ) -> Iterator[base.FoundFile]:
         """Yields the objects of a range, page by page, with the fields that are asked for."""
-        bucket, prefix = place_of(uri_prefix)
+        bucket, prefix = buckets.place_of(uri_prefix)
         token: str | None = None
 
-        def listed(_: Any, item: dict[str, str]) -> FoundFile:
-            return FoundFile(
+        def listed(_: Any, item: dict[str, str]) -> base.FoundFile:
+            return base.FoundFile(
                 item["name"][len(prefix) :],
                 int(item.get("size", 0)),
                 int(item.get("generation", 0)),
@@ -156,14 +142,14 @@ class GoogleStorage(BucketFiles):
                 item.get("crc32c", ""),
             )
 
-        def request() -> tuple[list[FoundFile], str | None]:
+        def request() -> tuple[list[base.FoundFile], str | None]:
             answer = session().client.list_blobs(
                 bucket,
                 prefix=prefix or None,
                 start_offset=prefix + start if start else None,
                 end_offset=prefix + end if end else None,
                 page_token=token,
-                page_size=at_once or PAGE_SIZE,
+                page_size=at_once or buckets.PAGE_SIZE,
                 fields=f"items(name,size,generation{fields}),nextPageToken",
                 **_OPTIONS,
             )
@@ -179,12 +165,12 @@ class GoogleStorage(BucketFiles):
 
     def put(self, uri: str, data: bytes | mmap.mmap, crc32c: str, *, new: bool) -> None:
         """Writes as the protocol describes: more than 8 MiB by several requests, each repeated for itself."""
-        blob, waiting, size = _blob(uri), Waiting(self.title), len(data)
+        blob, waiting, size = _blob(uri), buckets.Waiting(self.title), len(data)
         retry = Retry(
             predicate=is_transient,
             on_error=lambda error: waiting.add(self.text(error), buckets.RETRY_SECONDS),
-            initial=FIRST_DELAY,
-            maximum=LONGEST_DELAY,
+            initial=buckets.FIRST_DELAY,
+            maximum=buckets.LONGEST_DELAY,
             timeout=buckets.RETRY_SECONDS,
         )
         options = {**_OPTIONS, **_condition(new)}
@@ -232,7 +218,7 @@ class GoogleStorage(BucketFiles):
 
     def is_refusal(self, error: Exception) -> bool:
         status = _status(error)
-        return status in REFUSED_STATUS or (status == 403 and is_transient(error))
+        return status in buckets.REFUSED_STATUS or (status == 403 and is_transient(error))
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
         # The library's class of damaged uploads has moved between its versions 2 and 3.
@@ -251,14 +237,14 @@ class GoogleStorage(BucketFiles):
         if status == 401:
             return CredentialsError(f"{uri}: credentials are refused: {text}")
         if status == 412:
-            return TakenError(text)
+            return buckets.TakenError(text)
         numbers = {403: errno.EACCES, 404: errno.ENOENT, 416: errno.ERANGE}
         return OSError(numbers.get(status, errno.EIO), text, uri)
 
 
 def _blob(uri: str) -> Any:
     """Returns the library's `Blob` of an object, without a request. Raises as `session`."""
-    place = place_of(uri)
+    place = buckets.place_of(uri)
     return session().client.bucket(place.bucket).blob(place.name, chunk_size=CHUNK_BYTES)
 
 
@@ -272,7 +258,7 @@ def is_transient(error: BaseException) -> bool:
     if status == 403:  # for some exceeded quotas, with reasons that a missing permission never has
         errors = _details(error).get("errors", ())
         return any("ateLimitExceeded" in str(item) for item in errors)
-    return status in TRANSIENT_STATUS or isinstance(error, _BROKEN_CONNECTION)
+    return status in buckets.TRANSIENT_STATUS or isinstance(error, _BROKEN_CONNECTION)
 
 
 def _is_forgotten(error: Any) -> bool:
@@ -426,7 +412,9 @@ def _metadata_server_answers() -> bool:
 # Downloads.
 
 
-def download(place: Place, span: tuple[int, int] | None, generation: str) -> tuple[bytes, str]:
+def download(
+    place: buckets.Place, span: tuple[int, int] | None, generation: str
+) -> tuple[bytes, str]:
     """Requests an object, or part of it, once; the CRC-32C of a whole object is compared.
 
     Args:

@@ -27,6 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
+from beam_pipeline.core import errors, references, text
 from beam_pipeline.core.archives import (
     TAR,
     ZIP,
@@ -40,21 +41,10 @@ from beam_pipeline.core.archives import (
     zip_entries,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import BucketError, ListingError
-from beam_pipeline.core.listing.filters import (
-    ImageRoot,
-    Listed,
-    ListingFilter,
-    ObjectFilter,
-    in_batches,
-)
-from beam_pipeline.core.listing.globs import fixed_beginning
+from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.packing import BATCH_SIZE, Columns, Same, items_of
-from beam_pipeline.core.references import ImageRef
-from beam_pipeline.core.text import is_utf8, is_utf8_everywhere, printable
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.storage import files
-from beam_pipeline.storage.base import FileSystem, FoundFile
+from beam_pipeline.storage import base, files
 from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
 
@@ -66,7 +56,7 @@ _ENTRIES: Mapping[str, Callable[[BinaryIO], Iterator[Entry]]] = {TAR: tar_entrie
 _Identity = tuple[int, int]  # of the device and the folder on it
 
 
-def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]:
+def list_root(root: filters.ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[filters.Listed]:
     """Lists one root in batches.
 
     Raises:
@@ -82,7 +72,7 @@ def list_root(root: ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator[Listed]
 # --- a folder on this machine ---------------------------------------------------------------------
 
 
-def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:
     """Lists a local root in batches, with sizes from `stat`.
 
     Links to folders are followed, but not in circles. A folder may be reached by several links; its
@@ -97,13 +87,13 @@ def list_local_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     listing = LocalListing(root, [Subfolder.root(root)])
     dead_letters: list[DeadLetter] = []
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         for part in listing.files(batch_size):
             columns, broken = listing.images(part)
             dead_letters.extend(broken)
-            yield from items_of(ImageRef, columns)
+            yield from items_of(references.ImageRef, columns)
 
-    yield from in_batches(images(), batch_size, listing.rules, dead_letters)
+    yield from filters.in_batches(images(), batch_size, listing.rules, dead_letters)
 
 
 class Folder(NamedTuple):
@@ -134,7 +124,7 @@ class Subfolder(NamedTuple):
     is_link: bool = False
 
     @classmethod
-    def root(cls, root: ImageRoot) -> Subfolder:
+    def root(cls, root: filters.ImageRoot) -> Subfolder:
         """The folder of a root."""
         return cls(Folder(""), root.uri)
 
@@ -168,10 +158,10 @@ class LocalListing:
       links: the folders that nested links have led to.
     """
 
-    def __init__(self, root: ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
+    def __init__(self, root: filters.ImageRoot, folders: Sequence[Subfolder] = ()) -> None:
         self.waiting = list(folders)
         self.done = 0
-        self.rules = ListingFilter(root)
+        self.rules = filters.ListingFilter(root)
         self.links = Links()
         self._prefix = os.path.join(root.uri.rstrip("/"), "") or "/"
 
@@ -242,7 +232,7 @@ class LocalListing:
             chosen = [(key, uri) for key, uri in zip(keys, uris, strict=True) if lists(key, uri)]
             keys, uris = [key for key, _ in chosen], [uri for _, uri in chosen]
         dead_letters: list[DeadLetter] = []
-        if not is_utf8("".join(uris)) or not is_utf8_everywhere():
+        if not text.is_utf8("".join(uris)) or not text.is_utf8_everywhere():
             keys, uris = _decoded(keys, uris, dead_letters)
         return _with_status(keys, uris, dead_letters), dead_letters
 
@@ -264,17 +254,17 @@ class Links:
             parts = path.split("/")
             above = ("/".join(parts[:end]) for end in range(2, len(parts) + 1))
             links = [*filter(os.path.islink, above)]
-            raise ListingError(
+            raise errors.ListingError(
                 f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
-                f"to {printable(os.path.realpath(path))} by way of "
-                f"{', '.join(printable(link) for link in links[-3:])}; remove links that lead back, or "
+                f"to {text.printable(os.path.realpath(path))} by way of "
+                f"{', '.join(text.printable(link) for link in links[-3:])}; remove links that lead back, or "
                 "name the folders themselves in --images"
             )
 
 
-def _listing_error(folder: str, error: OSError) -> ListingError:
-    return ListingError(
-        f"{printable(folder)} cannot be listed ({error.strerror}), so its images would be missed; "
+def _listing_error(folder: str, error: OSError) -> errors.ListingError:
+    return errors.ListingError(
+        f"{text.printable(folder)} cannot be listed ({error.strerror}), so its images would be missed; "
         "make it readable or move it out of the images' folder"
     )
 
@@ -294,15 +284,15 @@ def _decoded(
     """The keys and paths that are text; adds the others to dead letters."""
     chosen = []
     for key, uri in zip(keys, uris, strict=True):
-        if not key.isascii() and not is_utf8_everywhere():
-            raise ListingError(
-                f"{printable(uri)}: a name that is not ASCII, where Python decodes names as "
+        if not key.isascii() and not text.is_utf8_everywhere():
+            raise errors.ListingError(
+                f"{text.printable(uri)}: a name that is not ASCII, where Python decodes names as "
                 f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
             )
-        if is_utf8(uri):
+        if text.is_utf8(uri):
             chosen.append((key, uri))
             continue
-        name, path = printable(key), printable(uri)
+        name, path = text.printable(key), text.printable(uri)
         message = "the name is not valid UTF-8; rename the file"
         dead_letters.append(
             image_dead_letter(Stage.LIST, name, path, Reason.NAME_NOT_UTF8, message)
@@ -324,8 +314,8 @@ def _with_status(
             status = os.stat(uri)
         except OSError as error:
             if error.errno != errno.ENOENT and not os.path.islink(uri):
-                raise ListingError(
-                    f"the size of {printable(uri)} cannot be read ({error.strerror}); make the file and "
+                raise errors.ListingError(
+                    f"the size of {text.printable(uri)} cannot be read ({error.strerror}); make the file and "
                     "its folder accessible or move it out of the images' folder"
                 ) from error
             rows.append((key, uri, 0, 0))  # gone, or a dangling link: reading it reports the reason
@@ -369,13 +359,13 @@ class NameRange(NamedTuple):
       limits: the range, relative to the folder.
     """
 
-    root: ImageRoot
+    root: filters.ImageRoot
     limits: KeyRange = EVERYTHING
 
 
-def whole_range(root: ImageRoot) -> NameRange:
+def whole_range(root: filters.ImageRoot) -> NameRange:
     """Returns the range of all names that a root lists; with patterns, names with their common prefix."""
-    beginning = fixed_beginning(root.patterns)
+    beginning = globs.fixed_beginning(root.patterns)
     if not beginning:
         return NameRange(root)
     code = ord(beginning[-1]) + 1
@@ -383,17 +373,19 @@ def whole_range(root: ImageRoot) -> NameRange:
     return NameRange(root, KeyRange(beginning, after and beginning[:-1] + after))
 
 
-def lists_ranges(root: ImageRoot) -> bool:
+def lists_ranges(root: filters.ImageRoot) -> bool:
     """True if a root is in a bucket whose names can be listed in ranges."""
     return root.archive is None and file_system(root.uri).lists_ranges
 
 
-def lists_digests(root: ImageRoot) -> bool:
+def lists_digests(root: filters.ImageRoot) -> bool:
     """True if the listing of a root has MD5s of its files, if they are asked for."""
     return root.archive is None and file_system(root.uri).lists_digests
 
 
-def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT) -> Iterator[Listed]:
+def list_bucket(
+    root: filters.ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT
+) -> Iterator[filters.Listed]:
     """Lists a folder of a bucket on this machine only, with ranges in parallel.
 
     Raises:
@@ -406,7 +398,9 @@ def list_bucket(root: ImageRoot, batch_size: int, fan_out: FanOut = FAN_OUT) -> 
             yield part
 
 
-def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> Iterator[Listed]:
+def list_all(
+    ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut
+) -> Iterator[filters.Listed]:
     """Lists ranges completely; those that are long are cut again.
 
     Raises:
@@ -425,7 +419,7 @@ def list_all(ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut) -> I
 
 def list_ranges(
     ranges: Iterable[NameRange], batch_size: int, fan_out: FanOut
-) -> Iterator[Listed | NameRange]:
+) -> Iterator[filters.Listed | NameRange]:
     """Lists ranges in parallel; the rest of a long one is yielded as a range.
 
     Raises:
@@ -444,7 +438,7 @@ def list_ranges(
                     yield item
 
 
-def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed | NameRange]:
+def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[filters.Listed | NameRange]:
     """Lists a range, page after page.
 
     Args:
@@ -456,9 +450,9 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
       ListingError: the bucket cannot be listed.
     """
     root, limits, rest = part.root, part.limits, []
-    folder, storage, names = f"{root.uri}/", file_system(root.uri), ObjectFilter(root)
+    folder, storage, names = f"{root.uri}/", file_system(root.uri), filters.ObjectFilter(root)
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         listed = storage.list_range(folder, *limits, digests=root.digests)
         for number, file in enumerate(listed, 1):
             key = file.name
@@ -467,12 +461,12 @@ def list_range(part: NameRange, batch_size: int, most: int) -> Iterator[Listed |
                 return
             if names.lists(key):
                 uri = names.prefix + key
-                yield ImageRef(key, uri, file.size, file.version, digest=file.digest)
+                yield references.ImageRef(key, uri, file.size, file.version, digest=file.digest)
             elif number == 1 and _seen_before(folder, names.hidden_folder(key), limits):
                 names.rules.ignored.clear()  # the previous range has counted it
 
     with _naming(root):
-        yield from in_batches(images(), batch_size, names.rules)
+        yield from filters.in_batches(images(), batch_size, names.rules)
     yield from rest
 
 
@@ -498,34 +492,34 @@ def cut(part: NameRange, fan_out: FanOut) -> Iterator[NameRange]:
 
 
 @contextmanager
-def _naming(root: ImageRoot) -> Iterator[None]:
+def _naming(root: filters.ImageRoot) -> Iterator[None]:
     """Turns errors of a bucket into ListingErrors that name the root."""
     try:
         yield
-    except (BucketError, OSError) as error:
+    except (errors.BucketError, OSError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ListingError(f"{root.uri} cannot be listed: {reason}") from error
+        raise errors.ListingError(f"{root.uri} cannot be listed: {reason}") from error
 
 
-def _list_remote_root(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+def _list_remote_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:
     """Lists the files below a folder in one go."""
-    names = ObjectFilter(root)
+    names = filters.ObjectFilter(root)
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         try:
             for key, size, version, *_ in files.list_files(root.uri):
                 if names.lists(key):
-                    yield ImageRef(key, names.prefix + key, size, version)
+                    yield references.ImageRef(key, names.prefix + key, size, version)
         except Exception as error:  # each Beam filesystem raises its own client's errors
-            raise ListingError(f"{root.uri} cannot be listed: {error}") from error
+            raise errors.ListingError(f"{root.uri} cannot be listed: {error}") from error
 
-    return in_batches(images(), batch_size, names.rules)
+    return filters.in_batches(images(), batch_size, names.rules)
 
 
 # --- an archive -----------------------------------------------------------------------------------
 
 
-def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
+def list_archive(root: filters.ImageRoot, batch_size: int) -> Iterator[filters.Listed]:
     """Lists the images of an archive in batches, in its order.
 
     Raises:
@@ -535,7 +529,7 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
     assert archive
     dead_letters: list[DeadLetter] = []
 
-    def images() -> Iterator[ImageRef]:
+    def images() -> Iterator[references.ImageRef]:
         for entry, version in archive_entries(root):
             if not rules.lists(entry):
                 continue
@@ -543,15 +537,15 @@ def list_archive(root: ImageRoot, batch_size: int) -> Iterator[Listed]:
             if isinstance(image, DeadLetter):
                 dead_letters.append(image)
             elif not entry.name.startswith(archive.top):
-                raise ListingError(
-                    f"{root.uri}: {printable(entry.name)} is outside of {archive.top}, in which everything "
+                raise errors.ListingError(
+                    f"{root.uri}: {text.printable(entry.name)} is outside of {archive.top}, in which everything "
                     "at the beginning lay, so the classes are unclear; give them by --labels, or by "
                     "--label_from with a regular expression for paths in the archive"
                 )
             else:
                 yield image
 
-    yield from in_batches(images(), batch_size, rules.rules, dead_letters)
+    yield from filters.in_batches(images(), batch_size, rules.rules, dead_letters)
 
 
 class MemberFilter:
@@ -561,11 +555,11 @@ class MemberFilter:
       root: an archive.
     """
 
-    def __init__(self, root: ImageRoot) -> None:
+    def __init__(self, root: filters.ImageRoot) -> None:
         assert root.archive
         self._archive = root.archive
         self._uri = root.uri
-        self._names = ObjectFilter(root)
+        self._names = filters.ObjectFilter(root)
         self.rules = self._names.rules
         self.ignored = self.rules.ignored
 
@@ -577,16 +571,16 @@ class MemberFilter:
             )
         return self._names.lists(entry.name)
 
-    def reference(self, entry: Entry, version: int) -> ImageRef | DeadLetter:
+    def reference(self, entry: Entry, version: int) -> references.ImageRef | DeadLetter:
         """Returns the reference to an image, or why it is missing."""
         key = self._archive.key(entry.name)
         reason, problem = Reason.UNUSABLE_MEMBER, entry.problem
-        if not is_utf8(entry.name):
+        if not text.is_utf8(entry.name):
             reason = Reason.NAME_NOT_UTF8
             problem = "the name is not valid UTF-8; pack it by another"
         if problem or entry.member is None:
-            return image_dead_letter(Stage.LIST, printable(key), self._uri, reason, problem)
-        return ImageRef(
+            return image_dead_letter(Stage.LIST, text.printable(key), self._uri, reason, problem)
+        return references.ImageRef(
             key,
             member_uri(self._uri, entry.member),
             entry.size,
@@ -595,7 +589,7 @@ class MemberFilter:
         )
 
 
-def archive_entries(root: ImageRoot) -> Iterator[tuple[Entry, int]]:
+def archive_entries(root: filters.ImageRoot) -> Iterator[tuple[Entry, int]]:
     """Yields (file in an archive, the archive's version).
 
     Raises:
@@ -613,7 +607,7 @@ class OpenedArchive:
       version: of its file.
     """
 
-    def __init__(self, root: ImageRoot) -> None:
+    def __init__(self, root: filters.ImageRoot) -> None:
         assert root.archive
         self._uri = root.uri
         self._entries = _ENTRIES[root.archive.kind]
@@ -630,7 +624,7 @@ class OpenedArchive:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._file.close()
         if isinstance(error, ArchiveError):
-            raise ListingError(f"{self._uri}: {error}") from error
+            raise errors.ListingError(f"{self._uri}: {error}") from error
         if isinstance(error, OSError):
             raise self._unreadable(error) from error
 
@@ -643,11 +637,11 @@ class OpenedArchive:
         self._file.seek(member.at)
         return content(member, self._file.read(member.length), size)
 
-    def _unreadable(self, error: OSError) -> ListingError:
-        return ListingError(f"{self._uri} cannot be read: {error.strerror or error}")
+    def _unreadable(self, error: OSError) -> errors.ListingError:
+        return errors.ListingError(f"{self._uri} cannot be read: {error.strerror or error}")
 
 
-class ArchiveMembers(FileSystem):
+class ArchiveMembers(base.FileSystem):
     """Members of archives in any storage. They are read, and nothing else."""
 
     def read_listed(self, uri: str, size: int) -> bytes:
@@ -658,8 +652,8 @@ class ArchiveMembers(FileSystem):
         """Reads a member whose size is known."""
         return self.read_listed(uri, size)[max(offset, 0) :]
 
-    def find(self, uri: str) -> FoundFile:
+    def find(self, uri: str) -> base.FoundFile:
         raise FileNotFoundError(uri)
 
-    def list_files(self, folder: str) -> Iterator[FoundFile]:
+    def list_files(self, folder: str) -> Iterator[base.FoundFile]:
         return iter(())

@@ -31,17 +31,7 @@ from obstore import exceptions
 from obstore.store import AzureStore
 
 from beam_pipeline.core.errors import ConversionError, CredentialsError, UsageError
-from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.buckets import (
-    PAGE_SIZE,
-    REFUSED_STATUS,
-    TRANSIENT_STATUS,
-    BucketFiles,
-    Permissions,
-    TakenError,
-    bucket_uri,
-    place_of,
-)
+from beam_pipeline.storage import base, buckets
 
 MOST_BYTES = 5_000_000_000
 """Bytes of one upload: S3 takes 5 GiB, Azure 5,000 MiB, with a precondition."""
@@ -88,7 +78,7 @@ _runtime_of = 0
 """The process with the library's threads; a process forked from it has none."""
 
 
-class ObstoreFiles(BucketFiles):
+class ObstoreFiles(buckets.BucketFiles):
     """A service, through stores of the library: one for each bucket, with connections and credentials.
 
     Attributes:
@@ -128,15 +118,15 @@ class ObstoreFiles(BucketFiles):
             process was forked after the library was used.
         """
         _check_process(self.title)
-        key = (place_of(uri).bucket, patient)
+        key = (buckets.place_of(uri).bucket, patient)
         if key not in self._stores:
             with self._lock:
                 if key not in self._stores:
-                    self._stores[key] = self._new_store(bucket_uri(uri), patient)
+                    self._stores[key] = self._new_store(buckets.bucket_uri(uri), patient)
         return self._stores[key]
 
     def _new_store(self, uri: str, patient: bool) -> Any:
-        bucket = place_of(uri).bucket
+        bucket = buckets.place_of(uri).bucket
         if not _BUCKET.fullmatch(bucket):  # the library ends the process for some others
             raise UsageError(
                 f"{uri}/: no {self.container} of {self.title} has such a name; expected letters a to z, "
@@ -159,7 +149,7 @@ class ObstoreFiles(BucketFiles):
 
     def _named(self, uri: str, *, patient: bool = False) -> tuple[Any, str]:
         """Returns store and name of an object. Raises OSError if the library does not support the name."""
-        name = place_of(uri).name
+        name = buckets.place_of(uri).name
         if not name or name[0] == "/" or name[-1] == "/":  # the library would drop the slash
             reason = (
                 "the name cannot be read or written: it begins or ends with a slash, or is empty"
@@ -179,10 +169,10 @@ class ObstoreFiles(BucketFiles):
         answer = obstore.get(store, name, options=options or None)
         return bytes(answer.bytes()), (answer.meta["e_tag"] or "") if span else ""
 
-    def find(self, uri: str) -> FoundFile:
+    def find(self, uri: str) -> base.FoundFile:
         answer = self._head(uri)
         version, crc32c = _version(answer.meta["e_tag"]), answer.attributes.get(CHECKSUM_KEY, "")
-        return FoundFile(uri, answer.meta["size"], version, crc32c=crc32c)
+        return base.FoundFile(uri, answer.meta["size"], version, crc32c=crc32c)
 
     def changed_at(self, uri: str) -> int:
         """As the protocol describes; versions here are not times. In S3, times are whole seconds."""
@@ -202,11 +192,11 @@ class ObstoreFiles(BucketFiles):
 
     def list_range(
         self, uri_prefix: str, start: str = "", end: str = "", *, digests: bool = False
-    ) -> Iterator[FoundFile]:
+    ) -> Iterator[base.FoundFile]:
         """Lists as the protocol describes. Raises OSError also if a service does not list by name."""
         assert not digests, "an ETag is not always a digest"
-        prefix = place_of(uri_prefix).name
-        marker: FoundFile | None = None  # an empty object, or one that represents a folder
+        prefix = buckets.place_of(uri_prefix).name
+        marker: base.FoundFile | None = None  # an empty object, or one that represents a folder
         last = ""
         for listed in self._listed(uri_prefix, start):
             name = listed["path"][len(prefix) :]
@@ -223,7 +213,7 @@ class ObstoreFiles(BucketFiles):
                 continue
             if marker is not None and not name.startswith(f"{marker.name}/"):
                 yield marker
-            file = FoundFile(name, listed["size"], _version(listed["e_tag"]))
+            file = base.FoundFile(name, listed["size"], _version(listed["e_tag"]))
             marker = None if file.size else file
             if file.size:
                 yield file
@@ -232,13 +222,13 @@ class ObstoreFiles(BucketFiles):
 
     def first_name(self, uri_prefix: str, start: str = "", end: str = "") -> str | None:
         for listed in self._listed(uri_prefix, start):
-            name: str = listed["path"][len(place_of(uri_prefix).name) :]
+            name: str = listed["path"][len(buckets.place_of(uri_prefix).name) :]
             return None if end and name >= end else name
         return None
 
     def _listed(self, uri_prefix: str, start: str) -> Iterator[dict[str, Any]]:
         """Yields objects with a prefix in their names, from a name on, page by page."""
-        prefix = place_of(uri_prefix).name
+        prefix = buckets.place_of(uri_prefix).name
         folder, first = prefix.rpartition("/")[0], prefix + start
         for page in self._pages(uri_prefix, folder, first):
             for listed in page:
@@ -259,7 +249,9 @@ class ObstoreFiles(BucketFiles):
         def page() -> Any:
             nonlocal pages
             if pages is None:
-                pages = obstore.list(store, folder or None, offset=offset, chunk_size=PAGE_SIZE)
+                pages = obstore.list(
+                    store, folder or None, offset=offset, chunk_size=buckets.PAGE_SIZE
+                )
                 if last and not self.lists_ranges:  # it cannot begin there, so it starts again
                     return _rest_after(last, pages)
             try:
@@ -297,12 +289,12 @@ class ObstoreFiles(BucketFiles):
 
     def copy(self, source: str, uri: str, *, new: bool) -> bool:
         """Copies within a bucket."""
-        if bucket_uri(source) != bucket_uri(uri):
+        if buckets.bucket_uri(source) != buckets.bucket_uri(uri):
             return False
         store, name = self._named(uri, patient=True)
         copied = self._named(source)[1]
         if new and self.exists(uri):  # some services ignore that condition of a copy
-            raise TakenError(uri)
+            raise buckets.TakenError(uri)
         needed = f"{self.permissions.get} or {self.permissions.create}"
         self.retried(lambda: obstore.copy(store, copied, name, overwrite=not new), uri, needed)
         return True
@@ -316,7 +308,7 @@ class ObstoreFiles(BucketFiles):
         return answer_of(error).text
 
     def is_refusal(self, error: Exception) -> bool:
-        return answer_of(error).status in REFUSED_STATUS
+        return answer_of(error).status in buckets.REFUSED_STATUS
 
     def permanent(self, error: Exception, uri: str) -> Exception | None:
         if isinstance(error, ValueError):
@@ -326,7 +318,7 @@ class ObstoreFiles(BucketFiles):
             return error
         status, code, text = answer_of(error)
         if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
-            return TakenError(text)
+            return buckets.TakenError(text)
         is_unknown = isinstance(error, exceptions.UnauthenticatedError) or status == 401
         if is_unknown or code in _REFUSED_CODES:
             return CredentialsError(
@@ -342,7 +334,11 @@ class ObstoreFiles(BucketFiles):
             return OSError(errno.EINVAL, text, uri)
         if 300 <= status < 400 or "Received redirect" in text:
             return OSError(errno.EIO, f"{text}; the bucket may be in another region", uri)
-        if (status or code) and status not in TRANSIENT_STATUS and code not in _TRANSIENT_CODES:
+        if (
+            (status or code)
+            and status not in buckets.TRANSIENT_STATUS
+            and code not in _TRANSIENT_CODES
+        ):
             return OSError(errno.EIO, text, uri)
         return None
 
@@ -479,7 +475,7 @@ class AzureFiles(ObstoreFiles):
         "run on a machine with a managed identity; for public containers set "
         "AZURE_SKIP_SIGNATURE=true"
     )
-    permissions = Permissions(
+    permissions = buckets.Permissions(
         list="to list (Storage Blob Data Reader)",
         get="to read (Storage Blob Data Reader)",
         create="to write (Storage Blob Data Contributor)",

@@ -15,8 +15,7 @@ from botocore.session import Session
 from obstore.store import S3Store
 
 from beam_pipeline.core.errors import CredentialsError, UsageError
-from beam_pipeline.storage.buckets import Permissions
-from beam_pipeline.storage.obstore_driver import ObstoreFiles
+from beam_pipeline.storage import buckets, obstore_driver
 
 _DEFAULT_REGION = "us-east-1"
 _REGION_HOST = "s3.amazonaws.com"
@@ -34,7 +33,7 @@ class _Settings(NamedTuple):
     credentials: Any
 
 
-class S3Files(ObstoreFiles):
+class S3Files(obstore_driver.ObstoreFiles):
     """S3. Credentials, region and endpoint are found as the AWS CLI finds them, by botocore."""
 
     title = "S3"
@@ -43,7 +42,7 @@ class S3Files(ObstoreFiles):
         "~/.aws/config, or run `aws configure` or `aws sso login`, or run on a machine with a role; "
         "for public buckets set AWS_SKIP_SIGNATURE=true"
     )
-    permissions = Permissions(
+    permissions = buckets.Permissions(
         list="s3:ListBucket", get="s3:GetObject", create="s3:PutObject", delete="s3:DeleteObject"
     )
     deletes = 1000

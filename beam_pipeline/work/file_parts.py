@@ -6,19 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.listing.cuts import (
-    ByLines,
-    ByRowGroups,
-    Cut,
-    LineBlock,
-    LineRange,
-    RowGroupRange,
-    cut_row_groups,
-    scan_block,
-)
+from beam_pipeline.core.listing import cuts
 from beam_pipeline.storage import files
-from beam_pipeline.work.outcome import Call
-from beam_pipeline.work.writer_process import Tasks
+from beam_pipeline.work import outcome, writer_process
 
 PART_BYTES = 8 << 20  # 8 MiB, some 200,000 rows
 
@@ -32,7 +22,7 @@ class FilePart(NamedTuple):
     """
 
     uri: str
-    range: LineRange | RowGroupRange | None = None
+    range: cuts.LineRange | cuts.RowGroupRange | None = None
 
     @property
     def size(self) -> int:
@@ -45,7 +35,7 @@ class FilePart(NamedTuple):
         return self.range is not None and self.range.read_at_once
 
 
-def read_lines(uri: str, lines: LineRange) -> bytes:
+def read_lines(uri: str, lines: cuts.LineRange) -> bytes:
     """Reads some lines of a file whose end is known. Raises OSError."""
     data = files.read_part(uri, lines.size, lines.begin)
     if len(data) < lines.size:
@@ -53,30 +43,30 @@ def read_lines(uri: str, lines: LineRange) -> bytes:
     return data
 
 
-def _look_at(uri: str, start: int, size: int, of: int, delimiter: str) -> LineBlock:
+def _look_at(uri: str, start: int, size: int, of: int, delimiter: str) -> cuts.LineBlock:
     """Looks at a part of a file before it is read; takes the arguments of `scan_block`. Raises OSError."""
 
     def read(offset: int, size: int) -> bytes:
         return files.read_part(uri, size, offset)
 
-    return scan_block(read, start=start, size=size, of=of, delimiter=delimiter)
+    return cuts.scan_block(read, start=start, size=size, of=of, delimiter=delimiter)
 
 
-def _cut_parquet(uri: str, part_bytes: int) -> list[RowGroupRange]:
+def _cut_parquet(uri: str, part_bytes: int) -> list[cuts.RowGroupRange]:
     """Reads the footer of a Parquet file. Raises OSError."""
     with files.open_input(uri) as file:
-        return cut_row_groups(file, part_bytes)
+        return cuts.cut_row_groups(file, part_bytes)
 
 
-def _results_of(calls: Iterable[Call]) -> Iterator[Any]:
+def _results_of(calls: Iterable[outcome.Call]) -> Iterator[Any]:
     """The results of calls, in order."""
-    running: Tasks[Any] = Tasks(repeat=True)
+    running: writer_process.Tasks[Any] = writer_process.Tasks(repeat=True)
     started = (result for call in calls for result in running.submit(call))
     for result in itertools.chain(started, running.rest()):
         yield result()
 
 
-def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
+def line_ranges(blocks: Iterable[cuts.LineBlock]) -> Iterator[cuts.LineRange]:
     """Yields the ranges of a file; from the first block that is not regular on, all is one range.
 
     Args:
@@ -85,14 +75,14 @@ def line_ranges(blocks: Iterable[LineBlock]) -> Iterator[LineRange]:
     end, line = 0, 1
     for block in blocks:
         if not block.regular:
-            yield LineRange(end, -1, line)
+            yield cuts.LineRange(end, -1, line)
             return
         if block.lines:
-            yield LineRange(block.begin, block.end, line, regular=True)
+            yield cuts.LineRange(block.begin, block.end, line, regular=True)
         end, line = block.end, line + block.lines
 
 
-CutBy = Callable[[str], Cut | None]
+CutBy = Callable[[str], cuts.Cut | None]
 """Returns how a file may be cut, None if it may not; may raise OSError."""
 
 _PARQUET_SHARE = 4  # a row takes about a quarter of its text's bytes
@@ -106,25 +96,25 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
       cut_by: tells how it may be cut.
       part_bytes: the size of a part, roughly; of a Parquet file, before compression.
     """
-    ranges: list[LineRange] | list[RowGroupRange] = []
+    ranges: list[cuts.LineRange] | list[cuts.RowGroupRange] = []
     try:
         size, cut = files.size_of(uri), cut_by(uri)
-        if isinstance(cut, ByLines):
+        if isinstance(cut, cuts.ByLines):
             ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
-        elif isinstance(cut, ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
-            (ranges,) = _results_of([Call(_cut_parquet, (uri, part_bytes))])
+        elif isinstance(cut, cuts.ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
+            (ranges,) = _results_of([outcome.Call(_cut_parquet, (uri, part_bytes))])
     except OSError:  # reading tells why
         ranges = []
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
 
 
-def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[LineRange]:
+def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[cuts.LineRange]:
     """Ranges of lines; none of a file that is large and has empty lines before its header."""
     if size < 2 * part_bytes:
-        return [LineRange(0, size)] if size > 0 else []
+        return [cuts.LineRange(0, size)] if size > 0 else []
     first = files.read_part(uri, 1 << 16, 0).partition(b"\n")[0]
     if not any(byte.isalnum() and byte.isascii() for byte in map(chr, first)):
         return []
     starts = range(0, size, part_bytes)
-    looks = (Call(_look_at, (uri, start, part_bytes, size, delimiter)) for start in starts)
+    looks = (outcome.Call(_look_at, (uri, start, part_bytes, size, delimiter)) for start in starts)
     return list(line_ranges(_results_of(looks)))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from beam_pipeline.core import errors, packing
+from beam_pipeline.core.dataset import manifest, names
 from beam_pipeline.core.dataset.changes import (
     CHANGES_NAME,
     ShardFate,
@@ -21,55 +23,16 @@ from beam_pipeline.core.dataset.changes import (
     with_settled,
 )
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, NO_DUPLICATES, Duplicates
-from beam_pipeline.core.dataset.manifest import (
-    CHECKSUM_ENTRY,
-    LINES_ENTRY,
-    MANIFEST_NAME,
-    Manifest,
-    build_manifest,
-    crc32c_text,
-    dump_json,
-    line_crc,
-    manifest_file,
-    parse_manifest,
-)
-from beam_pipeline.core.dataset.names import (
-    DEAD_LETTERS_NAME,
-    INCOMPLETE_FOLDER,
-    REPORT_NAME,
-    WRITING_NAME,
-)
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import (
-    AnotherJobError,
-    ChangedInputsError,
-    CodecError,
-    ConversionError,
-    OutputError,
-    OutputNotEmptyError,
-    QuestionError,
-    Refusal,
-    refusal_order,
-)
 from beam_pipeline.core.labels.roles import RoleRow
 from beam_pipeline.core.labels.schema import MASK_KINDS, Column, ColumnKind, class_column
-from beam_pipeline.core.packing import DeadLetterBatch, pack, unpack
-from beam_pipeline.core.records.alteration import Event
+from beam_pipeline.core.records import alteration
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
-from beam_pipeline.work.incomplete_folder import (
-    delete_incomplete,
-    note_names,
-    note_refusal,
-    noted_names,
-    read_note,
-)
-from beam_pipeline.work.job import spill, unspill
-from beam_pipeline.work.output_folder import earlier_manifest, is_somebody_elses
-from beam_pipeline.work.writing import WriteRequest
+from beam_pipeline.work import incomplete_folder, job, output_folder, writing
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
@@ -80,14 +43,14 @@ _PIECE = 512  # dead letters of a sorted portion that are unpacked together
 
 
 def sorted_letters(
-    batches: Iterable[DeadLetterBatch], most: int = MOST_AT_ONCE
+    batches: Iterable[packing.DeadLetterBatch], most: int = MOST_AT_ONCE
 ) -> Iterator[DeadLetter]:
     """Yields dead letters in order. Of very many, sorted portions wait packed for the others."""
     letters = itertools.chain.from_iterable(batches)
     portions: list[Iterator[DeadLetter]] = []
     while len(portion := sorted(itertools.islice(letters, most))) == most:
-        packed = [spill(pack(portion[n : n + _PIECE])) for n in range(0, most, _PIECE)]
-        pieces = (unpack(DeadLetter, unspill(piece)) for piece in packed)
+        packed = [job.spill(packing.pack(portion[n : n + _PIECE])) for n in range(0, most, _PIECE)]
+        pieces = (packing.unpack(DeadLetter, job.unspill(piece)) for piece in packed)
         portions.append(itertools.chain.from_iterable(pieces))
         portion.clear()  # before the next one is sorted
     yield from heapq.merge(*portions, portion)
@@ -104,7 +67,7 @@ def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> tuple[Mapping[s
         for letter in dead_letters:
             reasons[letter.reason] += 1
             line = letter.to_json().encode()
-            crc += line_crc(line)
+            crc += manifest.line_crc(line)
             sink.write(line + b"\n")
     return reasons, crc
 
@@ -124,8 +87,8 @@ class Reports:
     """
 
     shards: Sequence[ShardInfo]
-    dead_letters: Iterable[DeadLetterBatch]
-    refusals: Sequence[Refusal]
+    dead_letters: Iterable[packing.DeadLetterBatch]
+    refusals: Sequence[errors.Refusal]
     images: Iterable[ImageFigures] = ()
     changes: Iterable[ShardFate] = ()
     totals: Totals | None = None
@@ -156,7 +119,7 @@ class DatasetFinisher:
       pointer: a file beside the output folder that is to name it when it is complete; empty for none.
     """
 
-    request: WriteRequest
+    request: writing.WriteRequest
     max_bad_fraction: float
     recorded: Mapping[str, Any]
     card: bool = True
@@ -189,25 +152,25 @@ class DatasetFinisher:
         """
         try:
             refusal = self._write(plan, reports)
-        except ConversionError as error:
-            refusal = plan.refusal or Refusal.from_error(error)
+        except errors.ConversionError as error:
+            refusal = plan.refusal or errors.Refusal.from_error(error)
         except OSError as error:
             if self.retries:
                 raise
             reason = f"the files beside the shards in {self.folder} cannot be written: {error}"
-            refusal = plan.refusal or Refusal.from_error(OutputError(reason), error)
+            refusal = plan.refusal or errors.Refusal.from_error(errors.OutputError(reason), error)
         if refusal:
             self._refuse(refusal)
         return not refusal
 
-    def _write(self, plan: Plan, reports: Reports) -> Refusal | None:
+    def _write(self, plan: Plan, reports: Reports) -> errors.Refusal | None:
         """Writes the files; returns or raises the reason if the data set is not complete.
 
         A complete data set that was there before is not rewritten. Where another job writes to the
         folder, nothing is, as every file may be the other's.
         """
         self._check_alone(reports.refusals, reports.shards)
-        earlier = earlier_manifest(self.folder)
+        earlier = output_folder.earlier_manifest(self.folder)
         listed, crc = self._write_dead_letters(plan, earlier, reports)
         # The plan's counts, with all dead letters counted again, including the shards'.
         tally = Tally()
@@ -215,7 +178,7 @@ class DatasetFinisher:
         tally.add(reports.sums.dead)
         refusal = (
             plan.refusal
-            or min(reports.refusals, default=None, key=refusal_order)
+            or min(reports.refusals, default=None, key=errors.refusal_order)
             or too_many_bad(tally, self.max_bad_fraction)
             or accounting_error(plan.shard_plan, tally, reports.shards, listed)
         )
@@ -225,11 +188,11 @@ class DatasetFinisher:
             return refusal
         codecs = reports.sums.images.codecs
         if len(codecs) > 1:  # workers, or an earlier run, had other versions
-            raise CodecError(
+            raise errors.CodecError(
                 f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
                 "all workers the same versions, and convert again with --overwrite"
             )
-        content = manifest_file(self._manifest(plan, tally, reports, crc))
+        content = manifest.manifest_file(self._manifest(plan, tally, reports, crc))
         self._complete(plan, reports, content, earlier)
         return None
 
@@ -238,7 +201,7 @@ class DatasetFinisher:
         plan: Plan,
         reports: Reports,
         manifest_data: bytes,
-        earlier: Manifest | None,
+        earlier: manifest.Manifest | None,
     ) -> None:
         """Writes the files of a successful run.
 
@@ -246,10 +209,10 @@ class DatasetFinisher:
           ConversionError: a file of somebody else or of another job is in their way.
         """
         folder = self.folder
-        made = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
+        made = manifest.parse_manifest(manifest_data, files.join(folder, manifest.MANIFEST_NAME))
         changed = option_differences(_compared(earlier), _compared(made)) if earlier else ()
         if changed:
-            raise ChangedInputsError(
+            raise errors.ChangedInputsError(
                 f"--resume: since {folder} was written, its images or labels have changed: "
                 f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
             )
@@ -257,10 +220,10 @@ class DatasetFinisher:
         side_files = dict(files_from_manifest(made, card=self.card))
         duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
         side_files |= self._files_of_run(plan, reports, duplicates)
-        if self.report_of is not None and (earlier is None or REPORT_NAME not in there):
+        if self.report_of is not None and (earlier is None or names.REPORT_NAME not in there):
             from beam_pipeline.work.report import make_report  # Pillow takes long to import
 
-            side_files[REPORT_NAME] = make_report(
+            side_files[names.REPORT_NAME] = make_report(
                 folder,
                 made,
                 statistics=reports.sums.images.statistics,
@@ -268,28 +231,35 @@ class DatasetFinisher:
                 command=self.report_of,
                 duplicates=duplicates or NO_DUPLICATES,
             )
-        side_files[MANIFEST_NAME] = manifest_data
+        side_files[manifest.MANIFEST_NAME] = manifest_data
         if earlier is None:
             self._make_way(side_files, there)
             there = set()
         for name in [name for name in side_files if name not in there]:
-            files.write_bytes(files.join(folder, name), side_files[name], new=name == MANIFEST_NAME)
-        if MANIFEST_NAME not in there:
+            files.write_bytes(
+                files.join(folder, name), side_files[name], new=name == manifest.MANIFEST_NAME
+            )
+        if manifest.MANIFEST_NAME not in there:
             try:
                 self._check_alone((), reports.shards)
-            except AnotherJobError:
-                if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
+            except errors.AnotherJobError:
+                if files.read_if_there(files.join(folder, manifest.MANIFEST_NAME)) == manifest_data:
                     # The other job may have deleted the notes.
-                    note_names(folder, WRITING_NAME, [*side_files, DEAD_LETTERS_NAME])
-                    files.delete(folder, [MANIFEST_NAME])
+                    incomplete_folder.note_names(
+                        folder, names.WRITING_NAME, [*side_files, names.DEAD_LETTERS_NAME]
+                    )
+                    files.delete(folder, [manifest.MANIFEST_NAME])
                 raise
-        delete_incomplete(folder)
+        incomplete_folder.delete_incomplete(folder)
         if self.pointer:
             try:
                 self._point()
-            except (OSError, ConversionError) as error:  # the data set is complete all the same
+            except (
+                OSError,
+                errors.ConversionError,
+            ) as error:  # the data set is complete all the same
                 logging.getLogger(__name__).warning("%s cannot be written: %s", self.pointer, error)
-        if MANIFEST_NAME not in there:
+        if manifest.MANIFEST_NAME not in there:
             logging.getLogger(__name__).info(COMMITTED, folder)
 
     def _files_of_run(
@@ -299,38 +269,39 @@ class DatasetFinisher:
         if reuse := self.request.earlier:
             gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
             content = changes_file(reuse.folder, reports.changes, gone=gone, notes=plan.notes)
-            yield CHANGES_NAME, dump_json(content)
+            yield CHANGES_NAME, manifest.dump_json(content)
         if duplicates is not None:
             examples = sum(shard.examples for shard in reports.shards)
             resumable = self.request.encoding.examples.resumable
             if duplicates.groups or (resumable and duplicates.images_compared < examples):
-                yield DUPLICATES_NAME, dump_json(duplicates.to_json())
+                yield DUPLICATES_NAME, manifest.dump_json(duplicates.to_json())
 
     def _point(self) -> None:
         """Names the data set as the newest beside it, unless a newer one is named."""
         above, _, own = self.folder.rpartition("/")
         named = (files.read_if_there(self.pointer) or b"").decode(errors="replace").strip()
         manifests = [
-            files.join(above, name, MANIFEST_NAME) for name in (posixpath.basename(named), own)
+            files.join(above, name, manifest.MANIFEST_NAME)
+            for name in (posixpath.basename(named), own)
         ]
         if named and files.exists(manifests[0]):
             times = [files.changed_at(uri) for uri in manifests]
             if times[0] > times[1]:
                 return
         files.write_bytes(self.pointer, f"{own}\n".encode())
-        files.remove_folder(files.join(above, INCOMPLETE_FOLDER))
+        files.remove_folder(files.join(above, names.INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
-        self, plan: Plan, earlier: Manifest | None, reports: Reports
+        self, plan: Plan, earlier: manifest.Manifest | None, reports: Reports
     ) -> tuple[Mapping[str, int], int]:
         """Lists the dead letters, but not for a question, and not again; returns what `write_lines` does."""
-        folder, uri = self.folder, files.join(self.folder, DEAD_LETTERS_NAME)
-        asks = plan.refusal is not None and plan.refusal.error == QuestionError.__name__
+        folder, uri = self.folder, files.join(self.folder, names.DEAD_LETTERS_NAME)
+        asks = plan.refusal is not None and plan.refusal.error == errors.QuestionError.__name__
         if asks or (earlier and files.exists(uri)):
             return reports.sums.dead.dead, 0
-        if plan.refusal and earlier is None and read_note(folder) is None:
+        if plan.refusal and earlier is None and incomplete_folder.read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
-            note_names(folder, WRITING_NAME, [DEAD_LETTERS_NAME])
+            incomplete_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
         return write_lines(uri, sorted_letters(reports.dead_letters))
 
     def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
@@ -345,18 +316,18 @@ class DatasetFinisher:
         """
         folder = self.folder
         for name in sorted(there & side_files.keys()):
-            if is_somebody_elses(folder, name):
+            if output_folder.is_somebody_elses(folder, name):
                 del side_files[name]
         in_the_way = {name for name in there & side_files.keys() if not gives_way(name)}
-        strangers = sorted(in_the_way - noted_names(folder))
+        strangers = sorted(in_the_way - incomplete_folder.noted_names(folder))
         if strangers:
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"{folder} contains {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
-        note_names(folder, WRITING_NAME, side_files)
+        incomplete_folder.note_names(folder, names.WRITING_NAME, side_files)
 
-    def _check_alone(self, refusals: Sequence[Refusal], shards: Sequence[ShardInfo]) -> None:
+    def _check_alone(self, refusals: Sequence[errors.Refusal], shards: Sequence[ShardInfo]) -> None:
         """Checks that no other job has deleted or replaced shards.
 
         Before the manifest is written, it keeps most jobs from writing one. After, it finds what was
@@ -367,12 +338,14 @@ class DatasetFinisher:
           AnotherJobError: one has, or a shard met another job.
         """
         for refusal in refusals:
-            if refusal.error == AnotherJobError.__name__:
+            if refusal.error == errors.AnotherJobError.__name__:
                 raise refusal.to_error()
-        expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
+        expected = {
+            shard.file_name: (shard.bytes, manifest.crc32c_text(shard.crc32c)) for shard in shards
+        }
         altered = files.altered(self.folder, expected)
         if altered:
-            raise AnotherJobError(
+            raise errors.AnotherJobError(
                 f"another job is writing to this folder: {files.join(self.folder, altered[0])} is "
                 "not there any more as this job wrote it. No manifest was written; wait for the other job, "
                 "or choose another --output"
@@ -382,23 +355,23 @@ class DatasetFinisher:
         self, plan: Plan, tally: Tally, reports: Reports, dead_letter_crc: int
     ) -> dict[str, Any]:
         encoding = self.request.encoding
-        turned = Event.LEFT_TURNED.value in reports.sums.events
+        turned = alteration.Event.LEFT_TURNED.value in reports.sums.events
         run = {
             "seed": encoding.seed,
             "options": self.recorded,
             "features": encoding.with_features(plan.features).features(turned=turned),
         }
-        return build_manifest(
+        return manifest.build_manifest(
             *(plan, tally, reports.shards, reports.sums, with_settled(run, plan.settled)),
             counted=_counted(encoding.columns),
             roles=self.roles,
             dead_letter_crc=dead_letter_crc,
         )
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: errors.Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""
         try:
-            note_refusal(self.folder, refusal, self.request.failures.job)
+            incomplete_folder.note_refusal(self.folder, refusal, self.request.failures.job)
         except OSError:  # a full disk: the launcher in this process, if it is this one, knows
             if self.retries:
                 raise
@@ -406,11 +379,11 @@ class DatasetFinisher:
             raise self.request.failures.reworded(refusal.to_error())
 
 
-def _compared(data_set: Manifest) -> Mapping[str, Any]:
+def _compared(data_set: manifest.Manifest) -> Mapping[str, Any]:
     """A manifest without the entries that may change while its data set stays the same."""
     content = data_set.content
     counts = {k: v for k, v in content["counts"].items() if k != "ignored_files"}
-    open_entries = ("images", "questions", "roles", CHECKSUM_ENTRY, LINES_ENTRY)
+    open_entries = ("images", "questions", "roles", manifest.CHECKSUM_ENTRY, manifest.LINES_ENTRY)
     same = {k: v for k, v in content.items() if k not in open_entries}
     return {**same, "counts": counts}
 

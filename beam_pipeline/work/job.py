@@ -47,8 +47,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from beam_pipeline.core.errors import AnotherJobError, OutputError
-from beam_pipeline.core.uris import is_remote
+from beam_pipeline.core import errors, uris
 
 _T = TypeVar("_T")
 
@@ -170,7 +169,7 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
     Raises:
       OutputError: another job contains the claim, or the folder cannot be made or written to.
     """
-    if is_remote(folder):
+    if uris.is_remote(folder):
         yield
         return
     try:
@@ -179,7 +178,7 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
         claim = _locked(folder)
     except OSError as error:
         where = f" ({error.filename})" if error.filename not in (None, folder) else ""
-        raise OutputError(
+        raise errors.OutputError(
             f"the output folder {folder} cannot be made or written to: {error.strerror}{where}. "
             "Change its permissions or choose another --output"
         ) from error
@@ -199,7 +198,7 @@ def _locked(folder: str) -> int:
         end = time.monotonic() + _PATIENCE_S
         while not _locks(claim):
             if time.monotonic() > end:
-                raise AnotherJobError(
+                raise errors.AnotherJobError(
                     f"another job is writing to {folder}. Nothing of it was touched; wait for the other "
                     "job or choose another folder"
                 )

@@ -7,22 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beam_pipeline.core.errors import SampleError, UsageError
+from beam_pipeline.core.labels import samples, schema
 from beam_pipeline.core.labels.classes import AUTO_ORDER, ClassNumbering
-from beam_pipeline.core.labels.samples import KeepUnlabelled, RowMerger
-from beam_pipeline.core.labels.schema import (
-    CELL_FILES,
-    KIND_NAMES,
-    Column,
-    ColumnKind,
-    further_column,
-    is_list_of_classes,
-    label_column,
-)
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.layouts.layout import Source
 from beam_pipeline.work.labels import row_merger
 
-_KINDS = {**KIND_NAMES, **{kind.value: kind for kind in ColumnKind}}
+_KINDS = {**schema.KIND_NAMES, **{kind.value: kind for kind in schema.ColumnKind}}
 _BOX_SIDES = 4
 
 
@@ -36,8 +27,8 @@ class LabelColumns:
       numbering: how classes get their ids.
     """
 
-    columns: tuple[Column, ...] = ()
-    merger: RowMerger = field(default_factory=RowMerger)
+    columns: tuple[schema.Column, ...] = ()
+    merger: samples.RowMerger = field(default_factory=samples.RowMerger)
     numbering: ClassNumbering = field(default_factory=lambda: ClassNumbering(order=AUTO_ORDER))
 
     @classmethod
@@ -48,18 +39,18 @@ class LabelColumns:
     @classmethod
     def of_kinds(cls, kinds: Mapping[str, Any]) -> LabelColumns:
         """Those of name -> kind, [kind] or the fields of a `Column`. Raises UsageError."""
-        columns: list[Column] = []
+        columns: list[schema.Column] = []
         for name, given in kinds.items():
-            classes = any(column.kind is ColumnKind.CLASS for column in columns)
+            classes = any(column.kind is schema.ColumnKind.CLASS for column in columns)
             columns.append(_column(name, given, first_class=not classes))
         repeated = tuple(column.repeated for column in columns)
-        unique = tuple(map(is_list_of_classes, columns))
-        return cls(tuple(columns), RowMerger(repeated=repeated, unique=unique))
+        unique = tuple(map(schema.is_list_of_classes, columns))
+        return cls(tuple(columns), samples.RowMerger(repeated=repeated, unique=unique))
 
     @property
-    def keeping(self) -> KeepUnlabelled:
+    def keeping(self) -> samples.KeepUnlabelled:
         """Makes samples of images without labels."""
-        return KeepUnlabelled.of(self.columns)
+        return samples.KeepUnlabelled.of(self.columns)
 
     def with_unlabelled(self) -> LabelColumns:
         """The same, with the mark that tells which images have labels."""
@@ -90,7 +81,7 @@ class LabelColumns:
             )
         values = self.values(labels)
         for column, value in zip(self.columns, values, strict=True):
-            if column.kind in CELL_FILES and isinstance(value and value[-1], str):
+            if column.kind in schema.CELL_FILES and isinstance(value and value[-1], str):
                 raise SampleError(
                     f"label {column.name!r} is {excerpt(value)}, expected the uri, size and version of each "
                     "file, as JoinLabels gives them"
@@ -105,16 +96,18 @@ class LabelColumns:
         return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
-def _column(name: str, given: Any, *, first_class: bool) -> Column:
+def _column(name: str, given: Any, *, first_class: bool) -> schema.Column:
     repeated = isinstance(given, (list, tuple)) and len(given) == 1
     kind = given[0] if repeated else given
     if isinstance(kind, Mapping):
         try:
-            column = Column(**{"name": name, **kind, "kind": ColumnKind(kind.get("kind"))})
+            column = schema.Column(
+                **{"name": name, **kind, "kind": schema.ColumnKind(kind.get("kind"))}
+            )
         except (TypeError, ValueError) as error:
             raise UsageError(f"labels[{name!r}] is {excerpt(given)}: {error}") from error
-    elif isinstance(kind, str) and kind in ("class", *KIND_NAMES, *CELL_FILES):
-        made = label_column if kind == "class" and first_class else further_column
+    elif isinstance(kind, str) and kind in ("class", *schema.KIND_NAMES, *schema.CELL_FILES):
+        made = schema.label_column if kind == "class" and first_class else schema.further_column
         column = made(name, _KINDS[kind])
     else:
         raise UsageError(
@@ -137,11 +130,11 @@ def plain(name: str, value: Any) -> Any:
     )
 
 
-def _value(column: Column, given: Any) -> Any:
+def _value(column: schema.Column, given: Any) -> Any:
     value = plain(column.name, given)
-    if value is None or column.kind in (ColumnKind.POINT, ColumnKind.MASK):
+    if value is None or column.kind in (schema.ColumnKind.POINT, schema.ColumnKind.MASK):
         return value
-    if column.kind is ColumnKind.BOX:
+    if column.kind is schema.ColumnKind.BOX:
         boxes = value if not value or isinstance(value[0], tuple) else (value,)
         for box in boxes:
             if not isinstance(box, tuple) or len(box) not in (_BOX_SIDES, _BOX_SIDES + 1):
@@ -157,17 +150,17 @@ def _value(column: Column, given: Any) -> Any:
     return tuple(_item(column, item) for item in items)
 
 
-_SCALARS: Mapping[ColumnKind, tuple[Any, Callable[[Any], Any], str]] = {
-    ColumnKind.CLASS: (str | int, str, "a text or an integer"),
-    ColumnKind.INT64: (int, int, "an integer"),
-    ColumnKind.FLOAT: (int | float, float, "a number"),
-    ColumnKind.BYTES: (str, str, "a text"),
+_SCALARS: Mapping[schema.ColumnKind, tuple[Any, Callable[[Any], Any], str]] = {
+    schema.ColumnKind.CLASS: (str | int, str, "a text or an integer"),
+    schema.ColumnKind.INT64: (int, int, "an integer"),
+    schema.ColumnKind.FLOAT: (int | float, float, "a number"),
+    schema.ColumnKind.BYTES: (str, str, "a text"),
 }
 """Kind of a column -> the types of its values, what makes one of them, and its noun."""
 
 
-def _item(column: Column, value: Any) -> Any:
+def _item(column: schema.Column, value: Any) -> Any:
     types, make, expected = _SCALARS[column.kind]
-    if isinstance(value, types) and not (column.kind is ColumnKind.CLASS and value == ""):
+    if isinstance(value, types) and not (column.kind is schema.ColumnKind.CLASS and value == ""):
         return make(value)
     raise SampleError(f"label {column.name!r} is {excerpt(value)}, expected {expected}")

@@ -17,15 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
 
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import ChangedInputsError, LabelTableError, Refusal
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.classes import Exclusion, SampleFilters
-from beam_pipeline.core.labels.join import Joined, join_bucket, label_by_folder, split_duplicates
-from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.labels.name_pattern import NamePattern
+from beam_pipeline.core.labels import classes, join, meeting, name_pattern, schema
 from beam_pipeline.core.labels.samples import (
     Crops,
     KeepUnlabelled,
@@ -33,8 +29,7 @@ from beam_pipeline.core.labels.samples import (
     UnnamedImages,
     is_unlabelled,
 )
-from beam_pipeline.core.listing.cuts import LineRange
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.packing import (
     BATCH_SIZE,
     Columns,
@@ -46,17 +41,14 @@ from beam_pipeline.core.packing import (
     unpack_columns,
     unpacked_size,
 )
-from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts.layout import FileLabels, LabelReader, ListedLabels, PartReader, Source
-from beam_pipeline.layouts.named_files import CellFiles
-from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import REMOTE_READS
-from beam_pipeline.work.file_parts import FilePart, read_lines
+from beam_pipeline.layouts import layout, named_files
+from beam_pipeline.storage import files, read_ahead
+from beam_pipeline.work import file_parts
 from beam_pipeline.work.listing import list_group
 from beam_pipeline.work.outcome import Division, Outcome, divide
 
-_Row = LabelRow | DeadLetter | LabelBatch
+_Row = references.LabelRow | DeadLetter | LabelBatch
 
 
 @dataclass(frozen=True)
@@ -69,8 +61,8 @@ class RowsTask:
       unnamed: makes the rows of files that cannot be read; None for dead letters.
     """
 
-    parts: Sequence[FilePart]
-    reader: LabelReader
+    parts: Sequence[file_parts.FilePart]
+    reader: layout.LabelReader
     unnamed: UnnamedImages | None = None
 
     def run(self) -> Outcome:
@@ -112,8 +104,8 @@ class RowsTask:
         for rows in self._read_at_once() if several else map(self._read_part, self.parts):
             try:
                 yield from rows
-            except LabelTableError as error:
-                tally.refusals.append(Refusal.from_error(error))
+            except errors.LabelTableError as error:
+                tally.refusals.append(errors.Refusal.from_error(error))
 
     def _read_at_once(self) -> Iterator[Iterator[_Row]]:
         """Yields the rows of each file in turn; reads small files of a bucket in threads."""
@@ -121,14 +113,14 @@ class RowsTask:
         def rows_of(future: Future[list[_Row]]) -> Iterator[_Row]:
             yield from future.result()
 
-        threads = ThreadPoolExecutor(REMOTE_READS, thread_name_prefix="labels")
+        threads = ThreadPoolExecutor(read_ahead.REMOTE_READS, thread_name_prefix="labels")
         try:
             reads = [threads.submit(list, self._read_part(part)) for part in self.parts]
             yield from map(rows_of, reads)
         finally:
             threads.shutdown(cancel_futures=True)
 
-    def _read_part(self, part: FilePart) -> Iterator[_Row]:
+    def _read_part(self, part: file_parts.FilePart) -> Iterator[_Row]:
         reader, lines = self.reader, part.range
         try:
             file = _opened(part)
@@ -138,19 +130,19 @@ class RowsTask:
             yield self.unnamed.unread(uri, fault) if self.unnamed else letter
             return
         with file:
-            if lines is None or not isinstance(reader, PartReader):
+            if lines is None or not isinstance(reader, layout.PartReader):
                 yield from reader.read(file, part.uri)
             else:
                 yield from reader.read_part(file, part.uri, lines)
 
 
-def _opened(part: FilePart) -> BinaryIO:
+def _opened(part: file_parts.FilePart) -> BinaryIO:
     """The lines of a part; or the file, at the part's first line. Raises OSError."""
     lines = part.range
-    if isinstance(lines, LineRange) and lines.read_at_once:
-        return io.BytesIO(read_lines(part.uri, lines))
+    if isinstance(lines, cuts.LineRange) and lines.read_at_once:
+        return io.BytesIO(file_parts.read_lines(part.uri, lines))
     file = files.open_input(part.uri)
-    file.seek(lines.begin if isinstance(lines, LineRange) else 0)
+    file.seek(lines.begin if isinstance(lines, cuts.LineRange) else 0)
     return file
 
 
@@ -172,9 +164,9 @@ class Labelling:
 
     splits: SplitAssigner
     columns: Sequence[schema.Column] = schema.CLASS_FOLDER_COLUMNS
-    sample_filter: SampleFilters | None = None
+    sample_filter: classes.SampleFilters | None = None
     keep: KeepUnlabelled | None = None
-    roots: Sequence[ImageRoot] = ()
+    roots: Sequence[filters.ImageRoot] = ()
     crops: Crops | None = None
 
     @cached_property
@@ -193,7 +185,7 @@ class Labelling:
         one_by_one = self.sample_filter or self.keep or self.files or self.splits.group_by
         return not (one_by_one or self.crops)
 
-    def of(self, joined: Joined) -> Outcome:
+    def of(self, joined: join.Joined) -> Outcome:
         """The outcome of joined samples."""
         if self.takes_columns:
             return self._of_columns(joined)
@@ -207,7 +199,7 @@ class Labelling:
             samples, left_out = self.sample_filter.apply(samples)
             joined.dead_letters += left_out
         if schema.cell_files(self.columns):
-            samples, left_out = CellFiles(self.columns, self.roots).locate(samples)
+            samples, left_out = named_files.CellFiles(self.columns, self.roots).locate(samples)
             joined.dead_letters += left_out
         samples, without_group = self.splits.assign(samples)
         dead_letters = DeadLetterBatch((*joined.dead_letters, *without_group))
@@ -218,10 +210,10 @@ class Labelling:
             tally.add_unlabelled([ref.key for ref in samples if is_unlabelled(ref)])
         return Outcome([SampleBatch(samples)] if samples else [], tally, dead_letters)
 
-    def _of_columns(self, joined: Joined) -> Outcome:
+    def _of_columns(self, joined: join.Joined) -> Outcome:
         dead_letters = DeadLetterBatch(joined.dead_letters)
         tally = _tally(joined, dead_letters)
-        columns = dict(zip(SampleRef._fields, joined.all_columns(), strict=False))
+        columns = dict(zip(references.SampleRef._fields, joined.all_columns(), strict=False))
         if not columns:
             return Outcome([], tally, dead_letters)
         splits = self.splits.splits_of(columns["key"], columns["split"])
@@ -236,7 +228,7 @@ class Labelling:
         return Outcome(batches, tally, dead_letters)
 
 
-def _tally(joined: Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
+def _tally(joined: join.Joined, dead_letters: Iterable[DeadLetter]) -> Tally:
     tally = Tally(
         listed=-joined.files_beside,
         orphan_rows=joined.orphan_rows,
@@ -266,7 +258,7 @@ class _Portions:
 
     def numbers(self, columns: Columns) -> Sequence[int]:
         """The portion of each image or row."""
-        hashes = NameDivision(1 << 32, self.level).numbers(columns)
+        hashes = meeting.NameDivision(1 << 32, self.level).numbers(columns)
         return [(number * 0x9E3779B1 & 0xFFFFFFFF) * self.parts >> 32 for number in hashes]
 
 
@@ -335,7 +327,7 @@ class LabelImages:
       inventoried: images are rows of inventories, to be listed here.
     """
 
-    names: NamePattern | None
+    names: name_pattern.NamePattern | None
     labelling: Labelling
     may_repeat: bool = False
     inventoried: bool = False
@@ -345,19 +337,19 @@ class LabelImages:
         keep, dead_letters = self.labelling.keep, list[DeadLetter]()
         images, listed = _images(parts, self.labelling, self.inventoried)
         if images and self.may_repeat:
-            unique, dead_letters = split_duplicates(items_of(ImageRef, images))
+            unique, dead_letters = join.split_duplicates(items_of(references.ImageRef, images))
             images = list(zip(*unique, strict=True)) if dead_letters else images
         if not images:
-            joined = Joined()
+            joined = join.Joined()
         elif self.names:
-            joined = self.names.label(items_of(ImageRef, images), keep)
+            joined = self.names.label(items_of(references.ImageRef, images), keep)
         else:
-            joined = label_by_folder(images, keep)
+            joined = join.label_by_folder(images, keep)
         joined.dead_letters += dead_letters
         return _with_listing(self.labelling.of(joined), listed)
 
 
-def row_merger(source: Source, columns: Sequence[schema.Column]) -> RowMerger:
+def row_merger(source: layout.Source, columns: Sequence[schema.Column]) -> RowMerger:
     """Makes one row of all that name the same image; see `FileLabels` and `ListedLabels`.
 
     Args:
@@ -365,16 +357,16 @@ def row_merger(source: Source, columns: Sequence[schema.Column]) -> RowMerger:
       columns: of the rows' values.
     """
     labels = source.labels
-    merges = isinstance(labels, FileLabels) and labels.merge_rows
+    merges = isinstance(labels, layout.FileLabels) and labels.merge_rows
     return RowMerger(
         repeated=tuple(merges and column.repeated for column in columns),
         unique=tuple(merges and schema.is_list_of_classes(column) for column in columns),
-        unnamed=labels.unnamed if isinstance(labels, FileLabels) else None,
-        complete=labels.noun if isinstance(labels, ListedLabels) else "",
+        unnamed=labels.unnamed if isinstance(labels, layout.FileLabels) else None,
+        complete=labels.noun if isinstance(labels, layout.ListedLabels) else "",
         by_folder=source.class_by_folder,
-        samples=labels.samples if isinstance(labels, FileLabels) else None,
-        imageless=labels.imageless if isinstance(labels, FileLabels) else None,
-        level=labels.level if isinstance(labels, FileLabels) else None,
+        samples=labels.samples if isinstance(labels, layout.FileLabels) else None,
+        imageless=labels.imageless if isinstance(labels, layout.FileLabels) else None,
+        level=labels.level if isinstance(labels, layout.FileLabels) else None,
     )
 
 
@@ -399,12 +391,12 @@ class JoinRows:
         beside = {name for part in named for name in unpack_columns(part)[0]}
         keep = self.labelling.keep
         images, listed = _images(parts, self.labelling, self.inventoried)
-        joined = join_bucket(images, join_columns(rows), self.merger, keep, beside)
+        joined = join.join_bucket(images, join_columns(rows), self.merger, keep, beside)
         return _with_listing(self.labelling.of(joined), listed)
 
 
 @dataclass(frozen=True)
-class TravellingExclusion(Exclusion):
+class TravellingExclusion(classes.Exclusion):
     """Keys of samples to leave out, as they travel: a million of them must not be in a job's graph.
 
     Of a file in a bucket, its name and digest travel, and each process reads it once. A file that only the
@@ -424,9 +416,9 @@ class TravellingExclusion(Exclusion):
 
 def read_exclusion(
     data: bytes, uri: str, label_files: tuple[int, ...] = (), rows: bool = False
-) -> Exclusion:
+) -> classes.Exclusion:
     """Reads keys as `Exclusion.parse` does, from the bytes of a file."""
-    lines, digest = Exclusion.parse(data, uri).lines, hashlib.sha256(data).digest()
+    lines, digest = classes.Exclusion.parse(data, uri).lines, hashlib.sha256(data).digest()
     deflated = b"" if is_remote(uri) else zlib.compress(data)
     return TravellingExclusion(uri, lines, label_files, rows, digest, deflated)
 
@@ -434,10 +426,10 @@ def read_exclusion(
 @functools.lru_cache(maxsize=1)
 def _arrived(
     uri: str, digest: bytes, deflated: bytes, label_files: tuple[int, ...], rows: bool
-) -> Exclusion:
+) -> classes.Exclusion:
     data = zlib.decompress(deflated) if deflated else files.read_bytes(uri)
     if hashlib.sha256(data).digest() != digest:
-        raise ChangedInputsError(
+        raise errors.ChangedInputsError(
             f"--exclude: {uri} has changed since the job began; start it again"
         )
     return read_exclusion(data, uri, label_files, rows)

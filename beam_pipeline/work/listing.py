@@ -10,19 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import InventoryError, ListingError, Refusal
-from beam_pipeline.core.listing.cuts import ByLines, ByRowGroups, Cut, LineRange
+from beam_pipeline.core.listing import cuts, inventory
 from beam_pipeline.core.listing.filters import ImageRoot, ObjectFilter
-from beam_pipeline.core.listing.inventory import (
-    InventoryRows,
-    csv_header,
-    is_parquet,
-    read_inventory,
-    read_lines,
-    read_rows,
-)
 from beam_pipeline.core.packing import (
     BATCH_SIZE,
     Columns,
@@ -36,14 +28,11 @@ from beam_pipeline.core.packing import (
     put_together,
     unpack_columns,
 )
-from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import files
 from beam_pipeline.storage.listing import Files, LinkedFolder, LocalListing, Subfolder
-from beam_pipeline.work.file_parts import FilePart
-from beam_pipeline.work.file_parts import read_lines as read_part_lines
+from beam_pipeline.work import file_parts, writer_process
 from beam_pipeline.work.outcome import Division, Outcome
-from beam_pipeline.work.writer_process import Tasks, backlog
 
 MOST_FILES = 1 << 14
 """Files of a task, and so images of a batch."""
@@ -178,11 +167,11 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
       here: how many files are listed here, roughly.
       most: how many are listed together elsewhere, roughly.
     """
-    here = here if backlog() else float("inf")
+    here = here if writer_process.backlog() else float("inf")
     batch_size = min(most, BATCH_SIZE)
     listing = LocalListing(root, [Subfolder.root(root)])
     images, parts, held = FoundImages(listing), list[Part](), 0
-    running: Tasks[ListedPart] = Tasks(repeat=True)
+    running: writer_process.Tasks[ListedPart] = writer_process.Tasks(repeat=True)
 
     def ended(result: Callable[[], ListedPart]) -> Outcome:
         listed = result()
@@ -217,13 +206,13 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
                     break
             else:
                 return
-    except ListingError as error:
+    except errors.ListingError as error:
         yield Outcome.refused(error)
 
 
 def _taken(parts: list[Part], most: int) -> list[Part]:
     """Takes parts for a task: few, where few are left for the other processes."""
-    share = max(1, min(len(parts) // max(1, backlog()), _MOST_FOLDERS))
+    share = max(1, min(len(parts) // max(1, writer_process.backlog()), _MOST_FOLDERS))
     taken: list[Part] = []
     files = 0
     while parts and len(taken) < share and files < most:
@@ -269,7 +258,7 @@ class InventoryTask:
       division: the groups in which rows are compared.
     """
 
-    part: FilePart
+    part: file_parts.FilePart
     roots: tuple[ImageRoot, ...]
     division: Division
 
@@ -301,27 +290,27 @@ class InventoryTask:
         try:
             for rows in self._rows():
                 yield from roots.columns_of(rows, self.part.uri)
-        except InventoryError as error:
-            tally.refusals.append(Refusal.from_error(error))
+        except errors.InventoryError as error:
+            tally.refusals.append(errors.Refusal.from_error(error))
         except OSError as error:
             message = f"--inventory {self.part.uri} cannot be read: {error.strerror or error}"
-            tally.refusals.append(Refusal.from_error(InventoryError(message)))
+            tally.refusals.append(errors.Refusal.from_error(errors.InventoryError(message)))
 
-    def _rows(self) -> Iterator[InventoryRows]:
+    def _rows(self) -> Iterator[inventory.InventoryRows]:
         uri, lines = self.part.uri, self.part.range
         with files.open_input(uri) as file:
-            header = csv_header(file, uri) if isinstance(lines, LineRange) else None
+            header = inventory.csv_header(file, uri) if isinstance(lines, cuts.LineRange) else None
             file.seek(0)
-            if header is None or not isinstance(lines, LineRange):
-                groups = None if isinstance(lines, LineRange) else lines
-                yield from read_inventory(file, uri, groups)
+            if header is None or not isinstance(lines, cuts.LineRange):
+                groups = None if isinstance(lines, cuts.LineRange) else lines
+                yield from inventory.read_inventory(file, uri, groups)
                 return
             if not lines.read_at_once:
                 file.seek(lines.begin)
-                yield from read_rows(file, uri, header, lines.first)
+                yield from inventory.read_rows(file, uri, header, lines.first)
                 return
-        data, first = read_part_lines(uri, lines), lines.first
-        yield from read_lines(data, uri, header, first_line=first, regular=lines.regular)
+        data, first = file_parts.read_lines(uri, lines), lines.first
+        yield from inventory.read_lines(data, uri, header, first_line=first, regular=lines.regular)
 
 
 class _Roots:
@@ -332,7 +321,7 @@ class _Roots:
         self._hidden_folders: set[tuple[int, str]] = set()
         self._tally = tally
 
-    def columns_of(self, rows: InventoryRows, file: str) -> Iterator[Columns]:
+    def columns_of(self, rows: inventory.InventoryRows, file: str) -> Iterator[Columns]:
         """The columns of the entries of rows."""
         keys = self._keys(rows)
         if keys is None:
@@ -343,7 +332,7 @@ class _Roots:
         count = len(keys)
         yield [keys, rows.sizes, rows.versions, Same(0, count), Same(file, count), rows.lines]
 
-    def _keys(self, rows: InventoryRows) -> Sequence[str] | None:
+    def _keys(self, rows: inventory.InventoryRows) -> Sequence[str] | None:
         """The path of each row below the only root; None if rows are unusual, or roots several."""
         if len(self._roots) != 1 or not all(rows.live):
             return None
@@ -358,7 +347,7 @@ class _Roots:
         keys = text[1:].split("\n")
         return None if text.endswith(("\n", "/")) or len(keys) != count else keys
 
-    def _entries(self, rows: InventoryRows, file: str) -> Iterator[_Entry]:
+    def _entries(self, rows: inventory.InventoryRows, file: str) -> Iterator[_Entry]:
         hidden_folders, tally = self._hidden_folders, self._tally
         for uri, size, version, line, live in zip(*rows, strict=True):
             if not live:
@@ -414,7 +403,7 @@ def _images(entries: Columns, rules: Sequence[ObjectFilter], tally: Tally) -> Co
 
 def _listed(
     entries: Iterable[_Entry], rules: Sequence[ObjectFilter], tally: Tally
-) -> Iterator[ImageRef]:
+) -> Iterator[references.ImageRef]:
     for entry in _each_once(entries, tally):
         root = rules[entry.root]
         if entry.key.endswith("/"):
@@ -422,7 +411,7 @@ def _listed(
             continue
         uri = root.prefix + entry.key
         if root.rules.lists(entry.key, uri):
-            yield ImageRef(entry.key, uri, entry.size, entry.version)
+            yield references.ImageRef(entry.key, uri, entry.size, entry.version)
 
 
 def _each_once(entries: Iterable[_Entry], tally: Tally) -> list[_Entry]:
@@ -436,20 +425,20 @@ def _each_once(entries: Iterable[_Entry], tally: Tally) -> list[_Entry]:
                 f"--inventory {second.file}, line {second.line}: {second.key!r} has {second.size} bytes, but "
                 f"{first.size} in {first.file}, line {first.line}; make the inventory again"
             )
-            tally.refusals.append(Refusal.from_error(InventoryError(fault)))
+            tally.refusals.append(errors.Refusal.from_error(errors.InventoryError(fault)))
             break
         if known.version < entry.version:
             newest[entry.root, entry.key] = entry
     return list(newest.values())
 
 
-def cut_of(uri: str) -> Cut | None:
+def cut_of(uri: str) -> cuts.Cut | None:
     """How an inventory may be cut; None if it is read as a whole. Raises OSError."""
     try:
         with files.open_input(uri) as file:
-            if is_parquet(file):
-                return ByRowGroups()
-            header = csv_header(file, uri)
-    except InventoryError:  # reading reports it
+            if inventory.is_parquet(file):
+                return cuts.ByRowGroups()
+            header = inventory.csv_header(file, uri)
+    except errors.InventoryError:  # reading reports it
         return None
-    return ByLines(header.delimiter) if header else None
+    return cuts.ByLines(header.delimiter) if header else None

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from beam_pipeline.core import errors, packing
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ConversionError, Refusal
-from beam_pipeline.core.packing import Columns, DeadLetterBatch, items_by_part, join_columns
 
 CHANGES = "changes"
 COMPARED = "compared"
@@ -54,15 +53,15 @@ class Outcome:
 
     main: Iterable[Any] = ()
     tally: Tally | None = None
-    dead_letters: DeadLetterBatch = field(default_factory=DeadLetterBatch)
+    dead_letters: packing.DeadLetterBatch = field(default_factory=packing.DeadLetterBatch)
     tagged: Sequence[tuple[str, Any]] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, Sequence[int]] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def refused(cls, error: ConversionError) -> Outcome:
+    def refused(cls, error: errors.ConversionError) -> Outcome:
         """The outcome of what keeps the job from writing anything."""
-        return cls(tally=Tally(refusals=[Refusal.from_error(error)]))
+        return cls(tally=Tally(refusals=[errors.Refusal.from_error(error)]))
 
 
 class Division(Protocol):
@@ -72,16 +71,16 @@ class Division(Protocol):
     def parts(self) -> int:
         """How many parts there are."""
 
-    def numbers(self, columns: Columns) -> Sequence[int]:
+    def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The part of each reference."""
 
 
 def divide(batches: Sequence[bytes], division: Division) -> Outcome:
     """Makes (part, packed references) of batches of packed references of one kind."""
-    columns = join_columns(batches)
+    columns = packing.join_columns(batches)
     if not columns:
         return Outcome()
-    return Outcome(list(items_by_part(columns, division.numbers(columns))))
+    return Outcome(list(packing.items_by_part(columns, division.numbers(columns))))
 
 
 @dataclass(frozen=True)

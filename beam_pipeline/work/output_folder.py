@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import (
     MANIFEST_NAME,
@@ -25,53 +26,37 @@ from beam_pipeline.core.dataset.names import (
     WRITING_NAME,
 )
 from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
-from beam_pipeline.core.errors import (
-    AnotherJobError,
-    ChangedInputsError,
-    CodecError,
-    ConversionError,
-    OutputNotEmptyError,
-)
 from beam_pipeline.core.images.preparation import other_codec
+from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.records.features import ORIENTATION
-from beam_pipeline.core.records.formats import format_of
-from beam_pipeline.core.records.sharding import ShardPlan
-from beam_pipeline.core.report.contents import has_seal
+from beam_pipeline.core.report import contents
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way, side_file
 from beam_pipeline.core.text import counted
 from beam_pipeline.storage import files
-from beam_pipeline.work.incomplete_folder import (
-    EarlierRun,
-    delete_in_incomplete,
-    is_ours,
-    note_names,
-    noted_names,
-    read_note,
-    read_note_file,
-)
+from beam_pipeline.work import incomplete_folder
 from beam_pipeline.work.receipts import receipts_there
 
 
 def earlier_manifest(folder: str) -> Manifest | None:
     """The manifest of a complete data set, or None."""
     uri = files.join(folder, MANIFEST_NAME)
-    data = read_note_file(uri)
+    data = incomplete_folder.read_note_file(uri)
     return None if data is None else parse_manifest(data, uri)
 
 
-def read_earlier(folder: str) -> EarlierRun | None:
+def read_earlier(folder: str) -> incomplete_folder.EarlierRun | None:
     """The earlier run of this folder, complete or not; None if there was none."""
     manifest = earlier_manifest(folder)
     if manifest is None:
-        return read_note(folder)
-    shard_plan = ShardPlan(
+        return incomplete_folder.read_note(folder)
+    shard_plan = sharding.ShardPlan(
         manifest.name,
         tuple((split, len(entry.shards)) for split, entry in sorted(manifest.splits.items())),
         manifest.record_format,
     )
     run = {key: manifest.content[key] for key in ("name", "seed", "options", "features")}
     classes = sorted(((entry.name, entry.id) for entry in manifest.classes), key=itemgetter(1))
-    return EarlierRun(shard_plan, run, complete=True, classes=tuple(classes))
+    return incomplete_folder.EarlierRun(shard_plan, run, complete=True, classes=tuple(classes))
 
 
 def check_no_links(folder: str) -> None:
@@ -83,7 +68,7 @@ def check_no_links(folder: str) -> None:
     for name in (INCOMPLETE_FOLDER, RECEIPTS_FOLDER):
         uri = files.join(folder, name)
         if os.path.islink(uri):
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"{uri} is a link, and files behind it may not belong to this data set. Move it away"
             )
 
@@ -110,20 +95,20 @@ def prepare_output(folder: str, overwrite: bool) -> None:
         first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
         there = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
-        raise OutputNotEmptyError(
+        raise errors.OutputNotEmptyError(
             f"--output {folder} is not empty: it contains {there} ({first}). Choose another folder, or "
             f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
     try:
         earlier = _earlier_files(folder, names)
-    except ConversionError as error:
-        raise OutputNotEmptyError(f"--overwrite: {error}; move it away") from error
-    unlisted = set(filter(is_ours, receipts)) - earlier
+    except errors.ConversionError as error:
+        raise errors.OutputNotEmptyError(f"--overwrite: {error}; move it away") from error
+    unlisted = set(filter(incomplete_folder.is_ours, receipts)) - earlier
     earlier |= _proved_by_receipts(folder, unlisted)
     strangers = sorted(_strangers(names, earlier) | (unlisted - earlier))
     if strangers:
-        raise OutputNotEmptyError(
+        raise errors.OutputNotEmptyError(
             f"--output {folder} contains {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
@@ -149,7 +134,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     """
     check_no_links(folder)
     names = receipts_there(folder) | set(files.list_folder(folder))
-    if noted_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
+    if incomplete_folder.noted_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
         _delete_earlier(folder, names, _earlier_files(folder, names))
         names = set(files.list_folder(folder))
     earlier = read_earlier(folder)
@@ -157,7 +142,7 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
         strangers = sorted(_strangers(names, _earlier_files(folder, names)))
         if strangers:
             known = "neither a manifest nor the note of a run that began here"
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"--resume: --output {folder} contains {strangers[0]}, but "
                 f"{known if earlier is None else 'the run that began here did not write it'}. "
                 "Move it away or choose another folder"
@@ -168,10 +153,10 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
     then, now = (without_options(recorded, open_options) for recorded in (earlier.run, run))
     codecs = [recorded["options"].get("codec", "") for recorded in (then, now)]
     if all(codecs) and codecs[0] != codecs[1]:
-        raise CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
+        raise errors.CodecError(f"--resume: in {folder}, {other_codec(*codecs)}")
     changed = option_differences(then, now)
     if changed:
-        raise ChangedInputsError(
+        raise errors.ChangedInputsError(
             f"--resume: {folder} was written with other options: {'; '.join(changed)}. Give the "
             "same again, or convert again with --overwrite"
         )
@@ -180,14 +165,14 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
         names_of = [spec.file_name for spec in earlier.shard_plan.specs]
         missing = [name for name in names_of if receipt_name(name) not in receipts]
         if missing:
-            raise OutputNotEmptyError(
+            raise errors.OutputNotEmptyError(
                 f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "
                 "so it cannot be told what it was made of. Convert again with --overwrite"
             )
-    delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
+    incomplete_folder.delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
 
 
-def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> None:
+def check_unwritten(folder: str, shard_plan: sharding.ShardPlan, *, retries: bool) -> None:
     """Checks, within a job, that its shards do not mix with another run's.
 
     A launcher has prepared the folder with `prepare_output`. A pipeline without one learns of an earlier
@@ -207,10 +192,10 @@ def check_unwritten(folder: str, shard_plan: ShardPlan, *, retries: bool) -> Non
     if earlier and earlier.shard_plan == shard_plan and (retries or not earlier.complete):
         return
     noted = {spec.file_name for spec in earlier.shard_plan.specs} if earlier else set()
-    own = noted_names(folder) | ({DEAD_LETTERS_NAME} if earlier else set())
+    own = incomplete_folder.noted_names(folder) | ({DEAD_LETTERS_NAME} if earlier else set())
     in_the_way = names & {MANIFEST_NAME, *noted} or _strangers(names, own)
     if in_the_way:
-        raise OutputNotEmptyError(
+        raise errors.OutputNotEmptyError(
             f"{folder} contains {min(in_the_way)} of another run, and nothing was written. Choose another "
             "folder, or remove that data set"
         )
@@ -229,20 +214,22 @@ def clean_up_refused(folder: str) -> None:
     Its dead letters stay, with a note that they may be replaced.
     """
     names = set(files.list_folder(folder))
-    unfinished = read_note(folder)
+    unfinished = incomplete_folder.read_note(folder)
     shards = {spec.file_name for spec in unfinished.shard_plan.specs} if unfinished else set()
-    receipts = any(map(is_ours, receipts_there(folder)))
+    receipts = any(map(incomplete_folder.is_ours, receipts_there(folder)))
     if MANIFEST_NAME in names or names & shards or receipts:
         return
     letters = names & {DEAD_LETTERS_NAME} & _earlier_files(folder, names)
-    if names & noted_names(folder) - letters:  # a job lost its shards to another at the end
+    if (
+        names & incomplete_folder.noted_names(folder) - letters
+    ):  # a job lost its shards to another at the end
         return
     if letters and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
         files.delete(folder, [DEAD_LETTERS_NAME])
         letters = set()
     if letters:
-        note_names(folder, WRITING_NAME, letters)
-    delete_in_incomplete(folder, keep={WRITING_NAME} if letters else set())
+        incomplete_folder.note_names(folder, WRITING_NAME, letters)
+    incomplete_folder.delete_in_incomplete(folder, keep={WRITING_NAME} if letters else set())
 
 
 def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
@@ -251,7 +238,7 @@ def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
     if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
         return False
     inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
-    return inside == [WRITING_NAME] and noted_names(folder) == dead_letters
+    return inside == [WRITING_NAME] and incomplete_folder.noted_names(folder) == dead_letters
 
 
 def shard_versions(folder: str) -> dict[str, int]:
@@ -282,17 +269,19 @@ def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
     Raises:
       ConversionError: its manifest or a note cannot be read.
     """
-    noted = noted_names(folder, DELETING_NAME) | noted_names(folder)
+    noted = incomplete_folder.noted_names(folder, DELETING_NAME) | incomplete_folder.noted_names(
+        folder
+    )
     earlier = {name for name in noted if not gives_way(name)}
     manifest = earlier_manifest(folder)
     shards = [shard.path for shard in manifest.shards] if manifest else []
     unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
     earlier.update(name for name in unsure if _is_side_file(folder, name, manifest))
-    unfinished = read_note(folder)
+    unfinished = incomplete_folder.read_note(folder)
     if unfinished:
         shards += [spec.file_name for spec in unfinished.shard_plan.specs]
         earlier.add(DEAD_LETTERS_NAME)
-    earlier.update(shards, (format_of(shard).index_name(shard) for shard in shards))
+    earlier.update(shards, (formats.format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
 
@@ -304,8 +293,8 @@ def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
         return False
     if entry.is_ours is None:
         return True
-    with contextlib.suppress(ConversionError):
-        content = read_note_file(files.join(folder, name))
+    with contextlib.suppress(errors.ConversionError):
+        content = incomplete_folder.read_note_file(files.join(folder, name))
         return content is not None and entry.is_ours(manifest, name, content)
     return False
 
@@ -332,7 +321,7 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
     for name, content in {**expected, REPORT_NAME: b""}.items():
         data = files.read_if_there(files.join(folder, name))
         if name == REPORT_NAME or gives_way(name):
-            ours = data and (has_seal(data) or len(data) == len(content))
+            ours = data and (contents.has_seal(data) or len(data) == len(content))
             if data and ours and not _is_side_file(folder, name, manifest):
                 yield (
                     name,
@@ -357,7 +346,7 @@ def write_side_file(folder: str, name: str, manifest: Manifest) -> bool:
 
 def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:
     """Files with names that a run could overwrite, although no earlier run has written them."""
-    ours = {name for name in names if "/" not in name and is_ours(name)}
+    ours = {name for name in names if "/" not in name and incomplete_folder.is_ours(name)}
     return {name for name in ours - earlier if not gives_way(name)}
 
 
@@ -369,8 +358,8 @@ def _proved_by_receipts(folder: str, receipts: Iterable[str]) -> set[str]:
     proved = set()
     for name in receipts:
         uri = files.join(folder, name)
-        with contextlib.suppress(ConversionError):
-            receipt = parse_receipt(read_note_file(uri) or b"", uri)
+        with contextlib.suppress(errors.ConversionError):
+            receipt = parse_receipt(incomplete_folder.read_note_file(uri) or b"", uri)
             shard, info = receipt.inputs.spec.file_name, receipt.info
             if receipt_name(shard) == name:
                 proved.add(name)
@@ -392,12 +381,12 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     present = earlier & names
     receipts = {name for name in present if name.startswith(f"{RECEIPTS_FOLDER}/")}
     if present:
-        note_names(folder, DELETING_NAME, present)
+        incomplete_folder.note_names(folder, DELETING_NAME, present)
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in present else [])
     files.delete(folder, sorted(present - receipts - {MANIFEST_NAME}))
     files.delete(folder, sorted(receipts))
     files.remove_folder(files.join(folder, RECEIPTS_FOLDER))
-    delete_in_incomplete(folder, keep={DELETING_NAME})
+    incomplete_folder.delete_in_incomplete(folder, keep={DELETING_NAME})
     _delete_files_of_another(folder)
     inside = files.join(folder, INCOMPLETE_FOLDER)
     files.delete(inside, [DELETING_NAME])
@@ -418,7 +407,7 @@ def _delete_files_of_another(folder: str) -> None:
         names = receipts_there(folder) | set(files.list_folder(folder))
         _delete_earlier(folder, names, _earlier_files(folder, names))
         return
-    raise AnotherJobError(
+    raise errors.AnotherJobError(
         f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
         "another --output, or run this again to replace it"
     )

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.changes import with_settled
-from beam_pipeline.core.dataset.duplicates import find_duplicates, range_of
-from beam_pipeline.core.dataset.estimate import FEATURE_BYTES
-from beam_pipeline.core.dataset.manifest import check_draft
+from beam_pipeline.core import errors, packing
+from beam_pipeline.core.dataset import changes, duplicates, estimate, manifest
 from beam_pipeline.core.dataset.plan import (
     NOTHING_KEPT,
     Plan,
@@ -25,26 +23,15 @@ from beam_pipeline.core.dataset.plan import (
     too_many_bad,
 )
 from beam_pipeline.core.dataset.tally import Measured, Tally
-from beam_pipeline.core.errors import (
-    ChangedInputsError,
-    ConversionError,
-    OutputError,
-    Refusal,
-    SampleError,
-)
 from beam_pipeline.core.images.preparation import digest_of, outside_bytes
-from beam_pipeline.core.packing import Columns, SampleBatch
+from beam_pipeline.core.records import shard_writer, sharding
 from beam_pipeline.core.records.feature_values import FeatureSchema
-from beam_pipeline.core.records.shard_writer import TRANSIENT_ERRORS, Rejected
-from beam_pipeline.core.records.sharding import KeyHasher
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead, usual_reading
-from beam_pipeline.work.incomplete_folder import write_note
-from beam_pipeline.work.job import Counts, report_progress
+from beam_pipeline.work import incomplete_folder, job, writing
 from beam_pipeline.work.outcome import BYTES_PLANNED, DEAD_LETTERS, SAMPLES_PLANNED, Outcome
 from beam_pipeline.work.output_folder import check_unwritten, read_earlier
-from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 _DIGEST = SampleRef._fields.index("digest")
 _RECORD_BYTES = 32  # of a TFRecord's framing, and of the digest in its shard's receipt
@@ -64,7 +51,7 @@ class DuplicateSearch(NamedTuple):
     drops: bool
 
 
-def is_readable(ref: SampleRef, encoding: EncodingOptions) -> bool:
+def is_readable(ref: SampleRef, encoding: writing.EncodingOptions) -> bool:
     """True if an image would be read when its shard is written."""
     filters = encoding.options.filters
     left_out = filters and outside_bytes(ref.size, filters)
@@ -86,14 +73,14 @@ def with_digests(
       md5: whether digests are the MD5s of a bucket's listing; otherwise `digest_of` makes them.
     """
     requests = (Request(ref.uri, ref.size, ref.offset) for ref in refs)
-    unread, digested = SampleBatch(), SampleBatch()
+    unread, digested = packing.SampleBatch(), packing.SampleBatch()
     reading = reading or usual_reading(ref.uri for ref in refs)
     with read_ahead(requests, files.read_image, reading) as ahead:
         for ref in refs:
             try:
                 image = ahead.read(ref.uri, ref.size, ref.offset)
             except OSError as error:
-                if error.errno in TRANSIENT_ERRORS:
+                if error.errno in shard_writer.TRANSIENT_ERRORS:
                     raise
                 image = b""
             if image and md5:
@@ -104,7 +91,7 @@ def with_digests(
     return digest_outcome(unread, digested)
 
 
-def digest_outcome(without: SampleBatch, digested: SampleBatch) -> Outcome:
+def digest_outcome(without: packing.SampleBatch, digested: packing.SampleBatch) -> Outcome:
     """The outcome of samples without a digest, and of some with theirs."""
     return Outcome([without] if without else [], tagged=[(DIGESTED, digested)] if digested else [])
 
@@ -115,18 +102,18 @@ class RangeDivision:
 
     parts: int
 
-    def numbers(self, columns: Columns) -> Sequence[int]:
+    def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The range of each sample."""
-        return [range_of(digest, self.parts) for digest in columns[_DIGEST]]
+        return [duplicates.range_of(digest, self.parts) for digest in columns[_DIGEST]]
 
 
 def compare_images(parts: Sequence[bytes]) -> Outcome:
     """Finds the images of the same bytes in a range of digests, all of them packed by `pack_images`."""
-    return Outcome([find_duplicates(lambda: parts)])
+    return Outcome([duplicates.find_duplicates(lambda: parts)])
 
 
 def measure_images(
-    encoding: EncodingOptions, refs: Sequence[SampleRef], reading: ReadOptions | None
+    encoding: writing.EncodingOptions, refs: Sequence[SampleRef], reading: ReadOptions | None
 ) -> Outcome:
     """Encodes samples and throws them away, to see how large they become; bad ones are left out.
 
@@ -135,7 +122,7 @@ def measure_images(
       refs: the samples.
       reading: how far it reads ahead.
     """
-    hasher = KeyHasher(encoding.seed)
+    hasher = sharding.KeyHasher(encoding.seed)
     class_ids = dict.fromkeys(encoding.class_names(refs), 0)
     measured = []
     with encoding.maker(class_ids, refs, reading) as maker:
@@ -143,7 +130,7 @@ def measure_images(
             started = time.thread_time()
             try:
                 sample = maker.make(ref)
-            except Rejected:
+            except shard_writer.Rejected:
                 continue
             written = sum(map(len, sample[:3])) + _RECORD_BYTES
             seconds = time.thread_time() - started
@@ -164,7 +151,7 @@ class Planning:
       writes: whether the shards will be written, so that the disk of the output folder needs room.
     """
 
-    request: WriteRequest
+    request: writing.WriteRequest
     wishes: PlanRequest
     run: Mapping[str, Any]
     writes: bool = True
@@ -172,7 +159,7 @@ class Planning:
     def __call__(self, tally: Tally) -> Iterator[Outcome]:
         """The outcome of the sum of all tallies."""
         samples, size = tally.samples.total(), tally.sample_bytes.total()
-        report_progress(Counts(samples=samples, image_bytes=size, is_total=True))
+        job.report_progress(job.Counts(samples=samples, image_bytes=size, is_total=True))
         plan = self._plan(tally)
         planned = {SAMPLES_PLANNED: samples, BYTES_PLANNED: size, DEAD_LETTERS: tally.dead.total()}
         yield Outcome([plan], counters=planned)
@@ -187,19 +174,19 @@ class Planning:
             run = {**run, "features": features}
         plan = make_plan(tally, self.wishes, earlier.kept if earlier else NOTHING_KEPT)
         plan = dataclasses.replace(plan, features=features)
-        run = with_settled(run, plan.settled)
+        run = changes.with_settled(run, plan.settled)
         try:
             self._check_earlier_run(plan, run)
             self._note(plan, run)
             return plan
-        except ConversionError as error:  # or an earlier run cannot be read
-            refusal = Refusal.from_error(error)
+        except errors.ConversionError as error:  # or an earlier run cannot be read
+            refusal = errors.Refusal.from_error(error)
         except OSError as error:
             reason = f"{folder} cannot be read: {error.strerror or error}"
-            refusal = Refusal.from_error(OutputError(reason), error)
+            refusal = errors.Refusal.from_error(errors.OutputError(reason), error)
         return dataclasses.replace(plan, refusal=plan.refusal or refusal)
 
-    def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> Refusal | None:
+    def _record_refusal(self, tally: Tally, schema: FeatureSchema) -> errors.Refusal | None:
         """Why records are not written, though perhaps none of them is too bad; or None."""
         fault = schema.conflict if self.run["features"] is None else ""
         if not tally.listed:
@@ -208,22 +195,22 @@ class Planning:
             _, message, *_ = min(tally.first.values())
             fault = f"none of {tally.listed} records can be written: {message}"
         refusal = too_many_bad(tally, self.wishes.max_bad_fraction)
-        return refusal or (Refusal.from_error(SampleError(fault)) if fault else None)
+        return refusal or (errors.Refusal.from_error(errors.SampleError(fault)) if fault else None)
 
     def _note(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
         folder = self.request.folder
         try:
-            write_note(folder, plan, run)
+            incomplete_folder.write_note(folder, plan, run)
             if self.writes:
                 self._check_space(plan, run)
         except OSError as error:
             reason = error.strerror or error
-            raise OutputError(f"{folder} cannot be written to: {reason}") from error
+            raise errors.OutputError(f"{folder} cannot be written to: {reason}") from error
 
     def _check_earlier_run(self, plan: Plan, run: Mapping[str, Any]) -> None:
         """Raises ConversionError if this run would not write what the earlier one did, or over another's."""
-        check_draft(run, plan.classes)
+        manifest.check_draft(run, plan.classes)
         folder, resume = self.request.folder, self.request.resume
         if self.writes and not resume:
             check_unwritten(folder, plan.shard_plan, retries=self.request.failures.retries)
@@ -235,7 +222,7 @@ class Planning:
         then = earlier.run.get("options", {}).get("label_order", "")
         now = plan.settled.get("label_order", then)
         if then and then != now:
-            raise ChangedInputsError(
+            raise errors.ChangedInputsError(
                 f"--resume: the earlier run sorted the classes with --label_order {then}, this one would "
                 f"sort them with {now}, and give them other ids. Say --label_order {then}, or convert "
                 "again with --overwrite"
@@ -261,9 +248,9 @@ class Planning:
                 names = (spec.file_name for spec in shard_plan.specs)
                 free += sum(written[name].size for name in names if name in written)
         needed = sum(map(tally.written_bytes, tally.samples))
-        needed += 0 if tally.measured else FEATURE_BYTES * tally.samples.total()
+        needed += 0 if tally.measured else estimate.FEATURE_BYTES * tally.samples.total()
         if needed > free:
-            raise OutputError(
+            raise errors.OutputError(
                 f"the shards would take about {needed:,} bytes, and the disk of {folder} has {free:,} "
                 "left. Nothing was written; make room or choose another --output"
             )

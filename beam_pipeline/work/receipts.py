@@ -9,19 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from beam_pipeline.core.dataset.changes import (
-    NO_CHANGES,
-    SampleChanges,
-    ShardFate,
-    compare_samples,
-    file_labels,
-    has_same_outcome,
-    samples_between,
-    shards_meeting,
-    written_samples,
-)
+from beam_pipeline.core import errors, references
+from beam_pipeline.core.dataset import changes, plan
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
-from beam_pipeline.core.dataset.plan import Kept
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
     ShardInputs,
@@ -29,11 +19,9 @@ from beam_pipeline.core.dataset.receipts import (
     parse_record_sizes,
     receipt_name,
 )
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import codec_here
 from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
-from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.work.incomplete_folder import read_note_file
 
@@ -51,7 +39,7 @@ def read_receipt(folder: str, shard: str) -> Receipt | None:
     receipt = parse_receipt(data, uri)
     own = receipt.inputs.spec.file_name
     if own != shard:
-        raise ConversionError(
+        raise errors.ConversionError(
             f"{uri} is damaged: it is of {own!r}, not of {shard}; remove it by hand"
         )
     return receipt
@@ -106,21 +94,25 @@ class EarlierDataSet:
     by_image: bool = False
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> plan.Kept:
         """The values to keep where its shards are taken."""
-        return Kept(dict(self.shard_plan.shards), self.classes)
+        return plan.Kept(dict(self.shard_plan.shards), self.classes)
 
     def look_up(self, inputs: ShardInputs) -> EarlierShards:
         """Finds the shards with the samples of one that is to be written."""
         receipts, notes = [], []
-        for spec in shards_meeting(inputs.spec, self.shard_plan):
+        for spec in changes.shards_meeting(inputs.spec, self.shard_plan):
             receipt, note = self._receipt(spec)
             if receipt:
                 receipts.append(receipt)
             notes += [note] if note else []
         (only,) = receipts if len(receipts) == 1 else (None,)
         reusable = None
-        if only and only.inputs.spec.of == inputs.spec.of and has_same_outcome(only, inputs):
+        if (
+            only
+            and only.inputs.spec.of == inputs.spec.of
+            and changes.has_same_outcome(only, inputs)
+        ):
             codec = only.info.codec
             if codec and codec != codec_here(codec):
                 pass  # images would be encoded in another way
@@ -130,20 +122,20 @@ class EarlierDataSet:
                 notes.append(f"{self._uri(only)} is missing or damaged: the shard is written again")
         return EarlierShards(self, inputs, receipts, reusable, notes)
 
-    def samples_elsewhere(self, splits: Sequence[str]) -> SampleChanges:
+    def samples_elsewhere(self, splits: Sequence[str]) -> changes.SampleChanges:
         """The samples of splits that are not among these, as removed ones."""
         removed: list[str] = []
         for spec in self.shard_plan.specs:
             receipt = None if spec.split in splits else self._receipt(spec)[0]
             if receipt:
-                removed += [ref.key for ref in written_samples(receipt)]
-        return NO_CHANGES._replace(removed=tuple(sorted(removed)))
+                removed += [ref.key for ref in changes.written_samples(receipt)]
+        return changes.NO_CHANGES._replace(removed=tuple(sorted(removed)))
 
     def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
         """A shard's receipt, or else a sentence on why it is missing."""
         try:
             receipt = read_receipt(self.folder, spec.file_name)
-        except ConversionError as error:
+        except errors.ConversionError as error:
             return None, f"{error}: the shard is written again"
         uri = files.join(self.folder, spec.file_name)
         return receipt, "" if receipt else f"{uri} has no receipt: the shard is written again"
@@ -210,14 +202,16 @@ class EarlierShards:
         info = earlier.info._replace(file_name=spec.file_name)
         return replace(earlier, inputs=self.inputs, info=info)
 
-    def fate(self, receipt: Receipt) -> ShardFate:
+    def fate(self, receipt: Receipt) -> changes.ShardFate:
         """The fate of the shard, given its receipt."""
-        samples = NO_CHANGES
+        samples = changes.NO_CHANGES
         if self.reusable is None:
-            samples = self._compared(written_samples(receipt))
-        return ShardFate(samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes))
+            samples = self._compared(changes.written_samples(receipt))
+        return changes.ShardFate(
+            samples, self.reusable is not None, receipt.info.bytes, tuple(self.notes)
+        )
 
-    def expected_fate(self) -> ShardFate:
+    def expected_fate(self) -> changes.ShardFate:
         """The fate of the shard as far as it is known before an image is read.
 
         An image that could not be used then, and has not changed since, is not a sample now. The bytes
@@ -230,10 +224,10 @@ class EarlierShards:
         then = {ref for receipt in self.receipts for ref in receipt.inputs.refs if ref.key in dead}
         refs = self.inputs.refs
         samples = self._compared(ref for ref in refs if ref not in then)
-        return ShardFate(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
+        return changes.ShardFate(samples, False, sum(ref.size for ref in refs), tuple(self.notes))
 
-    def _compared(self, samples: Iterable[SampleRef]) -> SampleChanges:
+    def _compared(self, samples: Iterable[references.SampleRef]) -> changes.SampleChanges:
         """Compares samples with the earlier data set's in the same range of hashes."""
         hasher = KeyHasher(self.data_set.seed, by_image=self.data_set.by_image)
-        before = samples_between(self.receipts, self.inputs.spec, hasher)
-        return compare_samples(before, samples, file_labels(self.inputs.options))
+        before = changes.samples_between(self.receipts, self.inputs.spec, hasher)
+        return changes.compare_samples(before, samples, changes.file_labels(self.inputs.options))

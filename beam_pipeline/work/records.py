@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import DamagedRecordError, SampleError, UsageError
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.records.example_view import ExampleView
+from beam_pipeline.core.records import example_view, wire
 from beam_pipeline.core.records.feature_values import FeatureValue, feature_values
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
-from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.core.references import DEFAULT_SPLIT, SPLIT_NAME, SampleRef
 from beam_pipeline.core.text import excerpt, is_utf8
 
@@ -197,7 +196,7 @@ class RecordReader:
         if self.features is not None:
             features = self._checked(features)
         written = {key: (value.kind, value.values) for key, value in features.items() if value.kind}
-        return encode_example(written), features
+        return wire.encode_example(written), features
 
     def _checked(self, features: Features) -> dict[str, FeatureValue]:
         """The values as the features that were given; integers become floats where those are floats."""
@@ -228,7 +227,7 @@ class RecordReader:
 
 def _features_of(data: bytes) -> Features:
     try:
-        example = ExampleView(data, "the record")
+        example = example_view.ExampleView(data, "the record")
         return {
             key: FeatureValue(kind, values, () if len(values) == 1 else (len(values),))
             for key, (kind, values) in example.items()

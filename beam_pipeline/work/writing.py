@@ -12,37 +12,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.changes import input_differences
 from beam_pipeline.core.dataset.duplicates import LabelHashes, packed_images, written_images
 from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dataset.splits import IMAGE
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.errors import (
-    DEFAULT_POLICY,
-    AnotherJobError,
-    ChangedInputsError,
-    CodecError,
-    ConversionError,
-    FailurePolicy,
-    Refusal,
-)
-from beam_pipeline.core.images.geometry import ImageChanges
-from beam_pipeline.core.images.preparation import check_codec, outside_bytes
-from beam_pipeline.core.labels.boxes import BAD_BOXES
-from beam_pipeline.core.labels.schema import Column, ColumnKind, class_column
+from beam_pipeline.core.images import geometry, preparation
+from beam_pipeline.core.labels import boxes, schema
 from beam_pipeline.core.packing import DeadLetterBatch, unpack
-from beam_pipeline.core.records.example_source import (
-    ExampleOptions,
-    ExampleSource,
-    PipelineRecords,
-    foreign_source,
-    marked,
-    recorded_source,
-)
+from beam_pipeline.core.records import example_source, sharding
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.shard_writer import REPEATED, Maker, sort_by_key_hash, write_shard
-from beam_pipeline.core.records.sharding import KeyHasher, ShardSpec
 from beam_pipeline.core.references import SampleRef, bytes_of, files_of
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import (
@@ -53,20 +35,7 @@ from beam_pipeline.storage.read_ahead import (
     read_ahead,
     usual_reading,
 )
-from beam_pipeline.work.job import Counts, report_progress
-from beam_pipeline.work.outcome import (
-    BYTES_DONE,
-    CHANGES,
-    COMPARED,
-    DEAD_LETTERS,
-    EXAMPLES_WRITTEN,
-    REFUSALS,
-    SAMPLES_DONE,
-    SHARD_BYTES,
-    SHARD_MS,
-    SHARDS_WRITTEN,
-    Outcome,
-)
+from beam_pipeline.work import job, outcome
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
 _REPORT_S = 0.1  # seconds between two reports
@@ -84,26 +53,26 @@ class EncodingOptions:
       by_image: rows of an image are neighbours.
     """
 
-    examples: ExampleSource
+    examples: example_source.ExampleSource
     seed: int = 0
-    options: ExampleOptions = field(default_factory=ExampleOptions)
+    options: example_source.ExampleOptions = field(default_factory=example_source.ExampleOptions)
     by_image: bool = False
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[schema.Column, ...]:
         """The columns of a sample's labels."""
         return self.examples.columns
 
     def with_features(self, learned: Mapping[str, Any] | None) -> EncodingOptions:
         """The same, with the features that the samples settled; None if they did not."""
-        if learned is None or not isinstance(self.examples, PipelineRecords):
+        if learned is None or not isinstance(self.examples, example_source.PipelineRecords):
             return self
         return replace(self, examples=replace(self.examples, described=learned))
 
     @property
-    def hasher(self) -> KeyHasher:
+    def hasher(self) -> sharding.KeyHasher:
         """Orders samples in their shard."""
-        return KeyHasher(self.seed, by_image=self.by_image)
+        return sharding.KeyHasher(self.seed, by_image=self.by_image)
 
     def features(self, *, turned: bool = False) -> Mapping[str, Any]:
         """Every feature of an example; `turned` tells whether images were written that are not upright."""
@@ -111,7 +80,7 @@ class EncodingOptions:
 
     def class_names(self, refs: Iterable[SampleRef]) -> list[str]:
         """The classes that samples have, sorted, each once."""
-        index = class_column(self.columns)
+        index = schema.class_column(self.columns)
         labels: Iterable[Any] = () if index is None else (ref.labels[index] for ref in refs)
         names: set[str] = set()
         for label in labels:
@@ -122,7 +91,7 @@ class EncodingOptions:
         """Everything, as JSON has it in receipts; `from_recorded` reads it."""
         options, examples = self.options, self.examples.recorded()
         # Receipts without "bad_boxes" are of versions that dropped images.
-        drops_boxes = _has_boxes(self.columns) and options.bad_boxes == BAD_BOXES[0]
+        drops_boxes = _has_boxes(self.columns) and options.bad_boxes == boxes.BAD_BOXES[0]
         return {
             "columns": examples["columns"],
             "image_check": options.image_check,
@@ -133,10 +102,14 @@ class EncodingOptions:
             "pixels": examples["pixels"],
             "image_encoding": options.image_encoding,
             "features": examples["features"],
-            **({"bad_boxes": BAD_BOXES[0]} if drops_boxes else {}),
+            **({"bad_boxes": boxes.BAD_BOXES[0]} if drops_boxes else {}),
             **({"filters": dict(options.filters)} if options.filters else {}),
             **{name: examples[name] for name in ("mask_colours",) if name in examples},
-            **({"source": source} if (source := foreign_source(self.examples)) else {}),
+            **(
+                {"source": source}
+                if (source := example_source.foreign_source(self.examples))
+                else {}
+            ),
             **{name: examples[name] for name in _IF_GIVEN if name in examples},
             **({"changes": changes} if (changes := options.changes.recorded()) else {}),
         }
@@ -145,14 +118,14 @@ class EncodingOptions:
     def from_recorded(cls, values: Mapping[str, Any]) -> EncodingOptions:
         """The options that `recorded` returned."""
         names = ("image_check", "renames", "clip_boxes", "image_encoding", "filters")
-        changes = ImageChanges.from_recorded(values.get("changes", {}))
-        examples = recorded_source(values)
-        usual = "drop_image" if _has_boxes(examples.columns) else BAD_BOXES[0]
+        changes = geometry.ImageChanges.from_recorded(values.get("changes", {}))
+        examples = example_source.recorded_source(values)
+        usual = "drop_image" if _has_boxes(examples.columns) else boxes.BAD_BOXES[0]
         return cls(
             examples=examples,
             seed=values["seed"],
             by_image="group_by" in values,
-            options=ExampleOptions(
+            options=example_source.ExampleOptions(
                 **{name: values[name] for name in names if name in values},
                 bad_boxes=values.get("bad_boxes", usual),
                 changes=changes,
@@ -182,7 +155,7 @@ class EncodingOptions:
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
         for ref in refs:
-            if ref.origin == REPEATED or (filters and outside_bytes(ref.size, filters)):
+            if ref.origin == REPEATED or (filters and preparation.outside_bytes(ref.size, filters)):
                 continue
             if (bytes_of(ref, columns) if columns else ref.size) > largest:
                 continue
@@ -192,8 +165,8 @@ class EncodingOptions:
                 yield from (Request(uri, size, -1) for _, uri, size in files_of(ref, columns))
 
 
-def _has_boxes(columns: Sequence[Column]) -> bool:
-    return any(column.kind is ColumnKind.BOX for column in columns)
+def _has_boxes(columns: Sequence[schema.Column]) -> bool:
+    return any(column.kind is schema.ColumnKind.BOX for column in columns)
 
 
 @dataclass(frozen=True)
@@ -214,7 +187,7 @@ class WriteRequest:
     encoding: EncodingOptions
     resume: bool = False
     reading: ReadOptions | None = ONE_BY_ONE
-    failures: FailurePolicy = DEFAULT_POLICY
+    failures: errors.FailurePolicy = errors.DEFAULT_POLICY
     earlier: EarlierDataSet | None = None
 
 
@@ -232,7 +205,7 @@ class ShardTask:
     """
 
     request: WriteRequest
-    spec: ShardSpec
+    spec: sharding.ShardSpec
     batches: Sequence[bytes]
     class_ids: Mapping[str, int]
     record_format: RecordFormat
@@ -248,7 +221,7 @@ class ShardTask:
         """See `Task`."""
         return f"writing {self.uri}"
 
-    def run(self) -> Outcome:
+    def run(self) -> outcome.Outcome:
         """Writes the shard and then its receipt.
 
         A shard that is finished is not written: one in the output folder, of an earlier run, is kept,
@@ -257,7 +230,7 @@ class ShardTask:
         began, request, name = time.monotonic(), self.request, self.spec.file_name
         inputs = shard_inputs(self.spec, self.batches, self.class_ids, request.encoding)
         refs, examples = inputs.refs, request.encoding.examples
-        if isinstance(examples, PipelineRecords):
+        if isinstance(examples, example_source.PipelineRecords):
             inputs = replace(inputs, refs=examples.lasting(refs))
         try:
             keeps = request.resume or request.failures.retries
@@ -268,22 +241,22 @@ class ShardTask:
             if own and self._is_kept(own):
                 return self._written(own, earlier)
             if own:
-                check_codec(own.info.codec)
-        except CodecError as error:
-            return not_written(CodecError(f"--resume: in {self.uri}, {error}"))
-        except ConversionError as error:
+                preparation.check_codec(own.info.codec)
+        except errors.CodecError as error:
+            return not_written(errors.CodecError(f"--resume: in {self.uri}, {error}"))
+        except errors.ConversionError as error:
             return not_written(error)
         new = own is None or not files.exists(self.uri)
         receipt = earlier.take(request.folder, new=new) if earlier else None
         if receipt:
             size = sum(ref.size for ref in inputs.refs)
-            report_progress(Counts(samples=len(inputs.refs), image_bytes=size))
+            job.report_progress(job.Counts(samples=len(inputs.refs), image_bytes=size))
         else:
             receipt = write_inputs(request, inputs, self.record_format, new=new, refs=refs)
         if examples.resumable:
             write_receipt(request.folder, receipt, new=own is None)
-        took = {SHARD_MS: [round(1000 * (time.monotonic() - began))]}
-        measured = {**took, SHARD_BYTES: [receipt.info.bytes]}
+        took = {outcome.SHARD_MS: [round(1000 * (time.monotonic() - began))]}
+        measured = {**took, outcome.SHARD_BYTES: [receipt.info.bytes]}
         return replace(self._written(receipt, earlier), measured=measured)
 
     def _is_kept(self, own: Receipt) -> bool:
@@ -298,43 +271,45 @@ class ShardTask:
                 return False
         return files.holds(self.uri, own.info.bytes, own.info.crc32c)
 
-    def _written(self, receipt: Receipt, earlier: EarlierShards | None) -> Outcome:
+    def _written(self, receipt: Receipt, earlier: EarlierShards | None) -> outcome.Outcome:
         """The figures of a shard, its dead letters, its images and the changes since the earlier data set."""
         info, letters = receipt.info, DeadLetterBatch(receipt.dead_letters)
         examples = self.request.encoding.examples
         hashes = LabelHashes(examples.file_columns, rows=examples.rows)
         images = written_images(receipt, hashes) if examples.resumable else []
-        compared = [(COMPARED, part) for part in packed_images(images, self.ranges)]
-        changes = [(CHANGES, earlier.fate(receipt))] if earlier else []
+        compared = [(outcome.COMPARED, part) for part in packed_images(images, self.ranges)]
+        changes = [(outcome.CHANGES, earlier.fate(receipt))] if earlier else []
         counted = {
-            SHARDS_WRITTEN: 1,
-            EXAMPLES_WRITTEN: info.examples,
-            DEAD_LETTERS: len(letters),
-            SAMPLES_DONE: info.examples + len(letters),
-            BYTES_DONE: sum(ref.size for ref in receipt.inputs.refs),
+            outcome.SHARDS_WRITTEN: 1,
+            outcome.EXAMPLES_WRITTEN: info.examples,
+            outcome.DEAD_LETTERS: len(letters),
+            outcome.SAMPLES_DONE: info.examples + len(letters),
+            outcome.BYTES_DONE: sum(ref.size for ref in receipt.inputs.refs),
         }
-        return Outcome([info], dead_letters=letters, tagged=[*compared, *changes], counters=counted)
+        return outcome.Outcome(
+            [info], dead_letters=letters, tagged=[*compared, *changes], counters=counted
+        )
 
-    def _changed(self, changed: str) -> ConversionError:
+    def _changed(self, changed: str) -> errors.ConversionError:
         """Tells why the existing shard is not the one that would be written."""
         if self.request.resume:
-            return ChangedInputsError(
+            return errors.ChangedInputsError(
                 f"--resume: since {self.uri} was written, its samples have changed: {changed}. "
                 "Restore them, or convert again with --overwrite"
             )
-        return AnotherJobError(
+        return errors.AnotherJobError(
             f"another job is writing to this folder: {self.uri} is there already, of other samples: "
             f"{changed}. Nothing of it was changed; wait for the other job or choose another --output"
         )
 
 
-def not_written(error: ConversionError) -> Outcome:
+def not_written(error: errors.ConversionError) -> outcome.Outcome:
     """The outcome of a shard that was not written."""
-    return Outcome(tagged=[(REFUSALS, Refusal.from_error(error))])
+    return outcome.Outcome(tagged=[(outcome.REFUSALS, errors.Refusal.from_error(error))])
 
 
 def shard_inputs(
-    spec: ShardSpec,
+    spec: sharding.ShardSpec,
     batches: Iterable[bytes],
     class_ids: Mapping[str, int],
     encoding: EncodingOptions,
@@ -350,7 +325,7 @@ def shard_inputs(
     refs: Sequence[SampleRef] = sort_by_key_hash(
         (ref for batch in batches for ref in unpack(SampleRef, batch)), encoding.hasher
     )
-    refs = marked(encoding.examples, refs)
+    refs = example_source.marked(encoding.examples, refs)
     return ShardInputs(
         spec=spec,
         refs=refs,
@@ -405,7 +380,7 @@ def reported(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
         samples += 1
         size += ref.size
         if time.monotonic() >= due:
-            report_progress(Counts(samples=samples, image_bytes=size))
+            job.report_progress(job.Counts(samples=samples, image_bytes=size))
             samples = size = 0
             due = time.monotonic() + _REPORT_S
-    report_progress(Counts(samples=samples, image_bytes=size))
+    job.report_progress(job.Counts(samples=samples, image_bytes=size))

@@ -17,13 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
-from beam_pipeline.cli import EXIT_FAILED
+from beam_pipeline import cli, startup, terminal
 from beam_pipeline.commands.demo import make_demo
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.dataset import read_manifest
-from beam_pipeline.startup import EXIT_INTERRUPTED
 from beam_pipeline.storage import files
-from beam_pipeline.terminal import complain, say
 
 POLL_S, METRICS_S, CANCEL_S = 10.0, 300.0, 900.0  # metrics come minutes late
 ENDED = re.compile("JOB_STATE_(DONE|FAILED|CANCELLED|UPDATED|DRAINED)")
@@ -91,12 +89,12 @@ def compare(*folders: str) -> None:
     names = ("classes", "counts", "dead_letters", "splits")
     if differing := [key for key in names if getattr(here, key) != getattr(there, key)]:
         raise ConversionError(f"the data sets differ in {', '.join(differing)}")
-    say("", "The same bytes here and on Dataflow, by the checksums of every shard")
+    terminal.say("", "The same bytes here and on Dataflow, by the checksums of every shard")
 
 
 def beam_tfrecord(*argv: str) -> None:
     """Runs a command in another process, which a terminal's Ctrl-C ends. Raises ConversionError."""
-    say("", " ".join(argv))
+    terminal.say("", " ".join(argv))
     done = subprocess.run([sys.executable, "-m", "beam_pipeline", *argv], check=False)  # noqa: S603
     if done.returncode:
         raise ConversionError(f"{argv[0]} ended with exit code {done.returncode}")
@@ -130,11 +128,11 @@ def prove(given: argparse.Namespace, inputs: list[str], remote: str, here: str) 
 def remove(request: Any, remote: str) -> None:
     """Ends the job and removes the folder. Raises ConversionError, after it said what is left."""
     name, end, asked = remote.rpartition("/")[2], time.monotonic() + CANCEL_S, False
-    say("", f"Removing {remote}")
+    terminal.say("", f"Removing {remote}")
     try:
         while (job := job_of(request, name)) and not ENDED.match(job["currentState"]):
             if not asked:
-                say(f"Cancelling job {job['id']}")
+                terminal.say(f"Cancelling job {job['id']}")
                 request("PUT", f"/{job['id']}", json={"requestedState": "JOB_STATE_CANCELLED"})
             elif time.monotonic() > end:
                 raise ConversionError(f"job {job['id']} has not ended yet")
@@ -144,7 +142,7 @@ def remove(request: Any, remote: str) -> None:
         if left := files.list_folder(remote):
             raise ConversionError(f"{len(left)} objects could not be deleted")
     except (ConversionError, OSError) as error:
-        complain(
+        terminal.complain(
             "Remove by hand what is left:",
             f"  gcloud dataflow jobs list --status=active --filter=name={name}, and cancel it",
             f"  gcloud storage rm -r {remote}",
@@ -166,21 +164,21 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     name = f"beam-tfrecord-proof-{secrets.token_hex(6)}"
     remote = f"gs://{given.bucket.removeprefix('gs://').strip('/')}/{name}"
-    say(f"Everything this makes is called {name}, and is removed at the end")
+    terminal.say(f"Everything this makes is called {name}, and is removed at the end")
     try:
         request = requests_of(given)
         try:
             with tempfile.TemporaryDirectory(prefix=f"{name}-") as here:
                 prove(given, inputs, remote, here)
             job = job_of(request, name)
-            say("", "On Dataflow:", *usage(job, metrics_of(request, job["id"])))
+            terminal.say("", "On Dataflow:", *usage(job, metrics_of(request, job["id"])))
         finally:
             remove(request, remote)
     except (ConversionError, OSError) as error:
-        complain(f"prove.sh: error: {error}")
-        return EXIT_FAILED
+        terminal.complain(f"prove.sh: error: {error}")
+        return cli.EXIT_FAILED
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return startup.EXIT_INTERRUPTED
     return 0
 
 

@@ -10,17 +10,7 @@ import pytest
 
 import beam_pipeline
 from beam_pipeline.cli import main
-from tests.harness import (
-    ALL_BAD,
-    NONE_BAD,
-    convert,
-    dead_letters_of,
-    manifest_of,
-    read_all,
-    reasons_of,
-    run_convert,
-)
-from tests.pictures import write_files, write_pictures
+from tests import harness, pictures
 
 # --- classes ---------------------------------------------------------------------------------------
 
@@ -31,18 +21,20 @@ INTEGERS = [str(i) for i in range(1, 13)]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Class folders 1 to 12, and an empty current folder."""
     monkeypatch.chdir(tmp_path)
-    write_pictures("months", [f"{name}/{i}.jpg" for name in INTEGERS for i in range(2)])
+    pictures.write_pictures("months", [f"{name}/{i}.jpg" for name in INTEGERS for i in range(2)])
     return tmp_path
 
 
 def ids_of(output: str) -> dict[str, int]:
     """Class -> id of the manifest's classes."""
-    return {c["name"]: c["id"] for c in manifest_of(output)["classes"]}
+    return {c["name"]: c["id"] for c in harness.manifest_of(output)["classes"]}
 
 
 def written_ids(output: str) -> dict[str, int]:
     """Key -> the id in the example, as TensorFlow reads it."""
-    return {key: features["image/class/label"][0] for key, features in read_all(output).items()}
+    return {
+        key: features["image/class/label"][0] for key, features in harness.read_all(output).items()
+    }
 
 
 # --- the order of integers ------------------------------------------------------------------------
@@ -50,31 +42,34 @@ def written_ids(output: str) -> dict[str, int]:
 
 def test_integers_are_sorted_as_numbers() -> None:
     """The manifest records the order, so that the same options find the data set up to date."""
-    printed = run_convert("--images", "months", "--output", "out")
+    printed = harness.run_convert("--images", "months", "--output", "out")
     assert ids_of("out") == {name: int(name) - 1 for name in INTEGERS}
-    assert manifest_of("out")["options"]["label_order"] == "numeric"
+    assert harness.manifest_of("out")["options"]["label_order"] == "numeric"
     assert (
         "  note: class names are integers and get other ids: 1 -> 0, 2 -> 1, 3 -> 2, 4 -> 3, 5 -> 4, "
         "...; they are sorted as numbers, and --label_order code_point sorts them as text; "
         "--class_ids keep writes the integers themselves"
     ) in printed.out.splitlines()
-    assert "is up to date" in run_convert("--images", "months", "--output", "out", "--resume").out
+    assert (
+        "is up to date"
+        in harness.run_convert("--images", "months", "--output", "out", "--resume").out
+    )
 
 
 @pytest.mark.slow
 def test_a_data_set_in_the_order_of_texts_is_not_resumed_in_that_of_numbers() -> None:
     """The error says which option differs; with it, the data set is up to date."""
     argv = ["--images", "months", "--output", "out"]
-    assert convert(*argv, "--label_order=code_point") == 0
+    assert harness.convert(*argv, "--label_order=code_point") == 0
     before = Path("out/manifest.json").read_bytes()
-    assert manifest_of("out")["options"]["label_order"] == "code_point"
+    assert harness.manifest_of("out")["options"]["label_order"] == "code_point"
     assert (
         "--resume: the earlier run sorted the classes with --label_order code_point, this one would "
         "sort them with numeric, and give them other ids. Say --label_order code_point, or convert "
         "again with --overwrite"
-    ) in run_convert(*argv, "--resume", code=1).err
+    ) in harness.run_convert(*argv, "--resume", code=1).err
     assert Path("out/manifest.json").read_bytes() == before
-    assert convert(*argv, "--resume", "--label_order=code_point") == 0
+    assert harness.convert(*argv, "--resume", "--label_order=code_point") == 0
     assert main(["verify", "out"]) == 0
 
 
@@ -84,9 +79,9 @@ def test_a_data_set_in_the_order_of_texts_is_not_resumed_in_that_of_numbers() ->
 @pytest.fixture
 def training() -> None:
     """A data set of cat, dog and owl; images for testing that have no owl, and a cow."""
-    write_pictures("train", ["cat/1.jpg", "dog/1.jpg", "owl/1.jpg"])
-    write_pictures("test", ["dog/9.jpg", "cow/9.jpg"])
-    assert convert("--images", "train", "--output", "set", "--label_base=1") == 0
+    pictures.write_pictures("train", ["cat/1.jpg", "dog/1.jpg", "owl/1.jpg"])
+    pictures.write_pictures("test", ["dog/9.jpg", "cow/9.jpg"])
+    assert harness.convert("--images", "train", "--output", "set", "--label_base=1") == 0
 
 
 @pytest.mark.slow
@@ -94,19 +89,21 @@ def training() -> None:
 @pytest.mark.parametrize("path", ["set", "set/", "set/manifest.json", "set/labels.txt"])
 def test_a_test_set_has_the_ids_of_its_training_set(path: str) -> None:
     """By its folder, manifest or list, which may begin at 1; another class is left out."""
-    printed = run_convert("--images", "test", "--classes", path, "--output", "out")
+    printed = harness.run_convert("--images", "test", "--classes", path, "--output", "out")
     assert ids_of("out") == {"cat": 1, "dog": 2, "owl": 3}
     assert written_ids("out") == {"dog/9.jpg": 2}
-    (dead_letter,) = dead_letters_of("out")
+    (dead_letter,) = harness.dead_letters_of("out")
     assert (dead_letter["key"], dead_letter["reason"]) == ("cow/9.jpg", "unknown_class")
     assert dead_letter["message"] == f"'cow': no class of {path}, which has cat, dog, owl"
-    assert manifest_of("out")["options"]["classes"] == {"cat": 1, "dog": 2, "owl": 3}
+    assert harness.manifest_of("out")["options"]["classes"] == {"cat": 1, "dog": 2, "owl": 3}
     manifest = Path("set/manifest.json").resolve()
     assert (
         f"Note: 3 classes and their ids are those of {manifest}: 1 cat, 2 dog, 3 owl"
     ) in printed.out.splitlines()
     assert main(["verify", "out"]) == 0
-    assert convert("--images", "test", "--classes", path, "--output", "out", "--resume") == 0
+    assert (
+        harness.convert("--images", "test", "--classes", path, "--output", "out", "--resume") == 0
+    )
 
 
 @pytest.mark.slow
@@ -117,22 +114,22 @@ def test_another_class_is_an_error_if_none_is_allowed() -> None:
     assert (
         "error: 1 labelled images have a class that --classes set does not name (such as "
         "'cow/9.jpg'); dead_letters.jsonl tells which"
-    ) in run_convert(*argv, "--classes_only", code=1).err
-    assert reasons_of("out") == {"cow/9.jpg": "unknown_class"}
+    ) in harness.run_convert(*argv, "--classes_only", code=1).err
+    assert harness.reasons_of("out") == {"cow/9.jpg": "unknown_class"}
     assert not Path("out/manifest.json").exists()
-    write_pictures("owls", ["owl/1.jpg"])
+    pictures.write_pictures("owls", ["owl/1.jpg"])
     argv = ["--images", "owls", "--classes", "set", "--output", "owl"]
-    assert convert(*argv, "--classes_only") == 0
+    assert harness.convert(*argv, "--classes_only") == 0
 
 
 @pytest.mark.usefixtures("training")
 def test_another_list_is_not_resumed() -> None:
     """The error names the class whose id differs."""
-    write_files(".", {"names.txt": "dog\ncat\n", "other.txt": "cat\ndog\n"})
+    pictures.write_files(".", {"names.txt": "dog\ncat\n", "other.txt": "cat\ndog\n"})
     argv = ["--images", "test", "--output", "out"]
-    assert convert(*argv, "--classes", "names.txt") == 0
+    assert harness.convert(*argv, "--classes", "names.txt") == 0
     assert ids_of("out") == {"dog": 0, "cat": 1}
-    error = run_convert(*argv, "--classes", "other.txt", "--resume", code=1).err
+    error = harness.run_convert(*argv, "--classes", "other.txt", "--resume", code=1).err
     assert "options.classes.cat was 1, is 0" in error
 
 
@@ -157,11 +154,11 @@ def test_another_list_is_not_resumed() -> None:
 )
 def test_classes_that_cannot_be(options: str, message: str) -> None:
     """Each error says what is wrong with the option or its file."""
-    write_files(".", {"names.txt": "1\n2\n", "other.txt": "a\nb\n", "empty/x": ""})
-    write_files(".", {"l.csv": "file,label\n1/0.jpg,1\n"})
-    write_files(".", {"signs.csv": "file,label\n1/0.jpg,1\n2/0.jpg,-1\n"})
+    pictures.write_files(".", {"names.txt": "1\n2\n", "other.txt": "a\nb\n", "empty/x": ""})
+    pictures.write_files(".", {"l.csv": "file,label\n1/0.jpg,1\n"})
+    pictures.write_files(".", {"signs.csv": "file,label\n1/0.jpg,1\n2/0.jpg,-1\n"})
     argv = ("--images", "months", "--output", "out", *options.split())
-    assert message in run_convert(*argv, code=1 if "other" in options else 2).err
+    assert message in harness.run_convert(*argv, code=1 if "other" in options else 2).err
 
 
 # --- splits ----------------------------------------------------------------------------------------
@@ -178,9 +175,9 @@ NONE_IN_B = "--splits: not one of 120 samples fell into b"
 @pytest.fixture
 def patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: photos/ of twelve patients, and labels.csv."""
-    write_pictures(str(tmp_path / "photos"), PATIENTS)
+    pictures.write_pictures(str(tmp_path / "photos"), PATIENTS)
     rows = "".join(f"{name},{KINDS[name]},{patient}\n" for name, patient in PATIENTS.items())
-    write_files(str(tmp_path), {"labels.csv": f"filename,diagnosis,patient\n{rows}"})
+    pictures.write_files(str(tmp_path), {"labels.csv": f"filename,diagnosis,patient\n{rows}"})
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -190,9 +187,9 @@ def test_a_row_without_a_patient_is_a_dead_letter(patients: Path) -> None:
     with (patients / "labels.csv").open() as file:
         text = file.read().replace("003.jpg,benign,P9", "003.jpg,benign, ")
     (patients / "labels.csv").write_text(text)
-    argv = ("--images", "photos", "--labels", "labels.csv", ALL_BAD, *SHARES.split())
-    assert convert(*argv, "--split_by", "patient", "--output", "out") == 0
-    (dead_letter,) = dead_letters_of("out")
+    argv = ("--images", "photos", "--labels", "labels.csv", harness.ALL_BAD, *SHARES.split())
+    assert harness.convert(*argv, "--split_by", "patient", "--output", "out") == 0
+    (dead_letter,) = harness.dead_letters_of("out")
     assert dead_letter["reason"] == "bad_label_value"
     assert (dead_letter["key"], dead_letter["line"]) == ("003.jpg", 5)
     assert dead_letter["message"] == "column 'patient': is empty"
@@ -211,20 +208,20 @@ def test_a_row_without_a_patient_is_a_dead_letter(patients: Path) -> None:
 def test_what_cannot_be_divided(patients: Path, options: str, message: str) -> None:
     """One error each, which says what to do."""
     argv = ("--images", "photos", "--labels", "labels.csv", "--output", "out")
-    assert message in run_convert(*argv, *options.split(), code=2).err
+    assert message in harness.run_convert(*argv, *options.split(), code=2).err
 
 
 # --- unlabelled -----------------------------------------------------------------------------------
 
 
 NAMES = [f"{i}.jpg" for i in range(6)]
-KEEP = ("--unlabelled", "keep", NONE_BAD)
+KEEP = ("--unlabelled", "keep", harness.NONE_BAD)
 
 
 @pytest.fixture
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with six photographs."""
-    write_pictures(str(tmp_path / "photos"), NAMES)
+    pictures.write_pictures(str(tmp_path / "photos"), NAMES)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -234,7 +231,7 @@ def labels_of(folder: str) -> dict[str, dict[str, Any]]:
     prefixes = ("image/class/", "image/label", "label/", "image/object/")
     return {
         name: {key: value for key, value in features.items() if key.startswith(prefixes)}
-        for name, features in read_all(folder).items()
+        for name, features in harness.read_all(folder).items()
     }
 
 
@@ -245,12 +242,12 @@ def loaded(folder: str) -> list[Any]:
 
 def test_a_folder_without_any_labels(photos: Path) -> None:
     """The error names the option, and with it the images are written."""
-    error = run_convert("--images", "photos", "--output", "none", code=1).err
+    error = harness.run_convert("--images", "photos", "--output", "none", code=1).err
     assert "--unlabelled keep writes images without labels" in error
-    out = run_convert("--images", "photos", *KEEP, "--output", "out").out
+    out = harness.run_convert("--images", "photos", *KEEP, "--output", "out").out
     assert "  unlabelled: 6 samples, without label features\n" in out
     assert labels_of("out") == {key: {"image/labelled": [0]} for key in NAMES}
-    assert manifest_of("out")["classes"] == []
+    assert harness.manifest_of("out")["classes"] == []
     assert [int(label) for label in loaded("out")] == [-1] * 6
 
 
@@ -263,11 +260,11 @@ def test_numbers_lists_and_objects_without_a_label(photos: Path) -> None:
         "boxes.jsonl": '{"file_name": "0.jpg", "objects": {"bbox": [[1, 1, 3, 3]], "category": ["a"]}}\n'
         '{"file_name": "1.jpg", "objects": {"bbox": [], "category": []}}\n',
     }
-    write_files(".", tables)
+    pictures.write_files(".", tables)
     for table in tables:
         argv = ("--images", "photos", "--labels", table, *KEEP)
-        assert convert(*argv, "--output", table.partition(".")[0]) == 0
-        assert manifest_of(table.partition(".")[0])["counts"]["unlabelled"] == 4
+        assert harness.convert(*argv, "--output", table.partition(".")[0]) == 0
+        assert harness.manifest_of(table.partition(".")[0])["counts"]["unlabelled"] == 4
     numbers = [float(label) for label in loaded("number")]
     assert sorted(number for number in numbers if not math.isnan(number)) == [0.5, 1.5]
     assert len(numbers) == 6

@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline import cli
-from beam_pipeline.cli import main
+from beam_pipeline import cli, launch
 from beam_pipeline.commands import COMMANDS
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.launch import beam_parser
 from tests.harness import (
     convert,
     convert_in_process_of_its_own,
@@ -152,7 +150,7 @@ def test_a_manifest_that_lists_files_elsewhere_is_not_believed() -> None:
     assert "not a file of its own folder" in run("verify", "out", code=1).err
     assert convert(*PHOTOS, "--overwrite") == 0
     assert Path("precious").read_text() == "x"
-    assert main(["verify", "out"]) == 0
+    assert cli.main(["verify", "out"]) == 0
 
 
 @pytest.mark.slow
@@ -267,7 +265,7 @@ def help_of(*command: str) -> str:
     with contextlib.redirect_stdout(text), pytest.MonkeyPatch.context() as patched:
         patched.setenv("COLUMNS", "80")
         with pytest.raises(SystemExit, match="0"):
-            main([*command[:1], "--help", *command[1:]])
+            cli.main([*command[:1], "--help", *command[1:]])
     return text.getvalue()
 
 
@@ -302,7 +300,7 @@ def test_the_examples_of_the_help_run() -> None:
         for line in re.findall(r"^  (beam-tfrecord .*)$", examples, re.MULTILINE):
             if "Dataflow" in line:
                 _, unknown = cli._parser().parse_known_args(shlex.split(line)[1:])
-                assert beam_parser().parse_known_args(unknown)[1] == []
+                assert launch.beam_parser().parse_known_args(unknown)[1] == []
             else:
                 run_shell(line, ".")
                 ran += 1
@@ -330,7 +328,7 @@ def test_paths_alone_are_answered_with_the_whole_command(argv: list[str], whole:
 def test_no_command_gives_a_short_help(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, so that a script notices; commands to begin with."""
     with pytest.raises(SystemExit) as end:
-        main([])
+        cli.main([])
     assert end.value.code == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("beam-tfrecord turns images")
@@ -342,7 +340,7 @@ def test_no_command_gives_a_short_help(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_help_lists_each_command_once_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     """By what a person wants to do; a command of no group comes last."""
     with pytest.raises(SystemExit):
-        main(["--help"])
+        cli.main(["--help"])
     text = capsys.readouterr().out
     listed = re.findall(r"^  (\w+)  +\w", text.partition("\noptions:")[0], re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)

@@ -15,21 +15,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from beam_pipeline import RandomAccess, convert_samples
-from beam_pipeline.cli import main
+from beam_pipeline import RandomAccess, cli, convert_samples
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.formats import FORMATS, recorded_format
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    convert_killed_before,
-    digests,
-    documented,
-    manifest_of,
-    run,
-    run_convert,
-    run_shell,
-)
+from tests import harness
 from tests.pictures import write_files, write_pictures
 
 SHARDS = 3
@@ -52,19 +41,19 @@ def argv(tmp_path: Path) -> list[str]:
     write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(12)])
     write_files(f"{tmp_path}/photos", {"a/bad.jpg": "no image"})
     options = ["--images", f"{tmp_path}/photos", "--name", "d", "--num_shards", str(SHARDS)]
-    return [*options, ALL_BAD]
+    return [*options, harness.ALL_BAD]
 
 
 def records_of(folder: Path, split: str = "train") -> Iterator[bytes]:
     """The serialized examples of a split, in order."""
-    manifest = manifest_of(folder)
+    manifest = harness.manifest_of(folder)
     for shard in manifest["splits"][split]["shards"]:
         with (folder / shard["path"]).open("rb") as file:
             yield from recorded_format(manifest["options"]).records(file, shard["path"])
 
 
 def shards_of(folder: Path) -> list[str]:
-    return [shard["path"] for shard in manifest_of(folder)["splits"]["train"]["shards"]]
+    return [shard["path"] for shard in harness.manifest_of(folder)["splits"]["train"]["shards"]]
 
 
 def test_a_container_holds_the_examples_of_the_tfrecords(
@@ -73,13 +62,13 @@ def test_a_container_holds_the_examples_of_the_tfrecords(
     """Bit for bit and in the same order; the manifests differ in the files alone. All is well."""
     for name in ("tfrecord", container):
         output = ["--output", f"{tmp_path}/{name}", "--format", name]
-        assert convert(*argv, *output) == 0
-        assert main(["verify", output[1]]) == 0
+        assert harness.convert(*argv, *output) == 0
+        assert cli.main(["verify", output[1]]) == 0
     folders = [tmp_path / "tfrecord", tmp_path / container]
     expected, found = (list(records_of(folder)) for folder in folders)
     assert len(expected) == 12
     assert found == expected
-    manifests = [manifest_of(folder) for folder in folders]
+    manifests = [harness.manifest_of(folder) for folder in folders]
     assert manifests[1]["options"].pop("record_format") == container
     for manifest in manifests:
         manifest.pop("crc32c", None)  # of the manifest itself
@@ -102,37 +91,37 @@ def test_a_container_holds_the_examples_of_the_tfrecords(
 def test_a_killed_run_is_resumed(container: str, argv: list[str], tmp_path: Path) -> None:
     """It ends in the same bytes; so does one whose shards were lost or cut."""
     argv += ["--format", container]
-    assert convert(*argv, "--output", f"{tmp_path}/whole") == 0
-    whole = digests(tmp_path / "whole")
+    assert harness.convert(*argv, "--output", f"{tmp_path}/whole") == 0
+    whole = harness.digests(tmp_path / "whole")
     killed = tmp_path / "killed"
     argv += ["--output", str(killed), "--resume"]
-    assert convert_killed_before(14, *argv, folder=killed) < 0
+    assert harness.convert_killed_before(14, *argv, folder=killed) < 0
     assert not (killed / "manifest.json").exists()
-    assert convert(*argv) == 0
-    assert digests(killed) == whole
+    assert harness.convert(*argv) == 0
+    assert harness.digests(killed) == whole
     gone, cut, _ = shards_of(killed)
     os.unlink(killed / gone)
     os.truncate(killed / cut, 100)
-    assert convert(*argv) == 0
-    assert digests(killed) == whole
+    assert harness.convert(*argv) == 0
+    assert harness.digests(killed) == whole
 
 
 @pytest.mark.slow
 def test_damage_is_found_and_repaired(container: str, argv: list[str], tmp_path: Path) -> None:
     """`verify` names the shards, and `repair` writes them again as they were."""
     out = tmp_path / "out"
-    assert convert(*argv, "--format", container, "--output", str(out)) == 0
-    whole = digests(out)
+    assert harness.convert(*argv, "--format", container, "--output", str(out)) == 0
+    whole = harness.digests(out)
     first, second, third = shards_of(out)
     content = bytearray((out / first).read_bytes())
     content[700] ^= 1
     (out / first).write_bytes(content)
     os.truncate(out / second, 1000)
     os.unlink(out / third)
-    err = run("verify", str(out), code=1).err
+    err = harness.run("verify", str(out), code=1).err
     assert all(name in err for name in (first, second, third))
-    assert main(["repair", str(out)]) == 0
-    assert digests(out) == whole
+    assert cli.main(["repair", str(out)]) == 0
+    assert harness.digests(out) == whole
 
 
 def test_what_makes_no_sense_in_a_container_is_refused(
@@ -140,15 +129,20 @@ def test_what_makes_no_sense_in_a_container_is_refused(
 ) -> None:
     """The message has the way out."""
     argv += ["--format", container, "--output", f"{tmp_path}/out"]
-    error = run_convert(*argv, "--compression", "gzip", code=2).err
+    error = harness.run_convert(*argv, "--compression", "gzip", code=2).err
     assert f"expected none for {container}; leave it out" in error
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     shards = {
-        name: digest for name, digest in digests(f"{tmp_path}/out").items() if "train" in name
+        name: digest
+        for name, digest in harness.digests(f"{tmp_path}/out").items()
+        if "train" in name
     }
-    assert convert(*argv, "--overwrite", "--shuffle", "records") == 0
-    assert shards.items() <= digests(f"{tmp_path}/out").items()
-    assert "only TFRecords have an index beside them" in run("index", f"{tmp_path}/out", code=2).err
+    assert harness.convert(*argv, "--overwrite", "--shuffle", "records") == 0
+    assert shards.items() <= harness.digests(f"{tmp_path}/out").items()
+    assert (
+        "only TFRecords have an index beside them"
+        in harness.run("index", f"{tmp_path}/out", code=2).err
+    )
     with pytest.raises(UsageError, match=f"in the format {container}, .* --format tfrecord"):
         RandomAccess(f"{tmp_path}/out", "train")
 
@@ -159,14 +153,16 @@ def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) 
     """`tar` gives back the image files themselves; our own layout reads the tars."""
     photos = write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(6)])
     options = ["--images", f"{tmp_path}/photos", "--format", "webdataset", "--name", "d"]
-    assert convert(*options, "--num_shards", "2", "--output", f"{tmp_path}/out") == 0
+    assert harness.convert(*options, "--num_shards", "2", "--output", f"{tmp_path}/out") == 0
     (tmp_path / "unpacked").mkdir()
-    run_shell("for shard in ../out/*.tar; do tar xf $shard; done", tmp_path / "unpacked")
+    harness.run_shell("for shard in ../out/*.tar; do tar xf $shard; done", tmp_path / "unpacked")
     for name, content in photos.items():
         assert (tmp_path / "unpacked" / name).read_bytes() == content
         assert Image.open(io.BytesIO(content)).size == (9, 7)
-    assert convert("--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again") == 0
-    assert manifest_of(tmp_path / "again")["counts"]["examples"] == 6
+    assert (
+        harness.convert("--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again") == 0
+    )
+    assert harness.manifest_of(tmp_path / "again")["counts"]["examples"] == 6
 
 
 def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:
@@ -192,12 +188,12 @@ def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:
 def test_the_documented_webdataset(tmp_path: Path) -> None:
     """The commands and the code of docs/grain.md, from the demo's images to decoded samples."""
     pytest.importorskip("webdataset")
-    convert_it, list_it = documented("docs/grain.md", "bash", "WebDataset")
-    (code,) = documented("docs/grain.md", "python", "WebDataset")
-    run_shell("beam-tfrecord demo", tmp_path)
-    run_shell(convert_it, tmp_path)
-    listed = run_shell(list_it, tmp_path).stdout.splitlines()
+    convert_it, list_it = harness.documented("docs/grain.md", "bash", "WebDataset")
+    (code,) = harness.documented("docs/grain.md", "python", "WebDataset")
+    harness.run_shell("beam-tfrecord demo", tmp_path)
+    harness.run_shell(convert_it, tmp_path)
+    listed = harness.run_shell(list_it, tmp_path).stdout.splitlines()
     assert [line[-4:] for line in listed[:3]] == [".png", ".cls", "json"]
     assert json.loads(listed[3])["image/filename"] == "shape_0000.png"
-    printed = run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
+    printed = harness.run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout
     assert re.fullmatch(r"\(\d+, \d+, 3\) [012] \w+\n", printed)

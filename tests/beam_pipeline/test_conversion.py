@@ -19,28 +19,12 @@ import tensorflow as tf
 import beam_pipeline
 from beam_pipeline.cli import main
 from beam_pipeline.conversion import convert, convert_samples
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.manifest import FeatureEntry
-from beam_pipeline.core.errors import (
-    ConversionError,
-    OutputNotEmptyError,
-    QuestionError,
-    SampleError,
-    UsageError,
-)
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
+from tests import harness, pictures
 from tests.core.dataset.fixtures import manifest_with
-from tests.harness import (
-    REPOSITORY,
-    digests,
-    manifest_of,
-    python,
-    read_all_by,
-    read_shard,
-    shard_names,
-)
-from tests.harness import convert as command
-from tests.pictures import write_pictures
 
 # --- conversion ------------------------------------------------------------------------------------
 
@@ -54,7 +38,7 @@ OPTIONS = {"num_shards": {"train": 2, "test": 1}, "splits": {"train": 0.75, "tes
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("conversion")
-    write_pictures(str(folder / "photos"), [f"{i}.jpg" for i in range(12)])
+    pictures.write_pictures(str(folder / "photos"), [f"{i}.jpg" for i in range(12)])
     lines = [
         "filename,label,age,note",
         *(f"{r['filename']},{r['label']},{r['age']}," for r in ROWS),
@@ -93,7 +77,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
     """Whatever the library: the shards are those of the same table as a CSV file."""
     argv = ("--images", f"{photos}/photos", "--labels", f"{photos}/labels.csv", "--name", "d")
     more = ("--splits=train=0.75,test=0.25", "--num_shards=train=2,test=1", "--columns=note:skip")
-    assert command(*argv, *more, "--output", str(tmp_path / "a")) == 0
+    assert harness.convert(*argv, *more, "--output", str(tmp_path / "a")) == 0
     dataset = convert(
         photos / "photos",
         labels=table,
@@ -104,7 +88,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
         progress=False,
         **OPTIONS,
     )
-    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    assert harness.digests(tmp_path / "a") == harness.digests(tmp_path / "b")
     shown = (tmp_path / "b/report.html").read_text()
     assert "--labels &#x27;&lt;a table in memory&gt;&#x27;" in shown
     assert sum(dataset.splits.values()) == 12
@@ -152,7 +136,7 @@ def test_a_wrong_argument_is_named_as_an_argument(
 ) -> None:
     """Found before anything is written."""
     given = {"labels": str(photos / "labels.csv"), **arguments}
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(errors.UsageError) as raised:
         convert(str(photos / "photos"), output=str(tmp_path / "out"), **given)
     assert message in str(raised.value)
     assert not (tmp_path / "out").exists()
@@ -160,7 +144,7 @@ def test_a_wrong_argument_is_named_as_an_argument(
 
 def test_dicts_of_features_have_a_function_of_their_own(tmp_path: Path) -> None:
     """The message names it."""
-    with pytest.raises(UsageError, match="convert_samples"):
+    with pytest.raises(errors.UsageError, match="convert_samples"):
         convert([{"x": 1}], output=str(tmp_path / "out"))
 
 
@@ -168,7 +152,7 @@ def test_a_question_is_raised_and_yes_answers_it(photos: Path, tmp_path: Path) -
     """As the command asks it, in the words of arguments."""
     rows = [{"filename": row["filename"], "label": "cat"} for row in ROWS]
     arguments = {"labels": rows, "output": str(tmp_path / "out"), "writers": 0, "progress": False}
-    with pytest.raises(QuestionError) as raised:
+    with pytest.raises(errors.QuestionError) as raised:
         convert(str(photos / "photos"), **arguments)
     assert "yes=True" in str(raised.value)
     assert "--yes" not in str(raised.value)
@@ -181,7 +165,7 @@ def test_a_suggestion_is_a_call_that_works(photos: Path, tmp_path: Path) -> None
     lists = ["cat;dog", "cat", "dog"]
     labels = [{"filename": row["filename"], "label": lists[i % 3]} for i, row in enumerate(ROWS)]
     arguments = {"output": str(tmp_path / "out"), "num_shards": 2, "splits": {"train": 1}}
-    with pytest.raises(QuestionError) as raised:
+    with pytest.raises(errors.QuestionError) as raised:
         convert(str(photos / "photos"), labels=labels, **arguments, writers=0, progress=False)
     call = str(raised.value).splitlines()[2].strip()
     assert call == (
@@ -195,7 +179,7 @@ def test_a_suggestion_is_a_call_that_works(photos: Path, tmp_path: Path) -> None
 
 def test_errors_speak_of_the_table_in_memory(photos: Path, tmp_path: Path) -> None:
     """Not of the file that stands for it."""
-    with pytest.raises(ConversionError) as raised:
+    with pytest.raises(errors.ConversionError) as raised:
         convert(photos, labels=[{"filename": "0.jpg", "a": "x", "b": "y"}], output=tmp_path / "out")
     assert str(raised.value).startswith("labels: which of the columns a, b is the label? ")
 
@@ -209,7 +193,7 @@ def test_nothing_is_printed_but_progress(photos: Path, tmp_path: Path) -> None:
         f" output={str(tmp_path / 'out')!r}, writers=0, progress=False)\n"
         "import sys; assert 'tensorflow' not in sys.modules; print(d.classes)"
     )
-    done = python("-c", code, check=True, timeout=120)
+    done = harness.python("-c", code, check=True, timeout=120)
     assert done.stdout == "{0: 'cat', 1: 'dog'}\n"
     assert done.stderr == ""
 
@@ -219,7 +203,7 @@ def test_the_code_of_the_page_runs(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/python.md, block after block."""
-    page = Path(REPOSITORY, "docs/python.md").read_text(encoding="utf-8")
+    page = Path(harness.REPOSITORY, "docs/python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 3
     shutil.copytree(photos / "photos", tmp_path / "photos")
@@ -254,7 +238,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
     manifest = convert_samples(
         cars(), output=str(tmp_path / "out"), class_names=names
     ).manifest.content
-    examples = read_all_by(tmp_path / "out", "name")
+    examples = harness.read_all_by(tmp_path / "out", "name")
     assert sorted(examples) == sorted(f"car{i}" for i in range(20))
     for i in range(20):
         tags = [b"red", b"fast"][: i % 3]
@@ -269,7 +253,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
         assert {"tags": [], **found} == expected
     image = tf.io.decode_raw(examples["car3"]["image"][0], tf.uint8)
     np.testing.assert_array_equal(tf.reshape(image, [2, 2, 3]).numpy(), PIXELS + 3)
-    assert manifest == manifest_of(tmp_path / "out")
+    assert manifest == harness.manifest_of(tmp_path / "out")
     kinds = {"image": "bytes", "image/class/label": "int64", "name": "bytes", "score": "float"}
     assert manifest["features"] == {
         **{key: {"kind": kind, "optional": False, "shape": []} for key, kind in kinds.items()},
@@ -299,15 +283,15 @@ def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
     convert_samples(cars, output=str(tmp_path / "a"), writers=0, **options)
     convert_samples(cars(), output=str(tmp_path / "b"), writers=3, **options)
     convert_samples(list(cars())[::-1], output=str(tmp_path / "c"), **options)
-    assert digests(tmp_path / "a") == digests(tmp_path / "b")
-    shards = shard_names(tmp_path / "a")
+    assert harness.digests(tmp_path / "a") == harness.digests(tmp_path / "b")
+    shards = harness.shard_names(tmp_path / "a")
     assert len(shards) == 3
     for name in shards:  # the key decides the place, not the order in which samples came
         assert _names(tmp_path / "a", name) == _names(tmp_path / "c", name)
 
 
 def _names(folder: Path, shard: str) -> list[bytes]:
-    return [example["name"][0] for example in read_shard(folder, shard)]
+    return [example["name"][0] for example in harness.read_shard(folder, shard)]
 
 
 def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
@@ -352,7 +336,7 @@ def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
 )
 def test_what_no_feature_can_hold_is_an_error(tmp_path: Path, sample: Any, message: str) -> None:
     """The error names the sample, the feature and the type; nothing is left in the output folder."""
-    with pytest.raises(SampleError) as raised:
+    with pytest.raises(errors.SampleError) as raised:
         convert_samples([{"x": 1}, sample], output=str(tmp_path / "out"))
     assert message in str(raised.value)
     assert os.listdir(tmp_path / "out") == []
@@ -373,12 +357,12 @@ def test_an_error_of_the_generator_is_the_persons_own(tmp_path: Path) -> None:
 def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     """As on the command line."""
     convert_samples(cars, output=str(tmp_path / "out"))
-    before = digests(tmp_path / "out")
-    with pytest.raises(OutputNotEmptyError):
+    before = harness.digests(tmp_path / "out")
+    with pytest.raises(errors.OutputNotEmptyError):
         convert_samples(cars, output=str(tmp_path / "out"))
-    assert digests(tmp_path / "out") == before
+    assert harness.digests(tmp_path / "out") == before
     convert_samples(cars, output=str(tmp_path / "out"), overwrite=True)
-    assert digests(tmp_path / "out") == before
+    assert harness.digests(tmp_path / "out") == before
 
 
 @pytest.mark.parametrize(
@@ -408,7 +392,7 @@ def test_texts_keys_and_ids_are_checked(
     tmp_path: Path, samples: Any, options: dict[str, Any], message: str
 ) -> None:
     """The error names the sample or the argument; nothing is left in the output folder."""
-    with pytest.raises((SampleError, UsageError), match=message):
+    with pytest.raises((errors.SampleError, errors.UsageError), match=message):
         convert_samples(samples, output=str(tmp_path / "out"), **options)
     assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
 
@@ -458,7 +442,7 @@ def test_shards_are_those_of_a_split_in_order(folder: Path) -> None:
         Shard(f"{folder}/a-1", 2, 20),
     ]
     assert dataset.shards("test") == []
-    with pytest.raises(UsageError, match="has no split 'dev'; it has test, train"):
+    with pytest.raises(errors.UsageError, match="has no split 'dev'; it has test, train"):
         dataset.shards("dev")
 
 
@@ -515,7 +499,7 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
     assert [Path(shard.uri).name for shard in both.shards("validation")] == ["b-0"]
     assert both.shards("test") == []
     assert both.classes == {1: "cat", 5: "dog"}
-    with pytest.raises(UsageError, match="has no split 'other'"):
+    with pytest.raises(errors.UsageError, match="has no split 'other'"):
         both.shards("other")
 
 
@@ -535,7 +519,7 @@ def test_data_sets_that_differ_are_not_read_as_one(
 ) -> None:
     """The error names the two folders and what differs."""
     first, second = _first(tmp_path), _second(tmp_path, **changed)
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(errors.UsageError) as error:
         open_to_read([first, second])
     assert str(error.value).startswith(f"{first} and {second} cannot be read as one: ")
     assert message in str(error.value)
@@ -543,5 +527,5 @@ def test_data_sets_that_differ_are_not_read_as_one(
 
 def test_no_data_set_cannot_be_read() -> None:
     """An empty list is a mistake."""
-    with pytest.raises(UsageError, match="no data set is named"):
+    with pytest.raises(errors.UsageError, match="no data set is named"):
         open_to_read([])

@@ -16,8 +16,7 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.dataset import Dataset, class_names
-from beam_pipeline.readers.random_access import RandomAccess
-from beam_pipeline.readers.shards import check_shards
+from beam_pipeline.readers import random_access, shards
 from tests.faults import watched
 from tests.harness import ALL_BAD, convert, manifest_of, run
 from tests.pictures import write_files, write_pictures
@@ -115,7 +114,7 @@ def test_no_manifest_names_a_file_elsewhere(
             assert main(argv) == (2 if argv is reuse else 1)
         assert watch.calls == []
         assert "which is not a file of its own folder" in capsys.readouterr().err
-    readers: Sequence[Callable[[Path], object]] = (RandomAccess, class_names)
+    readers: Sequence[Callable[[Path], object]] = (random_access.RandomAccess, class_names)
     for read in (Dataset.open, *readers):
         with watched(secret) as watch, pytest.raises(ConversionError, match="its own folder"):
             read(out)
@@ -140,7 +139,7 @@ def test_a_huge_number_in_a_manifest_takes_neither_memory_nor_time(
         assert "Traceback" not in capsys.readouterr().err
     dataset = Dataset.open(out)
     with pytest.raises(ConversionError, match=str(number)):
-        check_shards(dataset, dataset.shards("train"), lengths=True)
+        shards.check_shards(dataset, dataset.shards("train"), lengths=True)
 
 
 Receipt = dict[str, Any]
@@ -231,11 +230,11 @@ def test_readers_and_commands_open_nothing_that_a_receipt_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A reader gives the right examples, or a named error."""
-    before = [RandomAccess(out).record(i) for i in range(4)]
+    before = [random_access.RandomAccess(out).record(i) for i in range(4)]
     _spoil(out, secret, spoil)
     with watched(secret) as watch:
         with contextlib.suppress(ConversionError):
-            assert [RandomAccess(out).record(i) for i in range(4)] == before
+            assert [random_access.RandomAccess(out).record(i) for i in range(4)] == before
         for argv in (["inspect", str(out), "--key", "b/1.jpg"], ["diff", str(out), str(out)]):
             capsys.readouterr()
             main(argv)

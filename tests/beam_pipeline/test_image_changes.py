@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.images.geometry import orienting
-from beam_pipeline.core.images.preparation import codec_in_use
+from beam_pipeline.core.images import geometry, preparation
 from tests.harness import (
     ALL_BAD,
     convert,
@@ -38,7 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def stored(orientation: int, file_format: str = "PNG") -> bytes:
     """A picture with a white box, stored so that EXIF turns it upright."""
     width, height = SHOWN if orientation < 5 else SHOWN[::-1]
-    box = orienting((width, height), orientation).inverse().box(BOX)
+    box = geometry.orienting((width, height), orientation).inverse().box(BOX)
     image = Image.new("RGB", (width, height), (20, 40, 60))
     image.paste((255, 255, 255), tuple(map(int, box)))
     exif, out = Image.Exif(), io.BytesIO()
@@ -52,7 +51,7 @@ def coco(as_shown: bool) -> str:
     images, annotations = [], []
     for orientation in range(1, 9):
         size = SHOWN if as_shown or orientation < 5 else SHOWN[::-1]
-        back = orienting(SHOWN if orientation < 5 else SHOWN[::-1], orientation).inverse()
+        back = geometry.orienting(SHOWN if orientation < 5 else SHOWN[::-1], orientation).inverse()
         left, top, right, bottom = BOX if as_shown else back.box(BOX)
         entry = {"id": orientation, "file_name": f"{orientation}.png"}
         images.append({**entry, "width": size[0], "height": size[1]})
@@ -103,7 +102,7 @@ def test_boxes_and_pixels_agree_in_all_orientations(as_shown: bool) -> None:
     assert examples["1.png"]["image/encoded"] == [stored(1)]
     manifest = manifest_of("out")
     assert manifest["counts"]["images"] == {"encoded": 7, "turned": 7}
-    assert manifest["codec"] == codec_in_use("pillow")
+    assert manifest["codec"] == preparation.codec_in_use("pillow")
     assert "image/orientation" not in manifest["features"]
     assert "codec" not in manifest["options"]
 
@@ -204,7 +203,7 @@ def test_resume_and_repair_refuse_another_codec(monkeypatch: pytest.MonkeyPatch)
     arguments = ("--images", "photos", "--resize", "40", "--output", "out")
     assert convert(*arguments) == 0
     before = digests("out")
-    here = codec_in_use("pillow")
+    here = preparation.codec_in_use("pillow")
     monkeypatch.setattr("beam_pipeline.core.images.pillow_codec.codec_version", lambda: "Pillow 99")
     said = run_convert(*arguments, "--resume", code=1).err
     assert f"encoded by {here}, and here by Pillow 99, which may give other bytes" in said
@@ -231,7 +230,7 @@ def test_opencv_scales_jpegs_and_resume_and_repair_keep_to_it() -> None:
     assert before.items() <= digests("one").items()
     assert not before.items() <= digests("pillow").items()  # of one colour, images are the same
     manifest = manifest_of("out")
-    assert manifest["codec"] == manifest["options"]["codec"] == codec_in_use("opencv")
+    assert manifest["codec"] == manifest["options"]["codec"] == preparation.codec_in_use("opencv")
     assert manifest["options"]["image_codec"] == "opencv"
     assert "and here by Pillow" in (
         said := run_convert(*arguments, "--output", "out", "--resume", code=1).err
@@ -266,7 +265,7 @@ def test_a_mask_file_follows_its_image(as_shown: bool, options: tuple[str, ...])
     """By the nearest pixel; its size tells whether it was drawn on the picture as shown or as stored."""
     for orientation in (1, 6, 8):
         size = SHOWN if as_shown or orientation == 1 else SHOWN[::-1]
-        back = orienting(SHOWN if orientation == 1 else SHOWN[::-1], orientation).inverse()
+        back = geometry.orienting(SHOWN if orientation == 1 else SHOWN[::-1], orientation).inverse()
         mask, out = Image.new("L", size), io.BytesIO()
         mask.paste(7, tuple(map(int, BOX if as_shown else back.box(BOX))))
         mask.save(out, "PNG")

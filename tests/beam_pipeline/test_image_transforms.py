@@ -14,14 +14,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 import beam_pipeline
 from beam_pipeline.cli import main
-from beam_pipeline.core.errors import (
-    ChangedInputsError,
-    ConversionError,
-    OutputNotEmptyError,
-    QuestionError,
-    TooManyBadSamplesError,
-    UsageError,
-)
+from beam_pipeline.core import errors
 from beam_pipeline.transforms import (
     BadSample,
     ConvertImages,
@@ -34,17 +27,8 @@ from beam_pipeline.transforms import (
     ReadLabels,
     WriteImageShards,
 )
+from tests import harness
 from tests.conformance.pages import make_data
-from tests.harness import (
-    convert,
-    dead_letters_of,
-    digests,
-    documented,
-    manifest_of,
-    read_all,
-    read_all_by,
-    shard_names,
-)
 from tests.pictures import picture, write_files
 
 SPLITS = {"train": 0.5, "test": 0.5}
@@ -143,25 +127,25 @@ def test_it_gives_the_shards_of_the_command(
         rows = "".join(f"a/{i}.jpg,cat,../right/{i}.jpg\n" for i in range(4))
         Path("labels.csv").write_text(f"filename,species,right\n{rows}")
     inputs = ("--images", "photos", "--labels", "labels.csv", "--label_column", "species")
-    code = convert(*inputs, *ARGV, *argv, "--output", "command/out")
+    code = harness.convert(*inputs, *ARGV, *argv, "--output", "command/out")
     labels = ReadLabels("labels.csv", **reading)
     with beam.Pipeline(FnApiRunner()) as pipeline:
         result = joined(pipeline, labels) | WriteImageShards(
             "step/out", Images(labels, **options), on_error="collect", **SHARDS
         )
         names = result.shards | beam.Map(lambda shard: os.path.basename(shard.path))
-        assert_that(names, equal_to(shard_names("command/out")), label="Shards")
+        assert_that(names, equal_to(harness.shard_names("command/out")), label="Shards")
         bad = result.bad | "Reason" >> beam.Map(lambda bad: bad.reason)
-        reasons = [letter["reason"] for letter in dead_letters_of("command/out")]
+        reasons = [letter["reason"] for letter in harness.dead_letters_of("command/out")]
         assert_that(bad, equal_to(reasons), label="Bad")
         there = result.manifest | "There" >> beam.Map(lambda c: (os.path.exists(c.manifest), c.bad))
         assert_that(there, equal_to([(True, len(reasons))]), label="Committed")
     assert code == 0
-    ours = {name: digest for name, digest in digests("step/out").items() if "." in name}
-    theirs = digests("command/out")
+    ours = {name: digest for name, digest in harness.digests("step/out").items() if "." in name}
+    theirs = harness.digests("command/out")
     differ = {name for name, digest in ours.items() if theirs[name] != digest}
     assert differ == {"README.md", "manifest.json"}
-    counts = [manifest_of(folder)["counts"] for folder in ("command/out", "step/out")]
+    counts = [harness.manifest_of(folder)["counts"] for folder in ("command/out", "step/out")]
     assert counts[0] == {**counts[1], "label_rows": counts[0]["label_rows"]}
 
 
@@ -172,12 +156,14 @@ def test_images_without_labels(photos: Path) -> None:
     files = [file._replace(size=os.path.getsize(file.uri)) for file in files]
     pipe = ImageFile("pipe.jpg", "/pipe.jpg", 0, reason="not_a_file", message="a pipe")
     write([*files, pipe], WriteImageShards("out", on_error="collect"))
-    assert {key: e["image/filename"] for key, e in read_all("out").items()} == {
+    assert {key: e["image/filename"] for key, e in harness.read_all("out").items()} == {
         "a/0.jpg": [b"a/0.jpg"],
         "test/c.jpg": [b"test/c.jpg"],
     }
-    assert manifest_of("out")["splits"].keys() == {"test", "train"}
-    assert [(d["key"], d["reason"]) for d in dead_letters_of("out")] == [("pipe.jpg", "not_a_file")]
+    assert harness.manifest_of("out")["splits"].keys() == {"test", "train"}
+    assert [(d["key"], d["reason"]) for d in harness.dead_letters_of("out")] == [
+        ("pipe.jpg", "not_a_file")
+    ]
 
 
 def test_features_of_ones_own_beside_those_of_images(photos: Path) -> None:
@@ -186,13 +172,13 @@ def test_features_of_ones_own_beside_those_of_images(photos: Path) -> None:
     images = Images({"species": "class", "age": "int"}, resize=16)
     mine_of = WriteImageShards("mine/out", WithLength(resize=16), **collect)
     write(joined, mine_of, WriteImageShards("plain/out", images, **collect))
-    mine, plain = read_all("mine/out"), read_all("plain/out")
+    mine, plain = harness.read_all("mine/out"), harness.read_all("plain/out")
     assert mine.keys() == plain.keys()
     for key, features in mine.items():
         length, age = features.pop("length"), features.pop("age")
         assert (length, age) == ([os.path.getsize(f"photos/{key}")], plain[key].pop("label/age"))
         assert features == plain[key]
-    manifests = [manifest_of(folder) for folder in ("mine/out", "plain/out")]
+    manifests = [harness.manifest_of(folder) for folder in ("mine/out", "plain/out")]
     for entry in ("classes", "counts", "images", "dead_letters"):
         assert manifests[0].get(entry) == manifests[1].get(entry), entry
     assert manifests[0]["options"]["encoder"].startswith("length 1 ")
@@ -216,9 +202,9 @@ def test_objects_that_are_left_out_behind_an_encoder(photos: Path) -> None:
     boxes = [[1, 2, 9, 9], [4, 4, 4, 8]]
     samples = [sample("a/0.jpg", box=boxes, name=["cat", "dog"])]
     write(samples, WriteImageShards("out", Boxes(), on_error="collect"))
-    assert read_all("out")["a/0.jpg"]["image/object/class/text"] == [b"cat"]
-    assert [d["reason"] for d in dead_letters_of("out")] == ["empty_box"]
-    counts = [(c["name"], c["objects"]) for c in manifest_of("out")["classes"]]
+    assert harness.read_all("out")["a/0.jpg"]["image/object/class/text"] == [b"cat"]
+    assert [d["reason"] for d in harness.dead_letters_of("out")] == ["empty_box"]
+    counts = [(c["name"], c["objects"]) for c in harness.manifest_of("out")["classes"]]
     assert counts == [("cat", 1), ("dog", 0)]
 
 
@@ -241,11 +227,11 @@ def test_an_encoder_that_is_not_about_images(photos: Path) -> None:
     samples = [sample("a/0.jpg", tags=["x", "y"]), sample("a/1.jpg", tags=[])]
     samples += [sample("a/2.jpg", tags=["z"], wild=True), sample("a/3.jpg", tags=b"bytes")]
     write(samples, WriteImageShards("out", Tags(), on_error="collect"))
-    ((_, example),) = read_all_by("out", "tags").items()
+    ((_, example),) = harness.read_all_by("out", "tags").items()
     assert example == {"tags": [b"x", b"y"], "size": [len(picture(0, size=(40, 30)))]}
     more = "the encoder: 'more' is none of the features that were given"
     of_bytes = "label 'tags' contains bytes, which an encoder has to make itself"
-    assert [(d["key"], d["reason"], d["message"]) for d in dead_letters_of("out")] == [
+    assert [(d["key"], d["reason"], d["message"]) for d in harness.dead_letters_of("out")] == [
         ("a/1.jpg", "no_tags", "it has no tags"),
         ("a/2.jpg", "bad_label_value", more),
         ("a/3.jpg", "bad_label_value", of_bytes),
@@ -260,20 +246,20 @@ def test_shards_of_another_encoder_are_neither_kept_nor_repaired(
     plain = Images({"species": "class", "age": "int"})
     for path, encoder in (("mine", WithLength()), ("plain", plain)):
         write(joined, WriteImageShards(path, encoder, **collect))
-        before, (name, *_) = digests(path), shard_names(path)
+        before, (name, *_) = harness.digests(path), harness.shard_names(path)
         os.unlink(f"{path}/{name}")
         write(joined, WriteImageShards(path, encoder, if_exists="resume", **collect))
-        assert digests(path) == before
+        assert harness.digests(path) == before
         os.unlink(f"{path}/{name}")
         assert main(["repair", path]) == int(path == "mine")
-        assert (digests(path) == before) == (path == "plain")
+        assert (harness.digests(path) == before) == (path == "plain")
     said = "its examples were made by tests.beam_pipeline.test_image_transforms.WithLength"
     assert said in capsys.readouterr().err
     other = WithLength("length 2")
-    with pytest.raises(ChangedInputsError, match='encoder was "length 1'):
+    with pytest.raises(errors.ChangedInputsError, match='encoder was "length 1'):
         write(joined, WriteImageShards("mine", other, if_exists="resume", **collect))
     inputs = ("--images", "photos", "--labels", "labels.csv", "--label_column", "species")
-    assert convert(*inputs, *ARGV, "--reuse", "mine", "--output", "reused") == 2
+    assert harness.convert(*inputs, *ARGV, "--reuse", "mine", "--output", "reused") == 2
     assert "written with other options" in capsys.readouterr().err
 
 
@@ -284,15 +270,15 @@ def test_two_samples_of_a_key_and_other_bad_ones(photos: Path) -> None:
     good = sample("a/4.jpg")._asdict()
     for path, encoder in (("out", None), ("mine", Unlabelled())):
         write([*twice, *bad, good], WriteImageShards(path, encoder, on_error="collect"))
-        assert [*read_all(path)] == ["a/4.jpg"]
-        assert [(d["key"], d["reason"]) for d in dead_letters_of(path)] == [
+        assert [*harness.read_all(path)] == ["a/4.jpg"]
+        assert [(d["key"], d["reason"]) for d in harness.dead_letters_of(path)] == [
             ("a/0.jpg", "duplicate_key"),
             ("a/0.jpg", "duplicate_key"),
             ("", "bad_row"),
             ("a/1.jpg", "bad_label_value"),
             ("a/2.jpg", "bad_label_value"),
         ]
-    with pytest.raises(TooManyBadSamplesError, match=r'give on_error="collect"'):
+    with pytest.raises(errors.TooManyBadSamplesError, match=r'give on_error="collect"'):
         write([*twice, good], WriteImageShards("fails"))
     with pytest.raises(Exception, match="no images found"):
         write([], WriteImageShards("empty"))
@@ -303,13 +289,13 @@ def test_classes_that_are_named(photos: Path) -> None:
     images = Images({"species": "class"}, class_names=["dog", "cat"])
     samples = [sample("a/0.jpg", species="cat"), sample("a/1.jpg", species="cow")]
     write(samples, WriteImageShards("out", images))
-    assert read_all("out")["a/0.jpg"]["image/class/label"] == [1]
-    assert [d["reason"] for d in dead_letters_of("out")] == ["unknown_class"]
+    assert harness.read_all("out")["a/0.jpg"]["image/class/label"] == [1]
+    assert [d["reason"] for d in harness.dead_letters_of("out")] == ["unknown_class"]
     features = images.encode(samples[0], picture(0))
     assert (features["image/class/label"], features["image/encoded"]) == (1, picture(0))
     assert images.encode(samples[1], picture(0)).reason == "unknown_class"
     assert images.encode(samples[0], b"none").reason == "not_an_image"
-    with pytest.raises(UsageError, match="give Images its class_names"):
+    with pytest.raises(errors.UsageError, match="give Images its class_names"):
         Images({"species": "class"}).encode(samples[0], picture(0))
 
 
@@ -339,7 +325,7 @@ def test_classes_that_are_named(photos: Path) -> None:
 )
 def test_arguments_are_checked(make: Any, message: str) -> None:
     """When they are given, or when the transform is applied."""
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(errors.UsageError, match=message):
         make()
 
 
@@ -347,7 +333,7 @@ def test_numbers_that_a_new_size_would_move(photos: Path) -> None:
     """They are asked about as by the command."""
     Path("labels.csv").write_text("filename,species,x,y\na/0.jpg,cat,3,4\na/1.jpg,dog,3,5\n")
     labels = ReadLabels("labels.csv", label_column="species")
-    with pytest.raises(QuestionError, match="x, y look like places"):
+    with pytest.raises(errors.QuestionError, match="x, y look like places"):
         write(lambda p: joined(p, labels), WriteImageShards("out", Images(labels, resize=16)))
 
 
@@ -376,18 +362,18 @@ CONVERT_ARGV = ("--num_shards", "2", "--max_bad_fraction", "1", "--splits", "x=0
 
 def test_it_gives_what_the_command_gives(class_folders: Path) -> None:
     """All files are the command's; results follow the commit."""
-    assert convert("--images", "photos", "--output", "command/out", *CONVERT_ARGV) == 0
+    assert harness.convert("--images", "photos", "--output", "command/out", *CONVERT_ARGV) == 0
     with beam.Pipeline(FnApiRunner()) as pipeline:
         result = pipeline | ConvertImages("photos", "step/out", **OPTIONS)
         shards = result.shards | beam.Map(lambda shard: os.path.basename(shard.path))
-        assert_that(shards, equal_to(shard_names("command/out")), label="Shards")
+        assert_that(shards, equal_to(harness.shard_names("command/out")), label="Shards")
         bad = result.bad | beam.Map(lambda bad: (bad.key, bad.reason))
         assert_that(bad, equal_to([("a/bad.jpg", "not_an_image")]), label="Bad")
         committed = result.manifest | beam.Map(
             lambda c: (os.path.exists(c.manifest), c.examples, c.shards, c.bad)
         )
         assert_that(committed, equal_to([(True, 12, 4, 1)]), label="Committed")
-    assert digests("step/out") == digests("command/out")
+    assert harness.digests("step/out") == harness.digests("command/out")
 
 
 def test_labels_of_files_and_of_containers(class_folders: Path) -> None:
@@ -398,25 +384,27 @@ def test_labels_of_files_and_of_containers(class_folders: Path) -> None:
         ConvertImages("photos/b", "joined", labels="labels.csv", max_bad_fraction=1.0, yes=True),
         ConvertImages("cifar-10-python.tar.gz", "unpacked", yes=True),
     )
-    assert [c["name"] for c in manifest_of("joined")["classes"]] == ["cat", "dog"]
-    assert convert("--images", "cifar-10-python.tar.gz", "--output", "command/unpacked") == 0
-    assert digests("unpacked") == digests("command/unpacked")
+    assert [c["name"] for c in harness.manifest_of("joined")["classes"]] == ["cat", "dog"]
+    assert (
+        harness.convert("--images", "cifar-10-python.tar.gz", "--output", "command/unpacked") == 0
+    )
+    assert harness.digests("unpacked") == harness.digests("command/unpacked")
     assert not Path("unpacked/.incomplete").exists()
 
 
 def test_a_folder_that_holds_a_data_set(class_folders: Path) -> None:
     """It stays, is gone on with, or is replaced; messages name arguments."""
     run(ConvertImages("photos", "out", **OPTIONS))
-    before = digests("out")
+    before = harness.digests("out")
     message = r"out is not empty.*or use overwrite=True to replace"
-    with pytest.raises(OutputNotEmptyError, match=message):
+    with pytest.raises(errors.OutputNotEmptyError, match=message):
         run(ConvertImages("photos", "out", **OPTIONS))
-    (name, *_) = shard_names("out")
+    (name, *_) = harness.shard_names("out")
     os.unlink(f"out/{name}")
     run(ConvertImages("photos", "out", resume=True, **OPTIONS))
-    assert digests("out") == before
+    assert harness.digests("out") == before
     run(ConvertImages("photos", "out", overwrite=True, **{**OPTIONS, "num_shards": 1}))
-    assert len(shard_names("out")) == 2
+    assert len(harness.shard_names("out")) == 2
 
 
 def test_nothing_is_read_or_written_before_it_is_applied(class_folders: Path) -> None:
@@ -424,7 +412,7 @@ def test_nothing_is_read_or_written_before_it_is_applied(class_folders: Path) ->
     ConvertImages("missing", "out", **OPTIONS)
     _ = beam.Pipeline(FnApiRunner()) | ConvertImages("photos", "out", **OPTIONS)
     assert os.listdir() == ["photos"]
-    with pytest.raises(UsageError, match="missing"):
+    with pytest.raises(errors.UsageError, match="missing"):
         _ = beam.Pipeline(FnApiRunner()) | ConvertImages("missing", "out", **OPTIONS)
 
 
@@ -437,7 +425,7 @@ def test_nothing_is_read_or_written_before_it_is_applied(class_folders: Path) ->
 )
 def test_arguments_are_checked_when_they_are_given(options: dict[str, Any], message: str) -> None:
     """As those of `convert`."""
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(errors.UsageError, match=message):
         ConvertImages("photos", "out", **options)
 
 
@@ -445,9 +433,9 @@ def test_a_question_is_raised_in_the_words_of_arguments(class_folders: Path) -> 
     """A guess that is not safe has to be accepted, as by the command; no shard is written."""
     rows = "".join(f"{i}.jpg,cat\n" for i in range(6))
     Path("labels.csv").write_text(f"filename,label\n{rows}")
-    with pytest.raises(QuestionError, match="yes=True"):
+    with pytest.raises(errors.QuestionError, match="yes=True"):
         run(ConvertImages("photos/b", "out", labels="labels.csv"))
-    assert shard_names("out") == []
+    assert harness.shard_names("out") == []
 
 
 # --- yaml transforms -------------------------------------------------------------------------------
@@ -495,19 +483,19 @@ def test_the_page_s_pipeline_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     write_files("photos", {f"{i}.jpg": picture(i) for i in range(4)})
     write_files(".", {"labels.csv": "image,species\n0.jpg,cat\n1.jpg,dog\n2.jpg,cat\n"})
-    (spec,) = documented("docs/transforms.md", "yaml")
+    (spec,) = harness.documented("docs/transforms.md", "yaml")
     run_yaml(spec)
     argv = ("--images", "photos", "--labels", "labels.csv", "--num_shards", "2", "--yes")
-    assert convert(*argv, "--output", "command/from_yaml") == 0
-    for name in shard_names("command/from_yaml"):
+    assert harness.convert(*argv, "--output", "command/from_yaml") == 0
+    for name in harness.shard_names("command/from_yaml"):
         assert (
             Path("out/from_yaml", name).read_bytes() == Path("command/from_yaml", name).read_bytes()
         )
-    assert manifest_of("out/from_yaml")["dead_letters"] == {"unlabelled": 1}
-    with pytest.raises(ConversionError, match="is not empty"):
+    assert harness.manifest_of("out/from_yaml")["dead_letters"] == {"unlabelled": 1}
+    with pytest.raises(errors.ConversionError, match="is not empty"):
         run_yaml(spec)
     write_files(".", {"labels.csv": "image,species\n0.jpg,cat\n1.jpg,dog\n2.jpg,\n"})
-    with pytest.raises(ConversionError, match=r"labels\.csv, line 4: .* is empty"):
+    with pytest.raises(errors.ConversionError, match=r"labels\.csv, line 4: .* is empty"):
         run_yaml(
             spec.replace(", error_handling: {output: bad}", "")
             .replace(", bad: JoinLabels.bad", "")
@@ -523,8 +511,8 @@ def test_bad_samples_have_an_output_of_their_own(
     write_files("photos", {"a/1.jpg": picture(), "b/2.jpg": picture(), "b/3.jpg": "no"})
     with caplog.at_level("INFO"):
         run_yaml(ERRORS)
-    assert manifest_of("out/rows")["dead_letters"] == {"duplicate_key": 2}
-    assert manifest_of("out/images")["dead_letters"] == {"not_an_image": 1}
+    assert harness.manifest_of("out/rows")["dead_letters"] == {"duplicate_key": 2}
+    assert harness.manifest_of("out/images")["dead_letters"] == {"not_an_image": 1}
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert "'duplicate_key'" in logged or '"duplicate_key"' in logged
     assert "not_an_image" in logged

@@ -18,7 +18,7 @@ from beam_pipeline.core.records.tfrecord import (
     frame_footer,
     frame_header,
 )
-from beam_pipeline.inspection import select
+from beam_pipeline.inspection import select, show, sources
 from beam_pipeline.inspection.select import (
     Condition,
     FeatureFigures,
@@ -26,24 +26,6 @@ from beam_pipeline.inspection.select import (
     Scan,
     parse_conditions,
 )
-from beam_pipeline.inspection.show import (
-    COLUMNS,
-    Screen,
-    Table,
-    bare_pixels_of,
-    beside,
-    colour_of,
-    cube_colour,
-    display_width,
-    fitted,
-    image_of,
-    json_value,
-    safe_name,
-    table_lines,
-    true_colour,
-    value_text,
-)
-from beam_pipeline.inspection.sources import RecordFile, Source, parsed, read_examples
 from tests.core.records.fixtures import record_of
 from tests.pictures import picture
 
@@ -57,7 +39,7 @@ def framed(data: bytes) -> bytes:
 def read(content: bytes, most: int = 1 << 20) -> list[tuple[int, dict[str, tuple[str, list[Any]]]]]:
     return [
         (size, {key: (found.kind, list(found.values)) for key, found in features.items()})
-        for size, features in read_examples(io.BytesIO(content), "f", most)
+        for size, features in sources.read_examples(io.BytesIO(content), "f", most)
     ]
 
 
@@ -122,11 +104,11 @@ def test_a_large_record_of_many_features_is_refused() -> None:
     """Each feature of ten bytes would take a hundred in memory."""
     features = {f"f{i:0200}": [i] for i in range(MOST_FEATURES + 1)}
     with pytest.raises(DamagedRecordError, match="f: record 7 has more than 10000 features"):
-        parsed(record_of(features), "f", 7)
+        sources.parsed(record_of(features), "f", 7)
     del features[f"f{0:0200}"]
-    assert len(parsed(record_of(features), "f", 7)) == MOST_FEATURES
+    assert len(sources.parsed(record_of(features), "f", 7)) == MOST_FEATURES
     with pytest.raises(DamagedRecordError, match="f: record 0 is not a "):
-        parsed(b"\xff" * (2 << 20), "f", 0)
+        sources.parsed(b"\xff" * (2 << 20), "f", 0)
 
 
 # --- select ----------------------------------------------------------------------------------
@@ -294,7 +276,7 @@ def test_figures_of_a_feature_are_made_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_classes_are_named_by_texts_ids_or_a_list_of_names() -> None:
     """As ours, TFDS's and other programs' examples have them."""
-    naming = Source("", (), {1: "cat"})
+    naming = sources.Source("", (), {1: "cat"})
     texts = {"image/class/text": FeatureList("bytes", [b"dog"])}
     objects = {"image/object/class/text": FeatureList("bytes", [b"a", b"b", b"a"])}
     ids = {"label": FeatureList("int64", [1, 2, 1])}
@@ -313,16 +295,16 @@ def test_keys_are_found_under_usual_names() -> None:
         "image/source_id": FeatureList("bytes", [b"a.jpg"]),
         "filename": FeatureList("bytes", [b"x", b"y"]),
     }
-    assert Source("", ()).keys_of(features) == ["a.jpg", "7"]
+    assert sources.Source("", ()).keys_of(features) == ["a.jpg", "7"]
 
 
 def test_the_image_of_an_example_is_in_a_usual_feature_or_in_the_first_that_holds_one() -> None:
     """A mask beside it is not shown in its place."""
     png, mask = picture(1, file_format="PNG"), picture(2, file_format="PNG")
     features = {"a_mask": FeatureList("bytes", [mask]), "image": FeatureList("bytes", [png])}
-    assert image_of(features) == png
-    assert image_of({"x": FeatureList("int64", [1]), "y": FeatureList("bytes", [png])}) == png
-    assert image_of({"x": FeatureList("bytes", [png, png])}) is None
+    assert show.image_of(features) == png
+    assert show.image_of({"x": FeatureList("int64", [1]), "y": FeatureList("bytes", [png])}) == png
+    assert show.image_of({"x": FeatureList("bytes", [png, png])}) is None
 
 
 def test_bare_pixels_are_known_by_their_number() -> None:
@@ -332,7 +314,7 @@ def test_bare_pixels_are_known_by_their_number() -> None:
         "image/height": FeatureList("int64", [2]),
         "image/width": FeatureList("int64", [3]),
     }
-    assert bare_pixels_of(features) == (bytes(18), 3, 2)
+    assert show.bare_pixels_of(features) == (bytes(18), 3, 2)
     for key, other in (
         ("image/encoded", FeatureList("bytes", [bytes(17)])),
         ("image/encoded", FeatureList("bytes", [bytes(19)])),
@@ -340,8 +322,8 @@ def test_bare_pixels_are_known_by_their_number() -> None:
         ("image/width", FeatureList("bytes", [b"3"])),
         ("image/width", FeatureList("int64", [3, 3])),
     ):
-        assert bare_pixels_of({**features, key: other}) is None
-    assert bare_pixels_of({}) is None
+        assert show.bare_pixels_of({**features, key: other}) is None
+    assert show.bare_pixels_of({}) is None
 
 
 @pytest.mark.parametrize(
@@ -353,28 +335,31 @@ def test_an_example_is_headed_by_its_key_if_it_has_one(
 ) -> None:
     """Other programs write empty keys."""
     features = {"image/source_id": FeatureList("bytes", [key])}
-    file = RecordFile("/data/a.tfrecord", "", 9)
-    Screen().example(Source("", (file,)), FoundExample(file, 3, 9, features))
+    file = sources.RecordFile("/data/a.tfrecord", "", 9)
+    show.Screen().example(sources.Source("", (file,)), FoundExample(file, 3, 9, features))
     assert capsys.readouterr().out.splitlines()[0] == heading
 
 
 def test_values_in_a_line() -> None:
     """Texts as they are, other bytes by their number, long lists cut."""
-    assert value_text(FeatureList("bytes", [b"cat"])) == "cat"
-    assert value_text(FeatureList("bytes", [b"\xff\xfe"])) == "2 bytes"
+    assert show.value_text(FeatureList("bytes", [b"cat"])) == "cat"
+    assert show.value_text(FeatureList("bytes", [b"\xff\xfe"])) == "2 bytes"
     png = picture(file_format="PNG")
-    assert value_text(FeatureList("bytes", [png])) == f"{len(png)} bytes (png)"
-    assert value_text(FeatureList("float", [0.1, 1e9])) == "0.1, 1e+09"
-    assert value_text(FeatureList("int64", range(20))) == "0, 1, 2, 3, 4, 5, 6, 7, ... (20 values)"
-    assert value_text(FeatureList("", ())) == ""
+    assert show.value_text(FeatureList("bytes", [png])) == f"{len(png)} bytes (png)"
+    assert show.value_text(FeatureList("float", [0.1, 1e9])) == "0.1, 1e+09"
+    assert (
+        show.value_text(FeatureList("int64", range(20)))
+        == "0, 1, 2, 3, 4, 5, 6, 7, ... (20 values)"
+    )
+    assert show.value_text(FeatureList("", ())) == ""
 
 
 def test_values_for_json() -> None:
     """One value is itself; JSON has no bytes, NaN and infinities."""
-    assert json_value(FeatureList("bytes", ["größe".encode()])) == "größe"
-    assert json_value(FeatureList("bytes", [b"\xff"])) == {"base64": "/w=="}
-    assert json_value(FeatureList("int64", [])) == []
-    assert json_value(FeatureList("float", [0.5, math.nan, -math.inf])) == [0.5, "nan", "-inf"]
+    assert show.json_value(FeatureList("bytes", ["größe".encode()])) == "größe"
+    assert show.json_value(FeatureList("bytes", [b"\xff"])) == {"base64": "/w=="}
+    assert show.json_value(FeatureList("int64", [])) == []
+    assert show.json_value(FeatureList("float", [0.5, math.nan, -math.inf])) == [0.5, "nan", "-inf"]
 
 
 @pytest.mark.parametrize(
@@ -396,43 +381,43 @@ def test_values_for_json() -> None:
 )
 def test_a_key_names_a_file_of_the_folder_itself(key: str, name: str) -> None:
     """Whatever it holds; the number makes it unique."""
-    assert safe_name(7, key, "jpg") == name
+    assert show.safe_name(7, key, "jpg") == name
 
 
 def test_columns_have_the_width_of_their_cells() -> None:
     """Numbers at the right; no space at the end of a line; control characters do not move the cursor."""
     rows = [("a", "10", "x"), ("long", "5", "")]
-    assert table_lines(Table(("name", "n", "text"), rows, " >"), 0) == [
+    assert show.table_lines(show.Table(("name", "n", "text"), rows, " >"), 0) == [
         "name   n  text",
         "a     10  x",
         "long   5",
     ]
-    assert table_lines(Table(("k",), [("a\x1b[2Jb\nc",)]), 0) == ["k", r"a\x1b[2Jb\nc"]
+    assert show.table_lines(show.Table(("k",), [("a\x1b[2Jb\nc",)]), 0) == ["k", r"a\x1b[2Jb\nc"]
 
 
 def test_wide_characters_take_two_columns() -> None:
     """Accents that follow a letter take none."""
-    assert display_width("猫a") == 3
-    assert display_width("e\u0301") == 1
+    assert show.display_width("猫a") == 3
+    assert show.display_width("e\u0301") == 1
     rows = [("猫", "1"), ("ab", "2")]
-    assert table_lines(Table(("k", "v"), rows), 0) == ["k   v", "猫  1", "ab  2"]
+    assert show.table_lines(show.Table(("k", "v"), rows), 0) == ["k   v", "猫  1", "ab  2"]
 
 
 def test_the_last_column_is_cut_where_the_line_ends() -> None:
     """In a terminal; a pipe gets all of it."""
     rows = [("a", "x" * 100)]
-    assert table_lines(Table(("k", "v"), rows), 20)[1] == "a  " + "x" * 14 + "..."
-    assert table_lines(Table(("k", "v"), rows), 0)[1] == "a  " + "x" * 100
-    long_name = table_lines(Table(("k", "v"), [("n" * 100, "value")]), 60)[1]
+    assert show.table_lines(show.Table(("k", "v"), rows), 20)[1] == "a  " + "x" * 14 + "..."
+    assert show.table_lines(show.Table(("k", "v"), rows), 0)[1] == "a  " + "x" * 100
+    long_name = show.table_lines(show.Table(("k", "v"), [("n" * 100, "value")]), 60)[1]
     assert long_name == "n" * 27 + "...  value"
 
 
 def test_a_text_is_cut_to_a_number_of_columns() -> None:
     """Never in the middle of a wide character."""
-    assert fitted("猫猫猫猫", 8) == "猫猫猫猫"
-    assert fitted("猫猫猫猫", 7) == "猫猫..."
-    assert fitted("abcdef", 5) == "ab..."
-    assert fitted("abcdef", 2) == ".."
+    assert show.fitted("猫猫猫猫", 8) == "猫猫猫猫"
+    assert show.fitted("猫猫猫猫", 7) == "猫猫..."
+    assert show.fitted("abcdef", 5) == "ab..."
+    assert show.fitted("abcdef", 2) == ".."
 
 
 def example(data: bytes, **more: list[int]) -> Features:
@@ -451,21 +436,21 @@ def pixels(*rows: list[tuple[int, int, int]]) -> Features:
 def test_half_blocks_show_two_pixels_each() -> None:
     """The upper one in the foreground's colour, the lower one in the background's."""
     red, blue, grey = (255, 0, 0), (0, 0, 255), (95, 95, 95)
-    lines = beside(pixels([red, blue], [blue, red], [grey, grey]), ["a"], true_colour)
+    lines = show.beside(pixels([red, blue], [blue, red], [grey, grey]), ["a"], show.true_colour)
     block = "\N{UPPER HALF BLOCK}"
-    space = " " * (COLUMNS - 2)
+    space = " " * (show.COLUMNS - 2)
     assert lines == [
         f"\x1b[38;2;255;0;0;48;2;0;0;255m{block}\x1b[38;2;0;0;255;48;2;255;0;0m{block}\x1b[0m{space}  a",
         f"\x1b[38;2;95;95;95m{block}\x1b[38;2;95;95;95m{block}\x1b[0m",
     ]
-    (line,) = beside(pixels([red], [grey]), ["a"], cube_colour)
+    (line,) = show.beside(pixels([red], [grey]), ["a"], show.cube_colour)
     assert line.startswith(f"\x1b[38;5;196;48;5;59m{block}\x1b[0m")
 
 
 def test_text_beside_a_small_picture_keeps_its_column() -> None:
     """Where it has more lines than the picture."""
-    lines = beside(pixels([(0, 0, 0)]), ["a", "b"], true_colour)
-    assert lines[1] == " " * COLUMNS + "  b"
+    lines = show.beside(pixels([(0, 0, 0)]), ["a", "b"], show.true_colour)
+    assert lines[1] == " " * show.COLUMNS + "  b"
 
 
 @pytest.mark.parametrize(
@@ -473,7 +458,7 @@ def test_text_beside_a_small_picture_keeps_its_column() -> None:
 )
 def test_images_are_scaled_into_the_picture(size: tuple[int, int], cells: tuple[int, int]) -> None:
     """In their own shape, 24 pixels wide or high."""
-    lines = beside(example(picture(3, size=size)), [], true_colour)
+    lines = show.beside(example(picture(3, size=size)), [], show.true_colour)
     assert (lines[0].count("\N{UPPER HALF BLOCK}"), len(lines)) == cells
 
 
@@ -482,16 +467,16 @@ def test_what_cannot_be_decoded_has_no_picture() -> None:
     png = picture(file_format="PNG", size=(50, 50))
     bomb = png[:16] + (60_000).to_bytes(4, "big") * 2 + png[24:]
     for data in (png[: len(png) // 2], bomb, b"cat", b""):
-        assert beside(example(data), ["a"], true_colour) == ["a"]
+        assert show.beside(example(data), ["a"], show.true_colour) == ["a"]
 
 
 def test_terminals_are_told_by_their_variables() -> None:
     """In doubt, 256 colours; no picture without colours or in another encoding."""
-    assert colour_of({"TERM": "dumb"}, "utf-8") is None
-    assert colour_of({}, "utf-8") is None
-    assert colour_of({"TERM": "xterm", "NO_COLOR": "1"}, "utf-8") is None
-    assert colour_of({"TERM": "xterm"}, "latin-1") is None
-    assert colour_of({"TERM": "xterm"}, "utf-8") is cube_colour
-    assert colour_of({"TERM": "xterm", "COLORTERM": "truecolor"}, "UTF8") is true_colour
-    assert cube_colour(250, 1, 2) == "5;196"
-    assert true_colour(250, 1, 2) == "2;250;1;2"
+    assert show.colour_of({"TERM": "dumb"}, "utf-8") is None
+    assert show.colour_of({}, "utf-8") is None
+    assert show.colour_of({"TERM": "xterm", "NO_COLOR": "1"}, "utf-8") is None
+    assert show.colour_of({"TERM": "xterm"}, "latin-1") is None
+    assert show.colour_of({"TERM": "xterm"}, "utf-8") is show.cube_colour
+    assert show.colour_of({"TERM": "xterm", "COLORTERM": "truecolor"}, "UTF8") is show.true_colour
+    assert show.cube_colour(250, 1, 2) == "5;196"
+    assert show.true_colour(250, 1, 2) == "2;250;1;2"

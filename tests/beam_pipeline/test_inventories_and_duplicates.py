@@ -16,22 +16,8 @@ import pytest
 from pyarrow import parquet
 
 from beam_pipeline.core.listing.inventory import read_inventory
-from tests.harness import (
-    NONE_BAD,
-    REPOSITORY,
-    convert,
-    dead_letters_of,
-    digests,
-    manifest_of,
-    read_all,
-    reasons_of,
-    run,
-    run_convert,
-    run_shell,
-    split_of_each,
-)
-from tests.layouts.bucket import Bucket
-from tests.layouts.make_cifar10 import cifar10_python
+from tests import harness
+from tests.layouts import bucket, make_cifar10
 from tests.pictures import picture, write_files, write_pictures
 
 PICTURES = ["cat/a.jpg", "cat/b.png", "dog/größe 1.webp", 'dog/say "hi", ok.jpg', "dog/d"]
@@ -75,9 +61,9 @@ def test_an_inventory_gives_the_bytes_that_listing_gives(photos: Path) -> None:
     write_csv("half2.csv", [(f"file://{path}", size) for path, size in rows[1::2]])
     names, sizes = zip(*rows, strict=True)
     parquet.write_table(pyarrow.table({"size": sizes, "uri": names}), "whole.parquet")
-    argv = ("--images", "photos", "--name", "d", "--num_shards", "3", NONE_BAD)
-    assert convert(*argv, "--output", "listed") == 0
-    assert manifest_of("listed")["counts"]["ignored_files"] == {
+    argv = ("--images", "photos", "--name", "d", "--num_shards", "3", harness.NONE_BAD)
+    assert harness.convert(*argv, "--output", "listed") == 0
+    assert harness.manifest_of("listed")["counts"]["ignored_files"] == {
         "hidden folders": 2,
         "hidden files": 1,
         ".csv": 2,
@@ -92,8 +78,8 @@ def test_an_inventory_gives_the_bytes_that_listing_gives(photos: Path) -> None:
         "twice": ["whole.csv", "whole.parquet", "half1.csv"],
     }
     for name, inventory in given.items():
-        assert convert(*argv, "--inventory", *inventory, "--output", name) == 0
-        assert digests(name) == digests("listed")
+        assert harness.convert(*argv, "--inventory", *inventory, "--output", name) == 0
+        assert harness.digests(name) == harness.digests("listed")
 
 
 def test_an_image_that_is_gone_is_a_dead_letter(photos: Path) -> None:
@@ -101,31 +87,31 @@ def test_an_image_that_is_gone_is_a_dead_letter(photos: Path) -> None:
     rows = [(path, size + 7 * path.endswith("a.jpg")) for path, size in rows_of(photos)]
     write_csv("i.csv", [*rows, (f"{photos}/dog/gone.jpg", 99)])
     argv = ("--images", "photos", "--inventory", "i.csv", "--name", "d")
-    assert convert(*argv, "--output", "out", "--max_bad_fraction=1") == 0
+    assert harness.convert(*argv, "--output", "out", "--max_bad_fraction=1") == 0
     reasons = {"dog/gone.jpg": "unreadable", "cat/a.jpg": "changed_since_listing"}
-    assert reasons_of("out") == reasons
-    assert manifest_of("out")["splits"]["train"]["examples"] == len(PICTURES) - 1
+    assert harness.reasons_of("out") == reasons
+    assert harness.manifest_of("out")["splits"]["train"]["examples"] == len(PICTURES) - 1
 
 
 def test_an_inventory_in_a_bucket_of_images_there(photos: Path) -> None:
     """Both are read by their URIs; names stay as they are."""
-    root = f"{Bucket.scheme()}://{photos}"
-    rows = [(f"{Bucket.scheme()}://{path}", size) for path, size in rows_of(photos)]
+    root = f"{bucket.Bucket.scheme()}://{photos}"
+    rows = [(f"{bucket.Bucket.scheme()}://{path}", size) for path, size in rows_of(photos)]
     write_csv("i.csv", rows)
     uris, sizes = zip(*rows, strict=True)
     table = pyarrow.table({"uri": uris, "size": sizes})
     parquet.write_table(table, "i.parquet", row_group_size=2)
-    argv = ("--images", root, "--name", "d", "--writers", "0", NONE_BAD)
-    assert convert(*argv, "--output", "listed") == 0
+    argv = ("--images", root, "--name", "d", "--writers", "0", harness.NONE_BAD)
+    assert harness.convert(*argv, "--output", "listed") == 0
     for kind in ("csv", "parquet"):
-        inventory = f"{Bucket.scheme()}://{photos.parent}/i.{kind}"
-        assert convert(*argv, "--inventory", inventory, "--output", kind) == 0
-        assert digests(kind) == digests("listed")
+        inventory = f"{bucket.Bucket.scheme()}://{photos.parent}/i.{kind}"
+        assert harness.convert(*argv, "--inventory", inventory, "--output", kind) == 0
+        assert harness.digests(kind) == harness.digests("listed")
 
 
 def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> None:
     """The command turns what `gcloud storage ls -l` prints into a file with every name as it is."""
-    page = Path(REPOSITORY, "docs/buckets.md").read_text(encoding="utf-8")
+    page = Path(harness.REPOSITORY, "docs/buckets.md").read_text(encoding="utf-8")
     (command,) = (c for c in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if " ls -l " in c)
     (tmp_path / "printed").write_text(
         "    276224  2024-03-01T10:00:00Z  gs://pets/photos/a.jpg\n"
@@ -133,7 +119,7 @@ def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> N
         "12345678901  2024-03-01T10:00:00Z  gs://pets/photos/größe.jpg\n"
         "TOTAL: 3 objects, 12345955125 bytes (11.5GiB)\n"
     )
-    run_shell(f"gcloud() {{ cat printed; }}; {command}", tmp_path)
+    harness.run_shell(f"gcloud() {{ cat printed; }}; {command}", tmp_path)
     with open(tmp_path / "photos.csv.gz", "rb") as file:
         (rows,) = read_inventory(file, "photos.csv.gz")
     assert list(zip(rows.uris, rows.sizes, strict=True)) == [
@@ -145,7 +131,7 @@ def test_the_page_says_how_to_make_an_inventory_with_gcloud(tmp_path: Path) -> N
 
 def failing(capfd: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> str:
     """The message of a conversion that ends with this code and writes nothing."""
-    assert convert(*argv, "--output", "out", "--overwrite", NONE_BAD) == code
+    assert harness.convert(*argv, "--output", "out", "--overwrite", harness.NONE_BAD) == code
     assert not os.path.exists("out/manifest.json")
     return capfd.readouterr().err.splitlines()[-1]
 
@@ -155,7 +141,7 @@ def test_a_layout_that_lists_nothing_takes_no_inventory(
 ) -> None:
     """The images of CIFAR lie in files of their own kind."""
     monkeypatch.chdir(tmp_path)
-    write_files("cifar", cifar10_python(2))
+    write_files("cifar", make_cifar10.cifar10_python(2))
     write_csv("i.csv", [("a.jpg", 1)])
     assert failing(capfd, "--images", "cifar", "--inventory", "i.csv") == (
         "beam-tfrecord: error: --inventory means nothing for the layout cifar10: its images are in "
@@ -203,7 +189,7 @@ def figures_of(folder: str) -> Any:
 @pytest.mark.promise("duplicates")
 def test_copies_are_counted_and_named(copied_photos: list[str]) -> None:
     """In a file beside the manifest, and in the summary with the option that helps."""
-    printed = run_convert(*copied_photos, "--output", "out")
+    printed = harness.run_convert(*copied_photos, "--output", "out")
     assert figures_of("out") == FIGURES
     lines = printed.out.splitlines()
     first = lines.index(
@@ -212,9 +198,13 @@ def test_copies_are_counted_and_named(copied_photos: list[str]) -> None:
     )
     assert "1 group with different labels" in lines[first + 2]
     assert "--duplicates first would leave out 3 copies" in lines[first + 3]
-    assert convert(*copied_photos, "--output", "out", "--overwrite", "--exclude", "none") != 0
+    assert (
+        harness.convert(*copied_photos, "--output", "out", "--overwrite", "--exclude", "none") != 0
+    )
     write_files(".", {"keys": "\n".join(COPIES)})
-    assert convert(*copied_photos, "--output", "out", "--overwrite", "--exclude", "keys") == 0
+    assert (
+        harness.convert(*copied_photos, "--output", "out", "--overwrite", "--exclude", "keys") == 0
+    )
     assert figures_of("out") is None
 
 
@@ -222,48 +212,48 @@ def test_the_figures_are_those_of_a_conversion_from_nothing(
     copied_photos: list[str],
 ) -> None:
     """Also where shards are kept or taken, since digests are in the receipts."""
-    assert convert(*copied_photos, "--output", "one") == 0
+    assert harness.convert(*copied_photos, "--output", "one") == 0
     write_files("photos", {"train/cat/new.jpg": picture(1)})
-    assert convert(*copied_photos, "--output", "two", "--reuse", "one") == 0
-    assert convert(*copied_photos, "--output", "two", "--resume", "--reuse", "one") == 0
-    assert convert(*copied_photos, "--output", "nothing") == 0
+    assert harness.convert(*copied_photos, "--output", "two", "--reuse", "one") == 0
+    assert harness.convert(*copied_photos, "--output", "two", "--resume", "--reuse", "one") == 0
+    assert harness.convert(*copied_photos, "--output", "nothing") == 0
     assert figures_of("two") == figures_of("nothing")
     assert figures_of("two")["images"] == 7
-    assert digests("two").items() - digests("nothing").items() == {
-        ("changes.json", digests("two")["changes.json"])
+    assert harness.digests("two").items() - harness.digests("nothing").items() == {
+        ("changes.json", harness.digests("two")["changes.json"])
     }
-    assert digests("two/.receipts") == digests("nothing/.receipts")
+    assert harness.digests("two/.receipts") == harness.digests("nothing/.receipts")
 
 
 @pytest.mark.promise("duplicates")
 def test_the_first_is_kept_and_the_copy_in_train_goes(copied_photos: list[str]) -> None:
     """Dead letters say what is kept instead; they are not bad samples."""
-    copied_photos += ["--duplicates", "first", NONE_BAD]
-    assert convert(*copied_photos, "--output", "out") == 0
+    copied_photos += ["--duplicates", "first", harness.NONE_BAD]
+    assert harness.convert(*copied_photos, "--output", "out") == 0
     gone = {"train/cat/copy.jpg", "train/dog/0.jpg", "train/dog/copy.jpg"}
-    assert set(read_all("out")) == {*KEYS, *COPIES} - gone
-    manifest = manifest_of("out")
+    assert set(harness.read_all("out")) == {*KEYS, *COPIES} - gone
+    manifest = harness.manifest_of("out")
     assert manifest["dead_letters"] == {"duplicate": 3}
     assert manifest["counts"]["joined_samples"] == manifest["counts"]["examples"] == 12
     assert manifest["options"]["duplicates"] == "first"
-    messages = {letter["key"]: letter["message"] for letter in dead_letters_of("out")}
+    messages = {letter["key"]: letter["message"] for letter in harness.dead_letters_of("out")}
     other = "the same bytes as train/cat/other.jpg, which is kept; their labels differ"
     assert messages == {
         "train/cat/copy.jpg": "the same bytes as test/cat/1.jpg in test, which is kept",
         **dict.fromkeys(("train/dog/0.jpg", "train/dog/copy.jpg"), other),
     }
     assert figures_of("out") is None
-    assert convert(*copied_photos, "--output", "out", "--resume") == 0
+    assert harness.convert(*copied_photos, "--output", "out", "--resume") == 0
 
 
 @pytest.mark.slow
 def test_records_are_compared_too(copied_photos: list[str]) -> None:
     """With --shuffle=records there are no receipts."""
-    assert convert(*copied_photos, "--shuffle", "records", "--output", "out") == 0
+    assert harness.convert(*copied_photos, "--shuffle", "records", "--output", "out") == 0
     assert figures_of("out") == FIGURES
     first = ["--duplicates", "first", "--output", "first"]
-    assert convert(*copied_photos, "--shuffle", "records", *first) == 0
-    assert len(split_of_each("first")) == 12
+    assert harness.convert(*copied_photos, "--shuffle", "records", *first) == 0
+    assert len(harness.split_of_each("first")) == 12
     assert figures_of("first") is None
 
 
@@ -271,22 +261,24 @@ def test_records_are_compared_too(copied_photos: list[str]) -> None:
 def test_copies_are_an_error_if_asked(copied_photos: list[str]) -> None:
     """Before a shard is written; `plan` says the same. Without copies, nothing is recorded."""
     copied_photos += ["--duplicates", "error"]
-    error = run_convert(*copied_photos, "--output", "out", code=1).err
+    error = harness.run_convert(*copied_photos, "--output", "out", code=1).err
     assert "--duplicates error: 5 images in 2 groups of the same bytes, such as" in error
     assert not list(Path("out").glob("*.tfrecord*"))
-    assert error.splitlines()[-1] in run("plan", *copied_photos, "--output", "out", code=1).err
+    assert (
+        error.splitlines()[-1] in harness.run("plan", *copied_photos, "--output", "out", code=1).err
+    )
     for copy in COPIES:
         Path("photos", copy).unlink()
-    assert convert(*copied_photos, "--output", "out") == 0
-    assert convert(*copied_photos[:-2], "--output", "plain") == 0
-    assert digests("out") == digests("plain")
+    assert harness.convert(*copied_photos, "--output", "out") == 0
+    assert harness.convert(*copied_photos[:-2], "--output", "plain") == 0
+    assert harness.digests("out") == harness.digests("plain")
 
 
 def test_a_split_and_a_class_of_copies_stay(copied_photos: list[str]) -> None:
     """Without samples, so that ids do not depend on copies."""
     write_files("photos", {"train/ant/1.jpg": picture(0), "validation/dog/1.jpg": picture(0)})
-    assert convert(*copied_photos, "--output", "out", "--duplicates", "first") == 0
-    manifest = manifest_of("out")
+    assert harness.convert(*copied_photos, "--output", "out", "--duplicates", "first") == 0
+    manifest = harness.manifest_of("out")
     names = [(entry["id"], entry["name"], entry["examples"]) for entry in manifest["classes"]]
     assert names == [(0, "ant", 0), (1, "cat", 6), (2, "dog", 6)]
     sizes = {split: entry["examples"] for split, entry in manifest["splits"].items()}

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.cli import main
+from beam_pipeline import cli, inputs
 from beam_pipeline.commands import convert as command
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
-from beam_pipeline.inputs import convert_config
 from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source, SourceOptions
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import (
@@ -226,7 +225,7 @@ def test_help_shows_the_common_options_and_help_all_every_one(
     shown = []
     for argv in (["--help"], ["--help", "all"]):
         with pytest.raises(SystemExit):
-            main(["convert", *argv])
+            cli.main(["convert", *argv])
         shown.append(capsys.readouterr().out)
     common, every = (re.findall(r"^  (--\w+)", text, re.MULTILINE) for text in shown)
     flags = [option.flag for option in command.options()]
@@ -272,7 +271,7 @@ RECORDED = (
 
 def test_recorded_options_keep_their_form_and_order(options: ConvertOptions) -> None:
     """The manifest and the digests of receipts depend on them, byte for byte."""
-    config, _ = convert_config(options)
+    config, _ = inputs.convert_config(options)
     assert json.dumps(config.recorded) == RECORDED
     assert list(config.run) == ["name", "seed", "options", "features"]
     assert (config.name, config.run["seed"]) == ("my_set", 7)
@@ -281,7 +280,7 @@ def test_recorded_options_keep_their_form_and_order(options: ConvertOptions) -> 
 def test_filters_are_recorded_where_they_are_given(options: ConvertOptions) -> None:
     """In one order, whatever the order they were typed in; manifests without them stay as they were."""
     images = ImageOptions(clip_boxes=True, max_image_bytes=500, max_aspect=2.5, min_side=3)
-    config, _ = convert_config(dataclasses.replace(options, images=images))
+    config, _ = inputs.convert_config(dataclasses.replace(options, images=images))
     filters = '{"min_side": 3, "max_aspect": 2.5, "max_image_bytes": 500}'
     assert json.dumps(config.recorded) == f'{RECORDED[:-1]}, "filters": {filters}}}'
     assert json.dumps(config.encoding.recorded()["filters"]) == filters
@@ -294,20 +293,20 @@ def test_what_was_typed_and_what_it_is_are_kept_apart(
     """The options stay as typed; paths, name and features are resolved beside them."""
     monkeypatch.chdir(tmp_path)
     typed = ConvertOptions(inputs=InputOptions(images=("photos",)), output=OutputOptions("out"))
-    config, why = convert_config(typed)
+    config, why = inputs.convert_config(typed)
     assert config.options is typed
     assert config.output == f"{tmp_path}/out"
     assert config.name == "out"
     assert [root.uri for root in config.source.roots] == [f"{tmp_path}/photos"]
     assert (config.label_bytes, config.inventory, config.renames) == (None, (), {})
     assert why == "no --labels and no other layout's files"
-    labelled, _ = convert_config(options)
+    labelled, _ = inputs.convert_config(options)
     assert labelled.label_bytes == len("filename,label,size\n1.jpg,cat,2\n")
 
 
 def test_the_command_shown_is_that_of_the_data_set(options: ConvertOptions) -> None:
     """Whatever engine, folder and earlier data set made it, and without secrets."""
-    config, _ = convert_config(options)
+    config, _ = inputs.convert_config(options)
     here = OutputOptions("/elsewhere/x", name="my_set", overwrite=True, reuse="sets/1")
     again = dataclasses.replace(options, output=here, engine=EngineOptions(writers=3))
     other = dataclasses.replace(config, options=again, output="/elsewhere/x")
@@ -321,7 +320,7 @@ def test_the_command_shown_is_that_of_the_data_set(options: ConvertOptions) -> N
 
 def test_an_encoding_for_images_in_files_is_refused(options: ConvertOptions) -> None:
     """Only the source tells whether images are bare pixels."""
-    config, _ = convert_config(options)
+    config, _ = inputs.convert_config(options)
     raw = ConvertOptions(images=ImageOptions(image_encoding="raw"))
     with pytest.raises(UsageError, match="--image_encoding is for images that are bare pixels"):
         ConvertConfig(options=raw, source=config.source, output="/out", name="x")

@@ -14,19 +14,10 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.core import plugins
-from tests.harness import (
-    ALL_BAD,
-    REPOSITORY,
-    convert,
-    dead_letters_of,
-    manifest_of,
-    python,
-    read_all,
-    run_convert,
-)
+from tests import harness
 from tests.pictures import write_files, write_pictures
 
-EXAMPLE = Path(REPOSITORY, "examples/plugin")
+EXAMPLE = Path(harness.REPOSITORY, "examples/plugin")
 MAIN = "import sys\nfrom beam_pipeline.cli import main\n"
 
 
@@ -57,11 +48,11 @@ def _forget() -> None:
 
 def with_plugins(site: Path, code: str, *argv: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a Python of its own, to which the packages of a folder are installed."""
-    return python(
+    return harness.python(
         "-c",
         MAIN + code,
         *argv,
-        env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
+        env={**os.environ, "PYTHONPATH": f"{site}:{harness.REPOSITORY}"},
         timeout=120,
     )
 
@@ -80,28 +71,29 @@ def test_the_layout_of_the_example_is_recognised(installed: Path, tmp_path: Path
     }
     write_files(str(cameras), labels)
     argv = ("--images", str(cameras), "--output", str(output))
-    code = f"sys.exit(main(['convert', *sys.argv[1:], {ALL_BAD!r}, '--yes', '--writers', '2']))"
+    code = f"sys.exit(main(['convert', *sys.argv[1:], {harness.ALL_BAD!r}, '--yes', '--writers', '2']))"
     done = with_plugins(installed, code, *argv)
     assert done.returncode == 0, done.stderr
     assert f"Layout sidecar: 0001.json beside 0001.jpg in {cameras}/cam" in done.stdout
     keys = ("image/class/label", "image/class/text", "label/temperature")
     assert {
-        name: [features[key] for key in keys] for name, features in read_all(output).items()
+        name: [features[key] for key in keys] for name, features in harness.read_all(output).items()
     } == {
         "cam1/0001.jpg": [[0], [b"rain"], [7.5]],
         "cam1/0002.jpg": [[1], [b"sun"], [21.0]],
     }
     letters = [
-        (d["key"], d["reason"], d.get("file"), d.get("line")) for d in dead_letters_of(output)
+        (d["key"], d["reason"], d.get("file"), d.get("line"))
+        for d in harness.dead_letters_of(output)
     ]
     assert letters == [
         ("cam2/0002.jpg", "unlabelled", None, None),
         ("cam2/0001.jpg", "bad_label_value", f"{cameras}/cam2/0001.json", 1),
     ]
-    assert manifest_of(output)["options"]["layout"] == "sidecar"
+    assert harness.manifest_of(output)["options"]["layout"] == "sidecar"
     assert (
         "sidecars', expected one of auto, file_names, "
-        in run_convert(
+        in harness.run_convert(
             "--layout", "sidecars", "--images", str(cameras), "--output", "x", code=2
         ).err
     )
@@ -129,7 +121,7 @@ def test_the_format_of_the_example_is_verified_and_replaced(
     """Under its own names, which the manifest records; damage is found; --overwrite knows its files."""
     names = [f"out-train.lines-{i:05d}-of-00003" for i in range(3)]
     assert sorted(name for name in os.listdir(converted) if "lines" in name) == names
-    assert manifest_of(converted)["options"]["record_format"] == "base64_lines"
+    assert harness.manifest_of(converted)["options"]["record_format"] == "base64_lines"
     verify = "sys.exit(main(['verify', sys.argv[1]]))"
     assert with_plugins(installed, verify, str(converted)).returncode == 0
     shard = converted / names[1]
@@ -242,9 +234,9 @@ def test_a_bad_package_is_an_error(
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     asked = ["--format=bad"] if group == FORMAT else ["--layout=auto", "--layout=bad"]
     for option in asked:
-        assert message in run_convert(*argv, option, code=2).err
+        assert message in harness.run_convert(*argv, option, code=2).err
     if group == LAYOUT:
-        assert convert(*argv, "--layout", "class_folders") == 0
+        assert harness.convert(*argv, "--layout", "class_folders") == 0
 
 
 def test_entry_points_cost_nothing_where_there_are_none() -> None:

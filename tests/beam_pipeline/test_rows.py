@@ -18,19 +18,7 @@ import beam_pipeline
 from beam_pipeline.cli import main
 from beam_pipeline.readers.random_access import RandomAccess
 from beam_pipeline.storage import files as storage
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    dead_letters_of,
-    digests,
-    manifest_of,
-    read_all,
-    read_shard,
-    run,
-    run_convert,
-    shard_names,
-    sources_of,
-)
+from tests import harness
 from tests.pictures import write_files, write_pictures
 
 NAMES = [f"{i}.jpg" for i in range(8)]
@@ -44,7 +32,7 @@ TALKS = [
 ]
 ROWS = ("--images", "photos", "--labels", "talks.json", "--sample", "row", "--row_id", "id")
 ROWS = (*ROWS, "--columns", "conversations:json", "--name", "x", "--num_shards", "3")
-KEEP = ("--no_image", "keep", ALL_BAD)
+KEEP = ("--no_image", "keep", harness.ALL_BAD)
 
 
 @pytest.fixture
@@ -79,11 +67,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_an_image_is_read_once_a_shard(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of an image that meet in a shard share its bytes; neighbours meet in one shard, one after another."""
-    names, argv = reads(monkeypatch), (*ROWS, ALL_BAD, "--read_ahead", "2")
-    assert convert(*argv, "--output", "shuffled") == 0
+    names, argv = reads(monkeypatch), (*ROWS, harness.ALL_BAD, "--read_ahead", "2")
+    assert harness.convert(*argv, "--output", "shuffled") == 0
     shards = {
-        name: [f["image/source_id"][0].decode() for f in read_shard("shuffled", name)]
-        for name in shard_names("shuffled")
+        name: [f["image/source_id"][0].decode() for f in harness.read_shard("shuffled", name)]
+        for name in harness.shard_names("shuffled")
     }
     places = Counter(
         image for keys in shards.values() for image in {key.partition("#")[0] for key in keys}
@@ -91,10 +79,10 @@ def test_an_image_is_read_once_a_shard(photos: Path, monkeypatch: pytest.MonkeyP
     assert Counter(names) == places
     assert max(places.values()) > 1
     names.clear()
-    assert convert(*argv, "--group_by", "image", "--output", "neighbours") == 0
+    assert harness.convert(*argv, "--group_by", "image", "--output", "neighbours") == 0
     assert sorted(names) == sorted(places)
-    for name in shard_names("neighbours"):
-        images = [f["image/filename"][0] for f in read_shard("neighbours", name)]
+    for name in harness.shard_names("neighbours"):
+        images = [f["image/filename"][0] for f in harness.read_shard("neighbours", name)]
         changes = sum(a != b for a, b in itertools.pairwise(images))
         assert changes == max(0, len(set(images)) - 1)
 
@@ -103,32 +91,32 @@ def test_a_row_is_shown_by_its_id_as_the_table_has_it(photos: Path) -> None:
     """Keys escape `#` and `/`, which a user need not know; of rows without an image as well."""
     rows = [{**TALKS[0], "image": "0.jpg", "id": "v/0#1"}, {"id": "v/1#", "conversations": []}]
     write_files(".", {"talks.json": json.dumps(rows)})
-    assert convert(*ROWS, *KEEP, "--output", "out") == 0
+    assert harness.convert(*ROWS, *KEEP, "--output", "out") == 0
     stored = {"0.jpg#v/0#1": "0.jpg#v%2F0%231", "talks.json:v/1#": "talks.json:v/1%23"}
     for key, written in stored.items():
         for name in (key, written):
-            assert written in run("inspect", "out", "--key", name).out
-    run("inspect", "out", "--key", "0.jpg#v/0", code=1)
+            assert written in harness.run("inspect", "out", "--key", name).out
+    harness.run("inspect", "out", "--key", "0.jpg#v/0", code=1)
 
 
 @pytest.mark.parametrize("grouped", [(), ("--group_by", "image")], ids=["shuffled", "neighbours"])
 def test_rows_are_resumed_repaired_and_reused(photos: Path, grouped: tuple[str, ...]) -> None:
     """A lost shard comes again byte for byte, and a further row changes no shard but its own."""
     argv = (*ROWS, *KEEP, *grouped)
-    assert convert(*argv, "--output", "out") == 0
-    before = digests("out")
-    lost = shard_names("out")[1]
+    assert harness.convert(*argv, "--output", "out") == 0
+    before = harness.digests("out")
+    lost = harness.shard_names("out")[1]
     os.remove(f"out/{lost}")
     assert main(["repair", "out"]) == 0
-    assert digests("out") == before
+    assert harness.digests("out") == before
     os.remove(f"out/{lost}")
-    assert convert(*argv, "--output", "out", "--resume") == 0
-    assert digests("out") == before
-    assert "0.jpg#0" in run("inspect", "out", "--key", "0.jpg#0").out
+    assert harness.convert(*argv, "--output", "out", "--resume") == 0
+    assert harness.digests("out") == before
+    assert "0.jpg#0" in harness.run("inspect", "out", "--key", "0.jpg#0").out
     talk = {**TALKS[0], "id": 99}
     write_files(".", {"talks.json": json.dumps([talk, *TALKS])})
-    assert convert(*argv, "--output", "more", "--reuse", "out") == 0
-    assert read_all("more").keys() == keys_of([talk, *TALKS]).keys()
+    assert harness.convert(*argv, "--output", "more", "--reuse", "out") == 0
+    assert harness.read_all("more").keys() == keys_of([talk, *TALKS]).keys()
     changes = json.loads(Path("more/changes.json").read_text())
     assert changes["samples"] == {"added": 1, "changed": 0, "relabelled": 0, "removed": 0}
     assert changes["shards"] == {"reused": 2, "written": 1}
@@ -142,24 +130,26 @@ def test_copies_and_exclusions_concern_images(photos: Path) -> None:
     write_files(".", {"talks.json": json.dumps(talks)})
     argv = (*ROWS, *KEEP, "--exclude", "x.txt", "--output", "out")
     same = "2 images in 1 group of the same bytes, such as 0.jpg and 7.jpg"
-    assert same in run_convert(*argv).out
+    assert same in harness.run_convert(*argv).out
     duplicates = json.loads(Path("out/duplicates.json").read_text())
     assert (duplicates["images"], duplicates["copies"]) == (2, 1)
-    assert convert(*argv, "--duplicates", "first", "--overwrite") == 0
+    assert harness.convert(*argv, "--duplicates", "first", "--overwrite") == 0
     reasons: dict[str, set[str]] = {}
-    for letter in dead_letters_of("out"):
+    for letter in harness.dead_letters_of("out"):
         reasons.setdefault(letter["reason"], set()).add(letter["key"])
     rows = keys_of(talks)
     assert reasons["duplicate"] == {"7.jpg#c0", "7.jpg#c1"}
     of_image = {key for key in rows if key.startswith("2.jpg#")}
     assert of_image
     assert reasons["excluded"] == {"1.jpg#1", "3.jpg#3"} & rows.keys() | of_image
-    assert read_all("out").keys() == rows.keys() - reasons["duplicate"] - reasons["excluded"]
+    assert (
+        harness.read_all("out").keys() == rows.keys() - reasons["duplicate"] - reasons["excluded"]
+    )
 
 
 def test_readers_know_that_an_image_is_optional(photos: Path) -> None:
     """Without one, `load` and decoders give black pixels, and others None."""
-    assert convert(*ROWS, *KEEP, "--output", "out") == 0
+    assert harness.convert(*ROWS, *KEEP, "--output", "out") == 0
     black = 0
     for sample in beam_pipeline.load("out", image_size=4, as_dict=True, shuffle=False):
         key = sample["image/source_id"].numpy()
@@ -205,26 +195,30 @@ def test_margins_sizes_and_orientations_of_crops(
         rows.append(f"{orientation}.png,cat,{','.join(map(str, box))}")
     rows += ["1.png,cat,5,5,9,30", "1.png,cat,5,5,5,30", "1.png,cat,50,5,40,30"]
     write_files(".", {"l.csv": "\n".join(rows)})
-    crop = ("--crop_boxes", "--crop_margin", "0.5", "--crop_min_side", "5", ALL_BAD)
+    crop = ("--crop_boxes", "--crop_margin", "0.5", "--crop_min_side", "5", harness.ALL_BAD)
     argv = ("--images", "photos", "--labels", "l.csv", *crop)
-    assert convert(*argv, "--output", "out") == 0
-    examples = read_all("out")
+    assert harness.convert(*argv, "--output", "out") == 0
+    examples = harness.read_all("out")
     assert examples.keys() == {f"{orientation}.png#0" for orientation in range(1, 9)}
     for example in examples.values():
         with Image.open(io.BytesIO(example["image/encoded"][0])) as image:
             assert np.array_equal(np.asarray(image), shown[10:48, 0:40])
         assert np.allclose(example["image/object/bbox/xmin"], 10 / 40)
         assert np.allclose(example["image/object/bbox/ymax"], 30 / 38)
-    assert {key: (reason, line) for key, (reason, _, line) in sources_of("out").items()} == {
+    assert {
+        key: (reason, line) for key, (reason, _, line) in harness.sources_of("out").items()
+    } == {
         "1.png#1": ("small_box", 10),
         "1.png#2": ("small_box", 11),
         "1.png#3": ("bad_box", 12),
     }
     cut = {"encoded": 8, "turned": 7}
-    assert manifest_of("out")["counts"]["images"] == cut
-    assert convert(*argv, "--resize", "8x8", "--resize_mode", "pad", "--output", "small") == 0
-    assert manifest_of("small")["counts"]["images"] == {**cut, "resized": 8}
-    for example in read_all("small").values():
+    assert harness.manifest_of("out")["counts"]["images"] == cut
+    assert (
+        harness.convert(*argv, "--resize", "8x8", "--resize_mode", "pad", "--output", "small") == 0
+    )
+    assert harness.manifest_of("small")["counts"]["images"] == {**cut, "resized": 8}
+    for example in harness.read_all("small").values():
         assert (example["image/height"], example["image/width"]) == ([8], [8])
         xs = [example[f"image/object/bbox/{side}"][0] for side in ("xmin", "xmax")]
         assert np.allclose(xs, [0.25, 0.75])
@@ -240,9 +234,9 @@ def test_files_of_a_row_without_an_image_are_not_in_the_working_directory(photos
         for name in ("talks.json", "note.json", "note.txt")
     ]
     write_files(".", {"tables/t.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
-    assert convert(*argv, "--output", "out") == 0
-    texts = sorted(example["label/text"] for example in read_all("out").values())
+    assert harness.convert(*argv, "--output", "out") == 0
+    texts = sorted(example["label/text"] for example in harness.read_all("out").values())
     assert texts == [[b"of note.json!"], [b"of note.txt!"]]
-    assert [d["reason"] for d in dead_letters_of("out") if d["reason"] != "unlabelled"] == [
+    assert [d["reason"] for d in harness.dead_letters_of("out") if d["reason"] != "unlabelled"] == [
         "missing_file"
     ]

@@ -15,25 +15,21 @@ from apache_beam.testing.util import assert_that
 
 from beam_pipeline.core.dataset.plan import PlanRequest
 from beam_pipeline.core.dataset.splits import SplitAssigner
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.packing import unpack
-from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import ShardConfig
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
+from beam_pipeline.transforms import listing
 from beam_pipeline.transforms.labels import label_by_folder
-from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.transforms.planning import AssignShards, Planning, plan_shards
-from beam_pipeline.work import job
+from beam_pipeline.work import job, writing
 from beam_pipeline.work.job import unspill
 from beam_pipeline.work.labels import LabelImages, Labelling
 from beam_pipeline.work.outcome import TALLY
-from beam_pipeline.work.writing import EncodingOptions, WriteRequest
+from tests import harness
 from tests.conformance.groups import GROUPS
 from tests.conformance.outcome import Row
-from tests.harness import convert, convert_in_process_of_its_own, digests, read_shard, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
 FN_API = "--runner=FnApiRunner"
@@ -58,8 +54,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     rows = "".join(f"{name},{'abc'[i % 3]},{i / 4}\n" for i, name in enumerate(names))
     table = f"filename,label,score\n{rows}train/bad.jpg,a,1\nnowhere.jpg,b,2\n"
     write_files(str(folder), {"labels.csv": table})
-    assert convert(*_argv(folder), "--output", f"{folder}/out", *ENGINES["one thread"]) == 0
-    return folder, dict(digests(folder / "out"))
+    assert harness.convert(*_argv(folder), "--output", f"{folder}/out", *ENGINES["one thread"]) == 0
+    return folder, dict(harness.digests(folder / "out"))
 
 
 def _argv(folder: Path) -> tuple[str, ...]:
@@ -77,11 +73,11 @@ def test_every_engine_gives_the_same_bytes(
 ) -> None:
     """Shards, manifest, labels and dead letters are those of one thread, byte for byte."""
     folder, wanted = expected
-    done = convert_in_process_of_its_own(
+    done = harness.convert_in_process_of_its_own(
         *_argv(folder), "--output", f"{tmp_path}/out", *ENGINES[engine]
     )
     assert done.returncode == 0, done.stderr
-    assert dict(digests(tmp_path / "out")) == wanted
+    assert dict(harness.digests(tmp_path / "out")) == wanted
     of_one_thread = (folder / "out/report.html").read_bytes()
     assert (tmp_path / "out/report.html").read_bytes() == of_one_thread
 
@@ -101,8 +97,8 @@ def test_references_in_a_temporary_file_give_the_same_bytes(
     monkeypatch.setattr(job, "HELD_BYTES", 0)
     monkeypatch.setattr(job, "LEAST_FREE_BYTES", 0)
     monkeypatch.setattr(job, "unspill", unspilled)
-    assert convert(*_argv(folder), "--output", f"{tmp_path}/out") == 0
-    assert dict(digests(tmp_path / "out")) == wanted
+    assert harness.convert(*_argv(folder), "--output", f"{tmp_path}/out") == 0
+    assert dict(harness.digests(tmp_path / "out")) == wanted
     assert 16 in lengths  # places
     assert max(lengths) < 64  # and what is not worth one
 
@@ -111,13 +107,13 @@ def test_which_sample_lies_where_is_pinned(tmp_path: Path) -> None:
     """One literal assignment: a change here moves every sample of every data set out there."""
     write_pictures(str(tmp_path / "p"), [f"{c}/{i}.jpg" for c in ("cat", "dog") for i in range(6)])
     argv = ("--images", f"{tmp_path}/p", "--num_shards", "3", "--splits", "train=0.75,test=0.25")
-    assert convert(*argv, "--output", f"{tmp_path}/out", "--name", "d") == 0
+    assert harness.convert(*argv, "--output", f"{tmp_path}/out", "--name", "d") == 0
     found = {
         name: [
             features["image/source_id"][0].decode()
-            for features in read_shard(tmp_path / "out", name)
+            for features in harness.read_shard(tmp_path / "out", name)
         ]
-        for name in shard_names(tmp_path / "out")
+        for name in harness.shard_names(tmp_path / "out")
     }
     assert found == PINNED
 
@@ -143,10 +139,10 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
         assert keys == sorted(contents)
         assert sum(map(len, packed)) < 20 * 300
 
-    encoding = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS))
-    request = WriteRequest(folder=str(tmp_path / "out"), encoding=encoding)
+    encoding = writing.EncodingOptions(example_source.LabelledImages(schema.CLASS_FOLDER_COLUMNS))
+    request = writing.WriteRequest(folder=str(tmp_path / "out"), encoding=encoding)
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
-        listed = pipeline | ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))
+        listed = pipeline | listing.ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))
         labelled = listed["images"] | label_by_folder(
             LabelImages(None, Labelling(SplitAssigner(None, 0)))
         )
@@ -158,11 +154,11 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
                     request=request,
                     wishes=PlanRequest(
                         name="d",
-                        shards=ShardConfig(2),
+                        shards=sharding.ShardConfig(2),
                         splits=(),
-                        record_format=TFRecordFormat(),
+                        record_format=tfrecord.TFRecordFormat(),
                         max_bad_fraction=0.0,
-                        numbering=ClassNumbering(),
+                        numbering=classes.ClassNumbering(),
                     ),
                     run={"options": {}},
                     writes=False,
@@ -189,7 +185,7 @@ def test_each_image_is_opened_once(tmp_path: Path) -> None:
     _OPENED = Counter()
     try:
         argv = ("--images", f"{tmp_path}/photos", "--writers", "0")  # all of it in this process
-        assert convert(*argv, "--output", f"{tmp_path}/out") == 0
+        assert harness.convert(*argv, "--output", f"{tmp_path}/out") == 0
         opened = {path: n for path, n in _OPENED.items() if path.endswith(".jpg")}
     finally:
         _OPENED = None
@@ -228,8 +224,8 @@ def test_a_conversion_has_the_same_bytes_in_threads_and_processes(
     assert isinstance(row, Row)
     row.prepared()
     argv = (*shlex.split(row.argv), *more, "--name", "d")
-    assert convert(*argv, "--writers=0", "--output", "one") == 0
-    assert convert(*argv, "--writers=3", "--output", "two") == 0
-    done = convert_in_process_of_its_own(*argv, *TWO_THREADS, "--output", "three")
+    assert harness.convert(*argv, "--writers=0", "--output", "one") == 0
+    assert harness.convert(*argv, "--writers=3", "--output", "two") == 0
+    done = harness.convert_in_process_of_its_own(*argv, *TWO_THREADS, "--output", "three")
     assert done.returncode == 0, done.stderr
-    assert digests("one") == digests("two") == digests("three")
+    assert harness.digests("one") == harness.digests("two") == harness.digests("three")

@@ -21,9 +21,7 @@ from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.utils import subprocess_server
 
 import beam_pipeline
-from beam_pipeline import startup
-from beam_pipeline.beam_patches import Patch, applied, remembered_dofn_specs, silent_processes
-from beam_pipeline.cli import main
+from beam_pipeline import beam_patches, cli, startup
 from tests.harness import process, python, read_all
 from tests.pictures import write_pictures
 
@@ -154,7 +152,7 @@ def test_nothing_is_written_to_a_file_that_took_the_number_of_a_closed_stream(ph
     )
     subprocess.run(["bash", "-c", line + ALL_CLOSED], cwd=photos, check=True)
     assert len(read_all(photos / "out")) == 3
-    assert main(["verify", str(photos / "out")]) == 0
+    assert cli.main(["verify", str(photos / "out")]) == 0
 
 
 def test_too_few_open_files_are_one_line(photos: Path) -> None:
@@ -204,7 +202,7 @@ def test_the_answers_are_beam_s() -> None:
     dofns = [Counting(), beam.DoFn(), *wrapped]
     expected = [({COUNT}, set()), (set(), set()), (set(), set()), (set(), set()), ({COUNT}, set())]
     assert [found(dofn) for dofn in dofns] == expected
-    with applied([remembered_dofn_specs]):
+    with beam_patches.applied([beam_patches.remembered_dofn_specs]):
         for _ in range(2):
             assert [userstate.get_dofn_specs(dofn) for dofn in dofns] == expected
             userstate.get_dofn_specs(dofns[0])[0].clear()
@@ -215,7 +213,7 @@ def test_other_records_pass(caplog: pytest.LogCaptureFixture) -> None:
     """Warnings of anybody else are shown."""
     command = ["bash", "-c", "sleep 0.2; exit 3", "{{PORT}}"]
     server = subprocess_server.SubprocessServer(beam_job_api_pb2_grpc.JobServiceStub, command)
-    with applied([silent_processes]):
+    with beam_patches.applied([beam_patches.silent_processes]):
         logging.getLogger().warning("mine")
         logging.getLogger(subprocess_server.__name__).warning("mine, too")
         with pytest.raises(Exception, match="error 3"):
@@ -247,7 +245,7 @@ def test_the_last_job_undoes_a_change() -> None:
     """However their ends come."""
     made: list[str] = []
 
-    @Patch
+    @beam_patches.Patch
     @contextlib.contextmanager
     def change() -> Iterator[None]:
         made.append("made")
@@ -256,11 +254,11 @@ def test_the_last_job_undoes_a_change() -> None:
 
     with contextlib.ExitStack() as first:
         first.enter_context(change)
-        with applied([change]):
+        with beam_patches.applied([change]):
             first.close()
             assert made == ["made"]
     assert made == ["made", "undone"]
-    with pytest.raises(ValueError, match="the job"), applied([change]):
+    with pytest.raises(ValueError, match="the job"), beam_patches.applied([change]):
         raise ValueError("the job")
     assert made == ["made", "undone"] * 2
 

@@ -19,25 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.cli import main
+from beam_pipeline import cli, summary, terminal
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.core.text import enumerated, human_size
 from beam_pipeline.storage.listing import list_local_root
-from beam_pipeline.summary import class_lines
-from beam_pipeline.terminal import Display, complain, say, show_progress
 from beam_pipeline.work.job import Counts, report_progress
 from beam_pipeline.work.writing import reported
-from tests.harness import (
-    ALL_BAD,
-    NONE_BAD,
-    dead_letters_of,
-    digests,
-    manifest_of,
-    process,
-    reasons_of,
-    run_convert,
-)
+from tests import harness
 from tests.pictures import picture, write_files, write_pictures
 
 # --- terminal --------------------------------------------------------------------------------------
@@ -49,13 +38,13 @@ SECRETS = ("5e3c7e", "hunter2")
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
     """Runs `beam-tfrecord` as a person would."""
     command = [sys.executable, "-m", "beam_pipeline", *argv]
-    return process(*command)
+    return harness.process(*command)
 
 
 def test_lines_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     """A line break within a line is none on the terminal."""
-    say("a", "b\nc", "")
-    complain("\x1bd")
+    terminal.say("a", "b\nc", "")
+    terminal.complain("\x1bd")
     printed = capsys.readouterr()
     assert printed.out == "a\nb\\nc\n\n"
     assert printed.err == "\\x1bd\n"
@@ -77,11 +66,11 @@ def test_hostile_names_reach_no_terminal(tmp_path: Path, command: str) -> None:
         assert "\nError" not in text
     assert r"\x1b[2Jcat\nError: no" in done.stdout
     if command == "convert":
-        assert {c["name"] for c in manifest_of(output)["classes"]} == {
+        assert {c["name"] for c in harness.manifest_of(output)["classes"]} == {
             "\x1b[2Jcat\nError: no",
             "d\x9bog",
         }
-        assert dead_letters_of(output)[0]["key"] == "top\x1b[5m.jpg"
+        assert harness.dead_letters_of(output)[0]["key"] == "top\x1b[5m.jpg"
 
 
 @pytest.mark.slow
@@ -147,12 +136,12 @@ def test_signed_urls_and_passwords_are_in_no_output(
     argv = ["--images", str(photos), "--labels", labels(tmp_path), "--name", "d", "--yes"]
     first, second, refused = (str(tmp_path / name) for name in ("1", "2", "refused"))
     first_night = [
-        ("plan", *argv, ALL_BAD, "--output", first),
-        ("convert", *argv, ALL_BAD, "--output", first),
-        ("convert", *argv, NONE_BAD, "--output", refused),
+        ("plan", *argv, harness.ALL_BAD, "--output", first),
+        ("convert", *argv, harness.ALL_BAD, "--output", first),
+        ("convert", *argv, harness.NONE_BAD, "--output", refused),
     ]
     second_night = [
-        ("convert", *argv, ALL_BAD, "--output", second, "--reuse", first),
+        ("convert", *argv, harness.ALL_BAD, "--output", second, "--reuse", first),
         ("diff", first, second),
         ("inspect", second),
         ("inspect", second, "--key", SIGNED),
@@ -172,7 +161,7 @@ def test_signed_urls_and_passwords_are_in_no_output(
     assert {"duplicates.json", "dead_letters.jsonl", "manifest.json"} <= names
     found = printed + [_content(path) for path in files]
     assert [text for text in found if any(secret in text for secret in SECRETS)] == []
-    keys = {letter["key"] for letter in dead_letters_of(second)}
+    keys = {letter["key"] for letter in harness.dead_letters_of(second)}
     assert {"https://...@host/d.jpg", "https://host/c.jpg?..."} <= keys
 
 
@@ -261,7 +250,7 @@ def test_plain_lines_say_how_far_the_job_is(
 ) -> None:
     """In a log: a line at the beginning and one now and then."""
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
-    with show_progress():
+    with terminal.show_progress():
         report_progress(Counts(samples=1000, image_bytes=5_000_000, is_total=True))
         refs = [SampleRef(str(n), "", 5000, "train", ()) for n in range(10)]
         assert list(reported(refs)) == refs
@@ -275,12 +264,12 @@ def test_listed_images_are_counted_from_the_beginning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once and then now and then, until the totals are known; a job that only plans shows no more."""
-    with show_progress():
+    with terminal.show_progress():
         report_progress(Counts(listed=1))
         report_progress(Counts(listed=4096))
     assert capsys.readouterr().err == "1 image listed\n"
     monkeypatch.setattr("beam_pipeline.terminal._LINE_INTERVAL", 0.0)
-    with show_progress(writes=False):
+    with terminal.show_progress(writes=False):
         report_progress(Counts(listed=1))
         report_progress(Counts(listed=4096))
         report_progress(Counts(samples=4097, image_bytes=5_000_000, is_total=True))
@@ -294,7 +283,7 @@ def test_workers_without_a_listener_report_nothing() -> None:
     report_progress(Counts(samples=1, image_bytes=1))
 
 
-class Sum(Display):
+class Sum(terminal.Display):
     """A display that only adds up."""
 
     def report(self, counts: Counts) -> None:
@@ -325,7 +314,7 @@ def test_every_sample_is_reported_once(
     listener = Sum()
     monkeypatch.setattr("beam_pipeline.terminal.display", lambda: listener)
     inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--num_shards=4")
-    assert main(["convert", *inputs, *argv, "--yes"]) == 0
+    assert cli.main(["convert", *inputs, *argv, "--yes"]) == 0
     assert listener._total == (0, *total, True)
     assert listener._done == (40, *total, False)
 
@@ -378,8 +367,8 @@ def test_the_locale_changes_no_byte(
     for variables in ({"LC_ALL": "C.UTF-8"}, other):
         done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True)
         assert done.returncode == 0, done.stderr
-        assert reasons_of("ä") == {r"hünd/b\udcff.jpg": "name_not_utf8"}
-        found.append((digests("ä"), sorted(os.listdir("ä/.receipts"))))
+        assert harness.reasons_of("ä") == {r"hünd/b\udcff.jpg": "name_not_utf8"}
+        found.append((harness.digests("ä"), sorted(os.listdir("ä/.receipts"))))
         shutil.rmtree("ä")
     assert found[0] == found[1]
 
@@ -395,7 +384,7 @@ def test_a_library_in_another_locale_says_so(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path / "photos")]
     env = {**os.environ, "LC_ALL": "C", **PYTHON_KNOWS_NOTHING}
-    done = process(*command, env=env)
+    done = harness.process(*command, env=env)
     assert done.stderr.splitlines()[-1].endswith(
         "where Python decodes names as ascii, not as UTF-8; set PYTHONUTF8=1 before Python starts"
     )
@@ -410,8 +399,8 @@ def test_a_long_list_is_cut() -> None:
     """What is not shown is counted."""
     assert enumerated(["a", "b"], 2) == "a, b"
     assert enumerated(["a", "b", "c", "d"], 2) == "a, b, and 2 more"
-    assert [*class_lines([(0, "cat", 1)])] == ["  1 class: 0 cat (1)"]
-    (line,) = class_lines([(i, f"c{i}", 2) for i in range(12)], objects=True)
+    assert [*summary.class_lines([(0, "cat", 1)])] == ["  1 class: 0 cat (1)"]
+    (line,) = summary.class_lines([(i, f"c{i}", 2) for i in range(12)], objects=True)
     assert line.startswith("  12 classes, objects of each: 0 c0 (2), 1 c1 (2), ")
     assert line.endswith("9 c9 (2), and 2 more")
 
@@ -420,7 +409,7 @@ def test_a_data_set_of_one(tmp_path: Path) -> None:
     """One example, one shard, one class; other files are counted as ignored."""
     write_pictures(f"{tmp_path}/photos", ["cat/1.jpg"])
     write_files(str(tmp_path), {"photos/notes.txt": "x"})
-    lines = run_convert(
+    lines = harness.run_convert(
         "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"
     ).out.splitlines()
     assert lines[0] == "Layout class_folders: no --labels and no other layout's files"
@@ -440,11 +429,11 @@ def test_sizes_and_formats_of_the_images(tmp_path: Path) -> None:
         "x/c.bmp": picture(file_format="BMP", size=(50, 20)),
     }
     write_files(str(tmp_path / "photos"), images)
-    printed = run_convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
+    printed = harness.run_convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     assert "  image sizes: 30 to 50 wide, 20 high; 2 png, 1 bmp" in printed.out.splitlines()
     formats = {"bmp": 1, "png": 2}
     expected = {"formats": formats, "width": [30, 50], "height": [20, 20]}
-    assert manifest_of(tmp_path / "out")["images"] == expected
+    assert harness.manifest_of(tmp_path / "out")["images"] == expected
 
 
 def test_a_class_called_by_a_number_is_told_from_its_id() -> None:
@@ -453,14 +442,14 @@ def test_a_class_called_by_a_number_is_told_from_its_id() -> None:
         ([(0, "1", 20), (1, "2", 7)], "0 is '1' (20), 1 is '2' (7)"),
         ([(0, "3d", 1), (1, "cat", 2)], "0 is '3d' (1), 1 is 'cat' (2)"),
     ):
-        assert [*class_lines(classes, chosen=True)] == [f"  2 classes: {names}"]
+        assert [*summary.class_lines(classes, chosen=True)] == [f"  2 classes: {names}"]
 
 
 def test_a_run_that_may_lose_all_samples_says_that_it_did(tmp_path: Path) -> None:
     """Exit code 0, as --max_bad_fraction 1 asks for, but no code that reads the data set."""
     write_files(str(tmp_path), {f"photos/{name}.jpg": b"text" for name in ("a/1", "b/2")})
-    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", ALL_BAD)
-    out = run_convert(*argv).out
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", harness.ALL_BAD)
+    out = harness.run_convert(*argv).out
     assert "  note: no sample could be written, so the data set is empty\n" in out
     assert "Read it:" not in out
 
@@ -470,12 +459,14 @@ def test_the_time_has_a_rate_where_all_was_written(tmp_path: Path) -> None:
     names = ["a/1.bmp", "b/2.bmp"]
     write_pictures(f"{tmp_path}/photos", names)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    lines = run_convert(*argv).out.splitlines()
+    lines = harness.run_convert(*argv).out.splitlines()
     (time,) = (line for line in lines if line.startswith("  time: "))
     assert re.fullmatch(r"  time: [0-9.]+ s, [0-9.]+ examples/s, [0-9.]+ k?B/s", time)
     assert re.search(
         r"^  time: [0-9.]+ s$",
-        run_convert(*argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out").out,
+        harness.run_convert(
+            *argv[:2], "--output", f"{tmp_path}/new", "--reuse", f"{tmp_path}/out"
+        ).out,
         re.MULTILINE,
     )
 
@@ -494,4 +485,4 @@ def test_small_images_are_read_at_their_size(
     """Larger ones at the usual one."""
     write_files(str(tmp_path / "photos"), {"cat/1.jpg": picture(size=size)})
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *more]
-    assert f"image_size={shown})" in run_convert(*argv).out
+    assert f"image_size={shown})" in harness.run_convert(*argv).out

@@ -11,9 +11,8 @@ import pytest
 
 from beam_pipeline.commands.demo import make_demo
 from beam_pipeline.core.report.page import Report, report_page
+from tests import harness, pictures
 from tests.core.report.test_page import full, manifest_of, statistics_of
-from tests.harness import convert
-from tests.pictures import write_pictures
 
 pytestmark = pytest.mark.browser
 
@@ -41,14 +40,14 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     demo = make_demo(str(folder / "demo"), 60)
     options = ("--name=shapes", "--splits=train=0.8,test=0.2")
     argv = ("--images", demo.images, "--labels", demo.labels, "--output", demo.output)
-    assert convert(*argv, *options) == 0
+    assert harness.convert(*argv, *options) == 0
     found["demo"] = Path(demo.output, "report.html")
     sizes = ("--label_column=size", "--columns=size:float", "--num_shards=3")
-    assert convert(*argv[:-1], f"{folder}/sizes", *sizes) == 0
+    assert harness.convert(*argv[:-1], f"{folder}/sizes", *sizes) == 0
     found["regression"] = folder / "sizes/report.html"
-    write_pictures(str(folder / "bare"), [f"{i}.jpg" for i in range(9)])
+    pictures.write_pictures(str(folder / "bare"), [f"{i}.jpg" for i in range(9)])
     kept = ("--images", f"{folder}/bare", "--output", f"{folder}/kept", "--unlabelled=keep")
-    assert convert(*kept) == 0
+    assert harness.convert(*kept) == 0
     found["unlabelled"] = folder / "kept/report.html"
     return found
 

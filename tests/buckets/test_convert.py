@@ -13,13 +13,12 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_pipeline import RandomAccess
-from beam_pipeline.cli import EXIT_OUTAGE, main
+from beam_pipeline import RandomAccess, cli
 from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.storage import buckets
 from beam_pipeline.transforms import WriteToShuffledTFRecord
-from tests.buckets.proxy import Fault
+from tests.buckets import proxy
 from tests.buckets.services import Store
 from tests.harness import (
     ALL_BAD,
@@ -153,7 +152,7 @@ def test_one_request_in_twenty_fails_in_each_way(
     argv = ("--num_shards", "8", NONE_BAD)
     expected = _local(tmp_path, "--images", str(photos), *argv)
     ways = ({"status": 503}, {"status": 429}, {"cut": True}, {"delay": 0.5})
-    faults = [Fault(**way, probability=0.05, times=1000) for way in ways]
+    faults = [proxy.Fault(**way, probability=0.05, times=1000) for way in ways]
     cloud.proxy.spoil(*faults)
     run(*_to(cloud, *argv))
     assert all(fault.times < 1000 for fault in faults)
@@ -167,8 +166,8 @@ def test_an_object_that_is_gone_or_may_not_be_read(
 ) -> None:
     """Is a dead letter that says which; the rest is written."""
     cloud.proxy.spoil(
-        Fault("GET", r"/photos/a/0\.png(\?|\Z)", status=403, message="you have no access"),
-        Fault("GET", r"/photos/b/1\.jpg(\?|\Z)", status=404, message="No such object"),
+        proxy.Fault("GET", r"/photos/a/0\.png(\?|\Z)", status=403, message="you have no access"),
+        proxy.Fault("GET", r"/photos/b/1\.jpg(\?|\Z)", status=404, message="No such object"),
     )
     run(*_to(cloud, ALL_BAD))
     fetched = cloud.get_folder("out", tmp_path / "fetched")
@@ -197,7 +196,7 @@ def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path
         assert missing in run("convert", *argv, code=1).err
     assert not (tmp_path / "out").exists()
     for verb, kind in (("list", "list"), ("create", "write"), ("delete", "delete")):
-        cloud.proxy.spoil(Fault(*getattr(cloud.kinds, kind), status=403, message="not you"))
+        cloud.proxy.spoil(proxy.Fault(*getattr(cloud.kinds, kind), status=403, message="not you"))
         on = f"on {cloud.container} {cloud.uri} is missing"
         assert f"permission {cloud.permissions[verb]} {on}" in run(*_to(cloud), code=1).err
         assert not [name for name in cloud.reads(cloud.proxy.take_log()) if "photos/" in name]
@@ -206,21 +205,21 @@ def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("GET", r"/o\?", status=503),
-        Fault("GET", r"/photos/a/.*alt=media", status=503),
-        Fault("POST", status=503),
-        Fault("POST", status=503, skip=2),
+        proxy.Fault("GET", r"/o\?", status=503),
+        proxy.Fault("GET", r"/photos/a/.*alt=media", status=503),
+        proxy.Fault("POST", status=503),
+        proxy.Fault("POST", status=503, skip=2),
     ],
     ids=["listing", "images", "the first object", "shards"],
 )
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
 def test_an_outage_has_its_own_exit_code(
-    cloud: Store, photos: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+    cloud: Store, photos: Path, fault: proxy.Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule may try again later, whatever is refused; the error is one line."""
     monkeypatch.setattr(buckets, "RETRY_SECONDS", 0.3)
-    cloud.proxy.spoil(Fault(**vars(fault)))
-    done = run(*_to(cloud, NONE_BAD), code=EXIT_OUTAGE)
+    cloud.proxy.spoil(proxy.Fault(**vars(fault)))
+    done = run(*_to(cloud, NONE_BAD), code=cli.EXIT_OUTAGE)
     assert "gave no good answer" in done.err.splitlines()[-1]
 
 
@@ -230,7 +229,7 @@ def test_a_shard_of_another_job_is_not_touched(cloud: Store, photos: Path, tmp_p
     """A shard that turns up in the folder while the job runs stays, and the job fails and says why."""
     shard = "out/x-train.tfrecord-00000-of-00001"
     # Between the look at the empty folder and the first image: the other job.
-    cloud.proxy.spoil(Fault(*cloud.kinds.read, delay=3, times=1))
+    cloud.proxy.spoil(proxy.Fault(*cloud.kinds.read, delay=3, times=1))
     with job(*_to(cloud, NONE_BAD)[1:]) as running:
         wait_until(lambda: "out/.incomplete/plan.json" in cloud.names(), running)
         cloud.put(shard, b"another job's")
@@ -423,14 +422,14 @@ def test_a_key_costs_few_requests(data_set: str, cloud: Store) -> None:
         == f"a/4.png, {shards.pop().rpartition('/')[2].rpartition('%2F')[2]}, record "
         + (place.rpartition(" ")[2])
     )
-    assert main(["inspect", data_set, "--key", "a/5.png"]) == 1
+    assert cli.main(["inspect", data_set, "--key", "a/5.png"]) == 1
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
 def test_examples_are_written_to_a_bucket(data_set: str, tmp_path: Path, cloud: Store) -> None:
     """Images and their list; a folder that holds files is refused."""
     to = f"{cloud.uri}/picked"
-    assert main(["inspect", data_set, "--class", "a", "--num", "3", "--to", to]) == 0
+    assert cli.main(["inspect", data_set, "--class", "a", "--num", "3", "--to", to]) == 0
     lines = [json.loads(line) for line in cloud.get("picked/examples.jsonl").splitlines()]
     assert len(lines) == 3
     assert set(cloud.names("picked/")) == {

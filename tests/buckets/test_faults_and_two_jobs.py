@@ -20,12 +20,10 @@ from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.errors import AnotherJobError
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.storage import pace
+from beam_pipeline.work import incomplete_folder, outcome, output_folder
 from beam_pipeline.work.finishing import Reports
-from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
-from beam_pipeline.work.outcome import READ_MS, RETRIES, SHARD_BYTES, SHARD_MS, THROTTLED
-from beam_pipeline.work.output_folder import clean_up_refused, prepare_output
 from beam_pipeline.work.receipts import write_receipt
-from tests.buckets.proxy import Fault
+from tests.buckets import proxy
 from tests.buckets.services import Store
 from tests.harness import NONE_BAD, PATIENCE_S, convert, job, wait_until
 from tests.pictures import write_pictures
@@ -151,7 +149,7 @@ def _finish(cloud: Store) -> None:
 
 
 def _refusal(cloud: Store) -> str:
-    error = noted_refusal(f"{cloud.uri}/out")
+    error = incomplete_folder.noted_refusal(f"{cloud.uri}/out")
     assert isinstance(error, AnotherJobError)
     return str(error).partition(" any more")[0]
 
@@ -163,7 +161,7 @@ def _before_the_manifest(cloud: Store) -> Iterator[None]:
     Each file takes a second, so that the manifest is on its way when the others are there.
     """
     _put_shards(cloud)
-    cloud.proxy.spoil(Fault(*cloud.kinds.write, delay=1))
+    cloud.proxy.spoil(proxy.Fault(*cloud.kinds.write, delay=1))
     names = ("dataset_info.json", "features.json", "labels.txt", "README.md", "croissant.json")
     side_files = {f"out/{name}" for name in names}
     with ThreadPoolExecutor(1) as pool:
@@ -213,9 +211,9 @@ def test_after_a_withdrawn_manifest_overwrite_starts_afresh(cloud: Store) -> Non
             cloud.delete(prefix)
     cloud.proxy.reset()
     assert _refusal(cloud).startswith("another job is writing to this folder: ")
-    clean_up_refused(f"{cloud.uri}/out")
+    output_folder.clean_up_refused(f"{cloud.uri}/out")
     assert "out/labels.txt" in cloud.names("out/")
-    prepare_output(f"{cloud.uri}/out", overwrite=True)
+    output_folder.prepare_output(f"{cloud.uri}/out", overwrite=True)
     assert cloud.names("out/") == []
 
 
@@ -224,11 +222,11 @@ def test_overwrite_starts_afresh_where_it_deleted_the_note_of_a_job_that_then_lo
     cloud: Store,
 ) -> None:
     """That job still wrote shards and receipts, which nothing lists any more but the receipts."""
-    write_note(f"{cloud.uri}/out", PLAN, {})
+    incomplete_folder.write_note(f"{cloud.uri}/out", PLAN, {})
     cloud.put(GONE, CONTENT)
     cloud.proxy.spoil(cloud.late_deletion(GONE, 2, manifest=False))
     with ThreadPoolExecutor(1) as pool:
-        prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
+        prepared = pool.submit(output_folder.prepare_output, f"{cloud.uri}/out", True)
         wait_until(lambda: "out/.incomplete/deleting.json" in cloud.names("out/"))
         _put_shards(cloud)
         for info, spec in zip(sorted(WRITTEN), PLAN.shard_plan.specs, strict=True):
@@ -239,8 +237,8 @@ def test_overwrite_starts_afresh_where_it_deleted_the_note_of_a_job_that_then_lo
     assert "out/.incomplete/plan.json" not in cloud.names("out/")
     _finish(cloud)
     assert _refusal(cloud).startswith("another job is writing to this folder: ")
-    clean_up_refused(f"{cloud.uri}/out")
-    prepare_output(f"{cloud.uri}/out", overwrite=True)
+    output_folder.clean_up_refused(f"{cloud.uri}/out")
+    output_folder.prepare_output(f"{cloud.uri}/out", overwrite=True)
     assert cloud.names("out/") == []
 
 
@@ -265,7 +263,7 @@ def test_a_manifest_that_appears_while_overwrite_deletes(cloud: Store, is_whole:
             entry["path"] = entry["path"].replace("pets", "dogs")
     cloud.proxy.spoil(cloud.late_deletion(GONE, 2))
     with ThreadPoolExecutor(1) as pool:
-        prepared = pool.submit(prepare_output, f"{cloud.uri}/out", True)
+        prepared = pool.submit(output_folder.prepare_output, f"{cloud.uri}/out", True)
         wait_until(lambda: "out/manifest.json" not in cloud.names("out/"))
         if is_whole:
             for entry in manifest["splits"]["train"]["shards"]:
@@ -303,7 +301,7 @@ def _faults(requests: int) -> Iterator[tuple[int, int | str]]:
 
 def _spoil(cloud: Store, n: int, fault: int | str) -> None:
     status = fault if isinstance(fault, int) else 0
-    cloud.proxy.spoil(Fault(skip=n, times=1, status=status, cut=fault == "cut"))
+    cloud.proxy.spoil(proxy.Fault(skip=n, times=1, status=status, cut=fault == "cut"))
 
 
 @pytest.mark.promise("bucket_fault")
@@ -394,7 +392,7 @@ def test_a_bucket_that_refuses_most_reads(
     monkeypatch.setattr(Engine, "wait_for", lambda _, result: results.append(result))
     pace.take_usage()
     path, status = ("/.*alt=media", 429) if cloud.scheme == "gs" else (r"/[^?]*\Z", 503)
-    cloud.proxy.spoil(Fault("GET", f"photos{path}", status=status, per_second=40))
+    cloud.proxy.spoil(proxy.Fault("GET", f"photos{path}", status=status, per_second=40))
     assert convert(*argv, "--output", f"{cloud.uri}/refused", NONE_BAD) == 0
     assert _digests(cloud, "refused") == _digests(cloud, "usual")
     refused = sum(request.spoilt for request in cloud.proxy.take_log())
@@ -402,7 +400,7 @@ def test_a_bucket_that_refuses_most_reads(
     metrics = results[0].metrics().query()
     counters = {c.key.metric.name: c.committed for c in metrics["counters"]}
     spread = {d.key.metric.name: d.committed for d in metrics["distributions"]}
-    assert counters[THROTTLED] >= 1
-    assert spread[READ_MS].count == IMAGES
-    assert spread[RETRIES].sum == refused
-    assert spread[SHARD_MS].count == spread[SHARD_BYTES].count == 4
+    assert counters[outcome.THROTTLED] >= 1
+    assert spread[outcome.READ_MS].count == IMAGES
+    assert spread[outcome.RETRIES].sum == refused
+    assert spread[outcome.SHARD_MS].count == spread[outcome.SHARD_BYTES].count == 4

@@ -11,26 +11,14 @@ from typing import BinaryIO
 
 import pytest
 
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.references import LabelRow
 from beam_pipeline.work.file_parts import FilePart
 from beam_pipeline.work.labels import RowsTask
+from tests import harness
 from tests.archives import make_tar, make_zip
-from tests.buckets.proxy import Fault
+from tests.buckets import proxy
 from tests.buckets.services import Store
-from tests.harness import (
-    ALL_BAD,
-    NONE_BAD,
-    PATIENCE_S,
-    convert,
-    convert_asking,
-    digests,
-    manifest_of,
-    read_all,
-    run,
-    run_asking,
-)
 from tests.pictures import picture, write_pictures
 
 pytestmark = pytest.mark.buckets
@@ -59,7 +47,7 @@ def archives(tmp_path: Path, cloud: Store) -> Path:
 
 
 def _shards(folder: Path) -> dict[str, str]:
-    return {name: digest for name, digest in digests(folder).items() if ".tfrecord" in name}
+    return {name: digest for name, digest in harness.digests(folder).items() if ".tfrecord" in name}
 
 
 @pytest.mark.parametrize(
@@ -79,8 +67,15 @@ def test_archives_in_a_bucket_give_the_bytes_of_local_ones(
 ) -> None:
     """Found by name, glob or braces; the classes of folders, and those beside the images."""
     for images, out in ((archives / name, "here"), (f"{cloud.uri}/in/{name}", "there")):
-        argv = ("--images", str(images), "--output", str(tmp_path / out), "--name=x", NONE_BAD)
-        assert convert(*argv) == 0
+        argv = (
+            "--images",
+            str(images),
+            "--output",
+            str(tmp_path / out),
+            "--name=x",
+            harness.NONE_BAD,
+        )
+        assert harness.convert(*argv) == 0
     assert _shards(tmp_path / "there") == _shards(tmp_path / "here") != {}
 
 
@@ -88,9 +83,9 @@ def test_archives_in_a_bucket_give_the_bytes_of_local_ones(
 def test_a_replaced_archive_is_noticed(archives: Path, tmp_path: Path, cloud: Store) -> None:
     """By its generation where a run is resumed."""
     argv = ["--images", f"{cloud.uri}/in/photos.zip", "--output", str(tmp_path / "out")]
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     cloud.put("in/photos.zip", (archives / "photos.zip").read_bytes())
-    assert convert(*argv, "--resume") == 1
+    assert harness.convert(*argv, "--resume") == 1
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
@@ -99,7 +94,9 @@ def test_a_missing_archive_is_named(
 ) -> None:
     """Of a range of names, each has to be there."""
     images = f"{cloud.uri}/in/set/s-{{train,val,test}}-0.tar"
-    assert convert("--images", images, "--output", str(tmp_path / "out"), ALL_BAD) != 0
+    assert (
+        harness.convert("--images", images, "--output", str(tmp_path / "out"), harness.ALL_BAD) != 0
+    )
     assert f"{cloud.uri}/in/set/s-test-0.tar cannot be read" in capsys.readouterr().err
 
 
@@ -122,7 +119,7 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     _put(cloud, **{"labels.csv": TABLE.encode()})
     argv = ["--images", f"{cloud.uri}/in", "--output", str(tmp_path / "out")]
     cloud.proxy.take_log()
-    printed = run_asking(*argv, code=2)
+    printed = harness.run_asking(*argv, code=2)
     requests = [request for request in cloud.proxy.take_log() if "labels.csv" in request.path]
     assert len(requests) == 1, requests
     *_, question, command, _ = printed.err.strip().splitlines()
@@ -130,14 +127,14 @@ def test_a_table_among_the_images_is_a_question_that_its_command_answers(
     assert question.startswith(f"- {reason}")
     answer = shlex.split(command)[2:]
     assert answer[2:4] == ["--labels", f"{cloud.uri}/in/labels.csv"]
-    assert convert_asking(*answer) == 0
-    assert {row["image/class/text"][0] for row in read_all(tmp_path / "out").values()} == {
+    assert harness.convert_asking(*answer) == 0
+    assert {row["image/class/text"][0] for row in harness.read_all(tmp_path / "out").values()} == {
         b"x",
         b"y",
         b"z",
     }
-    assert convert(*argv, "--overwrite") == 0
-    assert manifest_of(tmp_path / "out")["questions"] == [reason]
+    assert harness.convert(*argv, "--overwrite") == 0
+    assert harness.manifest_of(tmp_path / "out")["questions"] == [reason]
 
 
 AT_ONCE = 20
@@ -150,15 +147,15 @@ class _Meeting:
         self._met = threading.Barrier(AT_ONCE)
         self._others = threading.Semaphore(0)
 
-    def read(self, file: BinaryIO, uri: str) -> Iterator[LabelRow | DeadLetter]:
-        self._met.wait(PATIENCE_S)
+    def read(self, file: BinaryIO, uri: str) -> Iterator[references.LabelRow | DeadLetter]:
+        self._met.wait(harness.PATIENCE_S)
         text = file.read().decode()
         if text == "broken":
-            raise LabelTableError(f"{uri} is broken")
+            raise errors.LabelTableError(f"{uri} is broken")
         if text == "0":
-            assert self._others.acquire(timeout=PATIENCE_S)
+            assert self._others.acquire(timeout=harness.PATIENCE_S)
         self._others.release()
-        yield LabelRow(text, (), "", uri, 0)
+        yield references.LabelRow(text, (), "", uri, 0)
 
 
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
@@ -167,7 +164,7 @@ def test_small_label_files_are_read_at_once(cloud: Store) -> None:
     names = [f"{number:02}.txt" for number in range(AT_ONCE + 1)]
     for number, name in enumerate(names):
         cloud.put(name, b"broken" if number == 5 else b"%d" % number)
-    cloud.proxy.spoil(Fault("GET", "/o/03.txt", status=403))
+    cloud.proxy.spoil(proxy.Fault("GET", "/o/03.txt", status=403))
     task = RowsTask([FilePart(f"{cloud.uri}/{name}") for name in names], _Meeting())
     outcome = task.run()
     (rows,) = outcome.main
@@ -194,11 +191,11 @@ def test_the_listing_tells_which_images_are_copies(cloud: Store, tmp_path: Path)
     cloud.put("photos/train/a/copy.jpg", contents["test/a/0.jpg"])
     argv = ["--images", f"{cloud.uri}/photos", "--output", f"{cloud.uri}/set", "--name", "x"]
     cloud.proxy.take_log()
-    planned = run("plan", *argv, "--yes")
+    planned = harness.run("plan", *argv, "--yes")
     assert "duplicates: 2 images in 1 group of the same bytes" in planned.out
     assert "such as test/a/0.jpg (test) and train/a/copy.jpg (train)" in planned.out
     assert not [r for r in cloud.proxy.take_log() if r.query.get("alt") == "media"]
-    assert convert(*argv, "--duplicates", "first") == 0
+    assert harness.convert(*argv, "--duplicates", "first") == 0
     reads = [r.path for r in cloud.proxy.take_log() if r.path.endswith(".jpg")]
     assert len(reads) == len(set(reads)) == len(SPLIT)
     manifest = json.loads(cloud.get("set/manifest.json"))
@@ -225,7 +222,9 @@ def test_files_in_cells_are_those_of_the_bucket(cloud: Store, tmp_path: Path) ->
             "x",
         ]
         out = str(tmp_path / ("here" if folder == str(tmp_path) else "there"))
-        assert convert(*argv, "--file_columns", "right", "--output", out, ALL_BAD) == 0
+        assert (
+            harness.convert(*argv, "--file_columns", "right", "--output", out, harness.ALL_BAD) == 0
+        )
         (letter,) = map(json.loads, open(f"{out}/dead_letters.jsonl", encoding="utf-8"))
         assert (letter["reason"], letter["file"]) == (
             "missing_file",

@@ -18,8 +18,7 @@ from google_crc32c import value
 
 from beam_pipeline.core.dataset.manifest import crc32c_text
 from beam_pipeline.core.errors import AnotherJobError, BucketError, ChangedFileError, UsageError
-from beam_pipeline.storage import buckets, files
-from beam_pipeline.storage.base import FoundFile
+from beam_pipeline.storage import base, buckets, files
 from tests.buckets.proxy import Fault
 from tests.buckets.services import MEBI, Store, random_bytes, write_a
 
@@ -73,7 +72,7 @@ def test_a_whole_bucket_can_be_listed(cloud: Store) -> None:
     cloud.put("a/b.jpg", b"1")
     (listed,) = files.list_files(files.canonical(cloud.uri + "/"))
     # Google's emulator sends all fields, also those that were not asked for.
-    assert listed._replace(digest=b"", crc32c="") == FoundFile("a/b.jpg", 1, listed.version)
+    assert listed._replace(digest=b"", crc32c="") == base.FoundFile("a/b.jpg", 1, listed.version)
 
 
 def test_a_whole_file_is_one_request(cloud: Store) -> None:
@@ -222,7 +221,7 @@ def test_a_version_changes_with_the_object(cloud: Store) -> None:
     """The same from a listing and from the object itself."""
     cloud.put("photos/a", b"1")
     (listed,) = files.list_files(f"{cloud.uri}/photos")
-    assert listed._replace(digest=b"", crc32c="") == FoundFile(
+    assert listed._replace(digest=b"", crc32c="") == base.FoundFile(
         "a", 1, files.version_of(f"{cloud.uri}/photos/a")
     )
     cloud.touch("photos/a")

@@ -19,17 +19,8 @@ import pytest
 from obstore import exceptions
 
 from beam_pipeline.core.errors import BucketError, CredentialsError, UsageError
-from beam_pipeline.storage import buckets, files, pace
-from beam_pipeline.storage.buckets import Permissions, TakenError
-from beam_pipeline.storage.obstore_driver import (
-    Answer,
-    ObstoreFiles,
-    answer_of,
-    before,
-    container_of,
-)
-from tests.buckets.proxy import Proxy
-from tests.buckets.services import KEY, SECRET, MinioStore
+from beam_pipeline.storage import buckets, files, obstore_driver, pace
+from tests.buckets import proxy, services
 from tests.harness import program, python
 
 URI = "s3://pets/a"
@@ -52,13 +43,13 @@ def _refused(status: str, code: str, message: str = "m") -> str:
     return REFUSED.format(store="S3", status=status, code=code, message=message)
 
 
-class Shelf(ObstoreFiles):
+class Shelf(obstore_driver.ObstoreFiles):
     """A service without a server."""
 
     title = "Shelf"
     container = "shelf"
     credentials_help = "ask the librarian"
-    permissions = Permissions("look", "take", "put", "burn")
+    permissions = buckets.Permissions("look", "take", "put", "burn")
 
     def new_store(self, bucket: str, options: dict[str, Any]) -> Any:
         return bucket, options["client_options"]
@@ -175,7 +166,7 @@ def test_a_forked_process_is_told_to_be_spawned() -> None:
 )
 def test_a_name_before_a_name(name: str, expected: str | None) -> None:
     """Smaller, as near as can be, and one that the library takes as it is."""
-    found = before(name)
+    found = obstore_driver.before(name)
     assert found is None or found < name
     assert found == expected
 
@@ -185,24 +176,27 @@ def test_a_name_before_a_name(name: str, expected: str | None) -> None:
     [
         (
             _refused("503 Service Unavailable", "SlowDown", "Reduce &quot;it&quot;"),
-            Answer(503, "SlowDown", '503 SlowDown: Reduce "it"'),
+            obstore_driver.Answer(503, "SlowDown", '503 SlowDown: Reduce "it"'),
         ),
         (
             _refused("404 Not Found", "ContainerNotFound", "Is not there.\nRequestId:1\nTime:2"),
-            Answer(404, "ContainerNotFound", "404 ContainerNotFound: Is not there."),
+            obstore_driver.Answer(404, "ContainerNotFound", "404 ContainerNotFound: Is not there."),
         ),
         (
             "x - Server returned non-2xx status code: 403 Forbidden: ",
-            Answer(403, "", "403 Forbidden"),
+            obstore_driver.Answer(403, "", "403 Forbidden"),
         ),
-        (DENIED, Answer(0, "AccessDenied", DENIED)),
+        (DENIED, obstore_driver.Answer(0, "AccessDenied", DENIED)),
         ("Bulk delete request failed for key a: gone (code: 404)", 404),
-        (NO_CONNECTION, Answer(0, "", f"{NO_CONNECTION.splitlines()[0]} (Connection refused)")),
+        (
+            NO_CONNECTION,
+            obstore_driver.Answer(0, "", f"{NO_CONNECTION.splitlines()[0]} (Connection refused)"),
+        ),
     ],
 )
-def test_what_a_text_tells(text: str, answer: Answer | int) -> None:
+def test_what_a_text_tells(text: str, answer: obstore_driver.Answer | int) -> None:
     """Status, the service's code, and one line for people."""
-    found = answer_of(Exception(text))
+    found = obstore_driver.answer_of(Exception(text))
     assert (found.status if isinstance(answer, int) else found) == answer
 
 
@@ -222,7 +216,7 @@ def test_what_a_text_tells(text: str, answer: Answer | int) -> None:
         ("PermissionDeniedError", _refused("403 F", "AccessDenied"), PermissionError, errno.EACCES),
         ("PermissionDeniedError", _refused("403 F", "InvalidAccessKeyId"), CredentialsError, 0),
         ("UnauthenticatedError", _refused("401 U", "NoAuth"), CredentialsError, 0),
-        ("AlreadyExistsError", _refused("412 P", "PreconditionFailed"), TakenError, 0),
+        ("AlreadyExistsError", _refused("412 P", "PreconditionFailed"), buckets.TakenError, 0),
         ("InvalidPathError", "an object with an invalid path", OSError, errno.EINVAL),
     ],
 )
@@ -396,7 +390,7 @@ def test_an_endpoint_that_is_no_url(
     """Is an error that says where it comes from; the library would end the process."""
     pytest.importorskip("botocore")
     pytest.importorskip("obstore")
-    for name, value in (("ACCESS_KEY_ID", KEY), ("SECRET_ACCESS_KEY", SECRET), ("ENDPOINT_URL", url)):  # fmt: skip
+    for name, value in (("ACCESS_KEY_ID", services.KEY), ("SECRET_ACCESS_KEY", services.SECRET), ("ENDPOINT_URL", url)):  # fmt: skip
         monkeypatch.setenv(f"AWS_{name}", value)
     with pytest.raises(UsageError) as caught:
         files.read_bytes("s3://pets/a")
@@ -407,8 +401,8 @@ def test_an_endpoint_that_is_no_url(
 
 @pytest.mark.buckets
 def test_a_profile_of_the_configuration(
-    minio: tuple[int, Proxy],
-    minio_store: MinioStore,
+    minio: tuple[int, proxy.Proxy],
+    minio_store: services.MinioStore,
     environment: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -419,7 +413,7 @@ def test_a_profile_of_the_configuration(
         f"[profile mine]\nregion = us-east-1\nendpoint_url = {minio[1].url}\n"
     )
     (environment / "credentials").write_text(
-        f"[mine]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
+        f"[mine]\naws_access_key_id = {services.KEY}\naws_secret_access_key = {services.SECRET}\n"
     )
     monkeypatch.setenv("AWS_PROFILE", "mine")
     minio_store.put("a", b"1")
@@ -451,7 +445,7 @@ def test_no_credentials() -> None:
 
 
 @pytest.mark.buckets
-def test_keys_that_are_refused(minio: tuple[int, Proxy]) -> None:
+def test_keys_that_are_refused(minio: tuple[int, proxy.Proxy]) -> None:
     """Are no missing permission."""
     done = _verify(
         AWS_ENDPOINT_URL=minio[1].url, AWS_ACCESS_KEY_ID="nobody", AWS_SECRET_ACCESS_KEY="x" * 20
@@ -476,7 +470,7 @@ def test_the_account_is_in_the_uri_or_in_the_environment(
     """The URI counts first."""
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "ours")
-    assert container_of(bucket) == expected
+    assert obstore_driver.container_of(bucket) == expected
 
 
 def test_no_account_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,4 +480,4 @@ def test_no_account_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         UsageError, match="set AZURE_STORAGE_ACCOUNT_NAME, or write abfs://pets@ACC"
     ):
-        container_of("pets")
+        obstore_driver.container_of("pets")

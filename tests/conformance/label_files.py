@@ -8,18 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
-from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts import coco_tasks, kitti, label_files, voc, yolo
 from beam_pipeline.layouts.automl import SETS, Automl
 from beam_pipeline.layouts.coco_file import CocoReader
-from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances
 from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
-from beam_pipeline.layouts.kitti import KittiFormat
-from beam_pipeline.layouts.label_files import LabelFileReader, Place
-from beam_pipeline.layouts.voc import VocFormat
-from beam_pipeline.layouts.yolo import LineFormat
 from tests.layouts.make_boxes import CAR, DONT_CARE
 from tests.layouts.make_coco import entry, instances, one, with_changes
 from tests.layouts.make_voc import BOX, CAT, labelimg_xml
@@ -28,7 +23,7 @@ from tests.layouts.make_voc import BOX, CAT, labelimg_xml
 class Reader(Protocol):
     """What a layout reads its files with."""
 
-    def read(self, file: Any, uri: str, /) -> Iterator[LabelRow | DeadLetter]:
+    def read(self, file: Any, uri: str, /) -> Iterator[references.LabelRow | DeadLetter]:
         """Yields rows and dead letters."""
 
 
@@ -45,12 +40,12 @@ class LabelFile:
         data = self.content.encode() if isinstance(self.content, str) else self.content
         try:
             rows = [*map(_row, self.reader.read(io.BytesIO(data), self.uri))]
-        except ConversionError as error:
+        except errors.ConversionError as error:
             return {"file": repr(data)[1:120], "error": str(error)}
         return {"file": repr(data)[1:120], "rows": rows}
 
 
-def _row(row: LabelRow | DeadLetter) -> str:
+def _row(row: references.LabelRow | DeadLetter) -> str:
     if isinstance(row, DeadLetter):
         return f"{row.line} {row.key} {row.reason}: {row.message}"
     facts = (row.split, row.size and f"{row.size[0]} x {row.size[1]}", row.problem)
@@ -66,7 +61,7 @@ def _numbered(contents: Iterable[str | bytes]) -> dict[str, str | bytes]:
 
 
 def _of_an_image(lines: Any) -> Reader:
-    return LabelFileReader(lines, (Place("/d", bare=True),))
+    return label_files.LabelFileReader(lines, (label_files.Place("/d", bare=True),))
 
 
 # --- Pascal VOC
@@ -142,13 +137,13 @@ KITTI: Mapping[str, str | bytes] = {
 # --- YOLO
 
 NAMED = {0: "cat", 1: "dog", 5: "owl"}
-YOLO: Sequence[tuple[LineFormat, Sequence[str | bytes]]] = (
+YOLO: Sequence[tuple[yolo.LineFormat, Sequence[str | bytes]]] = (
     (
-        LineFormat(names=NAMED),
+        yolo.LineFormat(names=NAMED),
         (b"\xef\xbb\xbf5 0.5 0.5 0.25 0.5\r\n\r\n0.0 0.25 0.125 0.5 0.25\n", "\n2 0 0 1 1"),
     ),
     (
-        LineFormat(),
+        yolo.LineFormat(),
         (
             *("7 0.5 0.5 1 1", "", "\n \n", b"\xef\xbb\xbf"),
             *("\n0 0.1 0.2 0.3", "\n0 0.1 0.2 0.3 0.4 0.9", "\n0 0.1 0.2 0.3 0.4 0.1 0.2"),
@@ -157,21 +152,21 @@ YOLO: Sequence[tuple[LineFormat, Sequence[str | bytes]]] = (
         ),
     ),
     *(
-        (LineFormat("segment", NAMED, masks=masks), ("1 0.1 0.5 0.3 0.25 0.2 0.75\n0 0.5 0.5 0.5 0.5\n", "\n0 0 0 1 0 1 1 0"))
+        (yolo.LineFormat("segment", NAMED, masks=masks), ("1 0.1 0.5 0.3 0.25 0.2 0.75\n0 0.5 0.5 0.5 0.5\n", "\n0 0 0 1 0 1 1 0"))
         for masks in (False, True)
     ),
     (
-        LineFormat("pose", NAMED, 2, 3),
+        yolo.LineFormat("pose", NAMED, 2, 3),
         ("0 0.5 0.5 1 1 0.1 0.2 2 0 0 0\n0 0.5 0.5 0.5 0.5 0.3 0.4 1 0.5 0.6 2.000\n", ""),
     ),
-    (LineFormat("pose", NAMED, 2, 2), ("0 0.5 0.5 1 1 0.1 0.2 -1 -1",)),
-    (LineFormat("pose", None, 17, 3), ("\n0 0 0 1 1",)),
-    (LineFormat("obb", NAMED), ("0 0.5 0.1 0.9 0.5 0.5 0.9 0.1 0.5", "\n0 0 0 1 1")),
+    (yolo.LineFormat("pose", NAMED, 2, 2), ("0 0.5 0.5 1 1 0.1 0.2 -1 -1",)),
+    (yolo.LineFormat("pose", None, 17, 3), ("\n0 0 0 1 1",)),
+    (yolo.LineFormat("obb", NAMED), ("0 0.5 0.1 0.9 0.5 0.5 0.9 0.1 0.5", "\n0 0 0 1 1")),
 )  # fmt: skip
 
 # --- COCO
 
-_INSTANCES = CocoReader(Instances(), {"/d/a.txt": "test"}, {"/d/a.txt": "/coco/val2017"})
+_INSTANCES = CocoReader(coco_tasks.Instances(), {"/d/a.txt": "test"}, {"/d/a.txt": "/coco/val2017"})
 _BAD_BOXES = ([1, 2, 3], [1, 2, "3", 4], [1, 2, 3, None], [1, 2, 3, float("nan")], [1, 2, 3, True])
 _BAD_BOXES = (*_BAD_BOXES, [1, 2, 3, 10**400], None, ...)
 CHANGES: Sequence[Mapping[str, Any]] = (
@@ -229,7 +224,7 @@ _SEVERAL = _classes("a b", (1, 10), (1, 0), (1, 10), (1, 3), (2, 3))
 _TWO_OF_ONE_ID = _classes("a b c d e", (1, 99), (2, "fox"), (3, 0), (4, 0)).replace(
     '"id": 5', '"id": 4'
 )
-_KEPT = Classes((further_column("location", ColumnKind.BYTES),), all_images=True)
+_KEPT = coco_tasks.Classes((further_column("location", ColumnKind.BYTES),), all_images=True)
 
 # --- AutoML
 
@@ -266,18 +261,18 @@ _CELLS = (
 AUTOML_BOXES = {"all": "\n" + "".join(f"TRAIN,gs://b/a.jpg,{cells}\n" for cells in _CELLS)}
 
 ROWS = {
-    **_files("VOC", _of_an_image(VocFormat()), VOC),
-    **_files("KITTI", _of_an_image(KittiFormat()), KITTI),
+    **_files("VOC", _of_an_image(voc.VocFormat()), VOC),
+    **_files("KITTI", _of_an_image(kitti.KittiFormat()), KITTI),
     **{
         f"YOLO {number}, {key}": file
         for number, (lines, contents) in enumerate(YOLO)
         for key, file in _files("", _of_an_image(lines), _numbered(contents)).items()
     },
     **_files("COCO", _INSTANCES, COCO),
-    **_files("COCO's captions", CocoReader(Captions(), {"/d/a.txt": "test"}), CAPTIONS),
+    **_files("COCO's captions", CocoReader(coco_tasks.Captions(), {"/d/a.txt": "test"}), CAPTIONS),
     **_files(
         "COCO's classes",
-        CocoReader(Classes(all_images=False)),
+        CocoReader(coco_tasks.Classes(all_images=False)),
         {
             "one": _classes("b 7 c", (2, 10), (1, 3), (2, 10), width=40, height=30),
             "several": _SEVERAL,
@@ -287,7 +282,7 @@ ROWS = {
     **_files("COCO's classes", CocoReader(_KEPT), {"kept": _classes("1 2", (2, 0), location=5)}),
     **_files(
         "COCO's classes",
-        CocoReader(Classes(all_images=False, several=True)),
+        CocoReader(coco_tasks.Classes(all_images=False, several=True)),
         {"several, as lists": _SEVERAL},
     ),
     **_files("AutoML's classes", _automl(), AUTOML_CLASSES),

@@ -11,10 +11,7 @@ import pyarrow
 from pyarrow import parquet
 
 from tests.archives import tar_bytes, zip_bytes
-from tests.conformance.golden import KITTI_LINES, VOC, VOC_OBJECT
-from tests.conformance.hubs import rows
-from tests.conformance.outcome import Row
-from tests.conformance.outcome import row as row_of
+from tests.conformance import golden, hubs, outcome
 from tests.conformance.trees import JPEG, Tree, images, paths, texts
 from tests.layouts import make_label_tools as label_tools
 from tests.layouts import make_shape_tools as shape_tools
@@ -73,26 +70,26 @@ masks_among_images  {0,1}/{2,3}.png  ~{0,1}/{2,3}_mask.png  --masks set/**/*_mas
 masks_among_some_images  {0,1}/{2,3}.png  ~{0,1}/{2,3}_mask.png  --images set/**/*.png --masks set/**/*_mask.png
 """
 
-CAR, PERSON, _ = (line.strip() for line in KITTI_LINES)
+CAR, PERSON, _ = (line.strip() for line in golden.KITTI_LINES)
 PETS: Mapping[str, bytes] = {
     f"{name}/{i}.jpg": JPEG for i, name in enumerate(("cat", "dog", "cat", "dog"))
 }
 
 
-def row(argv: str, *trees: Tree) -> Row:
+def row(argv: str, *trees: Tree) -> outcome.Row:
     """A conversion by default of set/, whatever is left out or asked."""
     argv = argv if "--images" in argv else f"--images set {argv}"
-    return row_of(f"{argv} --max_bad_fraction 1 --yes", *trees)
+    return outcome.row(f"{argv} --max_bad_fraction 1 --yes", *trees)
 
 
 def below(folder: str, files: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{folder}/{name}": content for name, content in files.items()}
 
 
-def voc(pictures: str, options: str = "", **kinds: str) -> Row:
+def voc(pictures: str, options: str = "", **kinds: str) -> outcome.Row:
     """Images in set/, and an annotation of one object for each keyword: __ is a slash."""
-    text = VOC.replace("100", "16").replace("80", "8")
-    found = VOC_OBJECT.replace("60.5", "12").replace("80", "8")
+    text = golden.VOC.replace("100", "16").replace("80", "8")
+    found = golden.VOC_OBJECT.replace("60.5", "12").replace("80", "8")
     annotations = {
         f"set/{name.replace('__', '/')}.xml": text.format(
             name="stale.png", objects=found.format(name=kind, flag=0, left=2)
@@ -102,14 +99,14 @@ def voc(pictures: str, options: str = "", **kinds: str) -> Row:
     return row(options, images(f"set/{pictures}"), annotations)
 
 
-def listed(conversion: Row, **lists: str) -> Row:
+def listed(conversion: outcome.Row, **lists: str) -> outcome.Row:
     """The same with lists of VOC's splits."""
     files = dict(conversion.files) if isinstance(conversion.files, Mapping) else {}
     files |= {f"set/ImageSets/Main/{name}.txt": text for name, text in lists.items()}
-    return Row(conversion.argv, files)
+    return outcome.Row(conversion.argv, files)
 
 
-def kitti(labels: str = CAR, argv: str = "", **lists: str) -> Row:
+def kitti(labels: str = CAR, argv: str = "", **lists: str) -> outcome.Row:
     """Five images with the same labels, and lists of splits."""
     return row(
         argv,
@@ -121,7 +118,7 @@ def kitti(labels: str = CAR, argv: str = "", **lists: str) -> Row:
 
 def coco(
     pictures: str, options: str = "", name: str = "annotations/instances_val.json", **lists: Any
-) -> Row:
+) -> outcome.Row:
     """An image a.jpg with an object, unless the lists of the file are others."""
     content = {
         "images": [{"id": 0, "file_name": "a.jpg"}],
@@ -135,7 +132,7 @@ def coco(
     return row(options, images(f"set/{pictures}"), labels)
 
 
-def archives(options: str = "", rows_of: str = "", **members: Mapping[str, bytes]) -> Row:
+def archives(options: str = "", rows_of: str = "", **members: Mapping[str, bytes]) -> outcome.Row:
     """Archives, named by keywords in which __ is a point; perhaps with a table of pets, called after a pattern."""
     packed = {
         name.replace("__", "."): (zip_bytes if "zip" in name else tar_bytes)(content)
@@ -147,13 +144,13 @@ def archives(options: str = "", rows_of: str = "", **members: Mapping[str, bytes
     return row(f"--images {' '.join(packed)} {options}", packed, labels)
 
 
-def made(argv: str, make: Callable[[str], object]) -> Row:
+def made(argv: str, make: Callable[[str], object]) -> outcome.Row:
     """A data set that a maker writes."""
 
     def write() -> None:
         make(".")
 
-    return Row(f"{argv} --max_bad_fraction 1 --yes", write, stable=False)
+    return outcome.Row(f"{argv} --max_bad_fraction 1 --yes", write, stable=False)
 
 
 def parquet_bytes(**columns: Sequence[Any]) -> bytes:
@@ -191,8 +188,8 @@ OF_TOOLS = {
 }
 
 ROWS = {
-    **rows(TREES, "--max_bad_fraction 1 --yes"),
-    "lists_of_splits": Row(
+    **hubs.rows(TREES, "--max_bad_fraction 1 --yes"),
+    "lists_of_splits": outcome.Row(
         "--images set/images --labels set/train.txt set/TestList.txt",
         images("set/images/{b/1,b/2,c/d/3,c/d/4,b/5,c/d/6}.jpg")
         | {"set/train.txt": "b/1\nb/2\n/c/d/3.jpg\n", "set/TestList.txt": "c/d/4\n5.jpg\n"},
@@ -332,7 +329,7 @@ ROWS = {
         ]
     },
     **{
-        name: Row(
+        name: outcome.Row(
             "--images set --max_bad_fraction 1 --yes",
             below("set", {**label_tools.exported(name), **pictures}),
             stable=False,

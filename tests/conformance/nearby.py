@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.hubs import rows
-from tests.conformance.outcome import row
-from tests.conformance.trees import coco, images, paths
+from tests.conformance import hubs, outcome, trees
 from tests.layouts.make_boxes import CAR
 
 TREES = r"""
@@ -76,23 +74,23 @@ yolo_from_images  --images set/images/train  images/{train,val}/{1..3}.jpg  labe
 """
 
 ROWS = {
-    **rows(
+    **hubs.rows(
         TREES.replace("CLASSES", "cat/1.jpg + dog/{1..3}.jpg").replace("KITTI", CAR),
         base="photos",
         runs=False,
     ),
-    "coco_in_annotations": row(
+    "coco_in_annotations": outcome.row(
         "--images set/images",
-        images("set/images/a/{1..4}.jpg"),
-        {"set/annotations/all.json": coco(paths("{1..4}.jpg"))},
+        trees.images("set/images/a/{1..4}.jpg"),
+        {"set/annotations/all.json": trees.coco(trees.paths("{1..4}.jpg"))},
         runs=False,
     ),
-    "coco_of_two_splits": row(
+    "coco_of_two_splits": outcome.row(
         "--images set",
-        images("set/train/{1..4}.jpg", "set/val/{5..6}.jpg"),
+        trees.images("set/train/{1..4}.jpg", "set/val/{5..6}.jpg"),
         {
-            "set/labels/train.json": coco(paths("{1..4}.jpg")),
-            "set/labels/val.json": coco(paths("{5..6}.jpg")),
+            "set/labels/train.json": trees.coco(trees.paths("{1..4}.jpg")),
+            "set/labels/val.json": trees.coco(trees.paths("{5..6}.jpg")),
         },
         runs=False,
     ),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline import cli
+from beam_pipeline import cli, inputs
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY, ROLES_ENTRY, dump_json
@@ -24,10 +24,8 @@ from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.report.metadata import SCHEMA_NAME
-from beam_pipeline.inputs import check_questions, convert_config
+from tests import harness, pictures
 from tests.conformance.trees import Tree
-from tests.harness import dead_letters_of, manifest_of, on_runner
-from tests.pictures import write_files
 
 _ALWAYS = ("--writers", "0", "--name", "d", "--no_card", "--no_report", "--output", "out")
 _OF_THE_IMAGE = frozenset(
@@ -69,7 +67,7 @@ class Row:
         if callable(self.files):
             self.files()
         else:
-            write_files(".", self.files)
+            pictures.write_files(".", self.files)
         return shlex.split(self.argv)
 
     def outcome(self) -> dict[str, Any]:
@@ -105,12 +103,12 @@ def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, 
     """What becomes of a command's options."""
     outcome: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        argv = on_runner(argv)
+        argv = harness.on_runner(argv)
         try:
             config = config_of(argv)
             outcome.update(_understanding(config))
             if not runs:
-                check_questions(config)
+                inputs.check_questions(config)
                 return outcome
             cli._run(["convert", *argv, *_ALWAYS])
         except QuestionError as error:
@@ -175,7 +173,7 @@ def _short(outcome: dict[str, Any]) -> dict[str, Any]:
 def config_of(argv: list[str]) -> ConvertConfig:
     """What `convert` makes of options."""
     arguments, _ = cli._parser({"convert"}).parse_known_args(["convert", *argv, *_ALWAYS])
-    return convert_config(ConvertOptions.from_arguments(arguments))[0]
+    return inputs.convert_config(ConvertOptions.from_arguments(arguments))[0]
 
 
 def _understanding(config: ConvertConfig) -> dict[str, Any]:
@@ -191,9 +189,9 @@ def _understanding(config: ConvertConfig) -> dict[str, Any]:
 
 
 def _written(*, stable: bool) -> dict[str, Any]:
-    manifest = manifest_of("out")
+    manifest = harness.manifest_of("out")
     dead: dict[str, int] = {}
-    for letter in dead_letters_of("out"):
+    for letter in harness.dead_letters_of("out"):
         dead[letter["reason"]] = dead.get(letter["reason"], 0) + 1
     records = dict(_records())
     examples = dict(

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.conformance.outcome import converted
 from tests.harness import REPOSITORY, run_shell
-from tests.layouts.make_boxes import make_automl, make_kitti, make_yolo
+from tests.layouts import make_boxes, make_texts
 from tests.layouts.make_cifar10 import make_cifar10
 from tests.layouts.make_coco import make_coco
 from tests.layouts.make_label_tools import make_label_tools
@@ -27,12 +27,6 @@ from tests.layouts.make_tables import (
     make_table_boxes,
     make_tables,
 )
-from tests.layouts.make_texts import (
-    make_caption_files,
-    make_captions,
-    make_conversations,
-    make_files_in_cells,
-)
 from tests.layouts.make_voc import make_voc
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
@@ -46,16 +40,16 @@ _OUTPUT = ("--output", "--name")
 
 MAKERS: Mapping[str, Callable[[str], None]] = {
     "archives": make_archives,
-    "automl": make_automl,
-    "caption_files": make_caption_files,
-    "captions": make_captions,
+    "automl": make_boxes.make_automl,
+    "caption_files": make_texts.make_caption_files,
+    "captions": make_texts.make_captions,
     "cifar10": make_cifar10,
     "class_folders": make_class_folders,
     "coco": make_coco,
-    "conversations": make_conversations,
-    "files_in_cells": make_files_in_cells,
+    "conversations": make_texts.make_conversations,
+    "files_in_cells": make_texts.make_files_in_cells,
     "imagefolder": make_imagefolder,
-    "kitti": make_kitti,
+    "kitti": make_boxes.make_kitti,
     "label_tools": make_label_tools,
     "official_lists": make_official_lists,
     "parquet": make_parquet,
@@ -64,7 +58,7 @@ MAKERS: Mapping[str, Callable[[str], None]] = {
     "table_boxes": make_table_boxes,
     "tables": make_tables,
     "voc": make_voc,
-    "yolo": make_yolo,
+    "yolo": make_boxes.make_yolo,
 }
 """Name -> writes data sets of a kind into a folder."""
 

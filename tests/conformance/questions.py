@@ -6,17 +6,16 @@ import json
 from typing import Any
 
 from tests.archives import zip_bytes
-from tests.conformance.hubs import rows
+from tests.conformance import hubs
 from tests.conformance.outcome import Row, row
 from tests.conformance.trees import Tree, coco, csv, images, jsonl, paths, png, texts, tiff
+from tests.layouts import make_tables, make_voc
 from tests.layouts.make_label_tools import annotation, rectangle, task
-from tests.layouts.make_tables import HEIGHT, WIDTH
-from tests.layouts.make_voc import labelimg_xml
 
 KITTI = "Car 0.00 0 1.62 1.00 1.00 5.00 6.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33\n"
 NAMES = paths("{0..11}.jpg")
 PHOTOS = images("photos/{0..11}.jpg")
-DRAWN = {f"set/{i}.png": png(i, WIDTH, HEIGHT) for i in range(6)}
+DRAWN = {f"set/{i}.png": png(i, make_tables.WIDTH, make_tables.HEIGHT) for i in range(6)}
 PETS = ("cat", "dog")
 
 
@@ -24,7 +23,7 @@ def voc(*names: str) -> Tree:
     """An annotation beside each image, of one object."""
     objects = [("cat", ("1", "1", "5", "6"))]
     return {
-        f"{name[:-4]}.xml": labelimg_xml(name.rpartition("/")[2], (16, 8), objects)
+        f"{name[:-4]}.xml": make_voc.labelimg_xml(name.rpartition("/")[2], (16, 8), objects)
         for name in names
     }
 
@@ -118,7 +117,7 @@ masks_among  --images scans  {benign,malignant}/{0..2}.png  ~{benign,malignant}/
 """
 
 DOCUMENTED = {
-    **rows(DOCUMENTED_TREES, base="photos"),
+    **hubs.rows(DOCUMENTED_TREES, base="photos"),
     "single_class": Row("--images photos", images("photos/pets/{0..11}.jpg")),
     "names_as_classes": Row(LABELLED, column("name", *(f"photo {name}" for name in NAMES))),
     "decimal_commas": Row(LABELLED, column("label", *(f"{i},5" for i in range(12)))),
@@ -209,7 +208,7 @@ table_of_folder_below  --images kaggle  train/{0..5}.jpg + test/{6..11}.jpg  %tr
 """
 
 FURTHER = {
-    **rows(FURTHER_TREES, base="photos"),
+    **hubs.rows(FURTHER_TREES, base="photos"),
     "minus_one": Row(LABELLED, column("label", -1, 0, 1, 2)),
     "minus_one_and_one": Row(LABELLED, column("label", -1, 1)),
     "taken_wrapped": Row("--images wrapped", folders("wrapped/data/{train,val}/{cat,dog}")),

@@ -15,14 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core import dead_letters, errors, references
+from beam_pipeline.core.labels import table_files, typed_rows
 from beam_pipeline.core.labels.schema import Column, ColumnChoices
-from beam_pipeline.core.labels.table_files import KEY_NAMES
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LABEL_NAMES, TEXT_NAMES, LabelSchema, inspect_tables
-from beam_pipeline.core.labels.typed_rows import label_rows
-from beam_pipeline.core.references import LabelRow
 from tests.conformance.trees import csv, jsonl
 
 _MOST_TEXT = 160
@@ -66,7 +63,7 @@ class Table:
             schema, (table,) = inspect_tables([head], choices_of(choices))
             outcome |= _understood(schema, table)
             outcome["rows"] = list(_rows(data, table, schema))
-        except LabelTableError as error:
+        except errors.LabelTableError as error:
             outcome["error"] = str(error)
         return {fact: value for fact, value in outcome.items() if value}
 
@@ -93,11 +90,11 @@ def _column(column: Column) -> str:
 
 def _rows(data: bytes, table: LabelTable, schema: LabelSchema) -> Iterator[str]:
     """The line, name, values, split, size and problem of each row; the line, reason and message of a dead letter."""
-    rows: list[LabelRow | DeadLetter] = []
-    for part in label_rows(read_chunks(io.BytesIO(data), table), table, schema):
-        rows += [part] if isinstance(part, DeadLetter) else part
+    rows: list[references.LabelRow | dead_letters.DeadLetter] = []
+    for part in typed_rows.label_rows(read_chunks(io.BytesIO(data), table), table, schema):
+        rows += [part] if isinstance(part, dead_letters.DeadLetter) else part
     for row in sorted(rows, key=lambda row: row.line):
-        if isinstance(row, DeadLetter):
+        if isinstance(row, dead_letters.DeadLetter):
             yield _plain(f"{row.line} {row.reason}: {row.message}")
             assert row.to_json().encode()
         else:
@@ -215,7 +212,7 @@ ROWS = {
     **dict(_of_texts(Path(__file__).with_name("tables.txt").read_text(encoding="utf-8"))),
     **{
         f"the key {n}": Table(f"label,x,{n.upper()}\n", choices={"label": "none"})
-        for n in KEY_NAMES
+        for n in table_files.KEY_NAMES
     },
     **{f"the label {n}": Table(f"filename,x,{n.title()}\n") for n in LABEL_NAMES},
     **{

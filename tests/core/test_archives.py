@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core import archives
+from beam_pipeline.core import archives, errors
 from beam_pipeline.core.archives import (
     ZIP_HEADER,
     ArchiveError,
@@ -27,7 +27,6 @@ from beam_pipeline.core.archives import (
     tar_entries,
     zip_entries,
 )
-from beam_pipeline.core.errors import BucketError, ChangedFileError, UsageError
 from tests.archives import contents_of, tar_bytes, zip_bytes
 
 _SIZES = st.integers(0, 2**63)
@@ -87,7 +86,7 @@ def test_archives_are_known_by_their_extension() -> None:
     paths = ["a.tar", "gs://b/A.ZIP", "a.tar.d", "a.jpg", "x.tar/"]
     assert [archive_kind(path) for path in paths] == ["tar", "zip", "", "", ""]
     for path, tool in [("a.tar.gz", "gunzip"), ("a.tgz", "gunzip"), ("b/a.tar.XZ", "unxz")]:
-        with pytest.raises(UsageError, match=f"with {tool}, and name .*a.tar$"):
+        with pytest.raises(errors.UsageError, match=f"with {tool}, and name .*a.tar$"):
             archive_kind(path)
 
 
@@ -152,7 +151,7 @@ def test_a_bomb_is_inflated_no_further_than_it_claims() -> None:
 def test_an_archive_that_changed_is_noticed(data: bytes) -> None:
     """Where a member was listed lies something else."""
     for member in (Member("tar", 0, 519, 1), Member("zip", 0, 99, 0, 7)):
-        with pytest.raises(ChangedFileError, match="the archive has changed"):
+        with pytest.raises(errors.ChangedFileError, match="the archive has changed"):
             content(member, data, 7)
 
 
@@ -305,9 +304,9 @@ def test_errors_of_storage_are_no_damage(entries: Callable[[io.BytesIO], Iterato
 
     class Gone(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
-            raise BucketError("gs://b: no bucket has this name")
+            raise errors.BucketError("gs://b: no bucket has this name")
 
-    with pytest.raises(BucketError, match=r"^gs://b: no bucket"):
+    with pytest.raises(errors.BucketError, match=r"^gs://b: no bucket"):
         list(entries(Gone(b"x" * 1024)))
 
 

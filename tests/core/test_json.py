@@ -16,20 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core import errors, typed_json
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
-from beam_pipeline.core.typed_json import (
-    INT64,
-    Count,
-    Expect,
-    Text,
-    decode,
-    fits_float32,
-    is_finite,
-    is_integer,
-    one_of,
-    parse,
-)
 
 
 class Endless(io.BytesIO):
@@ -224,8 +212,8 @@ class Pair(NamedTuple):
 class Inner:
     """An object."""
 
-    size: Count
-    kind: Annotated[Any, one_of("a", "b")] = "a"
+    size: typed_json.Count
+    kind: Annotated[Any, typed_json.one_of("a", "b")] = "a"
 
     def __post_init__(self) -> None:
         if self.size == 13:
@@ -236,18 +224,20 @@ class Inner:
 class Outer:
     """An object of everything."""
 
-    names: tuple[Text, ...]
+    names: tuple[typed_json.Text, ...]
     inner: Mapping[str, Inner] = field(default_factory=dict)
     maybe: int | None = None
     pairs: tuple[Pair, ...] = ()
     point: tuple[int, str] = (0, "")
-    small: Annotated[Count, Expect(lambda count: count < 10, "less than 10")] = 0
+    small: Annotated[
+        typed_json.Count, typed_json.Expect(lambda count: count < 10, "less than 10")
+    ] = 0
 
 
 def test_values_are_decoded_and_further_entries_ignored() -> None:
     """Defaults stand for what is missing."""
     content = {"names": ["x"], "inner": {"i": {"size": 1}}, "pairs": [["p"], ["q", 1]], "new": 1}
-    assert decode(Outer, {**content, "point": [1, "y"]}) == Outer(
+    assert typed_json.decode(Outer, {**content, "point": [1, "y"]}) == Outer(
         ("x",), {"i": Inner(1)}, None, (Pair("p"), Pair("q", 1)), (1, "y")
     )
 
@@ -277,7 +267,7 @@ def test_an_unexpected_entry_is_named(content: Any, message: str) -> None:
     """With its place, what it is and what was expected."""
     whole = {"names": [], **content} if isinstance(content, dict) and content else content
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        decode(Outer, whole)
+        typed_json.decode(Outer, whole)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +280,8 @@ def test_an_unexpected_entry_is_named(content: Any, message: str) -> None:
 )
 def test_a_file_that_is_something_else_is_one_error(data: bytes) -> None:
     """The parser's own errors do not come out."""
-    with pytest.raises(ConversionError, match=r"^x is damaged \(.*\); remove it$"):
-        parse(Outer, data, "x is damaged", "; remove it")
+    with pytest.raises(errors.ConversionError, match=r"^x is damaged \(.*\); remove it$"):
+        typed_json.parse(Outer, data, "x is damaged", "; remove it")
 
 
 LARGEST_FLOAT32 = 3.4028234663852886e38
@@ -309,16 +299,16 @@ def test_a_number_fits_if_it_packs_as_a_float32(value: float) -> None:
     try:
         struct.pack("<f", value)
     except OverflowError:
-        assert not fits_float32(value)
+        assert not typed_json.fits_float32(value)
     else:
-        assert fits_float32(value)
+        assert typed_json.fits_float32(value)
 
 
 @pytest.mark.parametrize("number", [-(2**63), 2**63 - 1])
 def test_the_integers_of_an_int64_list(number: int) -> None:
     """Both ends are in; the next number is not."""
-    assert number in INT64
-    assert number + (1 if number > 0 else -1) not in INT64
+    assert number in typed_json.INT64
+    assert number + (1 if number > 0 else -1) not in typed_json.INT64
 
 
 @pytest.mark.parametrize(
@@ -339,5 +329,5 @@ def test_the_integers_of_an_int64_list(number: int) -> None:
 )
 def test_the_numbers_of_json(value: Any, integer: bool, finite: bool) -> None:
     """`true` is no number, 1.0 is no integer, and an integer may be too large for a float."""
-    assert is_integer(value) is integer
-    assert is_finite(value) is finite
+    assert typed_json.is_integer(value) is integer
+    assert typed_json.is_finite(value) is finite

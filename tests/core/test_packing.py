@@ -9,22 +9,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.packing import (
-    AFTER,
-    ANY,
-    SAME,
-    TEXT,
-    Columns,
-    ImageBatch,
-    Same,
-    SampleBatch,
-    items_by_part,
-    join_columns,
-    pack,
-    pack_columns,
-    unpack,
-    unpack_columns,
-)
+from beam_pipeline.core import packing
 from beam_pipeline.core.references import ImageRef, LabelValue, SampleRef, bytes_of, files_of
 
 SCALARS = st.text(max_size=9) | st.integers() | st.floats(allow_nan=False)
@@ -48,7 +33,7 @@ REFS = st.builds(
 @given(refs=st.lists(REFS, max_size=9))
 def test_packed_references_come_back_the_same(refs: list[SampleRef]) -> None:
     """Types of labels included: 1 stays an integer and 1.0 a float."""
-    found = list(unpack(SampleRef, pack(refs)))
+    found = list(packing.unpack(SampleRef, packing.pack(refs)))
     assert repr(found) == repr(refs)
     assert all(type(ref) is SampleRef for ref in found)
 
@@ -59,30 +44,30 @@ def test_the_worked_example_of_packing_is_right() -> None:
         SampleRef("a/1.jpg", "/photos/a/1.jpg", 9, "train", ("a",)),
         SampleRef("a/2.jpg", "/photos/a/2.jpg", 8, "train", ("a",)),
     ]
-    packed = pack(refs)
+    packed = packing.pack(refs)
     assert pickle.loads(zstandard.decompress(packed)) == (
         2,
         [
-            (TEXT, "a/1.jpg\na/2.jpg"),
-            (AFTER, ("/photos/", 0)),
-            (ANY, (9, 8)),
-            (SAME, "train"),
-            (SAME, ("a",)),
-            (SAME, -1),
-            (SAME, ""),
-            (SAME, 0),
-            (SAME, None),
-            (SAME, b""),
+            (packing.TEXT, "a/1.jpg\na/2.jpg"),
+            (packing.AFTER, ("/photos/", 0)),
+            (packing.ANY, (9, 8)),
+            (packing.SAME, "train"),
+            (packing.SAME, ("a",)),
+            (packing.SAME, -1),
+            (packing.SAME, ""),
+            (packing.SAME, 0),
+            (packing.SAME, None),
+            (packing.SAME, b""),
         ],
     )
     assert 70 < len(packed) < 120
     many = [
         SampleRef(f"a/{n}.jpg", f"/photos/a/{n}.jpg", 10_000, "train", ("a",)) for n in range(4096)
     ]
-    assert 0 < len(pack(many)) / 4096 < 1
+    assert 0 < len(packing.pack(many)) / 4096 < 1
 
 
-def columns_of(least: int, most: int) -> st.SearchStrategy[Columns]:
+def columns_of(least: int, most: int) -> st.SearchStrategy[packing.Columns]:
     """So many columns, of one to six values."""
     return st.integers(1, 6).flatmap(
         lambda count: st.lists(
@@ -111,32 +96,32 @@ def columns_of(least: int, most: int) -> st.SearchStrategy[Columns]:
 COLUMNS = columns_of(1, 4)
 
 
-def shown(columns: Columns) -> list[list[str]]:
+def shown(columns: packing.Columns) -> list[list[str]]:
     return [list(map(repr, column)) for column in columns]
 
 
 @given(columns=COLUMNS)
-def test_any_columns_come_back_the_same(columns: Columns) -> None:
+def test_any_columns_come_back_the_same(columns: packing.Columns) -> None:
     """1 is not true and not 1.0, and texts may hold the line breaks that others are joined by."""
-    assert shown(unpack_columns(pack_columns(columns))) == shown(columns)
+    assert shown(packing.unpack_columns(packing.pack_columns(columns))) == shown(columns)
 
 
 @given(parts=st.lists(columns_of(2, 2), max_size=3))
-def test_columns_of_parts_are_put_together(parts: list[Columns]) -> None:
+def test_columns_of_parts_are_put_together(parts: list[packing.Columns]) -> None:
     """As their items would be; empty parts count for nothing."""
-    found = join_columns([pack(()), *map(pack_columns, parts)])
+    found = packing.join_columns([packing.pack(()), *map(packing.pack_columns, parts)])
     items = [item for columns in parts for item in zip(*columns, strict=True)]
     assert repr(list(zip(*found, strict=True))) == repr(items)
 
 
 @given(columns=COLUMNS, parts=st.integers(1, 3))
-def test_items_are_divided_among_parts(columns: Columns, parts: int) -> None:
+def test_items_are_divided_among_parts(columns: packing.Columns, parts: int) -> None:
     """Each into its own, in the order in which they came; columns of one value, too."""
-    packed = unpack_columns(pack_columns(columns))
+    packed = packing.unpack_columns(packing.pack_columns(columns))
     numbers = [row % parts for row in range(len(columns[0]))]
     found = {
-        number: list(zip(*unpack_columns(part), strict=True))
-        for number, part in items_by_part(packed, numbers)
+        number: list(zip(*packing.unpack_columns(part), strict=True))
+        for number, part in packing.items_by_part(packed, numbers)
     }
     items = list(zip(*columns, strict=True))
     assert repr(found) == repr({n: items[n::parts] for n in dict.fromkeys(numbers)})
@@ -144,7 +129,7 @@ def test_items_are_divided_among_parts(columns: Columns, parts: int) -> None:
 
 def test_a_column_of_one_value_is_a_sequence_like_any_other() -> None:
     """Length, items, slices and counts are those of a list."""
-    column, alike = Same("a", 5), ["a"] * 5
+    column, alike = packing.Same("a", 5), ["a"] * 5
     assert list(column) == alike
     assert list(column[1:3]) == alike[1:3]
     assert (column[-1], len(column), column.count("a"), column.count("b")) == ("a", 5, 5, 0)
@@ -158,39 +143,39 @@ IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(3)]
 @pytest.mark.parametrize(
     "batch",
     [
-        ImageBatch(IMAGES),
-        ImageBatch.of_packed(pack(IMAGES), 3),
-        ImageBatch(IMAGES).kept_packed(),
-        ImageBatch.of_columns(list(zip(*IMAGES, strict=True))),
-        ImageBatch.decode(ImageBatch(IMAGES).encode()),
-        pickle.loads(pickle.dumps(ImageBatch(IMAGES))),
+        packing.ImageBatch(IMAGES),
+        packing.ImageBatch.of_packed(packing.pack(IMAGES), 3),
+        packing.ImageBatch(IMAGES).kept_packed(),
+        packing.ImageBatch.of_columns(list(zip(*IMAGES, strict=True))),
+        packing.ImageBatch.decode(packing.ImageBatch(IMAGES).encode()),
+        pickle.loads(pickle.dumps(packing.ImageBatch(IMAGES))),
     ],
 )
-def test_a_batch_holds_the_same_items_packed_or_not(batch: ImageBatch) -> None:
+def test_a_batch_holds_the_same_items_packed_or_not(batch: packing.ImageBatch) -> None:
     """It has their number, order, columns and packed form, and can be read again and again."""
-    assert type(batch) is ImageBatch
+    assert type(batch) is packing.ImageBatch
     assert len(batch) == 3
     assert list(batch) == list(batch) == IMAGES
     assert [list(column) for column in batch.columns()] == [
         list(column) for column in zip(*IMAGES, strict=True)
     ]
-    assert ImageBatch.of_packed(batch.packed(), 3) == IMAGES
+    assert packing.ImageBatch.of_packed(batch.packed(), 3) == IMAGES
     assert (batch[1], batch[1:]) == (IMAGES[1], IMAGES[1:])
     batch.append(ImageRef("new.jpg", "/photos/new.jpg", 9))
     assert [ref.key for ref in batch] == ["0.jpg", "1.jpg", "2.jpg", "new.jpg"]
-    assert len(ImageBatch.decode(batch.encode())) == 4
+    assert len(packing.ImageBatch.decode(batch.encode())) == 4
 
 
 def test_batches_are_compared_by_their_items() -> None:
     """With other batches and with lists; nothing else is equal."""
-    assert ImageBatch(IMAGES) == ImageBatch.of_packed(pack(IMAGES), 3)
-    assert ImageBatch(IMAGES) != ImageBatch(IMAGES[:2])
-    assert ImageBatch() == SampleBatch() == []
-    assert ImageBatch() != ""
-    assert not ImageBatch()
-    assert repr(ImageBatch(IMAGES[:1])) == f"ImageBatch([{IMAGES[0]!r}])"
-    assert list(ImageBatch.of_columns([])) == []
-    assert ImageBatch().columns() == ()
+    assert packing.ImageBatch(IMAGES) == packing.ImageBatch.of_packed(packing.pack(IMAGES), 3)
+    assert packing.ImageBatch(IMAGES) != packing.ImageBatch(IMAGES[:2])
+    assert packing.ImageBatch() == packing.SampleBatch() == []
+    assert packing.ImageBatch() != ""
+    assert not packing.ImageBatch()
+    assert repr(packing.ImageBatch(IMAGES[:1])) == f"ImageBatch([{IMAGES[0]!r}])"
+    assert list(packing.ImageBatch.of_columns([])) == []
+    assert packing.ImageBatch().columns() == ()
 
 
 SAMPLE = SampleRef("a.jpg", "/in/a.jpg", 9, "train", ("cat", ("/in/a.png", 5, 1), None))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core import errors
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dead_letters import (
     EXPLANATIONS,
     Reason,
@@ -27,7 +27,6 @@ from beam_pipeline.core.errors import (
     refusal_order,
 )
 from beam_pipeline.core.text import decoded, excerpt, is_utf8, printable, terminal_line
-from beam_pipeline.core.uris import is_remote, uri_without_secrets, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -130,7 +129,7 @@ def test_a_name_of_megabytes_is_shortened() -> None:
 )
 def test_a_uri_with_a_scheme_is_remote(uri: str, expected: bool) -> None:
     """A scheme starts with a letter and ends with `://`."""
-    assert is_remote(uri) is expected
+    assert uris.is_remote(uri) is expected
 
 
 @pytest.mark.parametrize(
@@ -166,21 +165,21 @@ def test_a_uri_with_a_scheme_is_remote(uri: str, expected: bool) -> None:
 )
 def test_no_secret_of_a_url_is_shown(text: str, shown: str) -> None:
     """Signed queries, users and passwords go; scheme, host, path and names with a question mark stay."""
-    assert without_secrets(text) == shown
-    assert without_secrets(shown) == shown
+    assert uris.without_secrets(text) == shown
+    assert uris.without_secrets(shown) == shown
 
 
 def test_a_signed_url_with_spaces_is_cut_as_a_whole() -> None:
     """As the name of an image, which may hold anything."""
-    assert uri_without_secrets("https://h/a b.jpg?sig=1 2'3") == "https://h/a b.jpg?..."
-    assert uri_without_secrets("a b?.jpg") == "a b?.jpg"
+    assert uris.uri_without_secrets("https://h/a b.jpg?sig=1 2'3") == "https://h/a b.jpg?..."
+    assert uris.uri_without_secrets("a b?.jpg") == "a b?.jpg"
 
 
 @pytest.mark.parametrize("part", ["a", "?", "://", "?key", "://a:", "#;&", ".,:", "@", "https://"])
 def test_a_text_of_megabytes_takes_no_longer_than_its_length(part: str) -> None:
     """Whatever it is made of."""
     started = time.process_time()
-    without_secrets(f"https://h/{part * 1_000_000}=")
+    uris.without_secrets(f"https://h/{part * 1_000_000}=")
     assert time.process_time() - started < 5
 
 

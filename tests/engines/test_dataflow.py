@@ -22,8 +22,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
-from beam_pipeline import launch, terminal
-from beam_pipeline.cli import EXIT_OUTAGE
+from beam_pipeline import cli, launch, terminal
 from beam_pipeline.core.errors import Refusal
 from beam_pipeline.engines import dataflow
 from beam_pipeline.work.incomplete_folder import note_refusal
@@ -350,7 +349,7 @@ def test_a_cancelled_job(service: FakeDataflow, argv: list[str], quick: None) ->
 def test_a_service_that_is_busy_is_an_outage(service: FakeDataflow, argv: list[str]) -> None:
     """A schedule may try again later."""
     service.refusal = (429, "RESOURCE_EXHAUSTED", "Quota exceeded")
-    assert "A quota is used up" in run_convert(*argv, *IN_REGION, code=EXIT_OUTAGE).err
+    assert "A quota is used up" in run_convert(*argv, *IN_REGION, code=cli.EXIT_OUTAGE).err
 
 
 @pytest.mark.promise("dataflow_fails")

@@ -18,15 +18,8 @@ from PIL import Image
 from beam_pipeline.engines import flink
 from beam_pipeline.layouts.registry import LAYOUTS
 from tests.buckets.services import GoogleStore as Cloud
+from tests.engines import same_bytes
 from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, job_service, wait_until
-from tests.engines.same_bytes import (
-    SCRIPTS,
-    assert_converted_alike,
-    assert_dead_letters_and_resume,
-    assert_example_has_same_bytes,
-    assert_proof_has_same_bytes,
-    processes_in,
-)
 from tests.harness import REPOSITORY, convert_in_process_of_its_own, digests, shard_names
 from tests.pictures import picture, write_files, write_pictures
 
@@ -79,7 +72,7 @@ def test_every_layout_on_one_cluster(
     """One job after the other on the same cluster; all files are those of the default engine."""
     monkeypatch.chdir(tmp_path)
     before = cluster.finished()
-    assert_proof_has_same_bytes(layout, shared_server)
+    same_bytes.assert_proof_has_same_bytes(layout, shared_server)
     assert cluster.finished() == before + 1
 
 
@@ -89,13 +82,13 @@ def test_a_data_set_has_the_same_bytes(
 ) -> None:
     """Inside the job server, with workers in the launcher's process; with a file of labels for each image."""
     monkeypatch.chdir(tmp_path)
-    assert_proof_has_same_bytes("yolo", inside)
+    same_bytes.assert_proof_has_same_bytes("yolo", inside)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", same_bytes.SCRIPTS)
 def test_a_pipeline_of_ones_own(inside: tuple[str, ...], script: str, tmp_path: Path) -> None:
     """The public transforms write the same bytes; a step after the commit runs once."""
-    assert_example_has_same_bytes(script, inside, tmp_path)
+    same_bytes.assert_example_has_same_bytes(script, inside, tmp_path)
 
 
 @pytest.mark.timeout(900)  # a job has some 60 tasks there, and the machine may be busy
@@ -115,7 +108,7 @@ def test_the_page_s_command_runs(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_dead_letters_and_resume(inside: tuple[str, ...], tmp_path: Path) -> None:
     """What is left out is left out for the same reasons; a second run finds nothing to do."""
-    assert_dead_letters_and_resume(inside, tmp_path)
+    same_bytes.assert_dead_letters_and_resume(inside, tmp_path)
 
 
 MISTYPED = "--flink_master=localhost:1"
@@ -148,7 +141,7 @@ def test_what_ends_a_job_is_one_error(
     *progress, line = done.stderr.splitlines()
     assert line.startswith(f"beam-tfrecord: error: {message}")
     assert [told for told in progress if not re.match(r"\d+ (samples?|images? listed)", told)] == []
-    assert processes_in(tmp_path) == []
+    assert same_bytes.processes_in(tmp_path) == []
     assert code == 1 or not (tmp_path / "out").exists()
 
 
@@ -222,7 +215,7 @@ def test_ctrl_c_cancels_the_job_on_the_cluster(cluster: Cluster, tmp_path: Path)
     wait_until(lambda: cluster.newest_job()["state"] == "CANCELED", "the job is cancelled", 30)
     wait_until(lambda: not cluster.workers(), "the workers end", 30)
     assert "manifest.json" not in os.listdir(tmp_path / "there")
-    assert_converted_alike([*argv, "--resume"], (), tmp_path)
+    same_bytes.assert_converted_alike([*argv, "--resume"], (), tmp_path)
 
 
 @pytest.mark.promise("flink_launcher")

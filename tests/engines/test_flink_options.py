@@ -16,31 +16,20 @@ import grpc
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-from beam_pipeline.beam_patches import applied, silent_connections
-from beam_pipeline.cli import _parser
+from beam_pipeline import beam_patches, cli, inputs, launch
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageError, is_outage
-from beam_pipeline.engines.base import engine_for, job_name
-from beam_pipeline.engines.flink import (
-    Cluster,
-    FlinkJob,
-    _cluster_defaults,
-    jobs_of,
-    with_defaults,
-)
-from beam_pipeline.inputs import convert_config
-from beam_pipeline.launch import beam_parser
+from beam_pipeline.engines import base, flink
 from beam_pipeline.options import ConvertOptions
-from tests.harness import REPOSITORY, python
-from tests.pictures import write_pictures
+from tests import harness, pictures
 
 PAGES = ("docs/flink.md", "deploy/flink/README.md")
-CLUSTER = Cluster("1.19", task_managers=2, slots=6)
+CLUSTER = flink.Cluster("1.19", task_managers=2, slots=6)
 
 
 def test_a_job_takes_the_whole_cluster() -> None:
     """A part for each slot, a process for each slot of a TaskManager, Flink's own version."""
-    defaults = _cluster_defaults(CLUSTER, set())
+    defaults = flink._cluster_defaults(CLUSTER, set())
     assert defaults == {
         "--parallelism": 6,
         "--execution_mode_for_batch": "BATCH",
@@ -53,16 +42,16 @@ def test_a_job_takes_the_whole_cluster() -> None:
 
 def test_workers_of_ones_own_are_left_alone() -> None:
     """Who names the environment gets nothing of ours beside it."""
-    defaults = _cluster_defaults(CLUSTER, {"--environment_type"})
+    defaults = flink._cluster_defaults(CLUSTER, {"--environment_type"})
     assert not {"--environment_config", "--sdk_worker_parallelism"} & set(defaults)
 
 
 def test_a_version_that_beam_does_not_know_is_refused() -> None:
     """Unless a job server is named, which says what it fits."""
-    old = Cluster("1.15", task_managers=2, slots=6)
+    old = flink.Cluster("1.15", task_managers=2, slots=6)
     with pytest.raises(UsageError, match=r"Flink 1\.15, and this version of Beam lacks a job"):
-        _cluster_defaults(old, set())
-    assert "--flink_version" not in _cluster_defaults(old, {"--flink_job_server_jar"})
+        flink._cluster_defaults(old, set())
+    assert "--flink_version" not in flink._cluster_defaults(old, {"--flink_job_server_jar"})
 
 
 class _Rest(BaseHTTPRequestHandler):
@@ -123,7 +112,7 @@ def master() -> Iterator[str]:
 def test_a_job_whose_cluster_is_gone_may_be_run_again(master: str, is_there: bool) -> None:
     """An outage, other than a job that fails on a cluster that goes on."""
     address = master if is_there else "localhost:1"
-    engine = engine_for(["--runner=FlinkRunner", f"--flink_master={address}"])
+    engine = base.engine_for(["--runner=FlinkRunner", f"--flink_master={address}"])
 
     def fail(_: object) -> None:
         raise RuntimeError("Pipeline a failed in state FAILED: java.io.IOException: x")
@@ -135,20 +124,20 @@ def test_a_job_whose_cluster_is_gone_may_be_run_again(master: str, is_there: boo
 
 def test_jobs_are_known_by_their_output(master: str) -> None:
     """The newest last; whatever their names are."""
-    assert jobs_of(master, "/out") == [
-        FlinkJob("c3", f"http://{master}", active=False),
-        FlinkJob("a1", f"http://{master}", active=True),
+    assert flink.jobs_of(master, "/out") == [
+        flink.FlinkJob("c3", f"http://{master}", active=False),
+        flink.FlinkJob("a1", f"http://{master}", active=True),
     ]
-    assert jobs_of(master, "/out/2") == []
+    assert flink.jobs_of(master, "/out/2") == []
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> ConvertConfig:
     """A conversion of one image."""
-    write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
+    pictures.write_pictures(str(tmp_path / "photos"), ["a/1.jpg"])
     argv = ["convert", "--images", str(tmp_path / "photos"), "--output", str(tmp_path / "out")]
-    options = ConvertOptions.from_arguments(_parser().parse_known_args(argv)[0])
-    return convert_config(options)[0]
+    options = ConvertOptions.from_arguments(cli._parser().parse_known_args(argv)[0])
+    return inputs.convert_config(options)[0]
 
 
 def test_a_job_that_still_runs_is_named(
@@ -163,10 +152,10 @@ def test_a_job_that_still_runs_is_named(
         f"--job_server_java_launcher={tmp_path}/java",
         f"--flink_job_server_jar={tmp_path}/jar",
     ]
-    engine = engine_for(argv)
+    engine = base.engine_for(argv)
     engine.prepare(config)
     google = engine.options.view_as(GoogleCloudOptions)
-    assert google.job_name == job_name(config)
+    assert google.job_name == base.job_name(config)
     monkeypatch.setitem(_Rest.JOBS, "e5", ("RUNNING", 50, {"beamTfrecordOutput": config.output}))
     told = (
         rf"^job e5 is still running at http://{master}/jobs/e5, and writes to "
@@ -174,7 +163,7 @@ def test_a_job_that_still_runs_is_named(
         rf"http://{master}/jobs/e5\. Then --resume"
     )
     with pytest.raises(AnotherJobError, match=told):
-        engine_for(argv, wait=False).prepare(config)
+        base.engine_for(argv, wait=False).prepare(config)
     assert engine.interrupt() == "interrupted; no manifest was written"
     assert _Rest.cancelled == ["/jobs/e5"]
 
@@ -191,15 +180,15 @@ def test_a_job_that_still_runs_is_named(
 def test_a_job_that_ends_with_the_command_is_not_left(more: list[str]) -> None:
     """--no_wait needs a cluster with workers of its own."""
     with pytest.raises(UsageError, match="with FlinkRunner as given it ends with this command"):
-        engine_for(["--runner=FlinkRunner", *more], wait=False)
+        base.engine_for(["--runner=FlinkRunner", *more], wait=False)
 
 
 def test_a_job_that_is_left_reports_to_flink(config: ConvertConfig) -> None:
     """Nobody reads its refusal, so it fails; what needs this program is refused."""
     argv = ["--runner=FlinkRunner", "--flink_master=localhost:1"]
-    engine = engine_for(argv, wait=False)
+    engine = base.engine_for(argv, wait=False)
     assert engine.failures.raises_refusals
-    assert not engine_for(argv).failures.raises_refusals
+    assert not base.engine_for(argv).failures.raises_refusals
     for change, told in (({"writers": 2}, "--writers is for processes of this machine"),):
         options = dataclasses.replace(config.options.engine, **change)
         changed = dataclasses.replace(config.options, engine=options)
@@ -215,7 +204,7 @@ def test_a_thread_that_loses_its_connection_is_passed_over(
     monkeypatch.setattr(threading, "excepthook", seen.append)
     other = threading.ExceptHookArgs((ValueError, ValueError("x"), None, None))
     closed = ValueError("Cannot monitor channel state: Channel closed!")  # gRPC's own thread
-    with applied([silent_connections]):
+    with beam_patches.applied([beam_patches.silent_connections]):
         for lost in (grpc.RpcError(), closed):
             threading.excepthook(threading.ExceptHookArgs((type(lost), lost, None, None)))
         threading.excepthook(other)
@@ -225,29 +214,32 @@ def test_a_thread_that_loses_its_connection_is_passed_over(
 def test_java_and_the_jar_must_be_there(tmp_path: Path) -> None:
     """Both are said before a job begins."""
     with pytest.raises(UsageError, match="needs Java on this machine"):
-        with_defaults(["--runner=FlinkRunner", "--job_server_java_launcher=no-such-java"])
+        flink.with_defaults(["--runner=FlinkRunner", "--job_server_java_launcher=no-such-java"])
     java = tmp_path / "java"
     java.touch(mode=0o755)
     argv = ["--runner=FlinkRunner", f"--job_server_java_launcher={java}"]
     with pytest.raises(
         UsageError, match=r"--flink_job_server_jar=gone\.jar: the file does not exist"
     ):
-        with_defaults([*argv, "--flink_job_server_jar=gone.jar"])
-    assert with_defaults(argv)[len(argv) :] == ["--flink_master=[local]", "--flink_version=1.19"]
+        flink.with_defaults([*argv, "--flink_job_server_jar=gone.jar"])
+    assert flink.with_defaults(argv)[len(argv) :] == [
+        "--flink_master=[local]",
+        "--flink_version=1.19",
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_are_understood(page: str) -> None:
     """Every option in them is ours or one that Beam knows."""
-    text = Path(REPOSITORY, page).read_text(encoding="utf-8")
+    text = Path(harness.REPOSITORY, page).read_text(encoding="utf-8")
     commands = re.findall(r"^beam-tfrecord (convert (?:.*\\\n)*.*)$", text, re.MULTILINE)
     assert commands
     for command in commands:
         argv = shlex.split(command.replace("\\\n", " "))
-        arguments, beam_argv = _parser().parse_known_args(argv)
+        arguments, beam_argv = cli._parser().parse_known_args(argv)
         assert arguments.output
         assert "--runner=FlinkRunner" in beam_argv
-        assert beam_parser().parse_known_args(beam_argv)[1] == []
+        assert launch.beam_parser().parse_known_args(beam_argv)[1] == []
 
 
 def test_options_of_flink_are_known_before_it_is_chosen() -> None:
@@ -257,13 +249,13 @@ def test_options_of_flink_are_known_before_it_is_chosen() -> None:
         "import sys; from beam_pipeline.launch import beam_parser; "
         "print(*beam_parser(sys.argv[1:]).parse_known_args(sys.argv[1:])[1])"
     )
-    done = python("-c", script, *argv, check=True)
+    done = harness.python("-c", script, *argv, check=True)
     assert done.stdout == "--never_heard_of=1\n"
 
 
 def test_every_option_of_the_page_is_one_of_beams() -> None:
     """The table of docs/flink.md names what there is."""
-    text = Path(REPOSITORY, PAGES[0]).read_text(encoding="utf-8")
+    text = Path(harness.REPOSITORY, PAGES[0]).read_text(encoding="utf-8")
     named = re.findall(r"^\| `(--\w+)[^|]*\|", text, re.MULTILINE)
     assert len(named) == 8
-    assert set(named) <= beam_parser()._option_string_actions.keys()
+    assert set(named) <= launch.beam_parser()._option_string_actions.keys()

@@ -17,7 +17,6 @@ from apache_beam.runners.portability.stager import Stager
 import beam_pipeline
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.engines import dataflow
-from beam_pipeline.engines.dataflow import build_package, requirements
 from tests.harness import REPOSITORY, process
 
 if sys.version_info >= (3, 11):
@@ -54,7 +53,7 @@ def modules_of(repository: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> str:
-    return build_package(str(tmp_path))
+    return dataflow.build_package(str(tmp_path))
 
 
 def test_it_holds_what_an_installation_does(wheel: str) -> None:
@@ -77,7 +76,7 @@ def test_it_requires_what_pyproject_does_but_for_beam(wheel: str) -> None:
         *pyproject["project"]["optional-dependencies"]["gcp"],
     ]
     expected = sorted(name for name in declared if not name.startswith("apache-beam"))
-    assert sorted(requirements()) == expected
+    assert sorted(dataflow.requirements()) == expected
     assert "google-cloud-storage>=2.18" in expected
     lines = _contents(wheel)[f"{INFO}/METADATA"].decode().splitlines()
     assert lines[:3] == [
@@ -95,7 +94,7 @@ def test_it_is_the_same_each_time(
     before = Path(wheel).read_bytes()
     monkeypatch.setattr(time, "time", lambda: 2e9)
     (tmp_path / "again").mkdir()
-    again = build_package(str(tmp_path / "again"))
+    again = dataflow.build_package(str(tmp_path / "again"))
     assert os.path.basename(again) == os.path.basename(wheel)
     assert Path(again).read_bytes() == before
     assert b"__pycache__" not in before
@@ -107,7 +106,7 @@ def test_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ConversionError, match=r"is not installed, so the requirements of its workers"
     ):
-        requirements()
+        dataflow.requirements()
 
 
 # --- setup file -----------------------------------------------------------------------------------

@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import harness
 from tests.beam_pipeline.test_interrupted import PATIENCE_S, interrupted
-from tests.engines.same_bytes import (
-    SCRIPTS,
-    assert_dead_letters_and_resume,
-    assert_example_has_same_bytes,
-    assert_proof_has_same_bytes,
-    processes_in,
-)
-from tests.harness import convert_in_process_of_its_own
+from tests.engines import same_bytes
 from tests.layouts.proofs import PROOFS
 from tests.pictures import picture, write_files
 
@@ -42,18 +36,18 @@ def test_a_data_set_has_the_same_bytes(
 ) -> None:
     """Shards, manifest, class files and dead letters are those of the default engine, for all that is proven."""
     monkeypatch.chdir(tmp_path)
-    assert_proof_has_same_bytes(name, prism)
+    same_bytes.assert_proof_has_same_bytes(name, prism)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", same_bytes.SCRIPTS)
 def test_a_pipeline_of_ones_own(prism: tuple[str, ...], script: str, tmp_path: Path) -> None:
     """The public transforms write the same bytes; a step after the commit runs once."""
-    assert_example_has_same_bytes(script, prism, tmp_path)
+    same_bytes.assert_example_has_same_bytes(script, prism, tmp_path)
 
 
 def test_dead_letters_and_resume(prism: tuple[str, ...], tmp_path: Path) -> None:
     """What is left out is left out for the same reasons; a second run finds nothing to do."""
-    assert_dead_letters_and_resume(prism, tmp_path)
+    same_bytes.assert_dead_letters_and_resume(prism, tmp_path)
 
 
 @pytest.mark.parametrize("bad", ["0", "1"])
@@ -63,16 +57,16 @@ def test_no_engine_is_left_running(prism: tuple[str, ...], bad: str, tmp_path: P
     write_files(f"{tmp_path}/photos", {"b/1.jpg": picture(), "a/1.jpg": "no image"})
     argv = ("--images", "photos", "--output", "out", "--max_bad_fraction", bad)
     environment = {**os.environ, "TMPDIR": f"{tmp_path}/tmp"}
-    done = convert_in_process_of_its_own(*argv, *prism, cwd=tmp_path, env=environment)
+    done = harness.convert_in_process_of_its_own(*argv, *prism, cwd=tmp_path, env=environment)
     assert done.returncode == 1 - int(bad)
-    assert processes_in(tmp_path) == []
+    assert same_bytes.processes_in(tmp_path) == []
     assert os.listdir(tmp_path / "tmp") == ["beam-requirements-cache"]
 
 
 def test_a_refusal_is_one_error(prism: tuple[str, ...], tmp_path: Path) -> None:
     """Too many bad samples: the reason and nothing of the engine's own tries."""
     write_files(f"{tmp_path}/photos", {f"a/{i}.jpg": "no image" for i in range(4)})
-    done = convert_in_process_of_its_own(
+    done = harness.convert_in_process_of_its_own(
         "--images", "photos", "--output", "out", *prism, cwd=tmp_path
     )
     assert done.returncode == 1
@@ -106,5 +100,5 @@ def test_ctrl_c_is_one_line(prism: tuple[str, ...], tmp_path: Path) -> None:
         ],
     )
     assert "Traceback" not in errors
-    assert processes_in(tmp_path) == []
+    assert same_bytes.processes_in(tmp_path) == []
     assert os.listdir(tmp_path / "tmp") == ["beam-requirements-cache"]

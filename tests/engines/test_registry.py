@@ -20,10 +20,8 @@ from apache_beam.options.pipeline_options import (
 )
 
 from beam_pipeline.core.errors import UsageError
+from beam_pipeline.engines import dataflow, flink, local
 from beam_pipeline.engines.base import CachedOptions, Engine, engine_for
-from beam_pipeline.engines.dataflow import DataflowEngine
-from beam_pipeline.engines.flink import FlinkEngine
-from beam_pipeline.engines.local import LocalEngine, PrismEngine
 from tests.harness import convert_in_process_of_its_own, run_convert
 from tests.pictures import write_pictures
 
@@ -33,14 +31,14 @@ FN_API = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 @pytest.mark.parametrize(
     ("argv", "kind", "name"),
     [
-        ([], LocalEngine, "FnApiRunner"),
-        (["--direct_num_workers=2"], LocalEngine, "FnApiRunner"),
-        (["--runner=direct"], LocalEngine, "DirectRunner"),
-        (["--runner", "prismrunner"], PrismEngine, "PrismRunner"),
-        ([f"--runner={FN_API}"], LocalEngine, "FnApiRunner"),
-        (["--runner=dataflow"], DataflowEngine, "DataflowRunner"),
-        (["--runner=DATAFLOWRUNNER"], DataflowEngine, "DataflowRunner"),
-        (["--runner=flink"], FlinkEngine, "FlinkRunner"),
+        ([], local.LocalEngine, "FnApiRunner"),
+        (["--direct_num_workers=2"], local.LocalEngine, "FnApiRunner"),
+        (["--runner=direct"], local.LocalEngine, "DirectRunner"),
+        (["--runner", "prismrunner"], local.PrismEngine, "PrismRunner"),
+        ([f"--runner={FN_API}"], local.LocalEngine, "FnApiRunner"),
+        (["--runner=dataflow"], dataflow.DataflowEngine, "DataflowRunner"),
+        (["--runner=DATAFLOWRUNNER"], dataflow.DataflowEngine, "DataflowRunner"),
+        (["--runner=flink"], flink.FlinkEngine, "FlinkRunner"),
         (["--runner=somebody.elses.Engine"], Engine, "Engine"),
     ],
 )
@@ -49,7 +47,7 @@ def test_the_engine_that_options_name(argv: list[str], kind: type[Engine], name:
     engine = engine_for(argv)
     assert type(engine) is kind
     assert engine.name == name
-    assert engine.failures.retries == (not issubclass(kind, LocalEngine))
+    assert engine.failures.retries == (not issubclass(kind, local.LocalEngine))
     assert engine.waits
 
 

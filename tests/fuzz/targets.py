@@ -27,71 +27,25 @@ from google.protobuf.message import DecodeError
 from PIL import Image
 
 from beam_pipeline.core.archives import ArchiveError, Entry, content, tar_entries, zip_entries
-from beam_pipeline.core.dataset.manifest import parse_manifest
-from beam_pipeline.core.dataset.receipts import parse_receipt
+from beam_pipeline.core.dataset import manifest, receipts
 from beam_pipeline.core.errors import ConversionError, UsageError
+from beam_pipeline.core.images import masks, preparation
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import (
-    BadShapeError,
-    check_shape,
-    mask_png,
-    panoptic_pngs,
-    segmentation_png,
-)
-from beam_pipeline.core.images.preparation import decode_fully, read_header
-from beam_pipeline.core.labels.cells import BadCellError, json_text
-from beam_pipeline.core.labels.classes import parse_class_list, parse_class_manifest
-from beam_pipeline.core.labels.mask_colours import parse_mask_colours
+from beam_pipeline.core.labels import cells, classes, mask_colours, schema, table_files, table_rows
 from beam_pipeline.core.labels.name_pattern import name_pattern
-from beam_pipeline.core.labels.schema import (
-    ColumnKind,
-    further_column,
-    group_column,
-)
-from beam_pipeline.core.labels.table_files import inspect_file
-from beam_pipeline.core.labels.table_rows import (
-    Format,
-    LabelTable,
-    TableHead,
-    head_rows,
-    read_chunks,
-    read_lines,
-)
-from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.listing.inventory import read_inventory
-from beam_pipeline.core.records.example_view import Example, read_shard
+from beam_pipeline.core.listing import filters, inventory
+from beam_pipeline.core.records import example_view, tfrecord, wire
 from beam_pipeline.core.records.sharding import ShardSpec
-from beam_pipeline.core.records.tfrecord import (
-    TFRecordFormat,
-    frame_footer,
-    frame_header,
-    index_file,
-    read_records,
-    record_spans,
-)
 from beam_pipeline.core.records.webdataset import example_of
-from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.core.references import SampleRef, named_files
 from beam_pipeline.core.report.thumbnails import small_image
-from beam_pipeline.inspection.select import parse_conditions
-from beam_pipeline.inspection.sources import read_examples
-from beam_pipeline.layouts import cifar
-from beam_pipeline.layouts.coco import LVIS_COLUMNS
-from beam_pipeline.layouts.coco_file import CocoReader, describe
+from beam_pipeline.inspection import select, sources
+from beam_pipeline.layouts import cifar, coco, coco_file, yolo, yolo_data_set
 from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic, Task
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.layouts.layout import ContainerLabels, SourceOptions
 from beam_pipeline.layouts.named_files import CellFiles
 from beam_pipeline.layouts.webdataset import WebDataset
-from beam_pipeline.layouts.yolo import (
-    DETECT,
-    OBB,
-    POSE,
-    SEGMENT,
-    LineFormat,
-    line_lengths,
-)
-from beam_pipeline.layouts.yolo_data_set import read_class_file, read_description
 from tests.archives import make_tar, tar_bytes, zip_bytes
 from tests.conformance.outcome import config_of
 from tests.layouts.proofs import FILE_LABELS, label_files, opened
@@ -129,7 +83,7 @@ def _pictures() -> list[bytes]:
 
 def _header(data: bytes) -> None:
     """The header's size is Pillow's, where both can read the file."""
-    header = read_header(data)
+    header = preparation.read_header(data)
     assert 0 < header.height < 1 << 31
     assert 0 < header.width < 1 << 31
     if header.height * header.width > 1 << 20:  # Pillow would fill an APNG's canvas
@@ -145,9 +99,9 @@ def _header(data: bytes) -> None:
 
 def _pixels(data: bytes) -> None:
     """Every pixel is decoded; large ones would take longer than a mutation is worth."""
-    header = read_header(data)
+    header = preparation.read_header(data)
     if header.height * header.width <= 1 << 20:
-        decode_fully(data)
+        preparation.decode_fully(data)
 
 
 # --- records ------------------------------------------------------------------------------------
@@ -157,14 +111,14 @@ def _framed(payloads: Iterable[bytes]) -> bytes:
     import google_crc32c
 
     return b"".join(
-        frame_header(len(data)) + data + frame_footer(google_crc32c.value(data))
+        tfrecord.frame_header(len(data)) + data + tfrecord.frame_footer(google_crc32c.value(data))
         for data in payloads
     )
 
 
 def _examples() -> list[bytes]:
     return [
-        encode_example(
+        wire.encode_example(
             {
                 "image/encoded": ("bytes", [bytes([number]) * 40]),
                 "image/class/label": ("int64", [number]),
@@ -178,7 +132,9 @@ def _examples() -> list[bytes]:
 
 def _shard(data: bytes) -> None:
     spec = ShardSpec(split="train", number=0, of=1, file_name="d-train.tfrecord-00000-of-00001")
-    for _ in read_shard(io.BytesIO(data), "f", spec, TFRecordFormat(), "image/class/label"):
+    for _ in example_view.read_shard(
+        io.BytesIO(data), "f", spec, tfrecord.TFRecordFormat(), "image/class/label"
+    ):
         pass
 
 
@@ -192,8 +148,8 @@ def _encoder(data: bytes) -> None:
     number = int.from_bytes(data[:8].ljust(8, b"\0"), "little", signed=True)
     numbers = [number >> shift for shift in range(0, 64, 9)]
     words = data[8:].split(b"\0")
-    encoded = encode_example({"a": ("int64", numbers), "b/\u732b": ("bytes", words)})
-    found = Example.FromString(encoded).features.feature
+    encoded = wire.encode_example({"a": ("int64", numbers), "b/\u732b": ("bytes", words)})
+    found = example_view.Example.FromString(encoded).features.feature
     assert list(found["a"].int64_list.value) == numbers
     assert list(found["b/\u732b"].bytes_list.value) == words
 
@@ -225,7 +181,7 @@ def _receipt(data: bytes) -> None:
     """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
     if not data.startswith(b"\x1f\x8b"):
         data = gzip.compress(data, 1)
-    parse_receipt(data, "r")
+    receipts.parse_receipt(data, "r")
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -242,16 +198,19 @@ _TALKS = (
 
 def _json_cell(data: bytes) -> None:
     """Its text is JSON in UTF-8, which stays as it is when it is read again."""
-    text = json_text(data.decode("utf-8", "surrogateescape"))
-    assert text is None or json_text(text.encode().decode()) == text
+    text = cells.json_text(data.decode("utf-8", "surrogateescape"))
+    assert text is None or cells.json_text(text.encode().decode()) == text
 
 
 def _table(name: str) -> Callable[[bytes], None]:
     def read(data: bytes) -> None:
-        head = TableHead(name, data[:4096], len(data) <= 4096)
-        table = inspect_file(head)
-        head_rows(head, table)
-        for _ in (*read_lines(data, table), *read_chunks(io.BytesIO(data), table)):
+        head = table_rows.TableHead(name, data[:4096], len(data) <= 4096)
+        table = table_files.inspect_file(head)
+        table_rows.head_rows(head, table)
+        for _ in (
+            *table_rows.read_lines(data, table),
+            *table_rows.read_chunks(io.BytesIO(data), table),
+        ):
             pass
 
     return read
@@ -291,7 +250,9 @@ def _parquet(data: bytes) -> None:
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             if any(text in str(error) for text in _ENDS_THE_PROCESS):
                 return
-    for _ in read_chunks(io.BytesIO(data), LabelTable("f", Format.PARQUET)):
+    for _ in table_rows.read_chunks(
+        io.BytesIO(data), table_rows.LabelTable("f", table_rows.Format.PARQUET)
+    ):
         pass
 
 
@@ -340,20 +301,20 @@ _YAML = b"path: ../d\ntrain: images/train\nval: [images/a, images/b]\nnc: 2\nnam
 
 
 def _read_coco(data: bytes, task: Task) -> None:
-    reader = CocoReader(task)
+    reader = coco_file.CocoReader(task)
     for _ in reader.read(io.BytesIO(data), "f"):
         pass
 
 
 def _coco(data: bytes) -> None:
-    keypoints = describe(io.BytesIO(data), "f").keypoints
-    for task in (Instances(), Instances(LVIS_COLUMNS, masks=True, keypoints=keypoints)):
+    keypoints = coco_file.describe(io.BytesIO(data), "f").keypoints
+    for task in (Instances(), Instances(coco.LVIS_COLUMNS, masks=True, keypoints=keypoints)):
         _read_coco(data, task)
 
 
 def _coco_classes(data: bytes) -> None:
-    describe(io.BytesIO(data), "f", with_fields=True)
-    fields = (group_column("place"), further_column("hour", ColumnKind.FLOAT))
+    coco_file.describe(io.BytesIO(data), "f", with_fields=True)
+    fields = (schema.group_column("place"), schema.further_column("hour", schema.ColumnKind.FLOAT))
     _read_coco(data, Classes(fields, all_images=False))
     _read_coco(data, Classes(fields, several=True))
 
@@ -364,18 +325,18 @@ def _mask(data: bytes) -> None:
         shape = json.loads(data)
     except (ValueError, RecursionError):
         return
-    check_shape(shape)
+    masks.check_shape(shape)
     header = ImageHeader("jpeg", 13, 19, 3)
-    drawn = mask_png(json.dumps(shape), header, pixels=True)
+    drawn = masks.mask_png(json.dumps(shape), header, pixels=True)
     with Image.open(io.BytesIO(drawn)) as opened:
         assert opened.size == (19, 13)
 
 
 def _yolo(data: bytes) -> None:
-    line_lengths(data)
-    for task in (DETECT, SEGMENT, POSE, OBB):
-        line_format = LineFormat(
-            task, {0: "cat"}, keypoints=2 if task == POSE else 0, masks=task == SEGMENT
+    yolo.line_lengths(data)
+    for task in (yolo.DETECT, yolo.SEGMENT, yolo.POSE, yolo.OBB):
+        line_format = yolo.LineFormat(
+            task, {0: "cat"}, keypoints=2 if task == yolo.POSE else 0, masks=task == yolo.SEGMENT
         )
         try:
             line_format.parse(data, "f")
@@ -535,18 +496,20 @@ _SEGMENTS = ((0, 1, 0), (9, 2, 0), (70_000, 3, 1))
 
 
 def _panoptic_mask(data: bytes) -> None:
-    for mask in panoptic_pngs(data, _SEGMENTS, _IMAGE, check=read_header):
-        assert read_header(mask).width == _IMAGE.width
+    for mask in masks.panoptic_pngs(data, _SEGMENTS, _IMAGE, check=preparation.read_header):
+        assert preparation.read_header(mask).width == _IMAGE.width
 
 
 def _segmentation_mask(data: bytes) -> None:
     for bits in (8, 16):
         for colours in (None, {(0, 0, 0): 0, (255, 0, 0): 1}):
             try:
-                mask = segmentation_png(data, _IMAGE, bits=bits, check=read_header, colours=colours)
+                mask = masks.segmentation_png(
+                    data, _IMAGE, bits=bits, check=preparation.read_header, colours=colours
+                )
             except BadImageError:
                 continue
-            assert read_header(mask).width == _IMAGE.width
+            assert preparation.read_header(mask).width == _IMAGE.width
 
 
 def _segments_png() -> list[bytes]:
@@ -571,8 +534,8 @@ def _file_of_cell(data: bytes) -> None:
         for path in (f"{inside}/a/b.png", f"{folder}/out.png"):
             open(path, "wb").close()
         sample = SampleRef("1.png", f"{inside}/1.png", 1, "train", (name, (name, name)))
-        columns = [further_column("file", ColumnKind.FILE)] * 2
-        located, letters = CellFiles(columns, [ImageRoot(inside)]).locate([sample])
+        columns = [schema.further_column("file", schema.ColumnKind.FILE)] * 2
+        located, letters = CellFiles(columns, [filters.ImageRoot(inside)]).locate([sample])
         assert len(located) + len(letters) == 1
         for of_sample in located:
             for label in of_sample.labels:
@@ -609,10 +572,10 @@ TARGETS: dict[str, Target] = {
     ),
     "image header": Target(_header, _pictures(), (BadImageError,)),
     "image pixels": Target(_pixels, _pictures(), (BadImageError,)),
-    "TFRecord": Target(_all(read_records), [_framed(_examples())]),
+    "TFRecord": Target(_all(tfrecord.read_records), [_framed(_examples())]),
     "TFRecord examples": Target(_shard, [_framed(_examples())]),
     "any TFRecord": Target(
-        _all(read_examples),
+        _all(sources.read_examples),
         [
             _framed(_examples()),
             gzip.compress(_framed(_examples()), 1),
@@ -620,7 +583,7 @@ TARGETS: dict[str, Target] = {
         ],
     ),
     "where-expression": Target(
-        lambda data: parse_conditions(data.decode(errors="replace")),
+        lambda data: select.parse_conditions(data.decode(errors="replace")),
         [b"image/width<200 and 'a b' != \"c\""],
         words=(b" and ", b"'", b"<=", b"=="),
     ),
@@ -628,10 +591,11 @@ TARGETS: dict[str, Target] = {
     "example": Target(_framed_example, _examples(), (ConversionError, DecodeError)),
     "wire format": Target(_encoder, [b"\1" * 20, b"\xff" * 9 + b"\0a\0"], ()),
     "TFRecord index": Target(
-        lambda data: index_file(record_spans(io.BytesIO(data), "f")), [_framed(_examples())]
+        lambda data: tfrecord.index_file(tfrecord.record_spans(io.BytesIO(data), "f")),
+        [_framed(_examples())],
     ),
     "manifest": Target(
-        lambda data: parse_manifest(data, "m"),
+        lambda data: manifest.parse_manifest(data, "m"),
         [MANIFEST],
         words=(b"null", b"[]", b'"../x"', b"true", b'{"a":'),
     ),
@@ -649,7 +613,7 @@ TARGETS: dict[str, Target] = {
     "JSON in a cell": Target(
         _json_cell,
         [b' [{"from": "human", "value": "<image> \xc3\xa9"}, 1.5e3]', b"{}", b"NaN"],
-        (BadCellError,),
+        (cells.BadCellError,),
         words=(b"[" * 3000, b"null", b"\\ud83d", b"e999"),
     ),
     "array of JSON": Target(
@@ -659,7 +623,7 @@ TARGETS: dict[str, Target] = {
     ),
     "Parquet": Target(_parquet, _parquet_file()),
     "inventory": Target(
-        _all(read_inventory),
+        _all(inventory.read_inventory),
         [b"uri,size\n/a.jpg,3\ngs://b/c.jpg,0\n", gzip.compress(b"uri,size\n/a.jpg,3\n")],
     ),
     "COCO": Target(_coco, [_dumped(_COCO)], words=(b"null", b"[]", b'"id":', b"[" * 3000)),
@@ -674,23 +638,23 @@ TARGETS: dict[str, Target] = {
             _dumped(_COUNTS),
             _dumped({"size": [13, 19], "counts": [5, 3, 239]}),
         ],
-        (BadShapeError,),
+        (masks.BadShapeError,),
         (b"[]", b"null", b"1e308", b"-5"),
     ),
     "YOLO labels": Target(_yolo, [_YOLO, _YOLO_OUTLINE], ()),
     "data.yaml": Target(
-        _with_file(".yaml", read_description),
+        _with_file(".yaml", yolo_data_set.read_description),
         [_YAML],
         (UsageError,),
         (b"&a [*a]", b"!!python/object:os.system", b"<<: *a", b"? ", b"- " * 500, b"{" * 500),
     ),
     "YOLO class file": Target(
-        _with_file(".names", read_class_file), [b"cat\ndog\n", _YAML], (UsageError,)
+        _with_file(".names", yolo_data_set.read_class_file), [b"cat\ndog\n", _YAML], (UsageError,)
     ),
     "class list": Target(
-        lambda data: parse_class_list(data, "f", 0), [b"cat\n\xe7\x8c\xab\ndog\n"]
+        lambda data: classes.parse_class_list(data, "f", 0), [b"cat\n\xe7\x8c\xab\ndog\n"]
     ),
-    "class manifest": Target(lambda data: parse_class_manifest(data, "f"), [MANIFEST]),
+    "class manifest": Target(lambda data: classes.parse_class_manifest(data, "f"), [MANIFEST]),
     "label pattern": Target(
         _pattern,
         [b"(?P<label>[a-z]+)_(?P<split>train|test)\0cat_train", b"^(?P<label>.*?)-\\d+$\0dog-12"],
@@ -718,7 +682,7 @@ TARGETS: dict[str, Target] = {
     "panoptic mask": Target(_panoptic_mask, _segments_png(), (BadImageError,)),
     "segmentation mask": Target(_segmentation_mask, _masks(), (BadImageError,)),
     "mask colours": Target(
-        lambda data: parse_mask_colours(data, "f"),
+        lambda data: mask_colours.parse_mask_colours(data, "f"),
         [
             b"# label:color_rgb:parts:actions\ncat:128,0,0::\ndog:0,128,0::\n",
             b"64 128 64\tAnimal\n",

@@ -22,16 +22,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.packing import LabelBatch
-from beam_pipeline.core.references import ImageRef
+from beam_pipeline.core import dead_letters, packing, references
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, Source
 from beam_pipeline.storage.listing import list_local_root
-from tests.conformance.groups import GROUPS
-from tests.conformance.outcome import config_of
+from tests.conformance import groups, outcome
 from tests.harness import read_shard, shard_names
 from tests.layouts import parsers
-from tests.layouts.parsers import OBJECTS, SIDES, Parser, Sample
 
 Samples = dict[str, tuple[str | None, dict[str, Any]]]
 
@@ -45,7 +41,7 @@ class Proof(NamedTuple):
     """
 
     row: str
-    parse: Parser
+    parse: parsers.Parser
 
 
 PROOFS: Mapping[str, Proof] = {
@@ -141,7 +137,7 @@ class Opened(NamedTuple):
 def prepared(name: str) -> list[str]:
     """Writes a proof's data set into the working folder, and returns its options."""
     group, _, row = PROOFS[name].row.partition("/")
-    return GROUPS[group][row].prepared()
+    return groups.GROUPS[group][row].prepared()
 
 
 @functools.cache
@@ -150,7 +146,7 @@ def opened(name: str) -> Opened:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tempfile.mkdtemp())
         argv = prepared(name)
-        return Opened(os.getcwd(), argv, config_of(argv).source)
+        return Opened(os.getcwd(), argv, outcome.config_of(argv).source)
 
 
 # --- what they contain ----------------------------------------------------------------------------
@@ -162,7 +158,7 @@ _OF_IMAGES = re.compile(
 )
 
 
-def expected_samples(parsed: Iterable[Sample]) -> Samples:
+def expected_samples(parsed: Iterable[parsers.Sample]) -> Samples:
     """Key -> split and values, without those that are empty."""
     return {key: (split, _plain(values)) for key, split, values in parsed}
 
@@ -178,13 +174,13 @@ def written(output: str, parsed: Samples) -> Samples:
         for features in read_shard(output, shard):
             kind = "panoptic" if "image/panoptic/id" in features else "object"
             names = features.get(f"image/{kind}/class/text", [])
-            sides = [features.get(f"image/{kind}/bbox/{side}", []) for side in SIDES]
+            sides = [features.get(f"image/{kind}/bbox/{side}", []) for side in parsers.SIDES]
             size = features.get("image/width", [0]) + features.get("image/height", [0])
             values = {n: value for n, value in features.items() if not _OF_IMAGES.fullmatch(n)}
             corners = (
                 [v * size[i % 2] for i, v in enumerate(box)] for box in zip(*sides, strict=True)
             )
-            values[OBJECTS] = [
+            values[parsers.OBJECTS] = [
                 (label, *box) for label, box in zip(names, corners, strict=bool(names))
             ]
             key = features["image/source_id"][0].decode()
@@ -424,7 +420,7 @@ def read_labels(source: Source, least: int) -> int:
         return sum(1 for uri in labels.files for _ in labels.reader.read(uri, ""))
     uris = label_files(source, least)
     if isinstance(labels, ListedLabels):
-        refs = (ImageRef(uri, uri, 1) for uri in itertools.cycle(uris))
+        refs = (references.ImageRef(uri, uri, 1) for uri in itertools.cycle(uris))
         return sum(1 for _ in map(labels.reader.row, itertools.islice(refs, least)))
     assert isinstance(labels, FileLabels)
     for uri in uris if labels.files else itertools.cycle(uris):
@@ -432,8 +428,8 @@ def read_labels(source: Source, least: int) -> int:
             break
         with open(uri, "rb") as file:
             for row in labels.reader.read(file, uri):
-                assert not isinstance(row, DeadLetter)
-                number += len(row) if isinstance(row, LabelBatch) else 1
+                assert not isinstance(row, dead_letters.DeadLetter)
+                number += len(row) if isinstance(row, packing.LabelBatch) else 1
     return number
 
 
@@ -445,7 +441,7 @@ def _peak() -> int:
 
 if __name__ == "__main__":
     LEAST, *ARGV = sys.argv[1:]
-    SOURCE = config_of(ARGV).source
+    SOURCE = outcome.config_of(ARGV).source
     BEFORE = _peak()
     assert read_labels(SOURCE, int(LEAST)) > int(LEAST) / 2, "of VIA's rows several are an image"
     sys.stdout.write(str(_peak() - BEFORE))

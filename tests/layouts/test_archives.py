@@ -9,42 +9,33 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.opening import open_source
+from beam_pipeline.layouts import layout, opening
 from beam_pipeline.layouts.paths import archive_roots, expanded
-from tests.archives import make_tar, make_zip
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    convert_asking,
-    dead_letters_of,
-    digests,
-    manifest_of,
-    read_all,
-)
+from tests import archives, harness
 from tests.pictures import picture, write_files
 
 PETS = {f"{name}/{i}.jpg": picture(i) for i, name in enumerate(("cat", "dog", "cat", "dog"))}
 
 
-def _source(*images: str, **options: object) -> Source:
-    return open_source("auto", SourceOptions(images=images, **options))[0]  # type: ignore[arg-type]
+def _source(*images: str, **options: object) -> layout.Source:
+    return opening.open_source("auto", layout.SourceOptions(images=images, **options))[0]  # type: ignore[arg-type]
 
 
 def _classes(folder: str) -> dict[str, str]:
     return {
-        key: features["image/class/text"][0].decode() for key, features in read_all(folder).items()
+        key: features["image/class/text"][0].decode()
+        for key, features in harness.read_all(folder).items()
     }
 
 
 def _images(folder: str) -> dict[str, bytes]:
-    return {key: features["image/encoded"][0] for key, features in read_all(folder).items()}
+    return {key: features["image/encoded"][0] for key, features in harness.read_all(folder).items()}
 
 
 def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:
     """As its images would be in train, unless it is the only archive."""
     for name in ("train", "train_val", "test_val"):
-        make_zip(Path(f"{name}.zip"), PETS)
+        archives.make_zip(Path(f"{name}.zip"), PETS)
     (question,) = _source("train.zip", "train_val.zip").questions
     assert question.reason == "train.zip name a split, and train_val.zip no single one."
     (question,) = _source("test_val.zip", "train_val.zip").questions
@@ -55,9 +46,11 @@ def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:
 def test_what_cannot_be_read_is_a_dead_letter(working_folder: Path) -> None:
     """Links, names that lead out, names that come twice, and images that are none."""
     members = [*PETS.items(), ("../1.jpg", b"1"), ("cat/x.jpg", b"no image"), ("cat/e.jpg", b"")]
-    make_tar(Path("a.tar"), [*members, ("cat/2.jpg", PETS["cat/2.jpg"])])
-    assert convert("--images", "a.tar", "--output", "out", ALL_BAD) == 0
-    assert sorted((letter["key"], letter["reason"]) for letter in dead_letters_of("out")) == [
+    archives.make_tar(Path("a.tar"), [*members, ("cat/2.jpg", PETS["cat/2.jpg"])])
+    assert harness.convert("--images", "a.tar", "--output", "out", harness.ALL_BAD) == 0
+    assert sorted(
+        (letter["key"], letter["reason"]) for letter in harness.dead_letters_of("out")
+    ) == [
         ("a.tar/../1.jpg", "unusable_member"),
         ("a.tar/cat/2.jpg", "duplicate_key"),
         ("a.tar/cat/2.jpg", "duplicate_key"),
@@ -72,21 +65,21 @@ def test_a_run_is_resumed_unless_an_archive_has_changed(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By its time of change, as each file's is; shards are repaired from it."""
-    make_zip(Path("pets.zip"), PETS)
+    archives.make_zip(Path("pets.zip"), PETS)
     argv = ["--images", "pets.zip", "--output", "out", "--num_shards=2"]
-    assert convert(*argv) == 0
-    before = digests("out")
+    assert harness.convert(*argv) == 0
+    before = harness.digests("out")
     (shard,) = Path("out").glob("*.tfrecord-00001-of-00002")
     shard.unlink()
     assert main(["repair", "out"]) == 0
-    assert digests("out") == before
+    assert harness.digests("out") == before
     shard.unlink()
-    assert convert(*argv, "--resume") == 0
-    assert digests("out") == before
-    make_zip(Path("pets.zip"), {name: picture(9) for name in PETS})
+    assert harness.convert(*argv, "--resume") == 0
+    assert harness.digests("out") == before
+    archives.make_zip(Path("pets.zip"), {name: picture(9) for name in PETS})
     os.utime("pets.zip", ns=(1, 1))
     capsys.readouterr()
-    assert convert(*argv, "--resume") == 1
+    assert harness.convert(*argv, "--resume") == 1
     assert " changed (pets.zip/cat/" in capsys.readouterr().err
     shard.unlink()
     assert main(["repair", "out"]) == 1
@@ -96,7 +89,7 @@ def test_a_run_is_resumed_unless_an_archive_has_changed(
 def test_paths_with_braces_and_globs(working_folder: Path) -> None:
     """A file that is called as the pattern comes before what it stands for."""
     for name in ("s/a-00.tar", "s/a-01.tar", "s/b.tar", "x{1,2}.zip"):
-        (make_zip if name.endswith("zip") else make_tar)(Path(name), PETS)
+        (archives.make_zip if name.endswith("zip") else archives.make_tar)(Path(name), PETS)
     assert expanded(["s/a-{00..01}.tar", "x{1,2}.zip"]) == (
         "s/a-00.tar",
         "s/a-01.tar",
@@ -119,12 +112,12 @@ def test_a_table_in_an_archive_is_a_question(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The listing finds it, wherever it lies, and asks once."""
-    make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
+    archives.make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
     assert _source("a.zip").questions == ()
-    assert convert_asking("--images", "a.zip", "--output", "out") == 2
+    assert harness.convert_asking("--images", "a.zip", "--output", "out") == 2
     assert "- 1 .csv file (a.zip/labels.csv) would be ignored." in (capsys.readouterr().err)
-    assert convert("--images", "a.zip", "--output", "out") == 0
-    assert len(manifest_of("out")["questions"]) == 1
+    assert harness.convert("--images", "a.zip", "--output", "out") == 0
+    assert len(harness.manifest_of("out")["questions"]) == 1
 
 
 def test_a_folder_with_an_archives_name_is_a_folder(working_folder: Path) -> None:

@@ -14,26 +14,14 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.layouts.automl import Automl, is_automl
 from beam_pipeline.layouts.layout import SourceOptions
-from tests.harness import (
-    ALL_BAD,
-    NONE_BAD,
-    convert,
-    dead_letters_of,
-    digests,
-    float32,
-    manifest_of,
-    problems_of,
-    read_all,
-)
-from tests.layouts import bucket
-from tests.layouts.make_boxes import BUCKET, boxes_of, make_automl
-from tests.pictures import write_files, write_pictures
+from tests import harness, pictures
+from tests.layouts import bucket, make_boxes
 
 
 @pytest.fixture
 def automl(working_folder: Path) -> Path:
     """A folder with CSV files and a copy of their bucket in it, which is the working directory."""
-    make_automl(str(working_folder))
+    make_boxes.make_automl(str(working_folder))
     return working_folder
 
 
@@ -46,11 +34,11 @@ def labels_of(features: Mapping[str, Any]) -> dict[str, Any]:
 def expected_street(number: int) -> dict[str, Any]:
     """What the example of a street must hold, from what was drawn."""
     ids = {"car": 1, "street sign": 2}
-    objects = boxes_of(number)
+    objects = make_boxes.boxes_of(number)
     sides = zip(*(box for _, box in objects), strict=True) if objects else [[]] * 4
     return {
         **{
-            f"image/object/bbox/{side}": float32(list(values))
+            f"image/object/bbox/{side}": harness.float32(list(values))
             for side, values in zip(("xmin", "ymin", "xmax", "ymax"), sides, strict=True)
         },
         "image/object/class/label": [ids[label] for label, _ in objects],
@@ -62,36 +50,36 @@ def expected_street(number: int) -> dict[str, Any]:
 def test_images_in_a_bucket_are_met_by_their_uris(automl: Path) -> None:
     """Labels in the bucket, too: their first line is seen when they are opened."""
     remote = f"{bucket.Bucket.scheme()}://{automl}/my-project-vcm"
-    rows = Path("streets.csv").read_text().replace(BUCKET, remote)
-    write_files(str(automl), {"my-project-vcm/labels.csv": rows})
+    rows = Path("streets.csv").read_text().replace(make_boxes.BUCKET, remote)
+    pictures.write_files(str(automl), {"my-project-vcm/labels.csv": rows})
     argv = ["--images", f"{remote}/streets", "--labels", f"{remote}/labels.csv", "--name", "d"]
-    assert convert(*argv, "--writers=0", "--output", "remote", NONE_BAD) == 0
+    assert harness.convert(*argv, "--writers=0", "--output", "remote", harness.NONE_BAD) == 0
     argv = ["--images", "my-project-vcm/streets", "--labels", "streets.csv", "--name", "d"]
-    assert convert(*argv, "--writers=0", "--output", "local", NONE_BAD) == 0
-    assert digests("remote") == digests("local")
+    assert harness.convert(*argv, "--writers=0", "--output", "local", harness.NONE_BAD) == 0
+    assert harness.digests("remote") == harness.digests("local")
 
 
 @pytest.mark.slow
 def test_a_uri_of_another_folder_of_a_bucket_is_no_image_of_this_one(automl: Path) -> None:
     """Though the file names are the same."""
     remote = f"{bucket.Bucket.scheme()}://{automl}"
-    write_pictures(str(automl), ["mine/1.jpg"])
-    write_files(
+    pictures.write_pictures(str(automl), ["mine/1.jpg"])
+    pictures.write_files(
         str(automl), {"l.csv": f"TRAIN,{remote}/other/1.jpg,cat\nTRAIN,{remote}/mine/1.jpg,dog"}
     )
-    argv = ["--images", f"{remote}/mine", "--labels", "l.csv", "--output", "out", ALL_BAD]
-    assert convert(*argv, "--writers=0") == 0
-    assert read_all("out")["1.jpg"]["image/class/text"] == [b"dog"]
-    (dead_letter,) = dead_letters_of("out")
+    argv = ["--images", f"{remote}/mine", "--labels", "l.csv", "--output", "out", harness.ALL_BAD]
+    assert harness.convert(*argv, "--writers=0") == 0
+    assert harness.read_all("out")["1.jpg"]["image/class/text"] == [b"dog"]
+    (dead_letter,) = harness.dead_letters_of("out")
     assert (dead_letter["key"], dead_letter["reason"]) == (f"{remote}/other/1.jpg", "missing_image")
 
 
 @pytest.mark.parametrize(
     ("images", "note"),
     [
-        (".", f"rows name images in {BUCKET}/; taken"),
-        ("my-project-vcm", f"rows name images in {BUCKET}/; taken"),
-        ("my-project-vcm/streets", f"rows name images in {BUCKET}/streets/; taken"),
+        (".", f"rows name images in {make_boxes.BUCKET}/; taken"),
+        ("my-project-vcm", f"rows name images in {make_boxes.BUCKET}/; taken"),
+        ("my-project-vcm/streets", f"rows name images in {make_boxes.BUCKET}/streets/; taken"),
         ("elsewhere", "matched by their bare file names"),
     ],
 )
@@ -105,9 +93,9 @@ def test_a_copy_may_be_of_any_part_of_the_bucket(
     if images == "elsewhere":
         shutil.copytree("my-project-vcm/streets", "elsewhere/2021/part-1")
     argv = ["--images", images, "--labels", "streets.csv", "--output", "out", "--writers=0"]
-    assert convert(*argv, NONE_BAD) == 0
+    assert harness.convert(*argv, harness.NONE_BAD) == 0
     assert note in capsys.readouterr().out
-    found = {key.rpartition("/")[2]: labels_of(f) for key, f in read_all("out").items()}
+    found = {key.rpartition("/")[2]: labels_of(f) for key, f in harness.read_all("out").items()}
     assert found == {f"{i:04d}.png": expected_street(i) for i in range(18)}
 
 
@@ -116,7 +104,7 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
 ) -> None:
     """Each image or row with its reason, its file and line, and what was expected."""
     monkeypatch.chdir(tmp_path)
-    write_pictures("b", [f"{i}.jpg" for i in range(12)])
+    pictures.write_pictures("b", [f"{i}.jpg" for i in range(12)])
     rows = [
         "TRAIN,gs://b/0.jpg,car,0.1,0.1,,,0.5,0.5,,",
         "TRAIN,gs://b/1.jpg,car,0.5,0.1,,,0.1,0.5,,",  # inverted
@@ -136,19 +124,19 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
         "TRAIN,gs://b/10.jpg,car,0.1,0.1,,,0.5,0.5,,",  # said twice
         "TRAIN,gs://b/10.jpg,,,,,,,,,",
     ]
-    write_files(".", {"l.csv": "\n".join(rows)})
-    argv = ["--images", "b", "--labels", "l.csv", "--output", "out", ALL_BAD, "--writers=0"]
-    assert convert(*argv) == 0
-    found = {key: labels_of(features) for key, features in read_all("out").items()}
+    pictures.write_files(".", {"l.csv": "\n".join(rows)})
+    argv = ["--images", "b", "--labels", "l.csv", "--output", "out", harness.ALL_BAD, "--writers=0"]
+    assert harness.convert(*argv) == 0
+    found = {key: labels_of(features) for key, features in harness.read_all("out").items()}
     box = {"xmin": 0.1, "ymin": 0.1, "xmax": 0.5, "ymax": 0.5}
     sound = {
-        **{f"image/object/bbox/{side}": float32([value]) for side, value in box.items()},
+        **{f"image/object/bbox/{side}": harness.float32([value]) for side, value in box.items()},
         "image/object/class/label": [1],
         "image/object/class/text": [b"car"],
     }
     empty = {key: [] for key in sound}
     assert found == {"0.jpg": sound, "10.jpg": sound, "3.jpg": empty}
-    assert [problem[:3] for problem in problems_of("out")] == [
+    assert [problem[:3] for problem in harness.problems_of("out")] == [
         ("11.jpg", "unlabelled", 0),
         ("9.jpg", "unlabelled", 0),
         ("1.jpg", "bad_box", 2),
@@ -165,10 +153,10 @@ def test_bad_boxes_and_rows_are_dead_letters_with_their_places(
     ]
     assert all(
         dead_letter["file"] == f"{tmp_path}/l.csv"
-        for dead_letter in dead_letters_of("out")
+        for dead_letter in harness.dead_letters_of("out")
         if "line" in dead_letter
     )
-    counts = manifest_of("out")["counts"]
+    counts = harness.manifest_of("out")["counts"]
     assert (counts["label_rows"], counts["label_rows_repeated"]) == (17, 1)
 
 
@@ -179,7 +167,7 @@ ONE_CLASS, CLASSES, BOXES = (False, False), (False, True), (True, False)
 def kind(*contents: str) -> tuple[bool, bool]:
     """What the beginnings of files say about their rows."""
     names = [f"{number}.csv" for number, _ in enumerate(contents)]
-    write_files(".", dict(zip(names, contents, strict=True)))
+    pictures.write_files(".", dict(zip(names, contents, strict=True)))
     labels: Any = Automl().open(SourceOptions((".",), tuple(names))).labels
     label = labels.reader.columns.label
     return labels.merge_rows, bool(label and label.repeated)

@@ -11,23 +11,10 @@ from typing import Any
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.caption_files import (
-    MOST_BYTES,
-    CaptionFiles,
-    CaptionFormat,
-    Captions,
-    caption_of,
-    inspect_sidecars,
-    is_no_caption,
-    is_of_numbers,
-    json_fields,
-    look_for_captions,
-)
+from beam_pipeline.core import errors, references
+from beam_pipeline.layouts import caption_files, opening
 from beam_pipeline.layouts.label_files import LabelFileReader, Place
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
-from beam_pipeline.layouts.opening import open_source
 from tests.harness import NONE_BAD, convert, convert_asking, manifest_of, read_all, reasons_of
 from tests.layouts.make_texts import DOGS, make_caption_files, with_captions
 from tests.pictures import write_files, write_pictures
@@ -37,12 +24,12 @@ KITTI = "Car 0.00 0 1.85 387.63 181.54 423.81 203.12 1.67 1.87 3.69 -16.53 2.39 
 
 def layout_of(*images: str, **options: Any) -> str:
     """The layout that is chosen without --layout."""
-    return open_source("auto", SourceOptions(images, **options))[0].layout
+    return opening.open_source("auto", SourceOptions(images, **options))[0].layout
 
 
 def opened(*images: str, **options: Any) -> Source:
     """The source of some folders."""
-    return CaptionFiles().open(SourceOptions(images, **options))
+    return caption_files.CaptionFiles().open(SourceOptions(images, **options))
 
 
 def captions_in(folder: Any) -> dict[str, list[bytes]]:
@@ -162,10 +149,10 @@ def captions_in_rows(source: Source) -> list[str]:
     return [pattern for folder in source.labels.folders for pattern in folder.patterns]
 
 
-def found_in(folder: Path, *files: str) -> Captions:
+def found_in(folder: Path, *files: str) -> caption_files.Captions:
     """What is found in a folder of empty files."""
     write_files(str(folder), dict.fromkeys(files, ""))
-    return look_for_captions([str(folder)])
+    return caption_files.look_for_captions([str(folder)])
 
 
 @pytest.mark.parametrize(
@@ -186,7 +173,7 @@ def found_in(folder: Path, *files: str) -> Captions:
 )
 def test_lines_of_labels_are_mostly_numbers(line: str, expected: bool) -> None:
     """In all formats; words that Python would read as numbers are words."""
-    assert is_of_numbers(line) is expected
+    assert caption_files.is_of_numbers(line) is expected
 
 
 def test_a_caption_has_the_name_of_an_image_in_its_folder(tmp_path: Path) -> None:
@@ -203,7 +190,7 @@ def test_a_caption_has_the_name_of_an_image_in_its_folder(tmp_path: Path) -> Non
 def test_captions_may_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
     """By the images' names alone."""
     write_files(str(tmp_path), dict.fromkeys(["i/x/a.jpg", "i/b.jpg", "t/a.txt", "t/z.txt"], ""))
-    found = look_for_captions([f"{tmp_path}/i"], [f"{tmp_path}/t"])
+    found = caption_files.look_for_captions([f"{tmp_path}/i"], [f"{tmp_path}/t"])
     assert found.uris[".txt"] == [f"{tmp_path}/t/a.txt"]
     assert found.images == 2
 
@@ -214,8 +201,8 @@ def test_the_ending_is_that_of_most_captions(tmp_path: Path) -> None:
     found = found_in(tmp_path, *names, "0.txt")
     assert (found.ending, found.second_ending, found.cover_images) == (".caption", "", True)
     assert found_in(tmp_path, "1.txt").second_ending == ".txt"
-    assert Captions().ending == ""
-    assert not Captions().cover_images
+    assert caption_files.Captions().ending == ""
+    assert not caption_files.Captions().cover_images
 
 
 def test_json_beside_a_caption_is_found(tmp_path: Path) -> None:
@@ -239,7 +226,7 @@ def test_some_captions_are_read(contents: list[str], expected: bool, tmp_path: P
     """Nearly all of those that are not empty have to hold words."""
     write_files(str(tmp_path), {f"{i}.jpg": "" for i in range(len(contents))})
     write_files(str(tmp_path), {f"{i}.txt": text for i, text in enumerate(contents)})
-    assert look_for_captions([str(tmp_path)]).are_texts() is expected
+    assert caption_files.look_for_captions([str(tmp_path)]).are_texts() is expected
 
 
 SAMPLE = {"__key__": "a", "caption": "a caption", "width": 3}
@@ -248,9 +235,11 @@ SAMPLE = {"__key__": "a", "caption": "a caption", "width": 3}
 def reader(*folders: str, encoding: str = "", has_fields: bool = False) -> LabelFileReader:
     """A reader of captions and, with fields, of the columns of `SAMPLE`."""
     row = SAMPLE if has_fields else {"__key__": "a", "caption": "a caption"}
-    schema, table, _ = inspect_sidecars("/d", [row], SourceOptions(("/d",)), {"caption": "str"})
+    schema, table, _ = caption_files.inspect_sidecars(
+        "/d", [row], SourceOptions(("/d",)), {"caption": "str"}
+    )
     places = tuple(map(Place, folders))
-    return LabelFileReader(CaptionFormat(table, schema, encoding, has_fields), places)
+    return LabelFileReader(caption_files.CaptionFormat(table, schema, encoding, has_fields), places)
 
 
 def rows_of(data: bytes, uri: str = "/d/a.txt", **options: str) -> list[object]:
@@ -275,30 +264,30 @@ def test_a_caption_is_the_whole_text_without_space_around_it(
     data: bytes, caption: str | None
 ) -> None:
     """All lines of it; numbers stay text, and an empty file says nothing."""
-    assert rows_of(data) == [LabelRow("/d/a", (caption,), "", "/d/a.txt", 0)]
+    assert rows_of(data) == [references.LabelRow("/d/a", (caption,), "", "/d/a.txt", 0)]
 
 
 def test_other_encodings_are_named() -> None:
     """Otherwise they are a fault of the image."""
     data = "ein Hündchen".encode("cp1252")
     assert rows_of(data, encoding="cp1252") == [
-        LabelRow("/d/a", ("ein Hündchen",), "", "/d/a.txt", 0)
+        references.LabelRow("/d/a", ("ein Hündchen",), "", "/d/a.txt", 0)
     ]
     (row,) = rows_of(data)
-    assert isinstance(row, LabelRow)
+    assert isinstance(row, references.LabelRow)
     assert row.problem.startswith("not a text in UTF-8 ('utf-8' codec can't decode byte 0xfc")
     assert "--labels_encoding" in row.problem
     with pytest.raises(ValueError, match="not a text in utf-7"):
-        caption_of(b"+2D0-", "utf-7")
+        caption_files.caption_of(b"+2D0-", "utf-7")
 
 
 def test_a_huge_file_is_not_read() -> None:
     """Captions are held with references, which are small."""
-    file = io.BytesIO(b"x" * (MOST_BYTES + 9))
+    file = io.BytesIO(b"x" * (caption_files.MOST_BYTES + 9))
     (row,) = reader().read(file, "/d/a.txt")
-    assert isinstance(row, LabelRow)
-    assert row.problem == f"the file has more than {MOST_BYTES} bytes"
-    assert file.tell() == MOST_BYTES + 1
+    assert isinstance(row, references.LabelRow)
+    assert row.problem == f"the file has more than {caption_files.MOST_BYTES} bytes"
+    assert file.tell() == caption_files.MOST_BYTES + 1
 
 
 @pytest.mark.parametrize(
@@ -313,16 +302,16 @@ def test_a_huge_file_is_not_read() -> None:
 def test_a_caption_names_its_image(uri: str, folders: tuple[str, ...], name: str) -> None:
     """Beside it by the whole path, elsewhere by the path below the folder."""
     (row,) = reader(*folders).read(io.BytesIO(b"x"), uri)
-    assert isinstance(row, LabelRow)
+    assert isinstance(row, references.LabelRow)
     assert row.name == name
 
 
 @pytest.mark.parametrize("name", ["README.txt", "readme.first.txt", "License.txt", "labels.txt"])
 def test_notes_are_no_captions(name: str) -> None:
     """Nor are lists of classes."""
-    assert is_no_caption(name)
+    assert caption_files.is_no_caption(name)
     assert rows_of(b"x", f"/d/{name}") == []
-    assert not is_no_caption("labels2.txt")
+    assert not caption_files.is_no_caption("labels2.txt")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +324,11 @@ def test_notes_are_no_captions(name: str) -> None:
         ("[1]", (None, None), "the .json beside the caption cannot be used: expected a JSON"),
         (b"\xff", (None, None), "the .json beside the caption cannot be used: "),
         ("[" * 99_999, (None, None), "the .json beside the caption cannot be used: "),
-        ("{}" + " " * MOST_BYTES, (None, None), f"the file has more than {MOST_BYTES} bytes"),
+        (
+            "{}" + " " * caption_files.MOST_BYTES,
+            (None, None),
+            f"the file has more than {caption_files.MOST_BYTES} bytes",
+        ),
     ],
 )
 def test_json_beside_a_caption_is_columns(
@@ -345,7 +338,7 @@ def test_json_beside_a_caption_is_columns(
     write_files(str(tmp_path), {"a.json": content} if content is not None else {})
     uri = f"{tmp_path}/a.txt"
     (row,) = reader(has_fields=True).read(io.BytesIO(b"a dog"), uri)
-    assert isinstance(row, LabelRow)
+    assert isinstance(row, references.LabelRow)
     assert row.values == values
     assert row.problem.startswith(problem)
     assert bool(row.problem) is bool(problem)
@@ -354,7 +347,7 @@ def test_json_beside_a_caption_is_columns(
 def columns_of(row: dict[str, Any], **options: Any) -> tuple[dict[str, str], tuple[str, ...]]:
     """Feature -> kind of a sample's columns, and the notes."""
     kinds = options.pop("kinds", {})
-    schema, table, notes = inspect_sidecars(
+    schema, table, notes = caption_files.inspect_sidecars(
         "/d", [{"__key__": "a", **row}], SourceOptions(("/d",), **options), kinds
     )
     assert (table.uri, table.key_column) == ("/d", "__key__")
@@ -379,7 +372,7 @@ def test_a_known_type_is_not_guessed_and_options_come_first() -> None:
 
 def test_an_unknown_column_is_an_error() -> None:
     """It says what there is."""
-    with pytest.raises(UsageError, match=r"--images /d: no column 'x'"):
+    with pytest.raises(errors.UsageError, match=r"--images /d: no column 'x'"):
         columns_of({"caption": "a"}, label_column="x")
 
 
@@ -387,5 +380,5 @@ def test_an_unknown_column_is_an_error() -> None:
 def test_other_json_is_refused(text: str) -> None:
     """Half a character cannot be written."""
     with pytest.raises(ValueError):  # noqa: PT011 -- of several kinds
-        json_fields(text)
-    assert json_fields('{"a": 1e999, "b": "\\u00e9"}') == {"a": "1e999", "b": "é"}
+        caption_files.json_fields(text)
+    assert caption_files.json_fields('{"a": 1e999, "b": "\\u00e9"}') == {"a": "1e999", "b": "é"}

@@ -10,20 +10,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.references import LabelRow
+from beam_pipeline.core import errors, references
+from beam_pipeline.layouts import layout, opening
 from beam_pipeline.layouts.coco import Coco
-from beam_pipeline.layouts.layout import FileLabels, SourceOptions
-from beam_pipeline.layouts.opening import open_source
-from tests.harness import (
-    convert,
-    dead_letters_of,
-    float32,
-    manifest_of,
-    read_all,
-    reasons_of,
-    shard_names,
-)
+from tests import harness, pictures
 from tests.layouts.make_coco import (
     CATEGORIES,
     TRAIN,
@@ -35,7 +25,6 @@ from tests.layouts.make_coco import (
     make_coco,
     one,
 )
-from tests.pictures import write_files
 
 
 @pytest.fixture
@@ -54,7 +43,7 @@ def write_val(
     images: Sequence[Mapping[str, Any]], annotations: Sequence[Any], categories: Any = CATEGORIES
 ) -> None:
     """Writes coco/annotations/instances_val2017.json anew, and takes the training set away."""
-    write_files(
+    pictures.write_files(
         "coco", {"annotations/instances_val2017.json": instances(images, annotations, categories)}
     )
     os.remove("coco/annotations/instances_train2017.json")
@@ -65,12 +54,12 @@ def write_val(
 
 def test_an_example_says_what_the_file_says(folder: Path) -> None:
     """One with a crowd, every number written out; objects stand in the order of the annotations."""
-    assert convert("--images", "coco/", "--output", "out") == 0
-    assert labels_of(read_all("out")["train2017/000000000071.jpg"]) == {
-        "image/object/bbox/xmin": float32([3 / 150, 12.5 / 150]),
-        "image/object/bbox/ymin": float32([40 / 128, 20 / 128]),
-        "image/object/bbox/xmax": float32([123 / 150, 37.75 / 150]),
-        "image/object/bbox/ymax": float32([82 / 128, 90.5 / 128]),
+    assert harness.convert("--images", "coco/", "--output", "out") == 0
+    assert labels_of(harness.read_all("out")["train2017/000000000071.jpg"]) == {
+        "image/object/bbox/xmin": harness.float32([3 / 150, 12.5 / 150]),
+        "image/object/bbox/ymin": harness.float32([40 / 128, 20 / 128]),
+        "image/object/bbox/xmax": harness.float32([123 / 150, 37.75 / 150]),
+        "image/object/bbox/ymax": harness.float32([82 / 128, 90.5 / 128]),
         "image/object/class/label": [3, 1],
         "image/object/class/text": [b"car", b"person"],
         "image/object/area": [3120.0, 1003.75],
@@ -83,7 +72,7 @@ def test_an_example_says_what_the_file_says(folder: Path) -> None:
 def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
     """With image ids as source ids: what official/vision/dataloaders/tf_example_decoder.py parses."""
     argv = ("--images", "coco/", "--output", "out", "--features", "image/source_id=image_id")
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     lists = {
         **{f"image/object/bbox/{s}": tf.float32 for s in ("xmin", "xmax", "ymin", "ymax")},
         "image/object/class/label": tf.int64,
@@ -97,7 +86,7 @@ def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
         "image/source_id": tf.io.FixedLenFeature((), tf.string),
         **{key: tf.io.VarLenFeature(dtype) for key, dtype in lists.items()},
     }
-    records = tf.data.TFRecordDataset([f"out/{name}" for name in shard_names("out")])
+    records = tf.data.TFRecordDataset([f"out/{name}" for name in harness.shard_names("out")])
     parsed = [tf.io.parse_single_example(record, spec) for record in records]
     found = {int(example["image/source_id"].numpy()): example for example in parsed}
     assert sorted(found) == [34, 71, 139, 285, 508, 558840]
@@ -114,7 +103,7 @@ def test_model_gardens_decoder_reads_the_examples(folder: Path) -> None:
 def problems_with_coco(*argv: str, code: int = 0) -> list[tuple[str, str, str, str]]:
     """(key, reason, file, message) of the dead letters of a conversion of coco/, unlabelled apart."""
     argv = ("--images", "coco/", "--output", "out", "--max_bad_fraction", "1", *argv)
-    assert convert(*argv) == code
+    assert harness.convert(*argv) == code
     return [
         (
             dead_letter["key"],
@@ -122,7 +111,7 @@ def problems_with_coco(*argv: str, code: int = 0) -> list[tuple[str, str, str, s
             os.path.relpath(dead_letter["file"]),
             dead_letter["message"],
         )
-        for dead_letter in dead_letters_of("out")
+        for dead_letter in harness.dead_letters_of("out")
         if dead_letter["reason"] != "unlabelled"
     ]
 
@@ -137,7 +126,7 @@ def test_a_bad_annotation_leaves_its_image_out(folder: Path) -> None:
     write_val(images, [one(id=1, image_id=285), one(), one(id=8, bbox=[1, 2, 3])])
     message = "annotation 8: bbox [1, 2, 3] is not [x, y, width, height], four numbers of pixels"
     assert problems_with_coco() == [(KEY, "bad_label_value", VAL_JSON, message)]
-    assert list(read_all("out")) == ["val2017/000000000285.jpg"]
+    assert list(harness.read_all("out")) == ["val2017/000000000285.jpg"]
 
 
 @pytest.mark.slow
@@ -151,7 +140,7 @@ def test_an_annotation_without_an_id_is_named_by_its_number(folder: Path) -> Non
 @pytest.mark.slow
 def test_ids_of_annotations_may_be_texts(folder: Path) -> None:
     """As in LILA's files; then all are written as texts, also those of a file with integers."""
-    write_files(
+    pictures.write_files(
         "coco",
         {
             "annotations/instances_val2017.json": instances(
@@ -169,11 +158,11 @@ def test_ids_of_annotations_may_be_texts(folder: Path) -> None:
             "annotation 'c': category_id 2 is not among the categories",
         )
     ]
-    ids = {key: features["image/object/id"] for key, features in read_all("out").items()}
+    ids = {key: features["image/object/id"] for key, features in harness.read_all("out").items()}
     assert ids[KEY] == ["0b8f-é".encode(), b"8"]
     assert ids["train2017/000000000071.jpg"] == [b"900100000071", b"1802"]
     kind = {"kind": "bytes", "optional": False, "shape": [None]}
-    assert manifest_of("out")["features"]["image/object/id"] == kind
+    assert harness.manifest_of("out")["features"]["image/object/id"] == kind
 
 
 @pytest.mark.slow
@@ -189,8 +178,8 @@ def test_area_and_crowd_may_be_left_out(folder: Path) -> None:
     write_val(
         [entry()], [one(area=..., iscrowd=...), one(area=None, iscrowd=None), one(iscrowd=True)]
     )
-    assert convert("--images", "coco/", "--output", "out") == 0
-    features = read_all("out")[KEY]
+    assert harness.convert("--images", "coco/", "--output", "out") == 0
+    features = harness.read_all("out")[KEY]
     assert features["image/object/area"] == [1200.0, 1200.0, 600.5]
     assert features["image/object/is_crowd"] == [0, 0, 1]
 
@@ -225,17 +214,17 @@ def test_boxes_reach_out_by_a_pixel_or_are_clipped(folder: Path) -> None:
         "box 1, id 8, (xmin -5, ymin 0, xmax 45, ymax 128 in pixels of 117 x 128)"
     )
     sides = ("xmin", "ymin", "xmax", "ymax")
-    rounded = read_all("out")[KEY]
+    rounded = harness.read_all("out")[KEY]
     assert [rounded[f"image/object/bbox/{side}"] for side in sides] == [
         [0.0],
-        float32([100 / 106]),
+        harness.float32([100 / 106]),
         [1.0],
         [1.0],
     ]
     assert problems_with_coco("--clip_boxes", "--overwrite") == []
-    clipped = read_all("out")["val2017/000000000285.jpg"]
+    clipped = harness.read_all("out")["val2017/000000000285.jpg"]
     assert clipped["image/object/bbox/xmin"] == [0.0]
-    assert clipped["image/object/bbox/xmax"] == float32([45 / 117])
+    assert clipped["image/object/bbox/xmax"] == harness.float32([45 / 117])
 
 
 @pytest.mark.slow
@@ -261,7 +250,7 @@ def test_annotations_of_no_image_are_dead_letters(folder: Path) -> None:
             f"annotation number 4 of the list: id None is not an integer: image_id 'x'{at}",
         ),
     ]
-    counts = manifest_of("out")["counts"]
+    counts = harness.manifest_of("out")["counts"]
     assert counts["label_rows"] == 4
     assert counts["label_rows_without_image"] == 3
     assert counts["listed_images"] == 6
@@ -308,8 +297,8 @@ def test_what_names_no_image_is_a_bad_row(folder: Path) -> None:
 def test_an_image_that_is_not_there_and_one_without_labels(folder: Path) -> None:
     """Each is a dead letter; the second does not count against --max_bad_fraction."""
     write_val([entry(), entry("gone.jpg", 1)], [one()])
-    assert convert("--images", "coco/", "--output", "out", "--max_bad_fraction", "1") == 0
-    assert reasons_of("out") == {
+    assert harness.convert("--images", "coco/", "--output", "out", "--max_bad_fraction", "1") == 0
+    assert harness.reasons_of("out") == {
         **{f"train2017/{name}": "unlabelled" for name in TRAIN},
         f"{folder}/coco/val2017/gone.jpg": "missing_image",
         "val2017/000000000285.jpg": "unlabelled",
@@ -340,15 +329,15 @@ def test_an_image_that_is_there_twice_alike_is_one_example(folder: Path) -> None
     """Nothing is lost by it; the manifest counts it."""
     write_val([entry(), entry()], [one()])
     assert problems_with_coco() == []
-    assert read_all("out")[KEY]["image/object/id"] == [7]
-    assert manifest_of("out")["counts"]["label_rows_repeated"] == 1
+    assert harness.read_all("out")[KEY]["image/object/id"] == [7]
+    assert harness.manifest_of("out")["counts"]["label_rows_repeated"] == 1
 
 
 def test_image_ids_may_be_texts(folder: Path) -> None:
     """As some tools write them."""
     write_val([{**entry(), "id": "000139"}], [one(image_id="000139")])
     assert problems_with_coco() == []
-    features = read_all("out")[KEY]
+    features = harness.read_all("out")[KEY]
     assert (features["label/image_id"], features["image/object/id"]) == ([b"000139"], [7])
 
 
@@ -358,7 +347,7 @@ def test_image_ids_may_be_texts(folder: Path) -> None:
 def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     """What a conversion that must fail prints; it leaves no manifest."""
     capsys.readouterr()
-    assert convert(*(argv or ("--images", "coco/")), "--output", "out") == 2
+    assert harness.convert(*(argv or ("--images", "coco/")), "--output", "out") == 2
     assert not os.path.exists("out/manifest.json")
     error = capsys.readouterr().err
     assert "Traceback" not in error
@@ -372,15 +361,15 @@ def test_a_fault_in_the_middle_is_refused_by_the_job(
     """The categories come first, and so the job starts; it ends with the reason and without shards."""
     lists = {"categories": CATEGORIES, "images": [entry()], "annotations": [one(), one(id=8)]}
     text = "bbox".join(dumped(lists).rsplit('"bbox"', 1))
-    write_files("coco", {"annotations/instances_val2017.json": text})
+    pictures.write_files("coco", {"annotations/instances_val2017.json": text})
     assert error_of(capsys).startswith(
         f"beam-tfrecord: error: {VAL_JSON} is broken: expected a key in quotes "
         f"at byte {text.rindex('bbox')}, near "
     )
-    assert [(x["key"], x["reason"]) for x in dead_letters_of("out")] == [
+    assert [(x["key"], x["reason"]) for x in harness.dead_letters_of("out")] == [
         (f"val2017/{name}", "unlabelled") for name in sorted(VAL)
     ]
-    assert shard_names("out") == []
+    assert harness.shard_names("out") == []
 
 
 def test_instances_and_key_points_of_the_same_images_contradict_each_other(folder: Path) -> None:
@@ -389,13 +378,13 @@ def test_instances_and_key_points_of_the_same_images_contradict_each_other(folde
         f"coco/annotations/{task}_train2017.json" for task in ("instances", "person_keypoints")
     ]
     argv = ("--images", "coco/", "--labels", *train, "--output", "out", "--max_bad_fraction", "1")
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     others = {image for _, image, category, *_ in TRAIN_OBJECTS if category != 1}
     contradicted = {f"train2017/{name}" for name, (i, _) in TRAIN.items() if i in others}
     assert {
-        key for key, reason in reasons_of("out").items() if reason != "unlabelled"
+        key for key, reason in harness.reasons_of("out").items() if reason != "unlabelled"
     } == contradicted
-    assert set(read_all("out")) == {f"train2017/{name}" for name in TRAIN} - contradicted
+    assert set(harness.read_all("out")) == {f"train2017/{name}" for name in TRAIN} - contradicted
 
 
 def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
@@ -405,11 +394,11 @@ def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
     write_val(
         [entry(), entry("000000000285.jpg", 285)], [one(), one(image_id=285, category_id=1)], other
     )
-    write_files("coco", {"annotations/instances_train2017.json": train})
+    pictures.write_files("coco", {"annotations/instances_train2017.json": train})
     ((key, _, _, message),) = problems_with_coco()
     assert key == "val2017/000000000285.jpg"
     assert message == "annotation 7: category_id 1 is not among the categories"
-    assert [c["id"] for c in manifest_of("out")["classes"]] == [1, 2, 3, 18, 67, 90]
+    assert [c["id"] for c in harness.manifest_of("out")["classes"]] == [1, 2, 3, 18, 67, 90]
 
 
 # --- what is taken for COCO ----------------------------------------------------------------------
@@ -428,9 +417,9 @@ def test_files_may_each_have_some_of_the_categories(folder: Path) -> None:
 )
 def test_a_json_file_of_any_name_is_known_by_its_beginning(tmp_path: Path, text: str) -> None:
     """Whatever tool wrote it."""
-    write_files(str(tmp_path), {"all.json": text})
+    pictures.write_files(str(tmp_path), {"all.json": text})
     labels = f"{tmp_path}/all.json"
-    assert Coco().recognise(SourceOptions(("x",), (labels,))) == f"COCO's JSON in {labels}"
+    assert Coco().recognise(layout.SourceOptions(("x",), (labels,))) == f"COCO's JSON in {labels}"
 
 
 @pytest.mark.parametrize(
@@ -451,8 +440,8 @@ def test_a_json_file_of_any_name_is_known_by_its_beginning(tmp_path: Path, text:
 )
 def test_tables_and_other_json_are_not_taken_for_coco(tmp_path: Path, name: str, text: str) -> None:
     """JSON Lines, too, begin with a brace."""
-    write_files(str(tmp_path), {name: text})
-    assert Coco().recognise(SourceOptions(("x",), (f"{tmp_path}/{name}",))) == ""
+    pictures.write_files(str(tmp_path), {name: text})
+    assert Coco().recognise(layout.SourceOptions(("x",), (f"{tmp_path}/{name}",))) == ""
 
 
 @pytest.mark.parametrize(
@@ -477,22 +466,22 @@ def test_the_split_is_in_the_name_of_the_file_or_its_folder(
     tmp_path: Path, path: str, split: str
 ) -> None:
     """Words of it, that is; two of them say nothing."""
-    write_files(str(tmp_path / "x"), {path: instances([entry()], [])})
-    given = SourceOptions((str(tmp_path),), (str(tmp_path / "x" / path),))
-    source, _ = open_source("coco", given)
-    assert isinstance(source.labels, FileLabels)
+    pictures.write_files(str(tmp_path / "x"), {path: instances([entry()], [])})
+    given = layout.SourceOptions((str(tmp_path),), (str(tmp_path / "x" / path),))
+    source, _ = opening.open_source("coco", given)
+    assert isinstance(source.labels, layout.FileLabels)
     (uri,) = source.labels.files
     with open(uri, "rb") as file:
         (row,) = source.labels.reader.read(file, uri)
-    assert isinstance(row, LabelRow)
+    assert isinstance(row, references.LabelRow)
     assert (row.name, row.split) == ("000000000139.jpg", split)
 
 
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     """As a link to nowhere is one."""
     os.symlink("nowhere", tmp_path / "instances_x.json")
-    given = SourceOptions((str(tmp_path),), (str(tmp_path / "instances_x.json"),))
+    given = layout.SourceOptions((str(tmp_path),), (str(tmp_path / "instances_x.json"),))
     with pytest.raises(
-        UsageError, match=r"instances_x\.json cannot be read: No such file or directory"
+        errors.UsageError, match=r"instances_x\.json cannot be read: No such file or directory"
     ):
-        open_source("coco", given)
+        opening.open_source("coco", given)

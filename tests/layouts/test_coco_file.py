@@ -10,23 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from beam_pipeline.core.errors import LabelTableError, UsageError
+from beam_pipeline.core import errors
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, group_column
 from beam_pipeline.core.records.features import feature_kinds
 from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts.coco import image_fields
-from beam_pipeline.layouts.coco_file import (
-    SURVEYED,
-    CocoReader,
-    Description,
-    describe,
-    field_values,
-    survey_annotations,
-)
+from beam_pipeline.layouts import coco, coco_file, label_files, layout
 from beam_pipeline.layouts.coco_tasks import Captions, Classes, Instances, Panoptic
-from beam_pipeline.layouts.label_files import BadLabelError
-from beam_pipeline.layouts.layout import SourceOptions
-from tests.harness import ALL_BAD, NONE_BAD, convert, dead_letters_of, read_all
+from tests import harness
 from tests.layouts.make_coco import CATEGORIES, NAMES, dumped, entry, one, with_changes
 from tests.pictures import picture, write_files
 
@@ -49,7 +39,7 @@ def test_the_lists_may_come_in_any_order(indent: int | None) -> None:
         text = json.dumps({"x": [1], **{key: lists[key] for key in keys}}, indent=indent)
         rows.append(
             list(
-                CocoReader(Instances(), {"x.json": "test"}).read(
+                coco_file.CocoReader(Instances(), {"x.json": "test"}).read(
                     io.BytesIO(text.encode()), "x.json"
                 )
             )
@@ -97,8 +87,8 @@ def test_every_value_has_its_column() -> None:
 # --- Which files of COCO's say the classes of whole images
 
 
-def survey(annotations: list[Any]) -> Description:
-    return survey_annotations(iter(annotations))
+def survey(annotations: list[Any]) -> coco_file.Description:
+    return coco_file.survey_annotations(iter(annotations))
 
 
 def of(image_id: int | str, category: Any, **more: Any) -> dict[str, Any]:
@@ -116,7 +106,7 @@ def test_annotations_without_boxes_say_the_classes_of_images() -> None:
         "x",
         {"image_id": "d"},
     ]
-    assert survey(annotations) == Description(Classes, False, 3, 1, ("b", (0, 7)))
+    assert survey(annotations) == coco_file.Description(Classes, False, 3, 1, ("b", (0, 7)))
 
 
 @pytest.mark.parametrize(
@@ -125,27 +115,29 @@ def test_annotations_without_boxes_say_the_classes_of_images() -> None:
 def test_what_describes_more_than_a_class_is_no_class(key: str) -> None:
     """Even if only one of the annotations does, and whatever its value is."""
     annotations = [of(1, 3), of(2, 3, **{key: None}), of(3, 3)]
-    assert survey(annotations) == Description()
+    assert survey(annotations) == coco_file.Description()
 
 
 @pytest.mark.parametrize("annotations", [[], [None], ["x"], [{"id": 1}], [{"image_id": 1}]])
 def test_annotations_without_categories_say_nothing(annotations: list[Any]) -> None:
     """Nor do none at all."""
-    assert survey(annotations) == Description()
+    assert survey(annotations) == coco_file.Description()
 
 
 def test_the_beginning_of_a_large_file_is_surveyed() -> None:
     """Of the rest only boxes are looked for."""
-    annotations = [*(of(number, 0) for number in range(SURVEYED)), of(0, 1), of(1, 1)]
-    assert survey(annotations) == Description(Classes, False, SURVEYED)
-    assert survey([*annotations, of(2, 1, bbox=[])]) == Description()
+    annotations = [*(of(number, 0) for number in range(coco_file.SURVEYED)), of(0, 1), of(1, 1)]
+    assert survey(annotations) == coco_file.Description(Classes, False, coco_file.SURVEYED)
+    assert survey([*annotations, of(2, 1, bbox=[])]) == coco_file.Description()
 
 
 def test_captions_need_no_categories() -> None:
     """Their annotations are enough."""
     text = with_changes(annotations=[{"image_id": 139, "caption": "A dog."}], categories=...)
-    assert describe(io.BytesIO(text.encode()), "x.json") == Description(Captions)
-    assert survey([{"segments_info": []}]) == Description(Panoptic)
+    assert coco_file.describe(io.BytesIO(text.encode()), "x.json") == coco_file.Description(
+        Captions
+    )
+    assert survey([{"segments_info": []}]) == coco_file.Description(Panoptic)
 
 
 @pytest.mark.parametrize("order", [("images", "annotations"), ("annotations", "images")])
@@ -154,9 +146,9 @@ def test_fields_of_images_are_looked_for_if_wanted(order: tuple[str, ...]) -> No
     images = [{"id": 1, "file_name": "a"}, "x", {"id": 2, "place": "p1"}]
     lists = {"categories": CATEGORIES, "images": images, "annotations": [one()]}
     text = dumped({key: lists[key] for key in ("categories", *order)})
-    found = describe(io.BytesIO(text.encode()), "x.json", with_fields=True)
+    found = coco_file.describe(io.BytesIO(text.encode()), "x.json", with_fields=True)
     assert found.fields == ("id", "file_name", "place")
-    assert describe(io.BytesIO(text.encode()), "x.json").fields == ()
+    assert coco_file.describe(io.BytesIO(text.encode()), "x.json").fields == ()
 
 
 @pytest.mark.parametrize(
@@ -182,8 +174,8 @@ def test_fields_of_images_are_looked_for_if_wanted(order: tuple[str, ...]) -> No
 def test_categories_that_cannot_be_used_are_refused(categories: Any, message: str) -> None:
     """The message names the file, and says what was found and what was expected."""
     data = with_changes(categories=categories).encode()
-    with pytest.raises(LabelTableError) as caught:
-        describe(io.BytesIO(data), "x.json")
+    with pytest.raises(errors.LabelTableError) as caught:
+        coco_file.describe(io.BytesIO(data), "x.json")
     assert str(caught.value).startswith(f"x.json{message}")
 
 
@@ -226,7 +218,7 @@ def test_categories_are_found_wherever_they_are(keys: tuple[str, ...], most: int
     data = document(*keys)
     assert len(data) > 12 << 20
     file = Counting(data)
-    assert describe(file, "x.json").names == NAMES
+    assert coco_file.describe(file, "x.json").names == NAMES
     assert file.count <= most
 
 
@@ -260,9 +252,9 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def convert_coco(*argv: str, bad: str = NONE_BAD) -> dict[str, Any]:
-    assert convert("--images", "coco", *argv, "--output", "out", bad) == 0
-    return read_all("out")
+def convert_coco(*argv: str, bad: str = harness.NONE_BAD) -> dict[str, Any]:
+    assert harness.convert("--images", "coco", *argv, "--output", "out", bad) == 0
+    return harness.read_all("out")
 
 
 def test_polygons_and_run_lengths_become_masks() -> None:
@@ -299,8 +291,8 @@ def test_masks_that_cannot_be_drawn() -> None:
     write_files(
         "coco", {name: picture(1, file_format="PNG", size=(8, 4)) for name in ("b.png", "c.png")}
     )
-    assert convert_coco("--object_features", "masks", bad=ALL_BAD) == {}
-    assert {x["key"]: (x["reason"], x["message"]) for x in dead_letters_of("out")} == {
+    assert convert_coco("--object_features", "masks", bad=harness.ALL_BAD) == {}
+    assert {x["key"]: (x["reason"], x["message"]) for x in harness.dead_letters_of("out")} == {
         "a.png": (
             "bad_label_value",
             "annotation 1: segmentation None is neither polygons nor run lengths",
@@ -331,7 +323,7 @@ def test_masks_that_cannot_be_drawn() -> None:
 )
 def test_key_points_that_are_wrong(points: Any, problem: str) -> None:
     """What was found, and what was expected."""
-    with pytest.raises(BadLabelError) as caught:
+    with pytest.raises(label_files.BadLabelError) as caught:
         Instances(keypoints=("a", "b")).parse(outlined(1, keypoints=points))
     assert str(caught.value) == problem
 
@@ -343,7 +335,7 @@ FIELDS = {"x.json": ("license", "file_name", "id", "location", "hour")}
 
 
 def fields(**options: Any) -> tuple[Any, ...]:
-    return image_fields(SourceOptions(("x",), **options), FIELDS, Instances().columns)
+    return coco.image_fields(layout.SourceOptions(("x",), **options), FIELDS, Instances().columns)
 
 
 def test_fields_that_options_name_become_columns() -> None:
@@ -381,7 +373,7 @@ def test_what_groups_without_a_field_stays(name: str) -> None:
 )
 def test_a_name_that_is_no_field_is_refused(options: dict[str, Any], message: str) -> None:
     """With those that there are."""
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(errors.UsageError, match=message):
         fields(**options)
 
 
@@ -399,17 +391,17 @@ def test_a_name_that_is_no_field_is_refused(options: dict[str, Any], message: st
 )
 def test_values_are_read_as_cells_of_a_table(value: Any, kind: ColumnKind, expected: Any) -> None:
     """NaN, which Python writes, is no value."""
-    assert field_values({"x": value}, [further_column("x", kind)]) == (expected,)
+    assert coco_file.field_values({"x": value}, [further_column("x", kind)]) == (expected,)
 
 
 @pytest.mark.parametrize("value", ["p", 1.5, [1], {"a": 1}, 2**70])
 def test_a_value_of_another_kind_is_a_fault(value: Any) -> None:
     """The message names the field."""
-    with pytest.raises(BadLabelError, match="field 'x': "):
-        field_values({"x": value}, [further_column("x", ColumnKind.INT64)])
+    with pytest.raises(label_files.BadLabelError, match="field 'x': "):
+        coco_file.field_values({"x": value}, [further_column("x", ColumnKind.INT64)])
 
 
 def test_half_a_character_is_no_text() -> None:
     """UTF-8 cannot encode it."""
-    with pytest.raises(BadLabelError, match="is not a text"):
-        field_values({"x": "\ud800"}, [group_column("x")])
+    with pytest.raises(label_files.BadLabelError, match="is not a text"):
+        coco_file.field_values({"x": "\ud800"}, [group_column("x")])

@@ -11,24 +11,14 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core import dead_letters, references
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.images.png import grey_png
-from beam_pipeline.core.references import LabelRow
+from beam_pipeline.layouts import coco_file, coco_tasks
 from beam_pipeline.layouts.coco import CocoPanoptic, number_classes
-from beam_pipeline.layouts.coco_file import CocoReader
-from beam_pipeline.layouts.coco_tasks import Panoptic
 from beam_pipeline.layouts.layout import SourceOptions
+from tests import harness
 from tests.core.images.test_masks import segments
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    convert_asking,
-    dead_letters_of,
-    manifest_of,
-    read_all,
-    reasons_of,
-)
 from tests.layouts.make_coco import coloured
 from tests.pictures import picture, write_files
 
@@ -111,13 +101,13 @@ PATHS = ("--images", "traps", "--labels", "traps/labels.json", "--output", "out"
 
 def convert_traps(*argv: str) -> dict[str, Any]:
     """Converts traps/. Returns its examples."""
-    assert convert(*PATHS, *argv) == 0
-    return read_all("out")
+    assert harness.convert(*PATHS, *argv) == 0
+    return harness.read_all("out")
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     capsys.readouterr()
-    assert convert_asking(*PATHS, *argv) == 2
+    assert harness.convert_asking(*PATHS, *argv) == 2
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return error.replace(f"{os.getcwd()}/", "")
@@ -138,10 +128,10 @@ def test_several_categories_of_an_image_are_asked_about(
         "a.jpg": [1, 2],
         "b.jpg": [2],
     }
-    assert reasons_of("out") == {"c.jpg": "unlabelled"}
-    single = convert_traps(ALL_BAD, "--overwrite")
+    assert harness.reasons_of("out") == {"c.jpg": "unlabelled"}
+    single = convert_traps(harness.ALL_BAD, "--overwrite")
     assert {key: one["image/class/label"] for key, one in single.items()} == {"b.jpg": [2]}
-    assert reasons_of("out") == {"a.jpg": "bad_label_value", "c.jpg": "unlabelled"}
+    assert harness.reasons_of("out") == {"a.jpg": "bad_label_value", "c.jpg": "unlabelled"}
 
 
 @pytest.mark.slow
@@ -160,11 +150,11 @@ def test_a_file_with_any_box_holds_objects(working_folder: Path) -> None:
     images = [entry("a", location="x"), entry("b", location="y")]
     whole = of("b", 3, bbox=[1, 2, 3, 4])
     write_traps(images, [{**of("a", 3), "id": 1}, {**whole, "id": 2}])
-    examples = convert_traps(ALL_BAD, "--columns", "location:str")
+    examples = convert_traps(harness.ALL_BAD, "--columns", "location:str")
     assert list(examples) == ["b.jpg"]
     assert examples["b.jpg"]["image/object/class/label"] == [3]
     assert examples["b.jpg"]["label/location"] == [b"y"]
-    assert reasons_of("out") == {"a.jpg": "bad_label_value"}
+    assert harness.reasons_of("out") == {"a.jpg": "bad_label_value"}
 
 
 # --- panoptic segmentation -----------------------------------------------------------------------
@@ -188,8 +178,10 @@ def coco(*annotations: Mapping[str, Any], images: int = 1) -> str:
     )
 
 
-def rows_of(text: str, folder: Path) -> list[LabelRow | DeadLetter]:
-    reader = CocoReader(Panoptic(masks={"j": str(folder)}), {"j": "train"}, {"j": "/photos"})
+def rows_of(text: str, folder: Path) -> list[references.LabelRow | dead_letters.DeadLetter]:
+    reader = coco_file.CocoReader(
+        coco_tasks.Panoptic(masks={"j": str(folder)}), {"j": "train"}, {"j": "/photos"}
+    )
     return list(reader.read(io.BytesIO(text.encode()), "j"))
 
 
@@ -197,7 +189,7 @@ def test_a_row_refers_to_its_mask(tmp_path: Path) -> None:
     """With the segments that the mask's pixels are of; the PNG is not opened."""
     (tmp_path / "0.png").write_bytes(b"12345")
     (found,) = rows_of(coco(annotation(0, PERSON, BANNER)), tmp_path)
-    assert isinstance(found, LabelRow)
+    assert isinstance(found, references.LabelRow)
     place, *values = found.values
     version = (tmp_path / "0.png").stat().st_mtime_ns
     assert place == (f"{tmp_path}/0.png", 5, version, ((70000, 1, 0), (9, 92, 0)))
@@ -228,7 +220,7 @@ def test_a_mask_that_is_not_described_is_a_problem(
     """Of its image."""
     (tmp_path / "0.png").write_bytes(b"12345")
     (found,) = rows_of(coco(one), tmp_path)
-    assert isinstance(found, LabelRow)
+    assert isinstance(found, references.LabelRow)
     assert problem in found.problem
 
 
@@ -251,8 +243,8 @@ def test_a_panoptic_set_is_converted(working_folder: Path) -> None:
     write_files("annotations", {"panoptic_train2017.json": text})
     labels = ("--labels", "annotations/panoptic_train2017.json")
     argv = ("--images", "train2017", *labels, "--max_bad_fraction", "1")
-    assert convert(*argv, "--output", "out") == 0
-    (features,) = read_all("out").values()
+    assert harness.convert(*argv, "--output", "out") == 0
+    (features,) = harness.read_all("out").values()
     beginning = "image/panoptic/"
     found = {k[len(beginning) :]: v for k, v in features.items() if k.startswith(beginning)}
     assert found == {
@@ -268,12 +260,12 @@ def test_a_panoptic_set_is_converted(working_folder: Path) -> None:
         "is_crowd": [0, 0],
         "id": [70000, 9],
     }
-    assert manifest_of("out")["dead_letters"] == {"bad_mask": 1, "unlabelled": 1}
-    letters = {letter["key"]: letter for letter in dead_letters_of("out")}
+    assert harness.manifest_of("out")["dead_letters"] == {"bad_mask": 1, "unlabelled": 1}
+    letters = {letter["key"]: letter for letter in harness.dead_letters_of("out")}
     assert letters["1.jpg"]["message"] == (
         "the mask: pixels of a segment 4 that its annotation does not describe"
     )
-    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == [
+    assert [(c["id"], c["name"]) for c in harness.manifest_of("out")["classes"]] == [
         (1, "person"),
         (92, "banner"),
     ]
@@ -292,8 +284,8 @@ def test_files_are_told_from_their_names(working_folder: Path) -> None:
     here = str(working_folder)
     uri = f"{here}/annotations/panoptic_val2017.json"
     reader = layout.open(options).labels.reader
-    assert reader == CocoReader(
-        Panoptic(masks={uri: f"{here}/annotations/panoptic_val2017"}),
+    assert reader == coco_file.CocoReader(
+        coco_tasks.Panoptic(masks={uri: f"{here}/annotations/panoptic_val2017"}),
         {uri: "validation"},
         {uri: f"{here}/val2017"},
     )

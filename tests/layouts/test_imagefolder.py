@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness import convert, manifest_of, read_all
+from tests import harness, pictures
 from tests.layouts.make_tables import make_imagefolder
-from tests.pictures import write_files, write_pictures
 
 
 @pytest.fixture
@@ -31,8 +30,8 @@ def json_lines(*rows: object) -> str:
 
 def write_objects(*categories: Sequence[Any]) -> None:
     """pics/ with an image a list of categories, each object in a box of its own."""
-    write_pictures("pics", [f"{i}.png" for i in range(len(categories))])
-    write_files(
+    pictures.write_pictures("pics", [f"{i}.png" for i in range(len(categories))])
+    pictures.write_files(
         "pics",
         {
             "metadata.jsonl": json_lines(
@@ -67,10 +66,10 @@ def test_ids_of_the_classes_of_objects(
 ) -> None:
     """Integers are ids, unless the person says where ids begin; names are counted from 1."""
     write_objects(*categories)
-    assert convert("--images", "pics", "--output", "out", "--writers=0", *options) == 0
-    assert [(c["name"], c["id"]) for c in manifest_of("out")["classes"]] == classes
+    assert harness.convert("--images", "pics", "--output", "out", "--writers=0", *options) == 0
+    assert [(c["name"], c["id"]) for c in harness.manifest_of("out")["classes"]] == classes
     ids = dict(classes)
-    for key, features in read_all("out").items():
+    for key, features in harness.read_all("out").items():
         names = [str(name) for name in categories[int(key[0])]]
         assert features["image/object/class/text"] == [name.encode() for name in names]
         assert features["image/object/class/label"] == [ids[name] for name in names]

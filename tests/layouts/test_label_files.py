@@ -13,18 +13,7 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, label_column, object_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.layouts.label_files import (
-    BadLabelError,
-    ImageLabels,
-    LabelFileReader,
-    LabelFormat,
-    Place,
-    Splits,
-    label_folders,
-    read_split_lists,
-    rows_of_lines,
-    typed_path,
-)
+from beam_pipeline.layouts import label_files
 from tests.pictures import write_files
 
 WHAT = "label files (*.txt)"
@@ -40,7 +29,9 @@ def folder(working_folder: Path) -> Path:
 
 def test_folders_are_named_once_and_sorted(folder: Path) -> None:
     """However they were typed, they are absolute; one in a bucket is taken as it is."""
-    assert label_folders(["b/deep", "a/", f"{folder}/a", "s3://x/labels/"], "*.txt", WHAT) == (
+    assert label_files.label_folders(
+        ["b/deep", "a/", f"{folder}/a", "s3://x/labels/"], "*.txt", WHAT
+    ) == (
         ImageRoot(f"{folder}/a", ("*.txt",)),
         ImageRoot(f"{folder}/b/deep", ("*.txt",)),
         ImageRoot("s3://x/labels", ("*.txt",)),
@@ -59,30 +50,32 @@ def test_folders_are_named_once_and_sorted(folder: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_an_error(folder: Path, path: str, message: str) -> None:
     """It says what was found and what was expected."""
     with pytest.raises(UsageError) as caught:
-        label_folders(["a", path], "*.txt", WHAT)
+        label_files.label_folders(["a", path], "*.txt", WHAT)
     assert str(caught.value) == message.format(folder=folder)
 
 
 def test_a_pattern_says_how_deep_files_may_lie(folder: Path) -> None:
     """`*` stays in the folder, `**/` goes below it."""
     with pytest.raises(UsageError, match="no label files"):
-        label_folders(["b"], "*.txt", WHAT)
-    assert label_folders(["b"], "**/*.txt", WHAT) == (ImageRoot(f"{folder}/b", ("**/*.txt",)),)
+        label_files.label_folders(["b"], "*.txt", WHAT)
+    assert label_files.label_folders(["b"], "**/*.txt", WHAT) == (
+        ImageRoot(f"{folder}/b", ("**/*.txt",)),
+    )
 
 
 def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:
     """Relative where the person typed a relative one."""
-    assert typed_path(f"{folder}/a/b", "a") == "a/b"
-    assert typed_path(f"{folder}/a/b", f"{folder}/a") == f"{folder}/a/b"
-    assert typed_path(f"{folder}/a/b", "~/a") == f"{folder}/a/b"
-    assert typed_path("gs://bucket/a", "a") == "gs://bucket/a"
+    assert label_files.typed_path(f"{folder}/a/b", "a") == "a/b"
+    assert label_files.typed_path(f"{folder}/a/b", f"{folder}/a") == f"{folder}/a/b"
+    assert label_files.typed_path(f"{folder}/a/b", "~/a") == f"{folder}/a/b"
+    assert label_files.typed_path("gs://bucket/a", "a") == "gs://bucket/a"
 
 
 def test_names_without_folder_and_extension(tmp_path: Path) -> None:
     """However they are written; a list that is not there is empty."""
     path = tmp_path / "train.txt"
     path.write_bytes(b"\xef\xbb\xbf000001\r\n\r\n JPEGImages/000002.jpg\na.b\nx\\\\c.xml\n")
-    lists = read_split_lists([str(tmp_path)], ("train", "val"))
+    lists = label_files.read_split_lists([str(tmp_path)], ("train", "val"))
     assert lists.names == {str(path): ["000001", "000002", "a.b", "c"]}
 
 
@@ -91,19 +84,19 @@ def test_a_list_that_is_no_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_bytes(b"\xff\n")
     with pytest.raises(UsageError, match=r"train\.txt is not UTF-8 .*; save it as UTF-8"):
-        read_split_lists([str(tmp_path)], ("train",))
+        label_files.read_split_lists([str(tmp_path)], ("train",))
 
 
 def test_a_name_in_two_lists(tmp_path: Path) -> None:
     """Is refused, unless the second list is that of all of training."""
     write_files(str(tmp_path), {"train.txt": "a\n", "trainval.txt": "a\nb\nc\n", "val.txt": "b\n"})
     folder = str(tmp_path)
-    lists = read_split_lists([folder, "", folder], ("train", "val", "test", "trainval"))
+    lists = label_files.read_split_lists([folder, "", folder], ("train", "val", "test", "trainval"))
     assert lists.splits == {"a": "train", "b": "validation", "c": "train"}
     assert list(lists.names) == [f"{folder}/{name}.txt" for name in ("train", "val", "trainval")]
     (tmp_path / "val.txt").write_text("b\na\n")
     with pytest.raises(UsageError, match=r"/val\.txt names 1 image, such as 'a', that another"):
-        read_split_lists([folder], ("train", "val"))
+        label_files.read_split_lists([folder], ("train", "val"))
 
 
 class _Read(list[str]):
@@ -120,25 +113,25 @@ def test_lists_of_thousands_of_names_are_compared_in_one_pass(tmp_path: Path) ->
     """Not in one for each name, which takes minutes for 100,000."""
     (tmp_path / "train.txt").write_text("".join(f"{i}\n" for i in range(100)))
     names = _Read(map(str, range(1, 102)))
-    notes = read_split_lists([str(tmp_path)], ("train",)).notes(names, "label files")
+    notes = label_files.read_split_lists([str(tmp_path)], ("train",)).notes(names, "label files")
     assert [note.partition(" ")[0] for note in notes] == ["1", "2"]
     assert names.times < 5
 
 
 def _check(fields: list[str], line: int) -> None:
     if fields == ["bad"]:
-        raise BadLabelError("a bad line")
+        raise label_files.BadLabelError("a bad line")
 
 
-class OneWord(LabelFormat):
+class OneWord(label_files.LabelFormat):
     """A file holds a class; a line `bad` is a fault."""
 
     columns = (label_column("class", ColumnKind.CLASS), object_column("x", ColumnKind.FLOAT))
     most_bytes = 9
 
-    def parse(self, data: bytes, uri: str) -> ImageLabels:
-        rows_of_lines(data, _check)
-        return ImageLabels((data.decode(), ()), (4, 3))
+    def parse(self, data: bytes, uri: str) -> label_files.ImageLabels:
+        label_files.rows_of_lines(data, _check)
+        return label_files.ImageLabels((data.decode(), ()), (4, 3))
 
     def skips(self, name: str) -> bool:
         return name == "README.txt"
@@ -146,10 +139,14 @@ class OneWord(LabelFormat):
 
 def test_a_file_is_the_row_of_its_image() -> None:
     """With its split; a fault has its line, and files that are no labels have no rows."""
-    places = (Place("/l"), Place("/l/in", "/i"), Place("/l/bare", bare=True))
-    splits = Splits({"/i/a": "test", "x/a": "val"}, (("/i", "train"),))
+    places = (
+        label_files.Place("/l"),
+        label_files.Place("/l/in", "/i"),
+        label_files.Place("/l/bare", bare=True),
+    )
+    splits = label_files.Splits({"/i/a": "test", "x/a": "val"}, (("/i", "train"),))
     reader = pickle.loads(
-        pickle.dumps(LabelFileReader(OneWord(), places, splits, frozenset({"/l/s"})))
+        pickle.dumps(label_files.LabelFileReader(OneWord(), places, splits, frozenset({"/l/s"})))
     )
 
     def row(data: bytes, uri: str) -> LabelRow | None:
@@ -180,11 +177,11 @@ def test_a_file_is_the_row_of_its_image() -> None:
 
 def test_splits_by_folder_and_by_list() -> None:
     """A list counts first, then the innermost folder; with lists, other images are in none."""
-    splits = Splits({"/d/x/1": "validation"}, (("/d", "train"), ("/d/x", "test")))
+    splits = label_files.Splits({"/d/x/1": "validation"}, (("/d", "train"), ("/d/x", "test")))
     assert [splits.of(image) for image in ("/d/x/1", "/d/x/2", "/d/3", "/e/4")] == [
         "validation",
         "test",
         "train",
         "unlisted",
     ]
-    assert Splits().of("/d/1") == ""
+    assert label_files.Splits().of("/d/1") == ""

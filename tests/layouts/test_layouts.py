@@ -14,8 +14,7 @@ import pytest
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
-from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
+from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelRow, SampleRef
@@ -31,10 +30,7 @@ from beam_pipeline.layouts.registry import LAYOUTS, all_layouts, layout_named
 from tests.conformance.pages import MAKERS
 from tests.conformance.trees import images, texts
 from tests.harness import ALL_BAD, assert_the_same_bytes_everywhere, convert, digests, manifest_of
-from tests.layouts.bucket import Bucket
-from tests.layouts.make_boxes import CAR
-from tests.layouts.make_voc import CAT
-from tests.layouts.proofs import prepared
+from tests.layouts import bucket, make_boxes, make_voc, proofs
 from tests.pictures import write_files
 
 
@@ -66,18 +62,18 @@ ROOTS = (ImageRoot("/photos"), ImageRoot("gs://pets"))
 )
 def test_a_source_names_all_that_is_read(labels: Labels, uris: tuple[str, ...]) -> None:
     """Roots of images, and files or folders of labels or containers."""
-    source = Source("x", ROOTS, labels, LabelledImages(CLASS_FOLDER_COLUMNS))
+    source = Source("x", ROOTS, labels, LabelledImages(schema.CLASS_FOLDER_COLUMNS))
     assert source.uris == ("/photos", "gs://pets", *uris)
 
 
 def test_a_source_has_the_columns_and_pixels_of_its_examples() -> None:
     """They are told to the rest of the job by the source alone."""
     source = Source(
-        "x", (), FolderLabels(), LabelledImages(CLASS_FOLDER_COLUMNS, PixelFormat(8, 9))
+        "x", (), FolderLabels(), LabelledImages(schema.CLASS_FOLDER_COLUMNS, PixelFormat(8, 9))
     )
-    assert (source.columns, source.pixels) == (CLASS_FOLDER_COLUMNS, PixelFormat(8, 9))
+    assert (source.columns, source.pixels) == (schema.CLASS_FOLDER_COLUMNS, PixelFormat(8, 9))
     assert Source("x", (), FolderLabels(), LabelledImages(())).pixels is None
-    assert (source.notes, source.questions, source.numbering) == ((), (), ClassNumbering())
+    assert (source.notes, source.questions, source.numbering) == ((), (), classes.ClassNumbering())
 
 
 @pytest.mark.parametrize("named", [{}, {"files": ("/a",), "folders": ROOTS}])
@@ -91,10 +87,10 @@ def test_classes_are_numbered_as_asked_for_or_as_the_layout_has_it() -> None:
     """The layout's own first id counts where the person said none."""
     for order in ("code_point", "numeric"):
         options = SourceOptions((), label_order=order)
-        assert options.numbering() == ClassNumbering(0, order)
-        assert options.numbering(base=1) == ClassNumbering(1, order)
+        assert options.numbering() == classes.ClassNumbering(0, order)
+        assert options.numbering(base=1) == classes.ClassNumbering(1, order)
     asked = SourceOptions((), label_base=0, label_order="numeric")
-    assert asked.numbering(base=1) == ClassNumbering(0, "numeric")
+    assert asked.numbering(base=1) == classes.ClassNumbering(0, "numeric")
     assert SourceOptions((), class_ids="keep").numbering().from_name
 
 
@@ -132,16 +128,16 @@ TREE = {
     **images("{cvat/images,beside,classes/cat,empty/images,words/images,cars/images}/a.jpg"),
     "cvat/annotations/annotations.xml": '<?xml version="1.0"?>\n<annotations></annotations>',
     "beside/a.xml": "<album/>",
-    "classes/cat/a.xml": CAT,
-    "good/a.xml": CAT,
+    "classes/cat/a.xml": make_voc.CAT,
+    "good/a.xml": make_voc.CAT,
     "tables/labels.csv": "filename,label\na.jpg,cat\n",
     "numbers/a.txt": "0 0.5 0.5 0.1 0.1\n",
-    "scores/a.txt": f"{CAR} 0.9\n",
+    "scores/a.txt": f"{make_boxes.CAR} 0.9\n",
     "blank/a.txt": "",
     "named/label_2/a.txt": "Car",
     "empty/labels/a.txt": "",
     "words/labels/a.txt": "a cat on a mat, 2 years old",
-    "cars/labels/a.txt": CAR,
+    "cars/labels/a.txt": make_boxes.CAR,
     "splits/data.yaml": "train: x",
 }
 
@@ -267,8 +263,8 @@ NAMED_IN_BUCKETS = ("parquet",)
 @pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"automl"}))
 def test_a_data_set_in_a_bucket_is_that_of_a_folder(working_folder: Path, layout: str) -> None:
     """It is recognised there, and its shards have the same bytes."""
-    argv = [*prepared(layout), "--name", "d", ALL_BAD]
-    there = f"{Bucket.scheme()}://{working_folder}"
+    argv = [*proofs.prepared(layout), "--name", "d", ALL_BAD]
+    there = f"{bucket.Bucket.scheme()}://{working_folder}"
     remote = [f"{there}/{word}" if os.path.exists(word) else word for word in argv]
     given = ("--layout", layout) if layout in NAMED_IN_BUCKETS else ()
     assert convert(*argv, "--output", "local") == 0
@@ -283,4 +279,4 @@ def test_a_data_set_in_a_bucket_is_that_of_a_folder(working_folder: Path, layout
 @pytest.mark.parametrize("layout", ["yolo", "parquet"])
 def test_the_same_bytes_everywhere(working_folder: Path, layout: str) -> None:
     """In one thread, in three processes and in Beam's threads."""
-    assert_the_same_bytes_everywhere(*prepared(layout), "--num_shards", "2", "--name", "d")
+    assert_the_same_bytes_everywhere(*proofs.prepared(layout), "--num_shards", "2", "--name", "d")

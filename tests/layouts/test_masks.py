@@ -11,23 +11,13 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.cli import main
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.images.png import grey_png
 from beam_pipeline.core.labels.mask_names import Addition, MaskNames
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.references import ImageRef, LabelRow
-from beam_pipeline.layouts.label_files import Splits
-from beam_pipeline.layouts.layout import SourceOptions
+from beam_pipeline.layouts import label_files, layout
 from beam_pipeline.layouts.masks import MaskReader, Masks, first_keys, look_for_pairs, voc_sets
-from tests.harness import (
-    convert,
-    convert_asking,
-    dead_letters_of,
-    digests,
-    manifest_of,
-    read_all,
-    split_of_each,
-)
+from tests import harness
 from tests.layouts.make_segmentation import SIZE, folders, grey, make_segmentation, palette, scene
 from tests.pictures import encoded, picture, write_files
 
@@ -48,10 +38,10 @@ def ids(number: int) -> bytes:
 
 def test_the_bytes_of_grey_masks_are_kept(here: Path) -> None:
     """Found beside the images without --masks, and with it; splits are those of the images."""
-    assert convert_asking("--images", "shapes", "--output", "found", "--name", "d") == 0
+    assert harness.convert_asking("--images", "shapes", "--output", "found", "--name", "d") == 0
     argv = ("--images", "shapes/images", "--masks", "shapes/masks", "--classes", "classes.txt")
-    assert convert(*argv, "--output", "out", "--name", "d") == 0
-    examples = read_all("out")
+    assert harness.convert(*argv, "--output", "out", "--name", "d") == 0
+    examples = harness.read_all("out")
     files = folders()
     assert len(examples) == 12
     for key, features in examples.items():
@@ -59,10 +49,10 @@ def test_the_bytes_of_grey_masks_are_kept(here: Path) -> None:
         assert features[f"{CLASS}/encoded"] == [mask]
         assert features[f"{CLASS}/format"] == [b"png"]
         assert features["image/encoded"] == [files[f"shapes/images/{key}"]]
-    assert {key: split for key, split in split_of_each("out").items() if "val/" in key} == {
+    assert {key: split for key, split in harness.split_of_each("out").items() if "val/" in key} == {
         f"val/scene_{n:03d}.jpg": "validation" for n in (3, 7, 11)
     }
-    manifest = manifest_of("out")
+    manifest = harness.manifest_of("out")
     assert manifest["classes"] == [
         {"id": i, "name": name} for i, name in enumerate(("background", "disc", "square"))
     ]
@@ -74,8 +64,10 @@ def test_the_bytes_of_grey_masks_are_kept(here: Path) -> None:
     }
     assert manifest["dead_letters"] == {}
     assert Path("out/labels.txt").read_text(encoding="utf-8") == "background\ndisc\nsquare\n"
-    shards = [name for name in digests("out") if ".tfrecord" in name]
-    assert {n: digests("found")[n] for n in shards} == {n: digests("out")[n] for n in shards}
+    shards = [name for name in harness.digests("out") if ".tfrecord" in name]
+    assert {n: harness.digests("found")[n] for n in shards} == {
+        n: harness.digests("out")[n] for n in shards
+    }
 
 
 ROWS = [[0, 1, 2], [255, 1, 0]]
@@ -100,12 +92,12 @@ def test_what_is_no_mask_of_its_image_is_a_dead_letter(working_folder: Path) -> 
     stems = [name.partition(".")[0] for name in masks if name != "alone.png"]
     write_files("images", {f"{stem}.jpg": photo for stem in (*stems, "unlabelled")})
     argv = ("--images", "images", "--masks", "masks", "--max_bad_fraction", "1")
-    assert convert(*argv, "--output", "out") == 0
-    examples = read_all("out")
+    assert harness.convert(*argv, "--output", "out") == 0
+    examples = harness.read_all("out")
     assert examples.keys() == {"good.jpg", "palette.jpg"}
     assert examples["good.jpg"][f"{CLASS}/encoded"] == [masks["good.png"]]
     assert examples["palette.jpg"][f"{CLASS}/encoded"] == [grey_png(b"\0\1\2\3\1\0", 3, 2)]
-    letters = {letter["key"].partition(".")[0]: letter for letter in dead_letters_of("out")}
+    letters = {letter["key"].partition(".")[0]: letter for letter in harness.dead_letters_of("out")}
     assert {key: letter["reason"] for key, letter in letters.items()} == {
         "larger": "size_mismatch",
         "turned": "size_mismatch",
@@ -132,27 +124,27 @@ def test_masks_of_16_bits_are_kept(working_folder: Path) -> None:
     masks = {"a.png": grey([[0, 300, 2]], bits=16), "b.png": grey([[0, 1, 2]])}
     write_files("masks", masks)
     write_files("images", {f"{stem}.png": picture(1, size=(3, 1)) for stem in "ab"})
-    assert convert("--images", "images", "--masks", "masks", "--output", "out") == 0
-    written = {key: f[f"{CLASS}/encoded"][0] for key, f in read_all("out").items()}
+    assert harness.convert("--images", "images", "--masks", "masks", "--output", "out") == 0
+    written = {key: f[f"{CLASS}/encoded"][0] for key, f in harness.read_all("out").items()}
     assert written == {"a.png": masks["a.png"], "b.png": grey_png(b"\0\0\0\1\0\2", 3, 1, 16)}
-    assert manifest_of("out")["features"][f"{CLASS}/encoded"]["pixels"] == "uint16"
+    assert harness.manifest_of("out")["features"][f"{CLASS}/encoded"]["pixels"] == "uint16"
 
 
 @pytest.mark.slow
 def test_a_mask_that_changes_is_noticed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--resume` names the image; `repair` does not write another shard than there was."""
     argv = ("--images", "shapes", "--output", "out", "--writers", "0")
-    assert convert(*argv) == 0
-    before = digests("out")
-    assert convert(*argv, "--resume") == 0
-    assert digests("out") == before
+    assert harness.convert(*argv) == 0
+    before = harness.digests("out")
+    assert harness.convert(*argv, "--resume") == 0
+    assert harness.digests("out") == before
     shard = next(name for name in before if "train" in name and ".tfrecord" in name)
     os.remove(f"out/{shard}")
     assert main(["repair", "out"]) == 0
-    assert digests("out") == before
+    assert harness.digests("out") == before
     write_files("shapes/masks/train", {"scene_001.png": grey([[1] * SIZE[0]] * SIZE[1])})
     capsys.readouterr()
-    assert convert(*argv, "--resume") == 1
+    assert harness.convert(*argv, "--resume") == 1
     assert "1 changed (train/scene_001.jpg)" in capsys.readouterr().err
     os.remove(f"out/{shard}")
     assert main(["repair", "out"]) == 1
@@ -165,13 +157,13 @@ def test_one_of_several_kinds_of_masks_must_be_named(working_folder: Path) -> No
     for kind in ("binary", "types"):
         write_files("masks", {f"{n}_{kind}.png": grey([[0]]) for n in range(4)})
     write_files("images", {f"{n}.jpg": encoded(photo, "JPEG") for n in range(4)})
-    with pytest.raises(UsageError, match=r"2 masks of each image: .*_types.*, .*_binary"):
-        Masks().open(SourceOptions(("images",), masks=("masks",)))
+    with pytest.raises(errors.UsageError, match=r"2 masks of each image: .*_types.*, .*_binary"):
+        Masks().open(layout.SourceOptions(("images",), masks=("masks",)))
     city = {f"{n}_leftImg8bit.png": encoded(photo, "JPEG") for n in range(4)}
     write_files("left", city)
     for kind in ("labelIds", "instanceIds"):
         write_files("gt", {f"{n}_gtFine_{kind}.png": grey([[0]]) for n in range(4)})
-    source = Masks().open(SourceOptions(("left",), masks=("gt",)))
+    source = Masks().open(layout.SourceOptions(("left",), masks=("gt",)))
     assert source.uris == (f"{working_folder}/left", f"{working_folder}/gt")
     assert source.labels.folders[0].patterns == ("**/*_gtFine_labelIds.*",)
     assert source.notes == (
@@ -185,28 +177,30 @@ def test_masks_in_black_and_white_are_noted(working_folder: Path) -> None:
     """0 and 255 alone: a table of colours would make them 0 and 1."""
     write_files("masks", {f"{n}.png": grey([[0, 255]]) for n in range(3)})
     write_files("images", {f"{n}.jpg": picture(n, size=(2, 1)) for n in range(3)})
-    (note,) = Masks().open(SourceOptions(("images",), masks=("masks",))).notes
+    (note,) = Masks().open(layout.SourceOptions(("images",), masks=("masks",))).notes
     assert note.startswith("the first masks contain only 0 and 255")
     write_files(".", {"table.csv": "background,0,0,0\nobject,255,255,255\n"})
     argv = ("--images", "images", "--masks", "masks", "--mask_colors", "table.csv")
-    assert convert(*argv, "--output", "out") == 0
-    assert {f[f"{CLASS}/encoded"][0] for f in read_all("out").values()} == {grey_png(b"\0\1", 2, 1)}
+    assert harness.convert(*argv, "--output", "out") == 0
+    assert {f[f"{CLASS}/encoded"][0] for f in harness.read_all("out").values()} == {
+        grey_png(b"\0\1", 2, 1)
+    }
 
 
 def test_a_row_is_a_reference() -> None:
     """Of the column whose folder the file lies in; a reader goes to any worker."""
     names = MaskNames(Addition(mask_suffix="_m"))
-    reader = MaskReader(names, ("/c", "/o"), Splits({"a": "train"}, bare=True))
+    reader = MaskReader(names, ("/c", "/o"), label_files.Splits({"a": "train"}, bare=True))
     reader = pickle.loads(pickle.dumps(reader))
-    assert reader.row(ImageRef("x/a_m.png", "/o/x/a_m.png", 5, 7)) == LabelRow(
-        "x/a", (None, ("/o/x/a_m.png", 5, 7)), "train", "/o/x/a_m.png", 0
-    )
-    assert reader.row(ImageRef("b.png", "/c/b.png", 5)).split == "unlisted"
+    assert reader.row(
+        references.ImageRef("x/a_m.png", "/o/x/a_m.png", 5, 7)
+    ) == references.LabelRow("x/a", (None, ("/o/x/a_m.png", 5, 7)), "train", "/o/x/a_m.png", 0)
+    assert reader.row(references.ImageRef("b.png", "/c/b.png", 5)).split == "unlisted"
 
 
 def test_masks_below_the_images_are_no_images(here: Path) -> None:
     """A folder of masks within --images is left out of the listing."""
-    source = Masks().open(SourceOptions(("shapes",), masks=("shapes/masks",)))
+    source = Masks().open(layout.SourceOptions(("shapes",), masks=("shapes/masks",)))
     assert source.roots == (ImageRoot(f"{here}/shapes", without=("masks/",)),)
     assert Image.open("shapes/masks/train/scene_000.png").mode == "L"
 
@@ -268,7 +262,7 @@ def test_folders_beside_each_other_are_pairs(
     ]
     assert [*pairs.images, *pairs.masks] == roots
     assert pairs.names.names == found
-    assert Masks().recognise(SourceOptions((".",))) == why
+    assert Masks().recognise(layout.SourceOptions((".",))) == why
 
 
 @pytest.mark.parametrize(
@@ -287,7 +281,7 @@ def test_what_is_not_certain_is_not_taken(working_folder: Path, names: list[str]
     """Label files, names that do not meet, JPEGs, two folders of masks, classes, several kinds."""
     put(*names)
     assert look_for_pairs(str(working_folder)) is None
-    assert Masks().recognise(SourceOptions((".",))) == ""
+    assert Masks().recognise(layout.SourceOptions((".",))) == ""
 
 
 def test_names_are_looked_at_in_order(working_folder: Path) -> None:
@@ -320,14 +314,14 @@ def test_a_set_of_ones_own_has_no_standard_classes(year: str) -> None:
     """Its folder is not called as a year."""
     os.rename(year, "mine")
     os.mkdir("mine/SegmentationObject")
-    source = Masks().open(SourceOptions(("mine",)))
+    source = Masks().open(layout.SourceOptions(("mine",)))
     assert source.numbering.known == ()
     assert [column.name for column in source.columns] == ["class", "object"]
 
 
 def test_boxes_come_first(year: str) -> None:
     """With Annotations/ the layout voc is recognised; --layout masks takes the masks."""
-    options = SourceOptions(("VOCdevkit",))
+    options = layout.SourceOptions(("VOCdevkit",))
     assert Masks().recognise(options) == (
         "SegmentationClass/ beside JPEGImages/ in VOCdevkit/VOC2012"
     )

@@ -15,13 +15,12 @@ from pyarrow import parquet
 import beam_pipeline
 from beam_pipeline.cli import main
 from beam_pipeline.core.dataset.manifest import Manifest
+from beam_pipeline.layouts import nearby, opening
 from beam_pipeline.layouts.layout import SourceOptions
-from beam_pipeline.layouts.nearby import TableLook, certain_alternative, look_at_tables, only_folder
-from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.layouts.tree import folders_with_images, names_in, tree
+from tests import harness
 from tests.conformance.trees import csv, images, paths
-from tests.harness import manifest_of
 from tests.layouts.make_parquet import FEATURES, pets, write_parquet
 from tests.pictures import write_files, write_pictures
 
@@ -44,7 +43,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def alternative_to(path: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
     """(layout, images, labels) of the better place for a folder."""
-    found = certain_alternative(SourceOptions((path,)))
+    found = nearby.certain_alternative(SourceOptions((path,)))
     return (found.layout.name, found.options.images, found.options.labels) if found else None
 
 
@@ -124,13 +123,13 @@ def test_the_alternative_is_opened_and_said() -> None:
     """A layout that the person names is taken as it is."""
     write_pictures("d/photos", ["1.jpg", "2.jpg"])
     write_files("d", {"labels.csv": _table("1.jpg", "2.jpg")})
-    source, why = open_source("auto", SourceOptions(("d",)))
+    source, why = opening.open_source("auto", SourceOptions(("d",)))
     assert (source.layout, why) == ("table", "d/labels.csv names the images in d/photos")
     assert source.notes == (
         "--images d/photos --labels d/labels.csv was taken for --images d; --layout class_folders "
         "takes the names of its folders as classes",
     )
-    source, why = open_source("class_folders", SourceOptions(("d",)))
+    source, why = opening.open_source("class_folders", SourceOptions(("d",)))
     assert (source.layout, why, source.notes, source.questions) == ("class_folders", "", (), ())
 
 
@@ -175,7 +174,7 @@ def test_only_one_folder_on_this_machine_is_looked_at(
     root: str, images: tuple[str, ...], labels: tuple[str, ...], found: bool
 ) -> None:
     """Without labels: those answer every question."""
-    assert only_folder(SourceOptions(images, labels)) == (root if found else "")
+    assert nearby.only_folder(SourceOptions(images, labels)) == (root if found else "")
 
 
 def test_a_table_says_its_columns_and_images(root: str) -> None:
@@ -185,11 +184,11 @@ def test_a_table_says_its_columns_and_images(root: str) -> None:
     write_files("t", {"l.csv": f"file,label\n{rows}"})
     names = [f"{i}.jpg" for i in range(20)]
     columns = ("file", "label")
-    assert look_at_tables(["t/l.csv"]) == [
-        TableLook("t/l.csv", columns, names, [names, ["cat"] * 20])
+    assert nearby.look_at_tables(["t/l.csv"]) == [
+        nearby.TableLook("t/l.csv", columns, names, [names, ["cat"] * 20])
     ]
-    assert look_at_tables(["t/b.csv"]) == [TableLook("t/b.csv", (), ())]
-    assert look_at_tables(["t/nowhere.csv"]) == [TableLook("t/nowhere.csv", (), ())]
+    assert nearby.look_at_tables(["t/b.csv"]) == [nearby.TableLook("t/b.csv", (), ())]
+    assert nearby.look_at_tables(["t/nowhere.csv"]) == [nearby.TableLook("t/nowhere.csv", (), ())]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +208,7 @@ def test_most_rows_have_to_name_images(
     root: str, tmp_path: Path, names: list[str], found: bool
 ) -> None:
     """By their path from the images' folder or the one above; without extension, only three do."""
-    assert TableLook(f"{tmp_path}/l.csv", ("a",), names).names_images_in(root) is found
+    assert nearby.TableLook(f"{tmp_path}/l.csv", ("a",), names).names_images_in(root) is found
 
 
 # --- the table of roles: what each level of folders, column and kind of file is used for -------------
@@ -217,14 +216,14 @@ def test_most_rows_have_to_name_images(
 
 def roles_of(*labels: str, layout: str = "auto", **options: Any) -> list[str]:
     """The rows in a line each: subject, values, role."""
-    source, _ = open_source(layout, SourceOptions(("p",), labels, **options))
+    source, _ = opening.open_source(layout, SourceOptions(("p",), labels, **options))
     return [f"{row.subject} | {row.values} | {row.role}" for row in source.roles]
 
 
 def test_the_layout_comes_first_then_the_table_then_notes() -> None:
     """With the reason for the layout, unless the user named it."""
     write_pictures("p", ["cat/1.jpg"])
-    source, why = open_source("auto", SourceOptions(("p",)))
+    source, why = opening.open_source("auto", SourceOptions(("p",)))
     assert [*understanding(source, why)] == [
         "Layout class_folders: no --labels and no other layout's files",
         "  path segment 1  class   1 folder, such as 'cat'",
@@ -312,7 +311,7 @@ def test_a_dozen_lines_at_most() -> None:
     names = [f"n{i}" for i in range(20)]
     cells = {name: ["1"] for name in names}
     write_files(".", images("p/{cat,dog}/1.jpg") | {"l.csv": csv(["1"], label=["a"], **cells)})
-    source, why = open_source("auto", SourceOptions(("p",), ("l.csv",)))
+    source, why = opening.open_source("auto", SourceOptions(("p",), ("l.csv",)))
     lines = [*understanding(source, why)]
     assert [line.split("  ")[1] for line in lines[1:5]] == [
         "path segment 1",
@@ -330,7 +329,7 @@ def test_manifest_and_data_set_have_the_table(capsys: pytest.CaptureFixture[str]
         ".", images("p/{cat,dog}/1.jpg") | {"p/metadata.csv": "file_name,n,m\ncat/1.jpg,2,x\n"}
     )
     data_set = beam_pipeline.convert("p", output="out", max_bad_fraction=1.0)
-    assert manifest_of("out")["roles"][0] == {
+    assert harness.manifest_of("out")["roles"][0] == {
         "subject": "column file_name",
         "kind": "texts",
         "distinct": 0,

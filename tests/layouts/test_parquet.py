@@ -17,11 +17,9 @@ from beam_pipeline.cli import main
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
+from beam_pipeline.layouts import opening, parquet, roles
 from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.layouts.parquet import Parquet
 from beam_pipeline.layouts.parquet_rows import first_parquet, name_classes, parquet_files, splits_of
-from beam_pipeline.layouts.roles import understanding
 from beam_pipeline.storage import files
 from tests.harness import (
     ALL_BAD,
@@ -40,7 +38,7 @@ from tests.pictures import picture, write_files, write_pictures
 
 def source_of(*images: str, **options: Any) -> Source:
     """The source of some files, recognised by their content."""
-    source, _ = open_source("auto", SourceOptions(images=images, **options))
+    source, _ = opening.open_source("auto", SourceOptions(images=images, **options))
     assert source.layout == "parquet"
     return source
 
@@ -252,8 +250,8 @@ def test_what_no_feature_can_hold_is_left_out(working_folder: Path) -> None:
 def test_images_alone(working_folder: Path) -> None:
     """There is no label, which a note says."""
     write_parquet("x.parquet", [{"image": picture(i)} for i in range(3)])
-    source, why = open_source("auto", SourceOptions(("x.parquet",)))
-    assert [*understanding(source, why)][:2] == [
+    source, why = opening.open_source("auto", SourceOptions(("x.parquet",)))
+    assert [*roles.understanding(source, why)][:2] == [
         "Layout parquet: x.parquet contains images in its column image",
         "  .parquet files  images and labels  1 file, such as 'x.parquet'",
     ]
@@ -324,20 +322,20 @@ def test_a_broken_file_is_named(working_folder: Path) -> None:
         source_of("hf")
     write_parquet("t/a.parquet", [{"path": "a.jpg", "label": "x"}])
     with pytest.raises(UsageError, match="does not contain images; its columns are path, label"):
-        open_source("parquet", SourceOptions(images=("t",)))
+        opening.open_source("parquet", SourceOptions(images=("t",)))
     with pytest.raises(UsageError, match="leave out --labels"):
-        open_source("parquet", SourceOptions(images=("t",), labels=("t/a.parquet",)))
+        opening.open_source("parquet", SourceOptions(images=("t",), labels=("t/a.parquet",)))
 
 
 def test_a_table_among_images_is_none(working_folder: Path) -> None:
     """Folders with images are as before, and so is metadata.parquet among them."""
     write_pictures("photos/cat", ["0.jpg", "1.jpg"])
     write_parquet("photos/cat/extra.parquet", pets(range(2)), FEATURES)
-    layout = open_source("auto", SourceOptions(images=("photos",)))[0].layout
+    layout = opening.open_source("auto", SourceOptions(images=("photos",)))[0].layout
     assert layout == "class_folders"
     write_pictures("pets", ["0.jpg"])
     write_parquet("pets/metadata.parquet", [{"file_name": "0.jpg", "label": "cat"}])
-    assert open_source("auto", SourceOptions(images=("pets",)))[0].layout == "imagefolder"
+    assert opening.open_source("auto", SourceOptions(images=("pets",)))[0].layout == "imagefolder"
 
 
 def test_some_names_of_files_say_a_split(working_folder: Path) -> None:
@@ -353,7 +351,7 @@ def test_some_names_of_files_say_a_split(working_folder: Path) -> None:
 
 def items_of(*images: str, **options: Any) -> list[SampleRef | DeadLetter]:
     """What the reader yields for all files, unpacked to `unpacked`."""
-    labels = Parquet().open(SourceOptions(images=images, **options)).labels
+    labels = parquet.Parquet().open(SourceOptions(images=images, **options)).labels
     assert isinstance(labels, ContainerLabels)
     folder = os.path.abspath("unpacked")
     return [item for uri in labels.files for item in labels.reader.read(uri, folder)]
@@ -381,7 +379,7 @@ def test_references_name_unpacked_images(working_folder: Path) -> None:
 def test_nothing_is_unpacked_for_a_plan(working_folder: Path) -> None:
     """References say what they would; no file is written."""
     write_parquet("x.parquet", pets(range(5)), FEATURES)
-    labels: Any = Parquet().open(SourceOptions(images=("x.parquet",))).labels
+    labels: Any = parquet.Parquet().open(SourceOptions(images=("x.parquet",))).labels
     found = [*labels.reader.read(labels.files[0], "")]
     assert os.listdir(".") == ["x.parquet"]
     assert [ref._replace(uri="") for ref in found] == [

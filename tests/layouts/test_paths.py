@@ -10,22 +10,10 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.layouts import tree
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import (
-    beginning,
-    files_of,
-    has_file,
-    has_folder,
-    image_names,
-    names_in,
-    once,
-    remembered,
-    stems_of,
-    subfolders,
-)
 from beam_pipeline.storage.base import FileSystem, FoundFile
 from tests.layouts import bucket
-from tests.layouts.bucket import Bucket
 from tests.pictures import write_files
 
 
@@ -105,7 +93,7 @@ def test_images_that_cannot_be_used_are_an_error(
 
 def test_label_files_are_named_once_and_sorted(folder: Path) -> None:
     """By paths and globs, local ones and those in a bucket."""
-    scheme = f"{Bucket.scheme()}://"
+    scheme = f"{bucket.Bucket.scheme()}://"
     assert label_files(["tables/*.csv", "a.csv", "./a.csv", "**/b.csv"]) == [
         f"{folder}/a.csv",
         f"{folder}/tables/b.csv",
@@ -147,69 +135,69 @@ def mixed(working_folder: Path) -> Path:
 
 def test_images_files_and_folders_are_told_apart(mixed: Path) -> None:
     """Each is sorted, and hidden ones are left out."""
-    assert names_in("a")[1:] == (("1.png", "5.JPG"), ("1.TXT", "2.txt", "4.csv"), ("a/deep",))
-    assert names_in(f"{mixed}/")[1:] == ((), (), (f"{mixed}/a", f"{mixed}/b"))
+    assert tree.names_in("a")[1:] == (("1.png", "5.JPG"), ("1.TXT", "2.txt", "4.csv"), ("a/deep",))
+    assert tree.names_in(f"{mixed}/")[1:] == ((), (), (f"{mixed}/a", f"{mixed}/b"))
 
 
 def test_files_are_found_by_their_extension(mixed: Path) -> None:
     """Upper and lower case are the same."""
-    assert files_of("a", ".txt") == ["a/1.TXT", "a/2.txt"]
-    assert stems_of("a", ".txt") == ["1", "2"]
-    assert sorted(image_names("a")) == ["1.png", "5.JPG"]
-    assert subfolders(str(mixed)) == [f"{mixed}/a", f"{mixed}/b"]
+    assert tree.files_of("a", ".txt") == ["a/1.TXT", "a/2.txt"]
+    assert tree.stems_of("a", ".txt") == ["1", "2"]
+    assert sorted(tree.image_names("a")) == ["1.png", "5.JPG"]
+    assert tree.subfolders(str(mixed)) == [f"{mixed}/a", f"{mixed}/b"]
 
 
 @pytest.mark.parametrize("unreadable", ["gone", "a/2.txt"])
 def test_a_folder_that_cannot_be_read_holds_nothing(mixed: Path, unreadable: str) -> None:
     """It may be missing, or be a file."""
-    assert names_in(unreadable)[1:] == ((), (), ())
-    assert files_of(unreadable, ".txt") == subfolders(unreadable) == []
-    assert list(image_names(unreadable)) == []
+    assert tree.names_in(unreadable)[1:] == ((), (), ())
+    assert tree.files_of(unreadable, ".txt") == tree.subfolders(unreadable) == []
+    assert list(tree.image_names(unreadable)) == []
 
 
 def test_of_many_images_some_are_named(mixed: Path) -> None:
     """The others are still found one by one."""
     for number in range(2500):
         (mixed / f"b/{number}.jpg").touch()
-    assert len(names_in("b").images) == 2000
-    assert len(list(image_names("b"))) == 2500
+    assert len(tree.names_in("b").images) == 2000
+    assert len(list(tree.image_names("b"))) == 2500
 
 
 def test_a_folder_is_read_once_while_it_is_remembered(mixed: Path) -> None:
     """Afterwards it is read again."""
-    with remembered():
-        before = names_in("b")
+    with tree.remembered():
+        before = tree.names_in("b")
         (mixed / "b/9.txt").touch()
-        assert names_in("b") is before
-    assert files_of("b", ".txt") == ["b/8.txt", "b/9.txt"]
+        assert tree.names_in("b") is before
+    assert tree.files_of("b", ".txt") == ["b/8.txt", "b/9.txt"]
 
 
 def test_what_was_read_once_is_remembered() -> None:
     """By its key, while the block runs."""
     found = iter(range(9))
-    with remembered():
-        assert [once("a", lambda: next(found)), once("a", lambda: next(found))] == [0, 0]
-        assert once("b", lambda: next(found)) == 1
-    assert once("a", lambda: next(found)) == 2
+    with tree.remembered():
+        assert [tree.once("a", lambda: next(found)), tree.once("a", lambda: next(found))] == [0, 0]
+        assert tree.once("b", lambda: next(found)) == 1
+    assert tree.once("a", lambda: next(found)) == 2
 
 
 def test_a_bucket_is_a_folder_as_others(mixed: Path) -> None:
     """The same names; one that cannot be listed holds nothing."""
     root = f"{bucket.Bucket.scheme()}://{mixed}"
-    assert names_in(f"{root}/a/")[1:] == (
+    assert tree.names_in(f"{root}/a/")[1:] == (
         ("1.png", "5.JPG"),
         ("1.TXT", "2.txt", "4.csv"),
         (f"{root}/a/deep",),
     )
-    assert subfolders(root) == [f"{root}/a", f"{root}/b"]
-    assert has_folder(f"{root}/a/deep")
-    assert has_file(f"{root}/a/4.csv")
-    assert not has_file(f"{root}/a/deep")
-    assert not has_folder(f"{root}/a/4.csv")
-    assert stems_of(f"{root}/a", ".txt") == ["1", "2"]
-    assert beginning(f"{root}/a/4.csv") == b"x"
-    assert beginning(f"{root}/a/5.csv") == b""
-    assert names_in("nowhere://b/c")[1:] == ((), (), ())
+    assert tree.subfolders(root) == [f"{root}/a", f"{root}/b"]
+    assert tree.has_folder(f"{root}/a/deep")
+    assert tree.has_file(f"{root}/a/4.csv")
+    assert not tree.has_file(f"{root}/a/deep")
+    assert not tree.has_folder(f"{root}/a/4.csv")
+    assert tree.stems_of(f"{root}/a", ".txt") == ["1", "2"]
+    assert tree.beginning(f"{root}/a/4.csv") == b"x"
+    assert tree.beginning(f"{root}/a/5.csv") == b""
+    assert tree.names_in("nowhere://b/c")[1:] == ((), (), ())
 
 
 class Flat(FileSystem):
@@ -247,13 +235,13 @@ def test_a_listing_goes_on_after_a_subfolder_of_many_names(monkeypatch: pytest.M
     """One of a million images does not hide the folder after it."""
     many = [f"set/images/{n:06}.jpg" for n in range(5000)]
     system = flat(monkeypatch, *many, "set/labels/1.txt", "set/z.csv", "set/.git/x")
-    with remembered():
-        names = names_in("flat://b/set")
+    with tree.remembered():
+        names = tree.names_in("flat://b/set")
         assert names.folders == ("flat://b/set/images", "flat://b/set/labels")
         assert names.files == ("z.csv",)
         assert system.requests == 2
-        assert has_folder("flat://b/set/labels")
-        assert not has_folder("flat://b/set/masks")
+        assert tree.has_folder("flat://b/set/labels")
+        assert not tree.has_folder("flat://b/set/masks")
         assert system.requests == 2
 
 
@@ -262,13 +250,13 @@ def test_a_folder_that_was_listed_whole_is_not_listed_again(
 ) -> None:
     """Nor are those below it."""
     system = flat(monkeypatch, "set/a/1.jpg", "set/a/b/2.txt", "set/c.csv")
-    with remembered():
-        assert subfolders("flat://b/set") == ["flat://b/set/a"]
-        assert names_in("flat://b/set/a")[1:] == (("1.jpg",), (), ("flat://b/set/a/b",))
-        assert names_in("flat://b/set/a/b").files == ("2.txt",)
-        assert names_in("flat://b/set/none")[1:] == ((), (), ())
-        assert has_file("flat://b/set/c.csv")
-        assert not has_file("flat://b/set/a/c.csv")
+    with tree.remembered():
+        assert tree.subfolders("flat://b/set") == ["flat://b/set/a"]
+        assert tree.names_in("flat://b/set/a")[1:] == (("1.jpg",), (), ("flat://b/set/a/b",))
+        assert tree.names_in("flat://b/set/a/b").files == ("2.txt",)
+        assert tree.names_in("flat://b/set/none")[1:] == ((), (), ())
+        assert tree.has_file("flat://b/set/c.csv")
+        assert not tree.has_file("flat://b/set/a/c.csv")
         assert system.requests == 1
 
 
@@ -276,8 +264,8 @@ def test_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket of thousands of classes with thousands of images each is not searched for minutes."""
     names = [f"set/{c:03}/{n:04}.jpg" for c in range(200) for n in range(1001)]
     system = flat(monkeypatch, *names)
-    with remembered():
-        for folder in subfolders("flat://b/set"):
-            has_folder(f"{folder}/images")
-            has_file(f"{folder}/metadata.csv")
+    with tree.remembered():
+        for folder in tree.subfolders("flat://b/set"):
+            tree.has_folder(f"{folder}/images")
+            tree.has_file(f"{folder}/metadata.csv")
     assert system.requests == 100

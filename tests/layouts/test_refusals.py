@@ -10,18 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.archives import tar_bytes, zip_bytes
+from tests import archives, pictures
 from tests.conformance.trees import Tree, coco, csv, images, texts
 from tests.harness import convert
-from tests.layouts.make_boxes import CAR, make_automl
+from tests.layouts import make_boxes, make_shape_tools, make_voc
 from tests.layouts.make_coco import instances, make_coco
 from tests.layouts.make_segmentation import make_segmentation
-from tests.layouts.make_shape_tools import images as scene_images
 from tests.layouts.make_tables import make_class_folders, make_tables
-from tests.layouts.make_voc import CAT
-from tests.pictures import picture, write_files
 
-IMAGE = picture(1)
+IMAGE = pictures.picture(1)
 YOLO_LINE = "0 0.5 0.5 0.5 0.5\n"
 COCO_VAL = "coco/annotations/instances_val2017.json"
 COCO_TRAIN = "coco/annotations/instances_train2017.json"
@@ -35,7 +32,7 @@ SHOT = r"'(?P<label>.+)_(?P<shot>\d+)\.jpg'"
 
 
 def tar(*names: str) -> bytes:
-    return tar_bytes(dict.fromkeys(names, IMAGE))
+    return archives.tar_bytes(dict.fromkeys(names, IMAGE))
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Refused:
     code: int = 2
 
 
-YEAR = {"set/JPEGImages/a.jpg": IMAGE, "set/Annotations/a.xml": CAT}
+YEAR = {"set/JPEGImages/a.jpg": IMAGE, "set/Annotations/a.xml": make_voc.CAT}
 
 REFUSED = {
     "voc": Refused(
@@ -76,7 +73,7 @@ REFUSED = {
         "--layout voc",
     ),
     "voc, same names": Refused(
-        {**YEAR, "other/JPEGImages/a.jpg": IMAGE, "other/Annotations/a.XML": CAT},
+        {**YEAR, "other/JPEGImages/a.jpg": IMAGE, "other/Annotations/a.XML": make_voc.CAT},
         {
             "--images .": "HERE/other/Annotations and HERE/set/Annotations contain files of the same names, 1 in "
             "all, such as a.xml. VOC2012 contains all",
@@ -98,7 +95,7 @@ REFUSED = {
         {
             "plain/a.png": IMAGE,
             "lonely/image_2/a.png": IMAGE,
-            "good/a.txt": CAR,
+            "good/a.txt": make_boxes.CAR,
             "labels.csv": "filename,label\n",
         },
         {
@@ -151,7 +148,7 @@ REFUSED = {
             "are",
         },
         "--images my-project-vcm",
-        make_automl,
+        make_boxes.make_automl,
     ),
     "class_folders": Refused(
         {"l.csv": "filename,label\n"},
@@ -287,7 +284,7 @@ REFUSED = {
         make=make_segmentation,
     ),
     "caption_files": Refused(
-        {**images("{plain,d}/0.jpg"), "d/0.txt": "x", "a.tar": tar_bytes({"0.txt": b"x"})},
+        {**images("{plain,d}/0.jpg"), "d/0.txt": "x", "a.tar": archives.tar_bytes({"0.txt": b"x"})},
         {
             "--images plain": "no captions in /",
             "--images a.tar": "captions in archives are read with --layout webdataset",
@@ -309,7 +306,7 @@ REFUSED = {
     "archives": Refused(
         {
             **dict.fromkeys(("s-0.tar", "s-1.tar", "d/s-0.tar"), tar("cat/1.jpg", "dog/2.jpg")),
-            "zip.zip": zip_bytes({"cat/1.jpg": IMAGE}),
+            "zip.zip": archives.zip_bytes({"cat/1.jpg": IMAGE}),
             "gz.tar.gz": b"",
             "i.csv": "uri,size\n",
         },
@@ -406,7 +403,7 @@ REFUSED = {
         make_coco,
     ),
     "shape tools": Refused(
-        {f"set/{name}": image for name, image in scene_images().items()},
+        {f"set/{name}": image for name, image in make_shape_tools.images().items()},
         {
             "--layout labelme": "no file of LabelMe's JSON in its folders; name their folder with --labels",
             "--layout supervisely": "--layout supervisely expects img/ beside ann/ in folders of --images",
@@ -427,7 +424,7 @@ def test_what_cannot_be_used_is_an_error(
     """Its exit code, what was found and what was expected, no traceback, and nothing written."""
     refused = REFUSED[name]
     refused.make(".")
-    write_files(".", refused.files)
+    pictures.write_files(".", refused.files)
     assert convert(*shlex.split(f"{refused.options} {typed}"), "--output", "out") == refused.code
     error = capsys.readouterr().err
     assert error.startswith("beam-tfrecord: error: ")

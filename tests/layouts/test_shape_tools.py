@@ -9,18 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    convert_asking,
-    dead_letters_of,
-    read_all,
-    split_of_each,
-)
+from tests import harness
 from tests.layouts import make_shape_tools as tools
-from tests.layouts import proofs
+from tests.layouts import parsers, proofs
 from tests.layouts.make_label_tools import exported
-from tests.layouts.parsers import OBJECTS
 from tests.pictures import write_files
 
 CVAT = exported("cvat")["annotations.xml"]
@@ -30,7 +22,7 @@ def written(output: Path) -> dict[str, list[tuple[str, tuple[float, ...]]]]:
     """Name of an image without folder and extension -> class and box of each object, in pixels."""
     samples = proofs.written(str(output), {})
     return {
-        Path(key).stem: [(label, tuple(box)) for label, *box in values.get(OBJECTS, ())]
+        Path(key).stem: [(label, tuple(box)) for label, *box in values.get(parsers.OBJECTS, ())]
         for key, (_, values) in samples.items()
     }
 
@@ -70,16 +62,16 @@ def test_images_without_shapes_have_the_class_of_their_tag(
     export = {name: emptied(text, tag) for name, text in exported(tool).items()}
     files = {**export, **images}
     write_files(f"{tmp_path}/set", files)
-    argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD, *option)
-    assert convert(*argv) == 0
+    argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", harness.ALL_BAD, *option)
+    assert harness.convert(*argv) == 0
     found = {
         Path(key).stem: features["image/class/text"]
-        for key, features in read_all(tmp_path / "out").items()
+        for key, features in harness.read_all(tmp_path / "out").items()
         if "image/class/text" in features
     }
     assert found == classes
     unlabelled = [
-        d["key"] for d in dead_letters_of(tmp_path / "out") if d["reason"] == "unlabelled"
+        d["key"] for d in harness.dead_letters_of(tmp_path / "out") if d["reason"] == "unlabelled"
     ]
     assert len(unlabelled) == (0 if option else 5 - len(classes))
 
@@ -95,7 +87,12 @@ def test_a_turned_box_of_cvat(tmp_path: Path, angle: str, box: tuple[float, ...]
     files = tools.images()
     files["a.xml"] = emptied(CVAT, element)
     write_files(f"{tmp_path}/set", files)
-    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD) == 0
+    assert (
+        harness.convert(
+            "--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", harness.ALL_BAD
+        )
+        == 0
+    )
     ((label, around),) = written(tmp_path / "out")["2"]
     half = (10 + 4) / 2 / math.sqrt(2)
     expected = box or (15 - half, 12 - half, 15 + half, 12 + half)
@@ -119,10 +116,10 @@ def test_label_files_of_labelme_may_be_elsewhere(tmp_path: Path) -> None:
         ]
     ):
         output = tmp_path / f"out{number}"
-        assert convert(*argv, "--output", str(output), ALL_BAD) == 0
+        assert harness.convert(*argv, "--output", str(output), harness.ALL_BAD) == 0
         assert written(output).keys() == {"yard 1", "2", "3", "4"}
-        assert set(split_of_each(output).values()) == {"train", "test"}
-    reasons = [(d["key"], d["reason"]) for d in dead_letters_of(output)]
+        assert set(harness.split_of_each(output).values()) == {"train", "test"}
+    reasons = [(d["key"], d["reason"]) for d in harness.dead_letters_of(output)]
     assert sorted(reasons) == [("test/5.jpg", "unlabelled"), ("train/config", "missing_image")]
 
 
@@ -134,8 +131,8 @@ def test_data_sets_of_supervisely_may_be_nested(tmp_path: Path) -> None:
         label = exported("supervisely")["test/ann/4.jpg.json"]
         files = {f"img/{name}.jpg": image, f"ann/{name}.jpg.json": label}
         write_files(f"{tmp_path}/set/{folder}", files)
-    assert convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out") == 0
-    assert split_of_each(tmp_path / "out") == {
+    assert harness.convert("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out") == 0
+    assert harness.split_of_each(tmp_path / "out") == {
         "test/img/test.jpg": "test",
         "test/datasets/a[1]/img/test_datasets_a[1].jpg": "test",
         "test/datasets/b/img/test_datasets_b.jpg": "test",
@@ -162,14 +159,14 @@ def test_the_attribute_that_is_the_class_may_have_any_name(
         }
         write_files(f"{tmp_path}/set", {**tools.images(), "a.json": json.dumps({"2.jpg1": entry})})
         output = tmp_path / label.decode()
-        argv = ("--images", f"{tmp_path}/set", "--output", str(output), ALL_BAD)
+        argv = ("--images", f"{tmp_path}/set", "--output", str(output), harness.ALL_BAD)
         if label == b"yard":
-            assert convert_asking(*argv) == 2
+            assert harness.convert_asking(*argv) == 2
             message = "which attribute is the class of a region? Give --label_column, one of 'kind', 'place'"
             assert message in capsys.readouterr().err
             argv = (*argv, "--label_column", "place")
-        assert convert_asking(*argv) == 0
-        (features,) = read_all(output).values()
+        assert harness.convert_asking(*argv) == 0
+        (features,) = harness.read_all(output).values()
         assert features["image/object/class/text"] == [label]
 
 
@@ -209,7 +206,7 @@ def test_a_broken_file_of_many_images_ends_the_run(
     write_files(f"{tmp_path}/set", {**tools.images(), name: text})
     argv = ("--images", f"{tmp_path}/set", "--labels", f"{tmp_path}/set/{name}")
     layout = "cvat" if name == "a.xml" else "via"
-    assert convert(*argv, "--layout", layout, "--output", f"{tmp_path}/out") == 2
+    assert harness.convert(*argv, "--layout", layout, "--output", f"{tmp_path}/out") == 2
     assert f"{tmp_path}/set/{name}" in (error := capsys.readouterr().err)
     assert message in error
 
@@ -221,9 +218,9 @@ def test_lines_and_points_are_asked_about(
     line = '<polyline label="car" points="1,2;3,4"/><points label="car" points="1,2"/><skeleton label="a"/>'
     content = CVAT.replace("    <mask", f"{line}<cuboid label='a'/>\n    <mask")
     write_files(f"{tmp_path}/set", {**tools.images(), "a.xml": content})
-    argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", ALL_BAD)
-    assert convert_asking(*argv) == 2
+    argv = ("--images", f"{tmp_path}/set", "--output", f"{tmp_path}/out", harness.ALL_BAD)
+    assert harness.convert_asking(*argv) == 2
     error = capsys.readouterr().err
     assert all(f"1 {kind}" in error for kind in ("cuboid", "line", "point", "skeleton"))
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     assert [label for label, _ in written(tmp_path / "out")["2"]] == ["car", "car"]

@@ -13,17 +13,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.labels.table_rows import TableHead
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import LabelBatch
-from beam_pipeline.core.references import LabelRow
-from beam_pipeline.layouts import named_files, table
-from beam_pipeline.layouts.heads import first_line, head
+from beam_pipeline.layouts import heads, named_files, opening, table
 from beam_pipeline.layouts.layout import FileLabels, SourceOptions
 from beam_pipeline.layouts.named_files import LocalCopy, find_copies
-from beam_pipeline.layouts.opening import open_source
 from tests.harness import (
     ALL_BAD,
     NONE_BAD,
@@ -273,7 +269,7 @@ def test_where_nothing_is_outdated(root: ImageRoot) -> None:
     assert find_copies([f"{folder}/2.jpg"], [root], [label_file]) == LocalCopy()
     assert find_copies([f"{folder}/2.jpg"], [root]) == LocalCopy((f"{folder}/",))
     assert find_copies([f"{images}/2.jpg"], [root]) == LocalCopy()
-    rows = iter([LabelRow("gs://b/2.jpg", (), "", "f", 1)])
+    rows = iter([references.LabelRow("gs://b/2.jpg", (), "", "f", 1)])
     assert LocalCopy().rename(rows) is rows
 
 
@@ -306,18 +302,18 @@ def the_limit_of_a_fresh_process() -> Iterator[None]:
     csv.field_size_limit(before)
 
 
-def rows_of(folder: Path, layout: str, text: str) -> list[LabelRow | DeadLetter]:
+def rows_of(folder: Path, layout: str, text: str) -> list[references.LabelRow | DeadLetter]:
     """The rows of a file, read as on a worker that has not seen the job start."""
     path = folder / "labels.csv"
     path.write_text(text)
     options = SourceOptions((str(folder),), (str(path),))
-    labels = open_source(layout, options)[0].labels
+    labels = opening.open_source(layout, options)[0].labels
     assert isinstance(labels, FileLabels)
     csv.field_size_limit(CSV_LIMIT)
     with path.open("rb") as file:
-        rows: list[LabelRow | DeadLetter] = []
+        rows: list[references.LabelRow | DeadLetter] = []
         for part in labels.reader.read(file, str(path)):
-            rows += part if isinstance(part, LabelBatch) else [part]
+            rows += part if isinstance(part, packing.LabelBatch) else [part]
         return rows
 
 
@@ -327,7 +323,7 @@ def test_a_cell_may_be_long(tmp_path: Path, layout: str) -> None:
     mask = "1" * 200_000
     header = "filename,label\n" if layout == "table" else ""
     (row,) = rows_of(tmp_path, layout, f"{header}a.jpg,{mask}\n")
-    assert isinstance(row, LabelRow)
+    assert isinstance(row, references.LabelRow)
     assert row.values == (mask,)
 
 
@@ -342,24 +338,24 @@ def test_a_cell_beyond_belief_is_a_dead_letter(tmp_path: Path) -> None:
         f"{tmp_path}/labels.csv",
         2,
     )
-    assert last == LabelRow("b.jpg", ("cat",), "", f"{tmp_path}/labels.csv", 3)
+    assert last == references.LabelRow("b.jpg", ("cat",), "", f"{tmp_path}/labels.csv", 3)
 
 
 def test_a_head_says_whether_it_is_the_whole_file(tmp_path: Path) -> None:
     """4 MiB of it, or 64 KiB for its first line."""
     path = tmp_path / "labels.csv"
     path.write_bytes(b"x" * (4 << 20))
-    assert head(str(path)) == TableHead(str(path), b"x" * (4 << 20), True)
-    assert first_line(str(path)) == TableHead(str(path), b"x" * (64 << 10), False)
+    assert heads.head(str(path)) == TableHead(str(path), b"x" * (4 << 20), True)
+    assert heads.first_line(str(path)) == TableHead(str(path), b"x" * (64 << 10), False)
     path.write_bytes(b"x" * ((4 << 20) + 1))
-    assert head(str(path)) == TableHead(str(path), b"x" * (4 << 20), False)
+    assert heads.head(str(path)) == TableHead(str(path), b"x" * (4 << 20), False)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """An error where its columns are needed, nothing where it is only looked at."""
-    assert first_line(f"{tmp_path}/gone.csv") is None
-    with pytest.raises(LabelTableError, match=r"gone\.csv cannot be read: No such file"):
-        head(f"{tmp_path}/gone.csv")
+    assert heads.first_line(f"{tmp_path}/gone.csv") is None
+    with pytest.raises(errors.LabelTableError, match=r"gone\.csv cannot be read: No such file"):
+        heads.head(f"{tmp_path}/gone.csv")
 
 
 NO_IMAGE = b"\x00\xff"
@@ -398,17 +394,17 @@ def test_a_parquet_file_without_rows_of_labels(
     """The error says which of the reasons it is; a look at the file finds nothing."""
     uri = f"{tmp_path}/x.parquet"
     write_parquet(uri, rows, features)
-    with pytest.raises(LabelTableError) as caught:
-        head(uri)
+    with pytest.raises(errors.LabelTableError) as caught:
+        heads.head(uri)
     assert str(caught.value) == message.format(uri=uri)
-    assert first_line(uri) is None
+    assert heads.first_line(uri) is None
 
 
 def test_faulty_rows_beside_good_ones(tmp_path: Path) -> None:
     """The good ones are the head; the others become dead letters when the file is read."""
     uri = f"{tmp_path}/x.parquet"
     write_parquet(uri, [{"name": b"a"}, {"name": NO_IMAGE}])
-    assert head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
+    assert heads.head(uri) == TableHead(uri, b"", True, ({"name": "a"},))
 
 
 @pytest.mark.parametrize(("first", "second", "listed"), [("a/1.jpg", "b/2.jpg", 0), ("1", "2", 3)])

@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError
-from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
-from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.layouts.webdataset import WebDataset, sample_name
+from beam_pipeline.layouts import layout, opening, webdataset
 from tests.archives import make_tar
 from tests.conformance.trees import csv, jsonl, masks, png
 from tests.harness import NONE_BAD, convert, read_all
 from tests.pictures import picture, write_files
 
 
-def opened(*images: str, **options: Any) -> Source:
+def opened(*images: str, **options: Any) -> layout.Source:
     """The source of some archives."""
-    return WebDataset().open(SourceOptions(images=images, **options))
+    return webdataset.WebDataset().open(layout.SourceOptions(images=images, **options))
 
 
 IMAGE = picture(1)
@@ -96,7 +94,7 @@ def test_what_is_wrong_with_a_sample(
 def read(name: str, **options: Any) -> list[Any]:
     """The samples and dead letters of an archive."""
     labels = opened(name, **options).labels
-    assert isinstance(labels, ContainerLabels)
+    assert isinstance(labels, layout.ContainerLabels)
     return list(labels.reader.read(str(Path(name).absolute()), "nowhere"))
 
 
@@ -267,7 +265,7 @@ def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None
     make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE, "README.txt": b"", "dog/2.jpg": IMAGE})
     Path("folder").mkdir()
     layouts = {
-        images: open_source("auto", SourceOptions(images=images))[0].layout
+        images: opening.open_source("auto", layout.SourceOptions(images=images))[0].layout
         for images in [("wds.tar",), ("plain.tar",), ("folder", "wds.tar")]
     }
     assert list(layouts.values()) == ["webdataset", "class_folders", "class_folders"]
@@ -278,7 +276,7 @@ def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:
     for name in ("a.tar", "b.tar", "c.tar"):
         make_tar(Path(name), shard())
     source = opened("a.tar", "b.tar", "c.tar")
-    assert isinstance(source.labels, ContainerLabels)
+    assert isinstance(source.labels, layout.ContainerLabels)
     data = Path("b.tar").read_bytes()
     Path("b.tar").write_bytes(data[:2000])
     with pytest.raises(ContainerError, match=r"b\.tar: it ends at byte 2000"):
@@ -296,7 +294,7 @@ def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:
 )
 def test_a_name_ends_at_its_first_dot(path: str, expected: tuple[str, str]) -> None:
     """Dots of folders do not count."""
-    assert sample_name(path) == expected
+    assert webdataset.sample_name(path) == expected
 
 
 @given(

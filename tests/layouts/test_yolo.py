@@ -10,30 +10,8 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.layouts.layout import Source, SourceOptions
-from beam_pipeline.layouts.opening import open_source
-from beam_pipeline.layouts.yolo import guess_task, line_lengths
-from beam_pipeline.layouts.yolo_data_set import (
-    DataSet,
-    Description,
-    FolderPair,
-    label_roots,
-    read_class_file,
-    read_description,
-    roots_of,
-    topmost,
-)
-from tests.harness import (
-    ALL_BAD,
-    NONE_BAD,
-    convert,
-    float32,
-    manifest_of,
-    read_all,
-    reasons_of,
-    sources_of,
-    split_of_each,
-)
+from beam_pipeline.layouts import layout, opening, yolo, yolo_data_set
+from tests import harness
 from tests.layouts.make_boxes import YOLO_LABELS, YOLO_NAMES, make_yolo
 from tests.pictures import picture, write_files
 
@@ -55,18 +33,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def source_of(*images: str, **options: Any) -> Source:
-    return open_source("auto", SourceOptions(images, **options))[0]
+def source_of(*images: str, **options: Any) -> layout.Source:
+    return opening.open_source("auto", layout.SourceOptions(images, **options))[0]
 
 
 def expected_objects(lines: tuple[str, ...]) -> dict[str, Any]:
     """What an example of these label lines must hold."""
     rows = [[float(number) for number in line.split()] for line in lines]
     return {
-        "bbox/xmin": float32(row[1] - row[3] / 2 for row in rows),
-        "bbox/ymin": float32(row[2] - row[4] / 2 for row in rows),
-        "bbox/xmax": float32(row[1] + row[3] / 2 for row in rows),
-        "bbox/ymax": float32(row[2] + row[4] / 2 for row in rows),
+        "bbox/xmin": harness.float32(row[1] - row[3] / 2 for row in rows),
+        "bbox/ymin": harness.float32(row[2] - row[4] / 2 for row in rows),
+        "bbox/xmax": harness.float32(row[1] + row[3] / 2 for row in rows),
+        "bbox/ymax": harness.float32(row[2] + row[4] / 2 for row in rows),
         "class/label": [int(row[0]) for row in rows],
         "class/text": [YOLO_NAMES[int(row[0])].encode() for row in rows],
     }
@@ -82,17 +60,19 @@ def test_a_data_set_becomes_examples(
     coco6: Path, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Boxes, classes with their ids, and splits; images without lines or label file have no objects."""
-    assert convert("--images", path, "--output", "out", NONE_BAD) == 0
-    examples = read_all("out")
+    assert harness.convert("--images", path, "--output", "out", harness.NONE_BAD) == 0
+    examples = harness.read_all("out")
     assert sorted(examples) == [f"{name}.jpg" for name in sorted(YOLO_LABELS)]
     for name, lines in YOLO_LABELS.items():
         features = examples[f"{name}.jpg"]
         assert objects_of(features) == expected_objects(lines or ())
         assert features["image/encoded"] == [(coco6 / f"coco6/images/{name}.jpg").read_bytes()]
     splits = {"train": "train", "val": "validation"}
-    assert split_of_each("out") == {f"{n}.jpg": splits[n.partition("/")[0]] for n in YOLO_LABELS}
-    assert manifest_of("out")["options"]["layout"] == "yolo"
-    assert [(c["id"], c["name"]) for c in manifest_of("out")["classes"]] == list(
+    assert harness.split_of_each("out") == {
+        f"{n}.jpg": splits[n.partition("/")[0]] for n in YOLO_LABELS
+    }
+    assert harness.manifest_of("out")["options"]["layout"] == "yolo"
+    assert [(c["id"], c["name"]) for c in harness.manifest_of("out")["classes"]] == list(
         enumerate(YOLO_NAMES)
     )
     out = capsys.readouterr().out
@@ -127,10 +107,10 @@ def test_bad_label_files_are_dead_letters_of_their_images(folder: Path) -> None:
             "labels/gone.txt": LINE,
         },
     )
-    assert convert("--images", "set", "--output", "out", ALL_BAD) == 0
-    assert sorted(read_all("out")) == ["empty.jpg", "good.jpg", "none.jpg"]
+    assert harness.convert("--images", "set", "--output", "out", harness.ALL_BAD) == 0
+    assert sorted(harness.read_all("out")) == ["empty.jpg", "good.jpg", "none.jpg"]
     labels = f"{folder}/set/labels"
-    assert sources_of("out") == {
+    assert harness.sources_of("out") == {
         "bad.jpg": ("bad_label_value", f"{labels}/bad.txt", 2),
         "box.jpg": ("bad_box", f"{labels}/box.txt", 1),
         "two.jpg": ("unlabelled", "", 0),
@@ -145,8 +125,8 @@ def test_a_label_file_that_may_not_be_read(coco6: Path) -> None:
     """Its image is a dead letter, and not one without objects."""
     path = "coco6/labels/train/000000000025.txt"
     os.chmod(path, 0)
-    assert convert("--images", "coco6", "--output", "out", ALL_BAD) == 0
-    assert reasons_of("out") == {"train/000000000025.jpg": "bad_label_value"}
+    assert harness.convert("--images", "coco6", "--output", "out", harness.ALL_BAD) == 0
+    assert harness.reasons_of("out") == {"train/000000000025.jpg": "bad_label_value"}
 
 
 def test_a_split_without_labels_is_a_question(folder: Path) -> None:
@@ -173,8 +153,13 @@ def test_four_points_are_a_question(folder: Path) -> None:
         "(segment); give --yolo_task obb or --yolo_task segment"
     )
     assert source_of("set", yolo_task="segment").questions == ()
-    assert convert("--images", "set", "--yolo_task", "obb", "--output", "out", NONE_BAD) == 0
-    features = read_all("out")["a.jpg"]
+    assert (
+        harness.convert(
+            "--images", "set", "--yolo_task", "obb", "--output", "out", harness.NONE_BAD
+        )
+        == 0
+    )
+    features = harness.read_all("out")["a.jpg"]
     assert features["image/object/corner/x"] == [0.25, 0.75, 0.75, 0.25]
     assert features["image/object/corner/y"] == [0.25, 0.25, 0.75, 0.75]
     assert features["image/object/bbox/ymax"] == [0.75]
@@ -196,7 +181,7 @@ def test_four_points_are_a_question(folder: Path) -> None:
 )
 def test_the_task_shows_in_the_number_of_columns(lengths: list[int], task: str) -> None:
     """Nine in every line may be either of two."""
-    assert guess_task(lengths) == task
+    assert yolo.guess_task(lengths) == task
 
 
 @pytest.mark.parametrize(
@@ -213,7 +198,7 @@ def test_the_task_shows_in_the_number_of_columns(lengths: list[int], task: str) 
 )
 def test_other_text_files_are_told_apart(data: bytes, lengths: list[int] | None) -> None:
     """A line of YOLO's is a class and fractions."""
-    assert line_lengths(data) == lengths
+    assert yolo.line_lengths(data) == lengths
 
 
 # --- the data set --------------------------------------------------------------------------------
@@ -221,9 +206,9 @@ def test_other_text_files_are_told_apart(data: bytes, lengths: list[int] | None)
 BOX_LINE = "0 0.5 0.5 1 1\n"
 
 
-def found_in(folder: Path, files: dict[str, bytes | str], path: str = "") -> DataSet:
+def found_in(folder: Path, files: dict[str, bytes | str], path: str = "") -> yolo_data_set.DataSet:
     write_files(str(folder), files)
-    found = DataSet()
+    found = yolo_data_set.DataSet()
     found.add(f"{folder}/{path}")
     return found
 
@@ -242,7 +227,7 @@ def test_lists_of_darknet(tmp_path: Path) -> None:
         },
     )
     folder = f"{tmp_path}/obj_train_data"
-    assert found.pairs == [FolderPair(folder, folder)]
+    assert found.pairs == [yolo_data_set.FolderPair(folder, folder)]
     assert found.listed == {f"{folder}/a": "train", f"{folder}/b": "test"}
     assert found.names == {0: "cat", 1: "dog"}
     assert found.notes == [
@@ -264,8 +249,8 @@ def test_list_files_of_data_yaml(tmp_path: Path) -> None:
     )
     images, labels = f"{tmp_path}/images", f"{tmp_path}/labels"
     assert found.pairs == [
-        FolderPair(f"{images}/x", f"{labels}/x"),
-        FolderPair(f"{images}/y", f"{labels}/y"),
+        yolo_data_set.FolderPair(f"{images}/x", f"{labels}/x"),
+        yolo_data_set.FolderPair(f"{images}/y", f"{labels}/y"),
     ]
     assert found.listed == {
         f"{images}/x/1": "train",
@@ -308,7 +293,9 @@ def test_two_descriptions(tmp_path: Path) -> None:
     ):
         found_in(tmp_path, {**files, "a.yaml": text, "b.yml": text})
     found = found_in(tmp_path, {"data.yaml": text})
-    assert found.pairs == [FolderPair(f"{tmp_path}/images", f"{tmp_path}/labels", split="train")]
+    assert found.pairs == [
+        yolo_data_set.FolderPair(f"{tmp_path}/images", f"{tmp_path}/labels", split="train")
+    ]
 
 
 def test_class_files_that_disagree_with_data_yaml(tmp_path: Path) -> None:
@@ -328,29 +315,31 @@ def test_class_files_that_disagree_with_data_yaml(tmp_path: Path) -> None:
 
 def test_roots_hold_all_folders_once(tmp_path: Path) -> None:
     """A root above them with these folders in it; folders far apart are roots of their own."""
-    assert roots_of(["/d/images"]) == (ImageRoot("/d/images"),)
-    assert roots_of(["/d/images/a", "/d/images"]) == (ImageRoot("/d/images"),)
-    assert roots_of(["/d/train/images", "/d/valid/images"]) == (
+    assert yolo_data_set.roots_of(["/d/images"]) == (ImageRoot("/d/images"),)
+    assert yolo_data_set.roots_of(["/d/images/a", "/d/images"]) == (ImageRoot("/d/images"),)
+    assert yolo_data_set.roots_of(["/d/train/images", "/d/valid/images"]) == (
         ImageRoot("/d", within=("train/images/", "valid/images/")),
     )
-    assert roots_of(["gs://b/d/images/x", "gs://b/d/images/y"]) == (
+    assert yolo_data_set.roots_of(["gs://b/d/images/x", "gs://b/d/images/y"]) == (
         ImageRoot("gs://b/d/images", within=("x/", "y/")),
     )
-    assert topmost(["/a/b", "/a", "/ab", "/a"]) == ["/a", "/ab"]
+    assert yolo_data_set.topmost(["/a/b", "/a", "/ab", "/a"]) == ["/a", "/ab"]
     far = [str(tmp_path / name) for name in ("x/1/2/3/images", "y/1/2/3/images")]
     for folder in far:
         Path(folder).mkdir(parents=True)
-    assert [root.uri for root in roots_of(far)] == far
+    assert [root.uri for root in yolo_data_set.roots_of(far)] == far
 
 
 def test_label_folders_must_be_there(tmp_path: Path) -> None:
     """One at least."""
     (tmp_path / "labels").mkdir()
     there, missing = f"{tmp_path}/labels", f"{tmp_path}/test/labels"
-    roots = label_roots([FolderPair("a", there), FolderPair("b", missing)])
+    roots = yolo_data_set.label_roots(
+        [yolo_data_set.FolderPair("a", there), yolo_data_set.FolderPair("b", missing)]
+    )
     assert roots == (ImageRoot(there, ("**/*.txt",)),)
     with pytest.raises(UsageError, match=r"no folder of label files: .*/test/labels is missing"):
-        label_roots([FolderPair("b", missing)])
+        yolo_data_set.label_roots([yolo_data_set.FolderPair("b", missing)])
 
 
 # --- data.yaml ---------------------------------------------------------------------------------------
@@ -367,15 +356,15 @@ roboflow:
 """
 
 
-def described(tmp_path: Path, text: str) -> Description | None:
+def described(tmp_path: Path, text: str) -> yolo_data_set.Description | None:
     path = tmp_path / "data.yaml"
     path.write_text(text, encoding="utf-8")
-    return read_description(str(path))
+    return yolo_data_set.read_description(str(path))
 
 
 def test_a_description_of_roboflow(tmp_path: Path) -> None:
     """Names as a list, and no path."""
-    assert described(tmp_path, ROBOFLOW) == Description(
+    assert described(tmp_path, ROBOFLOW) == yolo_data_set.Description(
         str(tmp_path / "data.yaml"),
         str(tmp_path),
         [
@@ -397,7 +386,7 @@ test:  # none
 kpt_shape: [17, 3]
 names: {0: person, 3: no, 1: 5}
 """
-    assert described(tmp_path, text) == Description(
+    assert described(tmp_path, text) == yolo_data_set.Description(
         str(tmp_path / "data.yaml"),
         str(tmp_path / "coco"),
         [("train", "images/a"), ("train", "images/b"), ("validation", "val.txt")],
@@ -426,7 +415,7 @@ def test_a_path_of_another_machine(tmp_path: Path) -> None:
 def test_a_file_of_names(tmp_path: Path) -> None:
     """A name a line, as LabelImg and Darknet write them; the last lines may be empty."""
     (tmp_path / "obj.names").write_bytes(b"\xef\xbb\xbfcat\r\ndog \r\n\r\n")
-    assert read_class_file(str(tmp_path / "obj.names")) == {0: "cat", 1: "dog"}
+    assert yolo_data_set.read_class_file(str(tmp_path / "obj.names")) == {0: "cat", 1: "dog"}
 
 
 @pytest.mark.parametrize(

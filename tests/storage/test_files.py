@@ -17,9 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.storage import files
-from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.files import file_system
+from beam_pipeline.storage import base, files
 from tests.harness import python
 from tests.storage.fixtures import MemoryFiles
 
@@ -186,8 +184,8 @@ def test_a_scheme_has_its_file_system(uri: str, expected: str) -> None:
     libraries = {"GoogleStorage": "google.auth", "S3Files": "botocore", "AzureFiles": "obstore"}
     if expected in libraries:
         pytest.importorskip(libraries[expected])
-    assert type(file_system(uri)).__name__ == expected
-    assert file_system(uri) is file_system(uri)
+    assert type(files.file_system(uri)).__name__ == expected
+    assert files.file_system(uri) is files.file_system(uri)
 
 
 # --- beam -----------------------------------------------------------------------------------------
@@ -323,7 +321,7 @@ def test_a_file_is_written_read_and_deleted(tmp_path: Path, scheme: str) -> None
     with pytest.raises(OSError, match="the file ends before byte 7"):
         files.read_image(uri, 4, 3)
     assert files.size_of(uri) == 5
-    assert list(files.list_files(folder)) == [FoundFile("a", 5)]
+    assert list(files.list_files(folder)) == [base.FoundFile("a", 5)]
     assert {name: file.size for name, file in files.files_in(folder).items()} == {"a": 5}
     files.delete(folder, ["a", "none"])
     assert files.list_folder(folder) == []

@@ -15,22 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from beam_pipeline.core import dead_letters, references
 from beam_pipeline.core.archives import member_uri, tar_entries
 from beam_pipeline.core.dataset.manifest import dump_json
-from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import BucketError, ChangedFileError, ListingError
-from beam_pipeline.core.listing.filters import (
-    IMAGE_EXTENSIONS,
-    Archive,
-    ImageRoot,
-    LabelFile,
-    LabelFiles,
-    Listed,
-)
-from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage import beam_filesystems, files
-from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.key_ranges import KeyRange
+from beam_pipeline.core.listing import filters
+from beam_pipeline.storage import base, beam_filesystems, files, key_ranges
 from beam_pipeline.storage.listing import (
     ArchiveMembers,
     FanOut,
@@ -53,16 +43,16 @@ from tests.storage.fixtures import MemoryFiles
 from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together
 
 
-def file_at(key: str, path: str, size: int) -> ImageRef:
+def file_at(key: str, path: str, size: int) -> references.ImageRef:
     """What is listed of a file, its version being when it was changed."""
-    return ImageRef(key, path, size, os.stat(path).st_mtime_ns)
+    return references.ImageRef(key, path, size, os.stat(path).st_mtime_ns)
 
 
 def list_folder(
     folder: object, *patterns: str, excluded: frozenset[str] = frozenset(), batch_size: int = 1000
-) -> Listed:
+) -> filters.Listed:
     """All batches of a root as one, images and dead letters sorted."""
-    root = ImageRoot(str(folder), patterns, excluded)
+    root = filters.ImageRoot(str(folder), patterns, excluded)
     return together(list_local_root(root, batch_size))
 
 
@@ -83,7 +73,10 @@ def test_a_folder_gives_its_images_with_their_sizes(tmp_path: Path) -> None:
 
 def test_a_folder_gives_what_may_be_an_image(tmp_path: Path) -> None:
     """Every image extension in any case, and a file without one; the rest is counted by its own."""
-    images = [f"a{extension}" for extension in IMAGE_EXTENSIONS] + ["B.JPEG", "no_extension"]
+    images = [f"a{extension}" for extension in filters.IMAGE_EXTENSIONS] + [
+        "B.JPEG",
+        "no_extension",
+    ]
     others = ["x.txt", "y.TXT", "z.csv", "photo.jpg.part", "Thumbs.db", "dot."]
     write_files(str(tmp_path), dict.fromkeys([*images, *others], b"x"))
     listed = list_folder(tmp_path)
@@ -188,7 +181,7 @@ def test_a_name_that_is_not_utf8_is_a_dead_letter(tmp_path: Path) -> None:
     assert [image.key for image in listed.images] == ["a.jpg"]
     message = "the name is not valid UTF-8; rename the file"
     assert listed.dead_letters == [
-        DeadLetter("list", key, f"{tmp_path}/{key}", "name_not_utf8", message)
+        dead_letters.DeadLetter("list", key, f"{tmp_path}/{key}", "name_not_utf8", message)
         for key in (r"c\udcff.jpg", r"caf\udce9/b.jpg")
     ]
     assert all(dead_letter.to_json().encode() for dead_letter in listed.dead_letters)
@@ -209,7 +202,7 @@ def test_a_pipe_is_not_a_file(tmp_path: Path) -> None:
     listed = list_folder(tmp_path)
     assert (listed.images, listed.ignored) == ([], {".fifo": 1})
     fault = "a socket, pipe or device, not a file"
-    letter = DeadLetter("list", "a.jpg", f"{tmp_path}/a.jpg", "not_a_file", fault)
+    letter = dead_letters.DeadLetter("list", "a.jpg", f"{tmp_path}/a.jpg", "not_a_file", fault)
     assert listed.dead_letters == [letter]
 
 
@@ -228,7 +221,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
 def test_a_dangling_link_is_listed(tmp_path: Path) -> None:
     """Reading it will say why there is no image; nobody is told nothing."""
     os.symlink(tmp_path / "gone.jpg", tmp_path / "a.jpg")
-    assert list_folder(tmp_path).images == [ImageRef("a.jpg", f"{tmp_path}/a.jpg", 0)]
+    assert list_folder(tmp_path).images == [references.ImageRef("a.jpg", f"{tmp_path}/a.jpg", 0)]
 
 
 def test_a_folder_that_no_pattern_can_match_is_not_looked_at(tmp_path: Path) -> None:
@@ -258,7 +251,7 @@ def test_links_that_lead_only_to_each_other_are_listed_as_dangling(tmp_path: Pat
     for name, target in (("a.jpg", "a.jpg"), ("b.jpg", "c.jpg"), ("c.jpg", "b.jpg")):
         os.symlink(tmp_path / target, tmp_path / name)
     assert list_folder(tmp_path).images == [
-        ImageRef(name, f"{tmp_path}/{name}", 0) for name in ("a.jpg", "b.jpg", "c.jpg")
+        references.ImageRef(name, f"{tmp_path}/{name}", 0) for name in ("a.jpg", "b.jpg", "c.jpg")
     ]
 
 
@@ -326,7 +319,7 @@ def test_images_come_in_batches(tmp_path: Path, batch_size: int, sizes: list[int
     """Every batch but the last is full, and the rest of what was found comes with the last."""
     write_files(str(tmp_path), {f"{i}.jpg": b"x" for i in range(7)} | {"a.txt": b"x"})
     os.mkfifo(tmp_path / "pipe.jpg")
-    parts = list(list_local_root(ImageRoot(str(tmp_path)), batch_size))
+    parts = list(list_local_root(filters.ImageRoot(str(tmp_path)), batch_size))
     assert [len(part.images) for part in parts] == sizes
     assert [len(part.dead_letters) for part in parts] == [0] * (len(parts) - 1) + [1]
     assert [part.ignored.total() for part in parts] == [0] * (len(parts) - 1) + [1]
@@ -335,7 +328,9 @@ def test_images_come_in_batches(tmp_path: Path, batch_size: int, sizes: list[int
 
 def test_an_empty_folder_gives_one_empty_batch(tmp_path: Path) -> None:
     """What was found in it, nothing, is still said."""
-    assert list(list_local_root(ImageRoot(str(tmp_path)), 10)) == [Listed([], [], Counter())]
+    assert list(list_local_root(filters.ImageRoot(str(tmp_path)), 10)) == [
+        filters.Listed([], [], Counter())
+    ]
 
 
 # --- any storage that lists ranges ---------------------------------------------------------------
@@ -351,9 +346,9 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
     return storage
 
 
-ROOT = ImageRoot("mem://pets")
+ROOT = filters.ImageRoot("mem://pets")
 IMAGES = [
-    ImageRef(key, f"mem://pets/{key}", len(key))
+    references.ImageRef(key, f"mem://pets/{key}", len(key))
     for key in (f"{animal}/{n:03d}.jpg" for animal in ("cat", "dog", "owl") for n in range(40))
 ]
 IGNORED = Counter({".txt": 2, "hidden files": 1, "hidden folders": 1})
@@ -372,9 +367,9 @@ IGNORED = Counter({".txt": 2, "hidden files": 1, "hidden folders": 1})
 def test_every_name_is_listed_once(storage: MemoryFiles, fan_out: FanOut, batch_size: int) -> None:
     """However the names are cut into ranges and batches, and so is what is passed over."""
     listed = list(list_bucket(ROOT, batch_size, fan_out))
-    texts = [LabelFile(name, f"mem://pets/{name}") for name in ("a.txt", "zebra.TXT")]
-    passed_over = LabelFiles(Counter({".txt": 2}), {".txt": texts})
-    assert together(listed) == Listed(IMAGES, [], IGNORED, passed_over)
+    texts = [filters.LabelFile(name, f"mem://pets/{name}") for name in ("a.txt", "zebra.TXT")]
+    passed_over = filters.LabelFiles(Counter({".txt": 2}), {".txt": texts})
+    assert together(listed) == filters.Listed(IMAGES, [], IGNORED, passed_over)
     assert max(len(batch.images) for batch in listed) <= batch_size
 
 
@@ -383,7 +378,7 @@ def test_a_long_range_ends_with_the_rest_of_it(storage: MemoryFiles) -> None:
     *batches, rest = list_range(NameRange(ROOT), 2, most=5)
     listed = together(batches)
     assert (listed.images, listed.ignored) == (IMAGES[:2], {".txt": 1, "hidden files": 1})
-    assert rest == NameRange(ROOT, KeyRange("cat/002.jpg", ""))
+    assert rest == NameRange(ROOT, key_ranges.KeyRange("cat/002.jpg", ""))
     assert isinstance(rest, NameRange)
     assert together(list_range(rest, 1000, most=1000)).images == IMAGES[2:]
 
@@ -398,15 +393,15 @@ def test_ranges_are_cut_at_names(storage: MemoryFiles) -> None:
 
 def test_ranges_are_listed_side_by_side_and_their_rests_come_back(storage: MemoryFiles) -> None:
     """`list_ranges` lists each up to the limit, `list_all` to the end."""
-    ranges = [NameRange(ROOT, KeyRange(a, f"{a}~")) for a in ("cat", "dog", "owl")]
+    ranges = [NameRange(ROOT, key_ranges.KeyRange(a, f"{a}~")) for a in ("cat", "dog", "owl")]
     found = list(list_ranges(ranges, 1000, FanOut(names=11, threads=2)))
     rests = {part for part in found if isinstance(part, NameRange)}
     assert rests == {
-        NameRange(ROOT, KeyRange("cat/009.jpg", "cat~")),
-        NameRange(ROOT, KeyRange("dog/007.jpg", "dog~")),
-        NameRange(ROOT, KeyRange("owl/010.jpg", "owl~")),
+        NameRange(ROOT, key_ranges.KeyRange("cat/009.jpg", "cat~")),
+        NameRange(ROOT, key_ranges.KeyRange("dog/007.jpg", "dog~")),
+        NameRange(ROOT, key_ranges.KeyRange("owl/010.jpg", "owl~")),
     }
-    listed = together(part for part in found if isinstance(part, Listed)).images
+    listed = together(part for part in found if isinstance(part, filters.Listed)).images
     assert listed == [*IMAGES[:9], *IMAGES[40:47], *IMAGES[80:90]]
     assert together(list_all(ranges, 1000, FanOut(names=11, threads=2))).images == IMAGES
 
@@ -424,7 +419,7 @@ def test_what_cannot_be_listed_is_an_error(
 ) -> None:
     """It names the root and the reason, in a listing as in the probes for ranges."""
 
-    def fails(*_: str, **__: bool) -> Iterator[FoundFile]:
+    def fails(*_: str, **__: bool) -> Iterator[base.FoundFile]:
         raise error
 
     for method, listing in (
@@ -445,7 +440,7 @@ def test_few_objects_are_listed_page_after_page(serve: Serve) -> None:
     generation are the objects'; other folders, also with the same beginning, are not asked for."""
     names = [*photos(2 * PAGE - 2), "photos/"]
     server = serve([*names, "photos2/b.jpg", "photo/c.jpg", "d.jpg"])
-    listed = together(list_bucket(ImageRoot("gs://pets/photos"), 1000, SMALL))
+    listed = together(list_bucket(filters.ImageRoot("gs://pets/photos"), 1000, SMALL))
     assert listed.images == [image_at(name, "photos") for name in names[:-1]]
     assert listed.ignored == Counter()
     pages = [(request.prefix, request.found) for request in server.requests]
@@ -459,7 +454,7 @@ def test_many_objects_are_listed_in_ranges_side_by_side(serve: Serve) -> None:
     names = photos(20_000)
     expected = [image_at(name, "photos") for name in names]
     server = serve(names)
-    root = ImageRoot("gs://pets/photos")
+    root = filters.ImageRoot("gs://pets/photos")
     assert together(list_range(NameRange(root), 1000, len(names) + 1)).images == expected
     assert (server.chains(), server.probes) == ([100], 0)
     longest = {}
@@ -478,7 +473,7 @@ def test_a_range_that_turns_out_long_is_cut_again(serve: Serve) -> None:
     small = [f"photos/{letter}/{number}.jpg" for letter in "abcdefg" for number in range(100)]
     huge = [f"photos/huge/{number:06d}.jpg" for number in range(30_000)]
     server = serve([*small, *huge])
-    listed = together(list_bucket(ImageRoot("gs://pets/photos"), 1000, SMALL))
+    listed = together(list_bucket(filters.ImageRoot("gs://pets/photos"), 1000, SMALL))
     assert listed.images == sorted(image_at(name, "photos") for name in (*small, *huge))
     assert max(server.chains()) <= 16 + 1
 
@@ -501,9 +496,9 @@ def test_what_is_passed_over_is_what_is_in_a_local_folder(
     in it."""
     write_files(str(tmp_path), dict.fromkeys((*HIDDEN, *OTHERS), b"x"))
     server = serve(f"photos/{name}" for name in (*HIDDEN, *OTHERS))
-    local = together(list_local_root(ImageRoot(str(tmp_path)), 1000))
+    local = together(list_local_root(filters.ImageRoot(str(tmp_path)), 1000))
     fan_out = FanOut(first=2, names=100, ranges=ranges)
-    listed = together(list_bucket(ImageRoot("gs://pets/photos"), 1000, fan_out))
+    listed = together(list_bucket(filters.ImageRoot("gs://pets/photos"), 1000, fan_out))
     assert [image.key for image in listed.images] == [image.key for image in local.images]
     assert listed.ignored == local.ignored
     assert local.ignored == {"hidden folders": 3, "hidden files": 1, ".txt": 2}
@@ -517,9 +512,9 @@ def test_what_is_passed_over_is_what_is_in_a_local_folder(
 def test_a_pattern_lists_no_more_names_than_begin_as_it_does(serve: Serve) -> None:
     """One image of a bucket, or those of a folder in it, take one request."""
     server = serve([f"photos/{folder}/{n:04d}.jpg" for folder in "abc" for n in range(3 * PAGE)])
-    root = ImageRoot("gs://pets/photos", ("b/0007.jpg",))
+    root = filters.ImageRoot("gs://pets/photos", ("b/0007.jpg",))
     assert together(list_root(root)).images == [image_at("photos/b/0007.jpg", "photos")]
-    root = ImageRoot("gs://pets/photos", ("b/000[1-3].jpg", "b/00?4.jpg"))
+    root = filters.ImageRoot("gs://pets/photos", ("b/000[1-3].jpg", "b/00?4.jpg"))
     assert [image.key for image in together(list_root(root)).images] == [
         f"b/{n:04d}.jpg" for n in sorted({1, 2, 3, *range(4, 100, 10)})
     ]
@@ -537,7 +532,7 @@ def test_a_pattern_lists_no_more_names_than_begin_as_it_does(serve: Serve) -> No
 )
 def test_the_range_of_a_pattern(pattern: str, limits: tuple[str, str]) -> None:
     """From its fixed beginning to the first name behind all that begin so."""
-    assert whole_range(ImageRoot("gs://b", (pattern,))).limits == limits
+    assert whole_range(filters.ImageRoot("gs://b", (pattern,))).limits == limits
 
 
 FILES = {
@@ -552,13 +547,13 @@ FILES = {
 }
 
 
-def root(path: Path, **fields: str) -> ImageRoot:
+def root(path: Path, **fields: str) -> filters.ImageRoot:
     """An archive to list."""
     kind = path.suffix[1:]
-    return ImageRoot(str(path), archive=Archive(kind, path.name, **fields))
+    return filters.ImageRoot(str(path), archive=filters.Archive(kind, path.name, **fields))
 
 
-def members(path: Path, batch_size: int = 2, **fields: str) -> Listed:
+def members(path: Path, batch_size: int = 2, **fields: str) -> filters.Listed:
     """All batches as one, images and dead letters sorted."""
     return together(list_archive(root(path, **fields), batch_size))
 

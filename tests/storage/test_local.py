@@ -26,24 +26,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import ChangedFileError
-from beam_pipeline.storage.base import FoundFile
-from beam_pipeline.storage.local import (
-    BufferedFile,
-    LocalFiles,
-    OpenFiles,
-    atomic_file,
-    open_regular,
-)
-from beam_pipeline.storage.read_ahead import Prefetch, ReadOptions, Request
-from tests.harness import wait_until
-from tests.profiles import examples
+from beam_pipeline.storage import base, local, read_ahead
+from tests import harness, profiles
 
-read_file, read_listed = LocalFiles().read, LocalFiles().read_listed
+read_file, read_listed = local.LocalFiles().read, local.LocalFiles().read_listed
 READS: list[Callable[[str], Any]] = [
-    open_regular,
+    local.open_regular,
     read_file,
-    LocalFiles().read_if_there,
-    LocalFiles().open_input,
+    local.LocalFiles().read_if_there,
+    local.LocalFiles().open_input,
     partial(read_file, size=1, offset=0),
 ]
 
@@ -64,7 +55,7 @@ def test_the_files_read_last_stay_open_until_their_reader_goes(tmp_path: Path) -
     paths = [f"{tmp_path}/{number}" for number in range(70)]
     for number, path in enumerate(paths):
         Path(path).write_text(f"--{number:03}")
-    before, readers = len(os.listdir("/proc/self/fd")), [OpenFiles()]
+    before, readers = len(os.listdir("/proc/self/fd")), [local.OpenFiles()]
     with ThreadPoolExecutor(8) as threads:
         pieces = [*threads.map(lambda i: readers[0].read(paths[i % 70], 3, 2), range(1400))]
     assert pieces == [b"%03d" % (i % 70) for i in range(1400)]
@@ -104,9 +95,9 @@ def test_a_file_that_grew_to_terabytes_takes_no_memory(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ChangedFileError):
         read_listed(str(path), 100)
-    request = Request(str(path), 100, -1)
+    request = read_ahead.Request(str(path), 100, -1)
     with (
-        Prefetch([request], no_read, ReadOptions(prefetched=1)) as ahead,
+        read_ahead.Prefetch([request], no_read, read_ahead.ReadOptions(prefetched=1)) as ahead,
         pytest.raises(ChangedFileError),
     ):
         ahead.read(*request)
@@ -120,9 +111,9 @@ def test_a_pipe_never_hangs(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(ChangedFileError, match="a pipe or a device, listed as a file of 100 bytes"):
         read_listed(path, 100)
-    request = Request(path, 100, -1)
+    request = read_ahead.Request(path, 100, -1)
     with (
-        Prefetch([request], no_read, ReadOptions(prefetched=1)) as ahead,
+        read_ahead.Prefetch([request], no_read, read_ahead.ReadOptions(prefetched=1)) as ahead,
         pytest.raises(ChangedFileError),
     ):
         ahead.read(*request)
@@ -173,9 +164,9 @@ def test_files_are_listed_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / ".a").write_bytes(b"1")
     os.utime(tmp_path / "sub/b", ns=(5, 7))
     os.utime(tmp_path / ".a", ns=(5, 9))
-    found = sorted(LocalFiles().list_files(str(tmp_path)))
-    assert found == [FoundFile(".a", 1, 9), FoundFile("sub/b", 2, 7)]
-    assert LocalFiles().version_of(str(tmp_path / ".a")) == 9
+    found = sorted(local.LocalFiles().list_files(str(tmp_path)))
+    assert found == [base.FoundFile(".a", 1, 9), base.FoundFile("sub/b", 2, 7)]
+    assert local.LocalFiles().version_of(str(tmp_path / ".a")) == 9
 
 
 def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
@@ -183,9 +174,9 @@ def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/b").write_bytes(b"12")
     (tmp_path / ".a").write_bytes(b"1")
-    assert LocalFiles().list_folder(str(tmp_path)) == [".a", "sub"]
-    assert LocalFiles().list_folder(str(tmp_path / "none")) == []
-    (name, file), *_ = LocalFiles().files_in(str(tmp_path)).items()
+    assert local.LocalFiles().list_folder(str(tmp_path)) == [".a", "sub"]
+    assert local.LocalFiles().list_folder(str(tmp_path / "none")) == []
+    (name, file), *_ = local.LocalFiles().files_in(str(tmp_path)).items()
     assert (name, file.name, file.size) == (".a", ".a", 1)
 
 
@@ -199,9 +190,9 @@ def test_a_description_asks_the_disk_once(tmp_path: Path, monkeypatch: pytest.Mo
         return ask(uri)
 
     monkeypatch.setattr(os, "stat", stat)
-    described = LocalFiles().describe(path)
+    described = local.LocalFiles().describe(path)
     monkeypatch.undo()
-    assert described == FoundFile(path, 2, ask(path).st_mtime_ns)
+    assert described == base.FoundFile(path, 2, ask(path).st_mtime_ns)
     assert asked == [path]
 
 
@@ -211,13 +202,13 @@ def test_a_copy_on_one_disk_is_a_hard_link(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"older")
     for _ in range(2):
         temporary = str(tmp_path / ".incomplete/b.1.x")
-        assert LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "b"), temporary)
+        assert local.LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "b"), temporary)
         assert os.path.samefile(tmp_path / "a", tmp_path / "b")
         assert not os.listdir(tmp_path / ".incomplete")
     (tmp_path / "a").unlink()
     assert (tmp_path / "b").read_bytes() == b"content"
     with pytest.raises(FileNotFoundError):
-        LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "c"), str(tmp_path / "t"))
+        local.LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "c"), str(tmp_path / "t"))
 
 
 def test_a_symbolic_link_is_not_linked(tmp_path: Path) -> None:
@@ -225,7 +216,7 @@ def test_a_symbolic_link_is_not_linked(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"content")
     (tmp_path / "link").symlink_to("a")
     temporary = str(tmp_path / "t")
-    assert not LocalFiles().copy_from(str(tmp_path / "link"), str(tmp_path / "b"), temporary)
+    assert not local.LocalFiles().copy_from(str(tmp_path / "link"), str(tmp_path / "b"), temporary)
     assert sorted(os.listdir(tmp_path)) == ["a", "link"]
 
 
@@ -235,19 +226,19 @@ def test_a_file_is_older_than_what_was_written_later(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"1234")
         os.utime(tmp_path / name, ns=(0, changed))
     a = str(tmp_path / "a")
-    assert LocalFiles().is_older(a, 4, str(tmp_path / "same"))
-    assert LocalFiles().is_older(a, 4, str(tmp_path / "later"))
-    assert not LocalFiles().is_older(a, 3, str(tmp_path / "later"))
-    assert not LocalFiles().is_older(str(tmp_path / "later"), 4, a)
+    assert local.LocalFiles().is_older(a, 4, str(tmp_path / "same"))
+    assert local.LocalFiles().is_older(a, 4, str(tmp_path / "later"))
+    assert not local.LocalFiles().is_older(a, 3, str(tmp_path / "later"))
+    assert not local.LocalFiles().is_older(str(tmp_path / "later"), 4, a)
     with pytest.raises(FileNotFoundError):
-        LocalFiles().is_older(a, 4, str(tmp_path / "none"))
+        local.LocalFiles().is_older(a, 4, str(tmp_path / "none"))
 
 
 def test_a_regular_file_is_opened_for_reading(tmp_path: Path) -> None:
     """From its beginning, not for writing, and no child process inherits it."""
     path = tmp_path / "a.csv"
     path.write_bytes(b"a.jpg,cat\n")
-    file = open_regular(str(path))
+    file = local.open_regular(str(path))
     try:
         assert os.read(file, 100) == b"a.jpg,cat\n"
         assert not os.get_inheritable(file)
@@ -263,16 +254,16 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s")
         with pytest.raises(OSError, match="No such device or address"):
-            open_regular("s")
+            local.open_regular("s")
 
 
 BUFFERS = st.lists(st.binary(max_size=40) | st.integers(0, 300_000).map(bytes), max_size=12)
 
 
-def atomic(path: str) -> AbstractContextManager[BufferedFile]:
+def atomic(path: str) -> AbstractContextManager[local.BufferedFile]:
     """A file that is written in a folder `hidden` beside it, which need not exist."""
     folder, name = os.path.split(path)
-    return atomic_file(path, os.path.join(folder, "hidden", f"{name}.{uuid.uuid4().hex}"))
+    return local.atomic_file(path, os.path.join(folder, "hidden", f"{name}.{uuid.uuid4().hex}"))
 
 
 def incomplete(folder: Path) -> list[str]:
@@ -379,7 +370,7 @@ def test_a_relative_path_without_a_folder_is_a_path(
     assert (tmp_path / "a").read_bytes() == b"x"
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=profiles.examples(100))
 @given(writes=st.lists(BUFFERS, max_size=6))
 @example(writes=[[b"x"]] * 2000)  # more buffers than one call to the system takes
 @example(writes=[[b""] * 600, [b"x"]])
@@ -439,7 +430,7 @@ def test_a_write_that_the_system_cuts_off_goes_on_where_it_was(
         while unread() < 60_000:  # until the writer waits for room in the pipe
             time.sleep(0.001)
         waiting = len(interruptions)
-        wait_until(lambda: len(interruptions) > waiting)
+        harness.wait_until(lambda: len(interruptions) > waiting)
         while part := os.read(read_end, 10_000):
             arrived.extend(part)
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.records.shard_writer import ImageReader
 from beam_pipeline.storage import local, pace, read_ahead
-from beam_pipeline.storage.pace import Pace
 from beam_pipeline.storage.read_ahead import (
     Prefetch,
     ReadAhead,
@@ -367,7 +366,7 @@ def test_threads_and_prefetched_files_exclude_each_other() -> None:
 
 def test_refusals_halve_and_answers_raise_the_bound() -> None:
     """Once for all requests that were on their way; each round of answers adds one."""
-    own = Pace()
+    own = pace.Pace()
     rounds = [own.enter() for _ in range(16)]
     for begun in rounds:
         own.refuse(begun)
@@ -386,7 +385,7 @@ def test_refusals_halve_and_answers_raise_the_bound() -> None:
 
 def test_a_place_is_waited_for() -> None:
     """As many requests as the bound are on their way; one that leaves lets the next one go."""
-    own = Pace()
+    own = pace.Pace()
     own.refuse(own.enter())
     entered = threading.Event()
     thread = threading.Thread(target=lambda: (own.enter(), entered.set()))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from beam_pipeline.core import dead_letters, packing
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.work.outcome import Outcome
 
-LETTER = DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")
+LETTER = dead_letters.DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Doubled:
     def run(self) -> Outcome:
         if self.number < 0:
             raise ValueError("negative")
-        letters = DeadLetterBatch([LETTER] if self.number == 7 else [])
+        letters = packing.DeadLetterBatch([LETTER] if self.number == 7 else [])
         return Outcome([2 * self.number], Tally(listed=1), letters, [("odd", self.number % 2)])
 
 

@@ -26,9 +26,8 @@ from beam_pipeline.core.errors import (
 )
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
 from beam_pipeline.core.packing import DeadLetterBatch
-from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records import example_source, tfrecord
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.transforms.writing import finish_dataset, sum_totals
 from beam_pipeline.work.finishing import DatasetFinisher, Reports, sorted_letters
 from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
@@ -38,7 +37,7 @@ UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file is empty")
 UNLABELLED = DeadLetter("join", "a.jpg", "/photos/a.jpg", "unlabelled", "no row")
 PLAN = Plan(
-    ShardPlan("pets", (("train", 2),), TFRecordFormat()),
+    ShardPlan("pets", (("train", 2),), tfrecord.TFRecordFormat()),
     (("cat", 1), ("dog", 2)),
     Tally(
         listed=6,
@@ -79,7 +78,7 @@ def finisher_of(
     """A finisher that lets all bad samples pass."""
     request = WriteRequest(
         folder=str(folder),
-        encoding=EncodingOptions(LabelledImages(columns), seed=3),
+        encoding=EncodingOptions(example_source.LabelledImages(columns), seed=3),
         failures=changes.pop("failures", HERE),
     )
     values = {"max_bad_fraction": 1.0, "recorded": OPTIONS, **changes}

@@ -19,10 +19,8 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, label_column
+from beam_pipeline.core.records import shard_writer, sharding, tfrecord
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
-from beam_pipeline.core.records.shard_writer import write_shard
-from beam_pipeline.core.records.sharding import ShardSpec
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from tests.pictures import picture
@@ -49,10 +47,10 @@ def shard(folder: Path, images: int, data: bytes) -> Callable[[Any], None]:
         path.write_bytes(data)
         refs.append(SampleRef(path.name, str(path), len(data), "train", ("cat", i, 0.5)))
     maker = LabelledImages(COLUMNS).maker(ExampleOptions(), {"cat": 0}, files.read_image)
-    spec = ShardSpec("train", 0, 1, "shard")
+    spec = sharding.ShardSpec("train", 0, 1, "shard")
 
     def write(sink: Any) -> None:
-        write_shard(spec, refs, maker, TFRecordFormat().writer(sink))
+        shard_writer.write_shard(spec, refs, maker, tfrecord.TFRecordFormat().writer(sink))
 
     return write
 

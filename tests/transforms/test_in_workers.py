@@ -14,20 +14,14 @@ from apache_beam.pvalue import AsSingleton
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
+from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ListingError, Refusal
 from beam_pipeline.core.labels.meeting import NameDivision
-from beam_pipeline.core.packing import (
-    DeadLetterBatch,
-    ImageBatch,
-    LabelBatch,
-    SampleBatch,
-    unpack,
-)
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.transforms.in_workers import Divide, InWorkers, Step
-from beam_pipeline.work.job import Counts, report_progress
+from beam_pipeline.work import job, writer_process
 from beam_pipeline.work.outcome import (
     BYTES_DONE,
     DEAD_LETTERS,
@@ -38,7 +32,6 @@ from beam_pipeline.work.outcome import (
     Outcome,
     step,
 )
-from beam_pipeline.work.writer_process import writer_processes
 from tests.transforms.tasks import LETTER, Doubled, Fatal
 
 
@@ -59,7 +52,7 @@ def double(pipeline: beam.Pipeline, numbers: list[int]) -> Any:
 @pytest.mark.parametrize("writers", [0, 1, 2])
 def test_each_task_has_its_outputs(writers: int) -> None:
     """With any number of processes; small tasks stay here."""
-    with writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
+    with writer_process.writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = double(pipeline, list(range(20)))
         letters = found[DEAD_LETTERS] | beam.FlatMap(list)
         assert_that(found["main"], equal_to([2 * n for n in range(20)]), label="main")
@@ -74,7 +67,7 @@ def double_fatally(number: int) -> Iterator[Step]:
 
 def test_what_a_process_did_not_finish_is_done_here() -> None:
     """Nothing is lost when a process dies, as if memory ran out."""
-    with writer_processes(1), beam.Pipeline(runner="FnApiRunner") as pipeline:
+    with writer_process.writer_processes(1), beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = (
             pipeline
             | beam.Create([1, 2, 3])
@@ -87,7 +80,7 @@ def test_what_a_process_did_not_finish_is_done_here() -> None:
 def test_the_error_of_a_task_is_that_of_the_job(writers: int) -> None:
     """Whichever process raised it."""
     with (
-        writer_processes(writers),
+        writer_process.writer_processes(writers),
         pytest.raises(Exception, match="negative"),
         beam.Pipeline(runner="FnApiRunner") as pipeline,
     ):
@@ -113,7 +106,7 @@ class Shown(beam.DoFn):
 @pytest.mark.parametrize("writers", [0, 2])
 def test_outputs_keep_the_window_and_the_timestamp_of_their_element(writers: int) -> None:
     """In whichever call they are yielded: of the next element, or at the end of the bundle."""
-    with writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
+    with writer_process.writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
         numbers = (
             pipeline
             | beam.Create([TimestampedValue(n, n) for n in range(20)])
@@ -136,7 +129,7 @@ def test_batches_of_a_window_are_divided_together(side: bool, divides: bool) -> 
         batches = (
             pipeline
             | beam.Create([TimestampedValue(n, n) for n in range(10)])
-            | "Batch" >> beam.Map(lambda n: ImageBatch(IMAGES[n : n + 1]))
+            | "Batch" >> beam.Map(lambda n: packing.ImageBatch(IMAGES[n : n + 1]))
             | beam.WindowInto(FixedWindows(WINDOWS))
         )
         sides = [AsSingleton(pipeline | "Side" >> beam.Create([divides]))] if side else []
@@ -146,7 +139,7 @@ def test_batches_of_a_window_are_divided_together(side: bool, divides: bool) -> 
             batches
             | "Divide" >> divided
             | beam.FlatMapTuple(
-                lambda part, packed: [(part, ref.key) for ref in unpack(ImageRef, packed)]
+                lambda part, packed: [(part, ref.key) for ref in packing.unpack(ImageRef, packed)]
             )
             | "Windows" >> beam.ParDo(Shown())
             | beam.MapTuple(lambda element, end, _: (*element, end))
@@ -181,7 +174,7 @@ def test_a_refusal_that_nothing_collects_is_raised() -> None:
 
 def begin_shard(samples: int) -> Iterator[Step]:
     """A shard of five samples reports some, and ends unless these are an odd number."""
-    report_progress(Counts(samples=samples, image_bytes=10 * samples))
+    job.report_progress(job.Counts(samples=samples, image_bytes=10 * samples))
     ended = {SAMPLES_DONE: 5, BYTES_DONE: 50}
     yield Outcome(counters={} if samples % 2 else ended, measured={SHARD_MS: [7, samples]})
 
@@ -209,14 +202,16 @@ def test_a_stage_before_that_of_the_shards_does_not_count_them_twice() -> None:
 
 
 BATCHES: list[list[Any]] = [
-    ImageBatch([ImageRef("a.jpg", "/a.jpg", 3, 7), ImageRef("b.jpg", "/b.jpg", 4)]),
-    LabelBatch([LabelRow("a", ("cat", None, 0.5), "", "labels.csv", 2, "bad")]),
-    SampleBatch([SampleRef("a.jpg", "/a.jpg", 3, "train", ("cat", ("x",)), 5, "labels.csv", 9)]),
-    DeadLetterBatch([DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")]),
+    packing.ImageBatch([ImageRef("a.jpg", "/a.jpg", 3, 7), ImageRef("b.jpg", "/b.jpg", 4)]),
+    packing.LabelBatch([LabelRow("a", ("cat", None, 0.5), "", "labels.csv", 2, "bad")]),
+    packing.SampleBatch(
+        [SampleRef("a.jpg", "/a.jpg", 3, "train", ("cat", ("x",)), 5, "labels.csv", 9)]
+    ),
+    packing.DeadLetterBatch([DeadLetter("read", "a.jpg", "/a.jpg", "empty_file", "no bytes")]),
 ]
 
 
-@pytest.mark.parametrize("batch", [*BATCHES, ImageBatch(), SampleBatch()])
+@pytest.mark.parametrize("batch", [*BATCHES, packing.ImageBatch(), packing.SampleBatch()])
 def test_beam_knows_how_to_pack_a_batch(batch: list[Any]) -> None:
     """What comes out has the type and the items that went in, labels with their types."""
     coder = coders.registry.get_coder(type(batch))

@@ -12,19 +12,18 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.splits import SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, LabelTableError, Refusal
-from beam_pipeline.core.labels.join import join_bucket
+from beam_pipeline.core.labels import join
 from beam_pipeline.core.labels.samples import AGREE
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column, ColumnKind, label_column
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.packing import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
 from beam_pipeline.transforms import in_workers
-from beam_pipeline.transforms.in_workers import Sum
 from beam_pipeline.transforms.labels import JoinLabelBatches, ReadLabelFiles, read_containers
 from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.labels import JoinRows, Labelling
@@ -50,14 +49,14 @@ def test_buckets_and_bundles_play_no_part(
     """Samples, dead letters and counts are those of all images and rows at once."""
     monkeypatch.setattr(in_workers, "MOST_HELD", held)
     images, rows = (list(zip(*items, strict=True)) for items in (IMAGES, ROWS))
-    expected = join_bucket(images, rows)
+    expected = join.join_bucket(images, rows)
     tally = Tally(orphan_rows=expected.orphan_rows, repeated_rows=expected.repeated_rows)
     tally.add_samples(expected.all_samples(), 0)
     tally.add_dead_letters(expected.dead_letters)
     assert (len(expected.all_samples()), len(expected.dead_letters)) == (49, 13)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        image_batches = [ImageBatch(IMAGES[i : i + 8]) for i in range(0, len(IMAGES), 8)]
-        row_batches = [LabelBatch(ROWS[i : i + 8]) for i in range(0, len(ROWS), 8)]
+        image_batches = [packing.ImageBatch(IMAGES[i : i + 8]) for i in range(0, len(IMAGES), 8)]
+        row_batches = [packing.LabelBatch(ROWS[i : i + 8]) for i in range(0, len(ROWS), 8)]
         inputs = {
             "images": pipeline | "Images" >> beam.Create(image_batches),
             "rows": pipeline | "Rows" >> beam.Create(row_batches),
@@ -67,7 +66,7 @@ def test_buckets_and_bundles_play_no_part(
         joined = inputs | JoinLabelBatches(work=work, buckets=buckets)
         samples = joined["samples"] | "EachSample" >> beam.FlatMap(list)
         dead_letters = joined[DEAD_LETTERS] | "EachLetter" >> beam.FlatMap(list)
-        total = joined[TALLY] | beam.CombineGlobally(Sum(Tally, Tally.add))
+        total = joined[TALLY] | beam.CombineGlobally(in_workers.Sum(Tally, Tally.add))
         assert_that(samples, equal_to(expected.all_samples()), label="samples")
         assert_that(dead_letters, equal_to(expected.dead_letters), label="dead letters")
         assert_that(total, equal_to([tally]), label="tally")

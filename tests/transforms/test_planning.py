@@ -18,35 +18,22 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 import beam_pipeline
-from beam_pipeline.core.dataset.duplicates import (
-    CopyFinder,
-    Duplicates,
-    WrittenImage,
-    packed_images,
-)
+from beam_pipeline.core.dataset import duplicates
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest
 from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner, rank_of
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import Refusal
-from beam_pipeline.core.images.geometry import ImageChanges
+from beam_pipeline.core.images import geometry
 from beam_pipeline.core.images.preparation import digest_of
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import SampleBatch, unpack
+from beam_pipeline.core.records import sharding, tfrecord
 from beam_pipeline.core.records.example_source import ExampleOptions, LabelledImages
-from beam_pipeline.core.records.sharding import (
-    KeyHasher,
-    ShardConfig,
-    ShardDivision,
-    ShardPlan,
-    SplitFractions,
-)
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
 from beam_pipeline.transforms import in_workers
-from beam_pipeline.transforms.in_workers import Sum
 from beam_pipeline.transforms.planning import (
     AssignShards,
     AssignSplits,
@@ -55,21 +42,21 @@ from beam_pipeline.transforms.planning import (
     Planning,
     find_duplicates,
 )
-from beam_pipeline.work.incomplete_folder import read_note
+from beam_pipeline.work import incomplete_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome
 from beam_pipeline.work.planning import DuplicateSearch, is_readable, measure_images, with_digests
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
+from tests import harness
 from tests.core.dataset.fixtures import group
-from tests.harness import convert, manifest_of, shard_names
 from tests.pictures import picture, write_files
 from tests.transforms.outputs import assert_items, assert_total
 
 RUN: dict[str, Any] = {"name": "pets", "seed": 0, "options": {}, "features": {}}
 WISHES: dict[str, Any] = {
     "name": "pets",
-    "shards": ShardConfig({"train": 3}, shard_bytes=10),
+    "shards": sharding.ShardConfig({"train": 3}, shard_bytes=10),
     "splits": ("test",),
-    "record_format": TFRecordFormat(),
+    "record_format": tfrecord.TFRecordFormat(),
     "max_bad_fraction": 0.5,
     "numbering": ClassNumbering(base=1),
 }
@@ -81,7 +68,7 @@ JOINED = Tally(
     dead=Counter({"empty_file": 1}),
     shown={"empty_file": ["5.jpg"]},
 )
-SHARDS = ShardPlan("pets", (("test", 3), ("train", 3)), TFRecordFormat())
+SHARDS = sharding.ShardPlan("pets", (("test", 3), ("train", 3)), tfrecord.TFRecordFormat())
 
 
 def planning(folder: Path, resume: bool = False, **wishes: Any) -> Planning:
@@ -120,7 +107,7 @@ def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
     """The note says which files may have been left, also by a run that wrote none."""
     plan = planned(tmp_path, replace(LISTED, refusals=[Refusal("ListingError", "x")]))
     assert plan.refusal == Refusal("ListingError", "x")
-    note = read_note(str(tmp_path))
+    note = incomplete_folder.read_note(str(tmp_path))
     assert note
     assert note.shard_plan == plan.shard_plan
 
@@ -179,7 +166,7 @@ def test_a_folder_that_cannot_be_listed_is_a_refusal(
 def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
     """By an engine that tries again when some shards are there, and after a run that wrote none."""
     whole = total(LISTED, JOINED)
-    shards = ShardConfig({"train": 7}, shard_bytes=10)
+    shards = sharding.ShardConfig({"train": 7}, shard_bytes=10)
     assert planned(tmp_path, whole, shards=shards).refusal is None
     for _ in range(2):
         assert planned(tmp_path, whole).refusal is None
@@ -191,7 +178,7 @@ def test_a_plan_is_made_again_where_it_was_made_before(tmp_path: Path) -> None:
 
 
 ENCODING = EncodingOptions(LabelledImages(()), seed=4)
-LAYOUT = ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
+LAYOUT = sharding.ShardPlan("d", (("test", 2), ("train", 5)), tfrecord.TFRecordFormat())
 SAMPLES = [
     SampleRef(f"{i}.jpg", f"/photos/{i}.jpg", 5, "train" if i % 3 else "test", ("x",))
     for i in range(60)
@@ -220,7 +207,7 @@ def test_every_sample_goes_to_the_shard_of_its_hash(
     """Once, however many wait for others; a shard that has none is there, too."""
     monkeypatch.setattr(in_workers, "MOST_HELD", held)
     expected: dict[int, list[SampleRef]] = {number: [] for number in range(7)}
-    numbers = ShardDivision(LAYOUT, 4).numbers(SampleBatch(SAMPLES).columns())
+    numbers = sharding.ShardDivision(LAYOUT, 4).numbers(SampleBatch(SAMPLES).columns())
     for sample, number in zip(SAMPLES, numbers, strict=True):
         expected[number].append(sample)
         assert (number < 2) == (sample.split == "test")
@@ -232,7 +219,7 @@ def test_a_plan_that_refuses_leaves_nothing() -> None:
     _assigned(Plan(LAYOUT, (), Tally(), Refusal("OutputError", "no")), {})
 
 
-SHARES = SplitFractions(
+SHARES = sharding.SplitFractions(
     (("train", Fraction(3, 4)), ("validation", Fraction(1, 8)), ("test", Fraction(1, 8)))
 )
 NAMES = [name for name, _ in SHARES.fractions]
@@ -250,7 +237,7 @@ def samples(classes: dict[LabelValue, int]) -> list[SampleRef]:
 def expected_splits(refs: list[SampleRef], counts: dict[LabelValue, list[int]]) -> list[SampleRef]:
     """Each class in the order of its hashes, cut at these numbers."""
     by_class: dict[LabelValue, list[SampleRef]] = defaultdict(list)
-    for ref in sorted(refs, key=lambda ref: rank_of(ref.key, KeyHasher(3))):
+    for ref in sorted(refs, key=lambda ref: rank_of(ref.key, sharding.KeyHasher(3))):
         by_class[ref.labels[0]].append(ref)
     found = []
     for label, same in by_class.items():
@@ -272,7 +259,7 @@ def assert_assigned(
             | AssignSplits(splits=SplitAssigner(SHARES, 3, group_by, True), column=0)
         )
         each = assigned["samples"] | "Each" >> beam.FlatMap(list)
-        total = assigned[TALLY] | beam.CombineGlobally(Sum(Tally, Tally.add))
+        total = assigned[TALLY] | beam.CombineGlobally(in_workers.Sum(Tally, Tally.add))
         assert_that(each, equal_to(expected), label="samples")
         assert_that(total, equal_to([tally]), label="tally")
 
@@ -296,7 +283,7 @@ def test_each_class_is_divided_exactly(size: int) -> None:
 MEASURED = EncodingOptions(
     LabelledImages(CLASS_FOLDER_COLUMNS),
     seed=3,
-    options=ExampleOptions(changes=ImageChanges(resize=(20, 20))),
+    options=ExampleOptions(changes=geometry.ImageChanges(resize=(20, 20))),
 )
 
 
@@ -311,7 +298,7 @@ def test_the_size_of_a_record_is_measured_and_a_bad_image_is_not(tmp_path: Path)
     call = pickle.loads(pickle.dumps(Call(measure_images, (MEASURED, refs, ONE_BY_ONE))))
     (tally,) = call.run().main
     large, small = tally.measured
-    assert large.order == KeyHasher(3).order("a.jpg")
+    assert large.order == sharding.KeyHasher(3).order("a.jpg")
     assert (large.size, small.size) == (len(files["a.jpg"]), len(files["c.jpg"]))
     assert small.written > small.size  # its own bytes, with features around them
     assert 0 < large.written < large.size
@@ -329,7 +316,7 @@ def test_the_lowest_hashes_are_found_in_any_parts(parts: int) -> None:
     lowest = [LowestSamples.of_batch(SampleBatch(shuffled[i::parts]), 5) for i in range(parts)]
     batches = LowestSamples.of_all([LowestSamples.of_all(lowest[:3]), *lowest[3:]]).batches()
     found = [ref for batch in batches for ref in batch]
-    hasher = KeyHasher(5)
+    hasher = sharding.KeyHasher(5)
     assert found == sorted(REFS, key=lambda ref: hasher.order(ref.key))[:50]
 
 
@@ -346,9 +333,9 @@ def test_the_shard_size_is_that_of_the_output(
     arguments += ["--shard_size", "20KB", "--output", "out", "--name", "set"]
     assert main(["plan", *arguments]) == 0
     planned = capsys.readouterr().out
-    assert convert(*arguments) == 0
-    shards = shard_names("out")
-    total = manifest_of("out")["splits"]["train"]["bytes"]
+    assert harness.convert(*arguments) == 0
+    shards = harness.shard_names("out")
+    total = harness.manifest_of("out")["splits"]["train"]["bytes"]
     assert len(shards) == -(-total // 20_000)
     assert f"train: 60 samples in {len(shards)} shards" in planned
     assert "images are re-encoded: 16.2 MB of files, by 16 samples" in planned
@@ -443,11 +430,11 @@ def test_sizes_with_digests_decide(tmp_path: Path) -> None:
     """The copies in train go, one by one or in one batch; what cannot be read stays."""
     refs = copied_samples(tmp_path)
     digested = [ref._replace(digest=digest_of(CONTENTS[ref.key])) for ref in refs[:-1]]
-    copies = CopyFinder(lambda: iter(digested))
+    copies = duplicates.CopyFinder(lambda: iter(digested))
     dropped = [ref for ref in refs if ref.key in ("a/1", "b/1")]
     letters = [copies.dead_letter(ref) for ref in digested if ref.key in ("a/1", "b/1")]
     same_size = [ref for ref in digested if len(CONTENTS[ref.key]) == 3]
-    expected = Tally(duplicates=CopyFinder(lambda: iter(same_size)).duplicates)
+    expected = Tally(duplicates=duplicates.CopyFinder(lambda: iter(same_size)).duplicates)
     expected.remove_samples(dropped, 0)
     expected.add_dead_letters(letters)  # type: ignore[arg-type]
     assert expected.duplicates.copies == expected.dead["duplicate"] == 2
@@ -470,7 +457,7 @@ def test_a_dropped_image_is_not_counted_as_unlabelled(tmp_path: Path) -> None:
         if ref.key in labels
     ]
     digested = [ref._replace(digest=digest_of(CONTENTS[ref.key])) for ref in refs]
-    copies = CopyFinder(lambda: digested)
+    copies = duplicates.CopyFinder(lambda: digested)
     dropped = [ref for ref in digested if ref.key in ("a/1", "b/1")]
     expected = Tally(unlabelled=-2, duplicates=copies.duplicates)
     expected.remove_samples(dropped, 0)
@@ -492,7 +479,7 @@ def test_a_plan_counts_what_the_listing_tells(tmp_path: Path, listed: bool) -> N
         ref._replace(digest=digest_of(CONTENTS.get(ref.key, b"")) if listed else b"")
         for ref in refs
     ]
-    copies = CopyFinder(lambda: iter([ref for ref in listing if ref.size == 3]))
+    copies = duplicates.CopyFinder(lambda: iter([ref for ref in listing if ref.size == 3]))
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = (
             pipeline
@@ -501,23 +488,23 @@ def test_a_plan_counts_what_the_listing_tells(tmp_path: Path, listed: bool) -> N
         )
         assert_items(found["samples"], refs, "samples")
         assert_items(found[DEAD_LETTERS], [], "dead letters")
-        expected = copies.duplicates if listed else Duplicates(images_compared=0)
+        expected = copies.duplicates if listed else duplicates.Duplicates(images_compared=0)
         assert_total(found[TALLY], Tally(duplicates=expected))
 
 
-IMAGES = [WrittenImage(bytes([i % 50]) * 16, 7, "train", f"{i:02d}") for i in range(60)]
+IMAGES = [duplicates.WrittenImage(bytes([i % 50]) * 16, 7, "train", f"{i:02d}") for i in range(60)]
 
 
 @pytest.mark.parametrize("ranges", [1, 3])
 def test_equal_digests_meet(ranges: int) -> None:
     """Ten pairs, of images of different shards."""
-    shards = [packed_images(IMAGES[i::7], ranges) for i in range(7)]
+    shards = [duplicates.packed_images(IMAGES[i::7], ranges) for i in range(7)]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = (
             pipeline
             | beam.Create([part for shard in shards for part in shard])
             | find_duplicates()
-            | beam.CombineGlobally(Duplicates.sum_of)
+            | beam.CombineGlobally(duplicates.Duplicates.sum_of)
         )
         pairs = tuple(group(("train", f"{i:02d}"), ("train", str(i + 50))) for i in range(10))
-        assert_that(found, equal_to([Duplicates(60, 20, 10, 0, 0, pairs)]))
+        assert_that(found, equal_to([duplicates.Duplicates(60, 20, 10, 0, 0, pairs)]))

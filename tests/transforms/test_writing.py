@@ -12,20 +12,16 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.dataset.duplicates import WrittenImage, unpack_images
+from beam_pipeline.core import packing
+from beam_pipeline.core.dataset import duplicates, tally
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import FailurePolicy, Refusal, UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.packing import pack
-from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import ShardPlan, ShardSpec
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.writing import write_shards
-from beam_pipeline.work.incomplete_folder import noted_refusal
+from beam_pipeline.work import incomplete_folder, receipts
 from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
-from beam_pipeline.work.receipts import read_receipt
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.pictures import picture, write_files, write_pictures
 
@@ -43,13 +39,13 @@ def task(tmp_path: Path) -> ShardTask:
     return ShardTask(
         request=WriteRequest(
             folder=str(tmp_path / "out"),
-            encoding=EncodingOptions(LabelledImages(())),
+            encoding=EncodingOptions(example_source.LabelledImages(())),
             failures=FailurePolicy(retries=True),
         ),
-        spec=ShardSpec(split="train", number=0, of=1, file_name=NAME),
-        batches=[pack(refs)],
+        spec=sharding.ShardSpec(split="train", number=0, of=1, file_name=NAME),
+        batches=[packing.pack(refs)],
         class_ids={},
-        record_format=TFRecordFormat(),
+        record_format=tfrecord.TFRecordFormat(),
     )
 
 
@@ -58,10 +54,10 @@ def requested(task: ShardTask, **changes: Any) -> ShardTask:
     return replace(task, request=replace(task.request, **changes))
 
 
-def images_of(written: Outcome) -> list[WrittenImage]:
+def images_of(written: Outcome) -> list[duplicates.WrittenImage]:
     """The images that are compared; packed, the same ones may have other bytes."""
     parts = [part for tag, (_, part) in written.tagged if tag == COMPARED]
-    return [image for part in parts for image in unpack_images(part)]
+    return [image for part in parts for image in duplicates.unpack_images(part)]
 
 
 def test_work_that_runs_again_keeps_what_it_wrote(task: ShardTask, tmp_path: Path) -> None:
@@ -92,7 +88,7 @@ def test_a_shard_of_other_samples_is_left_alone(
     shard = tmp_path / "out" / NAME
     before = shard.read_bytes()
     other = SampleRef("1.jpg", f"{tmp_path}/photos/1.jpg", 5, "train", ())
-    outcome = requested(replace(task, batches=[pack([other])]), resume=resume).run()
+    outcome = requested(replace(task, batches=[packing.pack([other])]), resume=resume).run()
     ((tag, refusal),) = outcome.tagged
     assert (tag, outcome.main, refusal.error) == (REFUSALS, (), error)
     assert refusal.message.startswith(start.format(shard))
@@ -117,11 +113,11 @@ def test_an_image_that_could_not_be_read_is_tried_again(
     assert len(once.dead_letters) == complete
 
 
-ENCODING = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS))
+ENCODING = EncodingOptions(example_source.LabelledImages(CLASS_FOLDER_COLUMNS))
 PLAN = Plan(
-    ShardPlan("pets", (("test", 1), ("train", 2)), TFRecordFormat()),
+    sharding.ShardPlan("pets", (("test", 1), ("train", 2)), tfrecord.TFRecordFormat()),
     (("cat", 0), ("dog", 1)),
-    Tally(),
+    tally.Tally(),
     None,
 )
 HERE = FailurePolicy(retries=False, raises_refusals=False)
@@ -151,7 +147,7 @@ def in_job(
 ) -> Any:
     """The outputs of a job that writes these shards, each in two batches."""
     elements = [
-        (number, [pack(batch) for batch in (refs[:2], refs[2:]) if batch])
+        (number, [packing.pack(batch) for batch in (refs[:2], refs[2:]) if batch])
         for number, refs in shards.items()
     ]
     plan = pipeline | "Plan" >> beam.Create([PLAN])
@@ -190,12 +186,12 @@ def test_an_engine_that_retries_gets_the_error(
         beam.Pipeline(runner="FnApiRunner") as job,
     ):
         in_job(job, folder, shards, failures=FailurePolicy(retries=True))
-    noted = noted_refusal(str(folder))
+    noted = incomplete_folder.noted_refusal(str(folder))
     assert type(noted).__name__ == "OutputError"
 
 
 @dataclass(frozen=True)
-class Shifted(LabelledImages):
+class Shifted(example_source.LabelledImages):
     """A pipeline's own samples: images whose classes have ids above ten."""
 
     def maker(self, options: Any, class_ids: Mapping[str, int], read: Any) -> Any:
@@ -212,9 +208,9 @@ def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
     with beam.Pipeline(runner="FnApiRunner") as job:
         plan = job | "Plan" >> beam.Create([PLAN])
         writing = write_shards(plan, WriteRequest(folder=str(folder), encoding=own))
-        found = job | beam.Create([(0, [pack(shards[0])])]) | writing
+        found = job | beam.Create([(0, [packing.pack(shards[0])])]) | writing
         assert_that(found["shards"] | beam.Map(lambda info: info.classes), equal_to([((10, 1),)]))
-    receipt = read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)
+    receipt = receipts.read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)
     assert receipt
     with pytest.raises(UsageError, match=r"made by tests\.transforms\.test_writing\.Shifted"):
         EncodingOptions.from_recorded(receipt.inputs.options)

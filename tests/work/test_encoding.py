@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.images.png import grey_png
+from beam_pipeline.core.images import png
 from beam_pipeline.core.images.preparation import PixelFormat
-from beam_pipeline.core.labels.schema import (
-    ColumnKind,
-    further_column,
-    label_column,
-    object_columns,
-    segmentation_column,
-)
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.records.example_source import (
     ExampleOptions,
     LabelledImages,
@@ -23,14 +17,17 @@ from beam_pipeline.core.records.example_source import (
 )
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.storage.files import read_image
+from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, ReadOptions
-from beam_pipeline.work.records import SpoolReader, sample_spool
+from beam_pipeline.work import records
 from beam_pipeline.work.writing import EncodingOptions
 from tests.core.records.fixtures import made
 from tests.pictures import picture, write_files
 
-ANIMAL = (further_column("age", ColumnKind.INT64), label_column("animal", ColumnKind.CLASS))
+ANIMAL = (
+    schema.further_column("age", schema.ColumnKind.INT64),
+    schema.label_column("animal", schema.ColumnKind.CLASS),
+)
 
 
 def test_the_recorded_options_are_those_of_older_receipts() -> None:
@@ -53,7 +50,7 @@ def test_the_recorded_options_are_those_of_older_receipts() -> None:
     [
         EncodingOptions(LabelledImages(())),
         EncodingOptions(
-            LabelledImages(object_columns(pixels=False), PixelFormat(2, 3)),
+            LabelledImages(schema.object_columns(pixels=False), PixelFormat(2, 3)),
             seed=-5,
             options=ExampleOptions("full", {"a": "image/width"}, True, "raw"),
         ),
@@ -63,7 +60,7 @@ def test_the_recorded_options_are_those_of_older_receipts() -> None:
         EncodingOptions(SerializedExamples(described={"x": {"kind": "bytes"}}), seed=1),
         EncodingOptions(
             LabelledImages(
-                (segmentation_column("class", required=True, bits=16),),
+                (schema.segmentation_column("class", required=True, bits=16),),
                 mask_colours=((1, 2, 3, 0), (0, 0, 0, 300)),
             )
         ),
@@ -146,8 +143,8 @@ def test_a_file_that_is_filtered_by_its_bytes_is_not_read(
 @pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
 def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOptions) -> None:
     """In order, also where an image or a mask is missing, broken, changed, or not there at all."""
-    columns = (segmentation_column("class", required=False),)
-    mask = grey_png(bytes(63), 9, 7)
+    columns = (schema.segmentation_column("class", required=False),)
+    mask = png.grey_png(bytes(63), 9, 7)
     write_files(
         str(tmp_path), {f"{n}.jpg": picture(n) if n != 1 else b"no image" for n in range(6)}
     )
@@ -178,22 +175,22 @@ def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOpt
 @pytest.mark.parametrize("count", [0, 1, 5000])
 def test_samples_are_found_by_their_references(tmp_path: Path, count: int) -> None:
     """Each reference leads to the bytes of its example, and has its key, split and classes."""
-    with sample_spool(str(tmp_path / "spool")) as add:
+    with records.sample_spool(str(tmp_path / "spool")) as add:
         for number in range(count):
             add(f"k{number}", "train", (f"c{number % 3}",), b"x" * (number % 7) + b"!")
-    refs = list(SpoolReader().read(f"{tmp_path}/spool/samples.index", ""))
+    refs = list(records.SpoolReader().read(f"{tmp_path}/spool/samples.index", ""))
     assert len(refs) == count
     for number in {0, 1, 4095, 4096, 4999} & set(range(count)):
         ref = refs[number]
         assert isinstance(ref, SampleRef)
         assert ref.key == f"k{number}"
         assert (ref.split, ref.labels) == ("train", ((f"c{number % 3}",),))
-        assert read_image(ref.uri, ref.size, ref.offset) == b"x" * (number % 7) + b"!"
+        assert files.read_image(ref.uri, ref.size, ref.offset) == b"x" * (number % 7) + b"!"
 
 
 def test_a_spool_is_never_written_over(tmp_path: Path) -> None:
     """Two jobs that were given one folder would mix their samples."""
-    with sample_spool(str(tmp_path)):
+    with records.sample_spool(str(tmp_path)):
         pass
-    with pytest.raises(FileExistsError), sample_spool(str(tmp_path)):
+    with pytest.raises(FileExistsError), records.sample_spool(str(tmp_path)):
         pass

@@ -18,7 +18,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_pipeline.core.errors import OutputError, WriterProcessError
+from beam_pipeline.core import errors
 from beam_pipeline.core.packing import ImageBatch, pack
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.work import job as spilling
@@ -34,7 +34,6 @@ from beam_pipeline.work.job import (
     unspill,
     unspill_all,
 )
-from beam_pipeline.work.writer_process import Tasks, backlog, cores, submit, writer_processes
 
 COUNTS = [Counts(samples=2, image_bytes=30), Counts(samples=1, image_bytes=5)]
 
@@ -51,7 +50,7 @@ class Task:
 
     def run(self) -> int:
         if self.does == "fail":
-            raise OutputError("no space")
+            raise errors.OutputError("no space")
         if self.does == "be killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.does == "exit":
@@ -78,27 +77,27 @@ class DiesElsewhere(Task):
 
 
 def run(task: Task) -> int:
-    future = submit(task)
+    future = writer_process.submit(task)
     assert future is not None
     return future.result(timeout=60)
 
 
 def test_without_writer_processes_a_task_is_the_callers() -> None:
     """`submit` takes none, and none may wait."""
-    with writer_processes(0):
-        assert submit(Task()) is None
-        assert backlog() == 0
+    with writer_process.writer_processes(0):
+        assert writer_process.submit(Task()) is None
+        assert writer_process.backlog() == 0
 
 
 def test_tasks_run_in_other_processes() -> None:
     """Each on an idle one; as many again may wait; when the block ends, the processes do."""
-    with writer_processes(2):
-        assert backlog() == 4
-        futures = [submit(Task()) for _ in range(6)]
+    with writer_process.writer_processes(2):
+        assert writer_process.backlog() == 4
+        futures = [writer_process.submit(Task()) for _ in range(6)]
         pids = {future.result(timeout=60) for future in futures if future}
         assert os.getpid() not in pids
         assert 1 <= len(pids) <= 2
-    assert submit(Task()) is None
+    assert writer_process.submit(Task()) is None
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -106,23 +105,23 @@ def test_tasks_run_in_other_processes() -> None:
 
 def test_processes_start_when_there_is_enough_to_do() -> None:
     """Not for a few samples; a task starts them, too. Asked for at once, they are there."""
-    with writer_processes(2, at_once=False):
+    with writer_process.writer_processes(2, at_once=False):
         writer_process.expect(writer_process.FEW_SAMPLES)
         assert not writer_process.are_running()
         writer_process.expect(1)
         assert writer_process.are_running()
-    with writer_processes(1, at_once=False):
+    with writer_process.writer_processes(1, at_once=False):
         assert run(Task()) != os.getpid()
         assert writer_process.are_running()
-    with writer_processes(1):
+    with writer_process.writer_processes(1):
         assert writer_process.are_running()
     assert not writer_process.are_running()
 
 
 def test_an_error_of_a_task_is_raised_here_and_its_process_goes_on() -> None:
     """With its type and message."""
-    with writer_processes(1):
-        with pytest.raises(OutputError, match=r"^no space$"):
+    with writer_process.writer_processes(1):
+        with pytest.raises(errors.OutputError, match=r"^no space$"):
             run(Task("fail"))
         assert run(Task())
 
@@ -130,7 +129,7 @@ def test_an_error_of_a_task_is_raised_here_and_its_process_goes_on() -> None:
 def test_progress_comes_before_the_result() -> None:
     """It goes to the listener of the launcher's process."""
     reports: list[Counts] = []
-    with reported_to(reports.append), writer_processes(1):
+    with reported_to(reports.append), writer_process.writer_processes(1):
         run(Task("report"))
     assert reports == COUNTS
 
@@ -142,16 +141,16 @@ def test_a_process_that_dies_is_reported_with_what_it_did(does: str, how: str) -
         rf"^the process that was told to {does} died \({how}\); the system may have run out of "
         r"memory\. No file is left half written; run the job again$"
     )
-    with writer_processes(1):
+    with writer_process.writer_processes(1):
         for _ in range(3):
-            with pytest.raises(WriterProcessError, match=said):
+            with pytest.raises(errors.WriterProcessError, match=said):
                 run(Task(does))
         assert run(Task()) != os.getpid()
 
 
 def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
     """No task is to blame, so none fails; when the block ends, the new process does, too."""
-    with writer_processes(2):
+    with writer_process.writer_processes(2):
         pids = {run(Task()) for _ in range(2)}
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -164,8 +163,8 @@ def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
 
 def test_a_task_that_dies_in_planning_is_done_here() -> None:
     """It only computes something; the process that takes the next task is a new one."""
-    with writer_processes(1):
-        tasks: Tasks[int] = Tasks(repeat=True)
+    with writer_process.writer_processes(1):
+        tasks: writer_process.Tasks[int] = writer_process.Tasks(repeat=True)
         assert list(tasks.submit(DiesElsewhere(os.getpid()))) == []
         assert [result() for result in tasks.rest()] == [os.getpid()]
         assert run(Task()) != os.getpid()
@@ -176,7 +175,7 @@ def test_a_task_of_an_unknown_class_is_an_error_and_its_process_goes_on() -> Non
     unknown = type("Unknown", (Task,), {"__module__": "sys"})
     sys.Unknown = unknown  # type: ignore[attr-defined]
     try:
-        with writer_processes(1):
+        with writer_process.writer_processes(1):
             with pytest.raises(AttributeError, match="Unknown"):
                 run(unknown())
             assert run(Task())
@@ -190,7 +189,7 @@ def test_jobs_in_two_threads_have_processes_and_listeners_of_their_own() -> None
 
     def job(number: int) -> tuple[set[int], list[Counts]]:
         reports: list[Counts] = []
-        with reported_to(reports.append), writer_processes(1):
+        with reported_to(reports.append), writer_process.writer_processes(1):
             pids = {run(Task("report"))}
             both.wait(60)
             if number:
@@ -208,7 +207,7 @@ def test_jobs_in_two_threads_have_processes_and_listeners_of_their_own() -> None
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container or `taskset` may allow fewer than the machine has."""
-    assert cores() == len(os.sched_getaffinity(0))
+    assert writer_process.cores() == len(os.sched_getaffinity(0))
     monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
     assert writer_process.cores() == os.cpu_count()
 
@@ -385,7 +384,7 @@ def test_one_claim_at_a_time(tmp_path: Path) -> None:
         assert len(held_claims()) == 1
         with (
             pytest.raises(
-                OutputError, match=f"another job is writing to {tmp_path}. Nothing of it"
+                errors.OutputError, match=f"another job is writing to {tmp_path}. Nothing of it"
             ),
             claimed(str(tmp_path)),
         ):
@@ -401,7 +400,7 @@ def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"claimed\n"
-        with pytest.raises(OutputError, match="another job"), claimed(str(tmp_path)):
+        with pytest.raises(errors.OutputError, match="another job"), claimed(str(tmp_path)):
             pass
         process.kill()
         process.wait()
@@ -415,7 +414,7 @@ def test_a_claim_lasts_as_long_as_a_process_that_shares_it(tmp_path: Path) -> No
     with claimed(str(tmp_path)):
         writer = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=held_claims())
     with writer:
-        with pytest.raises(OutputError, match="another job"), claimed(str(tmp_path)):
+        with pytest.raises(errors.OutputError, match="another job"), claimed(str(tmp_path)):
             pass
         writer.kill()
         writer.wait()
@@ -428,7 +427,7 @@ def test_a_folder_is_made(tmp_path: Path) -> None:
     with claimed(f"{tmp_path}/a/b", make=True):
         assert os.path.isdir(tmp_path / "a" / "b")
     with (
-        pytest.raises(OutputError, match="cannot be made or written to: No such file"),
+        pytest.raises(errors.OutputError, match="cannot be made or written to: No such file"),
         claimed(f"{tmp_path}/c"),
     ):
         pass
@@ -440,7 +439,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
     message = f"the output folder {tmp_path}/{path} cannot be made"
-    with pytest.raises(OutputError, match=message), claimed(f"{tmp_path}/{path}", make=True):
+    with pytest.raises(errors.OutputError, match=message), claimed(f"{tmp_path}/{path}", make=True):
         pass
 
 

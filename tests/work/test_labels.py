@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.splits import GroupBy, SplitAssigner
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ChangedInputsError, LabelTableError
 from beam_pipeline.core.labels import table_rows
 from beam_pipeline.core.labels.samples import AGREE, RowMerger
 from beam_pipeline.core.labels.schema import ColumnChoices
@@ -33,14 +33,6 @@ from beam_pipeline.layouts.table import TableReader
 from beam_pipeline.work import labels
 from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.file_parts import FilePart, cut_file
-from beam_pipeline.work.labels import (
-    JoinRows,
-    LabelImages,
-    Labelling,
-    RowsTask,
-    in_portions,
-    read_exclusion,
-)
 from beam_pipeline.work.outcome import Outcome
 
 IMAGES = [
@@ -87,23 +79,29 @@ def test_by_columns_or_one_by_one_the_outcome_is_the_same(
     splits: SplitAssigner, merger: RowMerger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Samples, their splits, dead letters and counts."""
-    labelling = Labelling(splits)
-    label = partial(in_portions, LabelImages(None, labelling), [pack(IMAGES[:5]), pack(IMAGES[5:])])
+    labelling = labels.Labelling(splits)
+    label = partial(
+        labels.in_portions,
+        labels.LabelImages(None, labelling),
+        [pack(IMAGES[:5]), pack(IMAGES[5:])],
+    )
     rows = [pack(ROWS[3:]), pack(ROWS[:3])]
-    join = partial(in_portions, JoinRows(merger, labelling), [pack(IMAGES)], rows)
+    join = partial(labels.in_portions, labels.JoinRows(merger, labelling), [pack(IMAGES)], rows)
     assert labelling.takes_columns is (splits.group_by is None)
     by_columns = shown(label), shown(join)
     assert len(by_columns[0][0]) == 18
     assert len(by_columns[1][0]) == (18 if merger.unnamed else 16)
-    monkeypatch.setattr(Labelling, "takes_columns", False)
+    monkeypatch.setattr(labels.Labelling, "takes_columns", False)
     assert by_columns == (shown(label), shown(join))
 
 
 def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
     """The others are labelled."""
-    labelling = Labelling(SplitAssigner(None, 0))
+    labelling = labels.Labelling(SplitAssigner(None, 0))
     twice = ImageRef("cat/0.jpg", "/more/cat/0.jpg", 0)
-    label = partial(LabelImages(None, labelling, may_repeat=True), [pack(IMAGES), pack([twice])])
+    label = partial(
+        labels.LabelImages(None, labelling, may_repeat=True), [pack(IMAGES), pack([twice])]
+    )
     samples, dead_letters, _ = shown(label)
     assert (len(samples), [letter.key for letter in dead_letters]) == (17, ["cat/0.jpg"] * 2)
 
@@ -111,8 +109,8 @@ def test_images_of_one_key_are_dead_letters_where_keys_may_repeat() -> None:
 def test_large_buckets_become_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a bounded size."""
     monkeypatch.setattr(label_work, "_MOST_SAMPLES", 7)
-    labelling = Labelling(SplitAssigner(None, 0))
-    outcome = LabelImages(None, labelling)([pack(IMAGES)])
+    labelling = labels.Labelling(SplitAssigner(None, 0))
+    outcome = labels.LabelImages(None, labelling)([pack(IMAGES)])
     assert [len(batch) for batch in outcome.main] == [7, 7, 4]
 
 
@@ -125,14 +123,14 @@ def test_large_buckets_are_worked_on_in_portions(
         ImageRef(f"{n % 50:03d}/{n}.jpg", f"/photos/{n % 50:03d}/{n}.jpg", n) for n in range(999)
     ]
     rows = [LabelRow(image.key, ("cat",), "", "/labels.csv", n) for n, image in enumerate(images)]
-    labelling = Labelling(SplitAssigner(SHARES, 3))
+    labelling = labels.Labelling(SplitAssigner(SHARES, 3))
     twice = [pack(images), pack(images[:9])]
-    label = partial(in_portions, LabelImages(None, labelling, may_repeat=True), twice)
+    label = partial(labels.in_portions, labels.LabelImages(None, labelling, may_repeat=True), twice)
     parts = [pack(images[9:])], [pack(rows[5:]), pack(rows[:3])]
-    join = partial(in_portions, JoinRows(AGREE, labelling), *parts)
+    join = partial(labels.in_portions, labels.JoinRows(AGREE, labelling), *parts)
     folders = [LabelRow(f"photos/{n:03d}/", ("cat",), "", "/l.csv", n) for n in range(55)]
-    of_folders = JoinRows(RowMerger(level=1), labelling), twice[:1], [pack(folders)]
-    join_folders = partial(in_portions, *of_folders, level=1)
+    of_folders = labels.JoinRows(RowMerger(level=1), labelling), twice[:1], [pack(folders)]
+    join_folders = partial(labels.in_portions, *of_folders, level=1)
     usual = shown(label), shown(join), shown(join_folders)
     counts = [(len(samples), len(letters)) for samples, letters, _ in usual]
     assert counts == [(990, 18), (990, 7), (999, 5)]
@@ -153,7 +151,7 @@ def test_names_that_pack_well_fill_as_many_portions_as_others(
         portions.append(parts)
         return Outcome()
 
-    in_portions(work, [packed])
+    labels.in_portions(work, [packed])
     assert len(portions) == -(-unpacked_size(packed) // (2 * len(packed))) > 9
 
 
@@ -178,7 +176,7 @@ def read(path: Path, parts: list[FilePart], encoding: str = "") -> tuple[Any, An
     """Rows, dead letters and counts of some parts."""
     rows, letters, total = [], [], Tally()
     for part in parts:
-        outcome = RowsTask([part], reader_of(path, encoding)).run()
+        outcome = labels.RowsTask([part], reader_of(path, encoding)).run()
         rows += [row for batch in outcome.main for row in batch]
         letters += list(outcome.dead_letters)
         total.add(outcome.tally or Tally())
@@ -195,7 +193,7 @@ def read_whole(path: Path, encoding: str = "") -> tuple[Any, Any, Any]:
                     letters.append(part)
                 else:
                     rows += part
-        except LabelTableError as error:
+        except errors.LabelTableError as error:
             refused = str(error)
     return rows, letters, refused
 
@@ -301,10 +299,10 @@ def test_many_keys_travel_in_few_bytes(
     labels._arrived.cache_clear()
     path = tmp_path / "keys.txt"
     path.write_bytes(KEYS)
-    pickled = pickle.dumps(replace(read_exclusion(KEYS, str(path)), files=(1, 3)))
+    pickled = pickle.dumps(replace(labels.read_exclusion(KEYS, str(path)), files=(1, 3)))
     assert len(pickled) < (300 + len(str(path)) if workers_read_it else len(KEYS) / 8)
     arrived = pickle.loads(pickled)
-    assert arrived == read_exclusion(KEYS, str(path), (1, 3))
+    assert arrived == labels.read_exclusion(KEYS, str(path), (1, 3))
     assert len(arrived.lines) == 100_000
     assert pickle.dumps(arrived) == pickled
     assert pickle.loads(pickled) is arrived
@@ -317,9 +315,9 @@ def test_a_file_that_changes_while_the_job_runs(
     monkeypatch.setattr(labels, "is_remote", lambda _: True)
     path = tmp_path / "keys.txt"
     path.write_bytes(b"a.jpg\n")
-    pickled = pickle.dumps(read_exclusion(b"a.jpg\n", str(path)))
+    pickled = pickle.dumps(labels.read_exclusion(b"a.jpg\n", str(path)))
     path.write_bytes(b"b.jpg\n")
     with pytest.raises(
-        ChangedInputsError, match=r"--exclude: .*keys.txt has changed since the job"
+        errors.ChangedInputsError, match=r"--exclude: .*keys.txt has changed since the job"
     ):
         pickle.loads(pickled)

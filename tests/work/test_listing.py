@@ -18,20 +18,12 @@ from pyarrow import parquet
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.listing.cuts import (
-    ByLines,
-    ByRowGroups,
-    Cut,
-    LineBlock,
-    LineRange,
-    RowGroupRange,
-)
-from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.listing import Subfolder, list_local_root
 from beam_pipeline.transforms import listing
 from beam_pipeline.transforms.listing import cut_files
-from beam_pipeline.work import file_parts
+from beam_pipeline.work import file_parts, writer_process
 from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
@@ -41,7 +33,6 @@ from beam_pipeline.work.file_parts import (
 )
 from beam_pipeline.work.listing import ListingTask, PackedFiles, Part, list_folders
 from beam_pipeline.work.outcome import Outcome
-from beam_pipeline.work.writer_process import writer_processes
 from tests.pictures import write_files
 
 
@@ -84,7 +75,7 @@ def found_in(outcomes: Iterable[Outcome]) -> Found:
     return Found(sorted(images), sorted(dead_letters), tally)
 
 
-def whole(root: ImageRoot) -> Found:
+def whole(root: filters.ImageRoot) -> Found:
     """What is listed of a root at once."""
     images: list[ImageRef] = []
     dead_letters: list[DeadLetter] = []
@@ -99,7 +90,7 @@ def whole(root: ImageRoot) -> Found:
     return Found(sorted(images), sorted(dead_letters), tally)
 
 
-def by_tasks(root: ImageRoot, most: int, together: int) -> Found:
+def by_tasks(root: filters.ImageRoot, most: int, together: int) -> Found:
     """Lists a root by tasks of some parts each."""
     waiting: list[Part] = [Subfolder.root(root)]
     outcomes = []
@@ -119,7 +110,7 @@ def test_any_division_lists_the_same(
 ) -> None:
     """Images, dead letters, ignored files and label files."""
     make_tree(tmp_path)
-    root = ImageRoot(str(tmp_path), patterns)
+    root = filters.ImageRoot(str(tmp_path), patterns)
     assert by_tasks(root, most, together) == whole(root)
 
 
@@ -127,7 +118,7 @@ def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
     """Files of a folder that it has begun, and other folders."""
     names = [*(f"{i}.jpg" for i in range(5)), "a/6.jpg", "b/7.jpg"]
     write_files(str(tmp_path), dict.fromkeys(names, b"x"))
-    root = ImageRoot(str(tmp_path))
+    root = filters.ImageRoot(str(tmp_path))
     listed = ListingTask(root, [Subfolder.root(root)], most=2).run()
     assert len(found_in([listed.outcome]).images) == 2
     assert [part.size for part in listed.rest if isinstance(part, PackedFiles)] == [2, 1]
@@ -140,7 +131,7 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
     write_files(str(tmp_path), {"pool/a.jpg": b"x", "more/b.jpg": b"x"})
     os.symlink(tmp_path / "more", tmp_path / "pool" / "more")
     os.symlink(tmp_path / "pool", tmp_path / "fold")
-    root = ImageRoot(str(tmp_path))
+    root = filters.ImageRoot(str(tmp_path))
     listed = ListingTask(root, [Subfolder.root(root)]).run()
     assert [link.path for link in listed.links] == [f"{tmp_path}/fold/more"]
     assert (listed.outcome.tally or Tally()).listed == 5
@@ -150,7 +141,7 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
 def writers(request: pytest.FixtureRequest) -> Iterator[int]:
     """Some writer processes."""
     count: int = request.param
-    with writer_processes(count):
+    with writer_process.writer_processes(count):
         yield count
 
 
@@ -159,7 +150,7 @@ def test_a_folder_is_listed_wherever_its_parts_are(tmp_path: Path) -> None:
     """Images, dead letters and counts are those of listing it at once."""
     make_tree(tmp_path)
     for patterns in ((), ("**/*.png",)):
-        root = ImageRoot(str(tmp_path), patterns)
+        root = filters.ImageRoot(str(tmp_path), patterns)
         for here, most in ((0, 1), (0, 5), (30, 7), (1000, 1000)):
             assert found_in(list_folders(root, here, most)) == whole(root)
 
@@ -168,7 +159,7 @@ def test_a_folder_is_listed_wherever_its_parts_are(tmp_path: Path) -> None:
 def test_a_flat_folder_is_listed_in_parts(tmp_path: Path) -> None:
     """Its files are handed on while it is read."""
     write_files(str(tmp_path), {f"{i}.jpg": b"x" for i in range(50)})
-    root = ImageRoot(str(tmp_path))
+    root = filters.ImageRoot(str(tmp_path))
     outcomes = list(list_folders(root, 10, 4))
     assert found_in(outcomes) == whole(root)
     assert max(len(batch) for outcome in outcomes for batch in outcome.main) <= 4 * 4
@@ -179,7 +170,7 @@ def test_a_flat_folder_is_listed_in_parts(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_listed_is_the_last_outcomes_refusal(tmp_path: Path) -> None:
     """The message is the same whichever process finds it."""
     write_files(str(tmp_path), {f"{i}/{j}.jpg": b"x" for i in range(9) for j in range(3)})
-    outcomes = list_folders(ImageRoot(str(tmp_path)), 12, 3)
+    outcomes = list_folders(filters.ImageRoot(str(tmp_path)), 12, 3)
     next(outcomes)
     if os.geteuid():
         for folder in range(9):
@@ -202,7 +193,7 @@ def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> Non
         for other in range(folders):
             if other != number:
                 os.symlink(f"../f{other}", tmp_path / f"f{number}" / f"to{other}")
-    (refused,) = found_in(list_folders(ImageRoot(str(tmp_path)), 10, 100)).tally.refusals
+    (refused,) = found_in(list_folders(filters.ImageRoot(str(tmp_path)), 10, 100)).tally.refusals
     assert re.match(
         r"links .* lead to the same folders more than 2000 times, .*/f\d/.*/to\d+; remove",
         refused.message,
@@ -212,24 +203,24 @@ def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> Non
 LINES = b"uri,size\n" + b"".join(b"a%03d.jpg,1\n" % n for n in range(100))
 
 
-def comma(_: str) -> Cut | None:
-    return ByLines(",")
+def comma(_: str) -> cuts.Cut | None:
+    return cuts.ByLines(",")
 
 
-def row_groups(_: str) -> Cut | None:
-    return ByRowGroups()
+def row_groups(_: str) -> cuts.Cut | None:
+    return cuts.ByRowGroups()
 
 
-def uncut(_: str) -> Cut | None:
+def uncut(_: str) -> cuts.Cut | None:
     return None
 
 
-def by_ending(path: str) -> Cut | None:
+def by_ending(path: str) -> cuts.Cut | None:
     return {"csv": comma, "parquet": row_groups}.get(path.rpartition(".")[2], uncut)(path)
 
 
-def lines_of(part: FilePart) -> LineRange:
-    assert isinstance(part.range, LineRange)
+def lines_of(part: FilePart) -> cuts.LineRange:
+    assert isinstance(part.range, cuts.LineRange)
     return part.range
 
 
@@ -250,8 +241,8 @@ def test_parts_are_the_file(tmp_path: Path) -> None:
     # two lines begin in the first part, one in the next
     path.write_bytes(b"uri,size\na.jpg,1\nb.jpg,2\n")
     assert [lines_of(part) for part in cut_file(str(path), comma, 12)] == [
-        LineRange(0, 17, 1, regular=True),
-        LineRange(17, 25, 3, regular=True),
+        cuts.LineRange(0, 17, 1, regular=True),
+        cuts.LineRange(17, 25, 3, regular=True),
     ]
 
 
@@ -259,7 +250,9 @@ def test_small_files_and_those_that_cannot_be_cut_are_one_part(tmp_path: Path) -
     """So is one that is not there, which reading reports."""
     path = tmp_path / "a.csv"
     path.write_bytes(LINES)
-    assert cut_file(str(path), comma, PART_BYTES) == [FilePart(str(path), LineRange(0, len(LINES)))]
+    assert cut_file(str(path), comma, PART_BYTES) == [
+        FilePart(str(path), cuts.LineRange(0, len(LINES)))
+    ]
     assert cut_file(str(path), uncut, 100) == [FilePart(str(path))]
     assert cut_file(str(tmp_path / "gone"), comma, 100) == [FilePart(f"{tmp_path}/gone")]
     for beginning in (b"\n\n", b" \r\n", b",,\n"):  # the header is somewhere below
@@ -287,7 +280,7 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
 
     look_at = file_parts._look_at
 
-    def breaks(uri: str, start: int, *arguments: Any) -> LineBlock:
+    def breaks(uri: str, start: int, *arguments: Any) -> cuts.LineBlock:
         return look_at(uri if start < 100 else f"{tmp_path}/gone", start, *arguments)
 
     monkeypatch.setattr(file_parts, "_look_at", breaks)
@@ -299,7 +292,7 @@ def test_a_parquet_file_is_cut_between_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, 7)
     parts = cut_file(str(path), row_groups, 300)
-    ranges = [part.range for part in parts if isinstance(part.range, RowGroupRange)]
+    ranges = [part.range for part in parts if isinstance(part.range, cuts.RowGroupRange)]
     assert [(part.begin, part.end, part.first) for part in ranges] == [
         (0, 2, 1),
         (2, 4, 3),
@@ -332,17 +325,20 @@ def test_files_are_cut_in_a_job(
 def test_the_rest_behind_an_irregular_block_is_one_part() -> None:
     """It begins where the last regular one ends, and nothing says where it ends."""
     blocks = [
-        LineBlock(0, 10, 3, regular=True),
-        LineBlock(10, 10, 0, regular=True),
-        LineBlock(10, 20, 2, regular=False),
-        LineBlock(20, 30, 2, regular=True),
+        cuts.LineBlock(0, 10, 3, regular=True),
+        cuts.LineBlock(10, 10, 0, regular=True),
+        cuts.LineBlock(10, 20, 2, regular=False),
+        cuts.LineBlock(20, 30, 2, regular=True),
     ]
-    assert list(line_ranges(blocks)) == [LineRange(0, 10, 1, regular=True), LineRange(10, -1, 4)]
+    assert list(line_ranges(blocks)) == [
+        cuts.LineRange(0, 10, 1, regular=True),
+        cuts.LineRange(10, -1, 4),
+    ]
 
 
 def test_a_part_has_the_size_of_its_range() -> None:
     """That of a whole file is not known."""
-    unknown, part = FilePart("a"), FilePart("a", RowGroupRange(0, 1, 1, 10, 20))
+    unknown, part = FilePart("a"), FilePart("a", cuts.RowGroupRange(0, 1, 1, 10, 20))
     assert (unknown.size, unknown.read_at_once) == (0, False)
     assert (part.size, part.read_at_once) == (20, True)
 
@@ -352,4 +348,4 @@ def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"abc")
     with pytest.raises(OSError, match=r"a\.csv has become shorter while it was read"):
-        read_lines(str(path), LineRange(0, 9))
+        read_lines(str(path), cuts.LineRange(0, 9))

@@ -15,6 +15,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipeline.core import packing
 from beam_pipeline.core.dataset.changes import NO_CHANGES, SampleChanges, ShardFate
 from beam_pipeline.core.dataset.plan import Plan, PlanRequest, make_plan
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
@@ -22,16 +23,7 @@ from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import ConversionError, FailurePolicy
 from beam_pipeline.core.labels.classes import Classes, ClassNumbering
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
-from beam_pipeline.core.packing import pack, unpack
-from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.records.sharding import (
-    KeyHasher,
-    ShardConfig,
-    ShardInfo,
-    ShardSpec,
-    shard_of,
-)
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.transforms.planning import preview_changes
@@ -50,12 +42,12 @@ NAME = "d-train.tfrecord-00000-of-00002"
 OTHER = "d-train.tfrecord-00001-of-00002"
 RECEIPT = Receipt(
     ShardInputs(
-        spec=ShardSpec("train", 0, 2, NAME),
+        spec=sharding.ShardSpec("train", 0, 2, NAME),
         refs=[SampleRef("a.jpg", "/photos/a.jpg", 3, "train", ("cat", ("x", "y")))],
         class_ids={"cat": 0},
         options={"seed": 0},
     ),
-    ShardInfo("train", 0, NAME, 1, 99, 7, ((0, 1),)),
+    sharding.ShardInfo("train", 0, NAME, 1, 99, 7, ((0, 1),)),
     [],
     (99,),
 )
@@ -91,7 +83,7 @@ def test_a_damaged_receipt_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 KEYS = [f"{i}.bmp" for i in range(24)]
 PICTURES = [picture(i, file_format="BMP") for i in range(5)]
-ENCODING = EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS))
+ENCODING = EncodingOptions(example_source.LabelledImages(CLASS_FOLDER_COLUMNS))
 
 
 class Image(NamedTuple):
@@ -118,7 +110,7 @@ class DataSet:
         images: Mapping[str, Image],
         earlier: EarlierDataSet | None = None,
         *,
-        shards: ShardConfig | None = None,
+        shards: sharding.ShardConfig | None = None,
         classes: Classes = (),
     ) -> None:
         self.folder = folder
@@ -129,9 +121,9 @@ class DataSet:
             tally,
             PlanRequest(
                 name=folder.name,
-                shards=shards or ShardConfig(None, 1500),
+                shards=shards or sharding.ShardConfig(None, 1500),
                 splits=("train",),
-                record_format=TFRecordFormat(),
+                record_format=tfrecord.TFRecordFormat(),
                 max_bad_fraction=1,
                 numbering=ClassNumbering(known=classes),
             ),
@@ -161,7 +153,7 @@ class DataSet:
     def tasks(
         self, refs: list[SampleRef], earlier: EarlierDataSet | None = None
     ) -> list[ShardTask]:
-        hasher = KeyHasher(0)
+        hasher = sharding.KeyHasher(0)
         return [
             ShardTask(
                 request=WriteRequest(
@@ -172,15 +164,15 @@ class DataSet:
                 ),
                 spec=spec,
                 batches=[
-                    pack(
+                    packing.pack(
                         ref
                         for ref in refs
                         if ref.split == spec.split
-                        and shard_of(hasher.order(ref.key), spec.of) == spec.number
+                        and sharding.shard_of(hasher.order(ref.key), spec.of) == spec.number
                     )
                 ],
                 class_ids=self.plan.class_ids,
-                record_format=TFRecordFormat(),
+                record_format=tfrecord.TFRecordFormat(),
             )
             for spec in self.plan.shard_plan.specs
         ]
@@ -245,7 +237,7 @@ def _check_nights(nights: list[dict[str, Image | None]]) -> None:
             nothing = DataSet(
                 Path(folder, f"nothing{number}"),
                 now,
-                shards=ShardConfig(dict(after.plan.shard_plan.shards), 1),
+                shards=sharding.ShardConfig(dict(after.plan.shard_plan.shards), 1),
                 classes=after.plan.classes,
             )
             assert after.plan.classes == nothing.plan.classes
@@ -269,13 +261,13 @@ def _check_expected(data_set: DataSet) -> None:
 @pytest.fixture
 def first(tmp_path: Path) -> DataSet:
     """Four shards."""
-    return DataSet(tmp_path / "first", FIRST, shards=ShardConfig(4))
+    return DataSet(tmp_path / "first", FIRST, shards=sharding.ShardConfig(4))
 
 
 def test_the_samples_of_other_shards_are_compared(first: DataSet, tmp_path: Path) -> None:
     """Three shards are compared with the ranges of four; only the real change is one."""
     images = {**FIRST, "5.bmp": FIRST["5.bmp"]._replace(label="c"), "new": Image(1, "a", "train")}
-    again = DataSet(tmp_path / "again", images, first.as_earlier, shards=ShardConfig(3))
+    again = DataSet(tmp_path / "again", images, first.as_earlier, shards=sharding.ShardConfig(3))
     assert [shard.reused for shard in again.changes] == [False] * 3
     found = [shard.samples for shard in again.changes]
     assert sorted(key for samples in found for key in samples.added) == ["new"]
@@ -364,14 +356,14 @@ def test_dead_letters_that_may_have_passed_are_found_again(tmp_path: Path) -> No
 
 def test_the_shard_of_a_removed_sample_would_be_written(tmp_path: Path) -> None:
     """Its bytes are those of its images; the other shards are reused as they are."""
-    first = DataSet(tmp_path / "first", FIRST, shards=ShardConfig(4))
+    first = DataSet(tmp_path / "first", FIRST, shards=sharding.ShardConfig(4))
     images = {key: image for key, image in FIRST.items() if key != "7.bmp"}
-    now = DataSet(tmp_path / "now", images, shards=ShardConfig(4))
+    now = DataSet(tmp_path / "now", images, shards=sharding.ShardConfig(4))
     tasks = now.tasks([now.ref(key, image) for key, image in images.items()])
     found = []
     for task in tasks:
         name = task.spec.file_name
-        (refs,) = (list(unpack(SampleRef, batch)) for batch in task.batches)
+        (refs,) = (list(packing.unpack(SampleRef, batch)) for batch in task.batches)
         size = (first.folder / name.replace("now", "first")).stat().st_size
         if size == (now.folder / name).stat().st_size:
             found.append(ShardFate(NO_CHANGES, True, size))

@@ -15,8 +15,7 @@ from beam_pipeline.core.report.contents import is_unchanged
 from beam_pipeline.core.report.thumbnails import SIDE, Thumbnail, thumbnail
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.work import report
-from beam_pipeline.work.report import make_report, read_samples, some_of_each_reason
-from tests.harness import convert
+from tests import harness
 from tests.pictures import picture, write_files, write_pictures
 
 NAMES = [f"{folder}/{i}.png" for folder in ("cat", "dog") for i in range(20)]
@@ -30,7 +29,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_files(
         str(folder / "photos"), {"bare.png": picture(3), "cat/broken.jpg": picture(4)[:-99]}
     )
-    assert convert(*argv(folder, "out")) == 0
+    assert harness.convert(*argv(folder, "out")) == 0
     return folder
 
 
@@ -43,12 +42,12 @@ def argv(folder: Path, output: str, *more: str) -> list[str]:
 def test_the_samples_shown_are_the_first_of_their_split(photos: Path) -> None:
     """From as many shards as it takes; each has its image and its class."""
     manifest = read_manifest(str(photos / "out"))
-    samples = read_samples(str(photos / "out"), manifest, "train", 30)
+    samples = report.read_samples(str(photos / "out"), manifest, "train", 30)
     assert len({sample.key for sample in samples}) == 30
     for sample in samples:
         assert sample.labels == (("class", sample.key.partition("/")[0]),)
         assert sample.image == (photos / "photos" / sample.key).read_bytes()
-    assert read_samples(str(photos / "out"), manifest, "train", 7) == samples[:7]
+    assert report.read_samples(str(photos / "out"), manifest, "train", 7) == samples[:7]
 
 
 def test_a_report_shows_samples_and_what_was_left_out(photos: Path) -> None:
@@ -72,7 +71,7 @@ def test_thumbnails_that_lack_memory_beside_each_other_are_made_one_by_one(
 
     monkeypatch.setattr(report, "thumbnail", in_main_thread)
     output = str(photos / "out")
-    page = make_report(output, read_manifest(output), statistics=NOTHING_COUNTED)
+    page = report.make_report(output, read_manifest(output), statistics=NOTHING_COUNTED)
     assert page.count(b"data:image/png") == 24
 
 
@@ -85,10 +84,10 @@ def test_a_shard_that_cannot_be_read_is_an_error(photos: Path, tmp_path: Path) -
     whole = first.read_bytes()
     first.write_bytes(whole[:-1])
     with pytest.raises(DamagedRecordError, match=f"{first}: record .* ends inside the record"):
-        make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
+        report.make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
     first.unlink()
     with pytest.raises(FileNotFoundError):
-        make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
+        report.make_report(str(folder), manifest, statistics=NOTHING_COUNTED)
 
 
 def test_images_that_are_gone_have_no_picture(photos: Path) -> None:
@@ -100,7 +99,7 @@ def test_images_that_are_gone_have_no_picture(photos: Path) -> None:
         DeadLetter("join", "c", f"{photos}/photos/bare.png", "unlabelled", "no row"),
         DeadLetter("join", "d", f"{photos}/photos/bare.png", "excluded", "left out"),
     ]
-    page = make_report(
+    page = report.make_report(
         str(photos / "out"), manifest, statistics=NOTHING_COUNTED, dead_letters=letters
     )
     assert page.count(b"<img") == 24 + 1
@@ -113,7 +112,7 @@ def test_a_few_of_each_reason_are_shown() -> None:
         for i in range(9)
         for reason in ("unlabelled", "excluded")
     ]
-    shown = some_of_each_reason(reversed(letters))
+    shown = report.some_of_each_reason(reversed(letters))
     assert [(letter.key, letter.reason) for letter in shown] == [
         (str(i), reason) for i in range(4) for reason in ("excluded", "unlabelled")
     ]
@@ -124,22 +123,22 @@ def test_a_page_of_the_users_own_is_not_overwritten(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither in a new data set nor with --overwrite; a run that completes one leaves it alone."""
-    assert convert(*argv(photos, "mine", "--no_report")) == 0
+    assert harness.convert(*argv(photos, "mine", "--no_report")) == 0
     page = photos / "mine/report.html"
     page.write_text("mine")
-    assert convert(*argv(photos, "mine", "--resume")) == 0
-    assert convert(*argv(photos, "mine", "--overwrite")) == 2
+    assert harness.convert(*argv(photos, "mine", "--resume")) == 0
+    assert harness.convert(*argv(photos, "mine", "--overwrite")) == 2
     assert "report.html, which no manifest there lists" in capsys.readouterr().err
     assert page.read_text() == "mine"
     page.write_bytes((photos / "out/report.html").read_bytes())
-    assert convert(*argv(photos, "mine", "--overwrite", "--no_report")) == 0
+    assert harness.convert(*argv(photos, "mine", "--overwrite", "--no_report")) == 0
     assert not page.exists()
 
 
 @pytest.mark.slow
 def test_a_data_set_without_a_report_gets_one(photos: Path) -> None:
     """By the same command with --resume, from what receipts have kept."""
-    assert convert(*argv(photos, "later", "--no_report")) == 0
-    assert convert(*argv(photos, "later", "--resume")) == 0
+    assert harness.convert(*argv(photos, "later", "--no_report")) == 0
+    assert harness.convert(*argv(photos, "later", "--resume")) == 0
     expected = (photos / "out/report.html").read_bytes()
     assert (photos / "later/report.html").read_bytes() == expected

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import text, typed_json
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.labels.schema import FILE_KINDS
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT
-from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec, shard_of
+from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.references import SampleRef, named_files
-from beam_pipeline.core.text import enumerated
-from beam_pipeline.core.typed_json import FORMAT_VERSION, parse
 
 CHANGES_NAME = "changes.json"
 _FORMAT = "beam-tfrecord-changes"
@@ -113,7 +111,7 @@ def written_samples(receipt: Receipt) -> list[SampleRef]:
 
 
 def samples_between(
-    receipts: Sequence[Receipt], spec: ShardSpec, hasher: KeyHasher
+    receipts: Sequence[Receipt], spec: sharding.ShardSpec, hasher: sharding.KeyHasher
 ) -> list[SampleRef]:
     """The samples of other shards that would be in this one.
 
@@ -127,11 +125,11 @@ def samples_between(
         for receipt in receipts
         for ref in written_samples(receipt)
         if receipt.inputs.spec.of == spec.of
-        or shard_of(hasher.order(ref.key), spec.of) == spec.number
+        or sharding.shard_of(hasher.order(ref.key), spec.of) == spec.number
     ]
 
 
-def shards_meeting(spec: ShardSpec, plan: ShardPlan) -> list[ShardSpec]:
+def shards_meeting(spec: sharding.ShardSpec, plan: sharding.ShardPlan) -> list[sharding.ShardSpec]:
     """The shards of another plan whose ranges of hashes overlap with a shard's of the same split.
 
     Shard 1 of 2 overlaps with shards 2 and 3 of 4, and shards 1 and 2 of 3.
@@ -181,7 +179,7 @@ def changes_file(
     written = [shard.bytes for shard in fates if not shard.reused]
     return {
         "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": typed_json.FORMAT_VERSION,
         "since": folder,
         "samples": samples.counts,
         "shards": {"reused": len(reused), "written": len(written)},
@@ -206,7 +204,7 @@ def parse_changes(data: bytes, uri: str) -> Mapping[str, Any]:
       ConversionError: it is another program's file, or damaged.
     """
     fault = f"{uri} does not list the changes of a data set"
-    content: _ChangesFile = parse(_ChangesFile, data, fault, file_format=_FORMAT)
+    content: _ChangesFile = typed_json.parse(_ChangesFile, data, fault, file_format=_FORMAT)
     return vars(content)
 
 
@@ -226,7 +224,7 @@ def input_differences(then: ShardInputs, now: ShardInputs) -> str:
         ],
     }
     phrases = [
-        f"{len(keys)} {kind} ({enumerated(sorted(keys), _SHOWN)})"
+        f"{len(keys)} {kind} ({text.enumerated(sorted(keys), _SHOWN)})"
         for kind, keys in groups.items()
         if keys
     ]
@@ -308,7 +306,7 @@ def with_settled(run: Mapping[str, Any], settled: Mapping[str, Any]) -> Mapping[
 
 _AS_TYPED = {"record_format": "format"}
 """Recorded key -> option, where their names differ."""
-_IF_ABSENT = {"record_format": DEFAULT_FORMAT}
+_IF_ABSENT = {"record_format": formats.DEFAULT_FORMAT}
 
 
 def option_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -20,20 +20,11 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.changes import without_lines
-from beam_pipeline.core.dataset.receipts import Receipt
+from beam_pipeline.core import packing, references, typed_json
+from beam_pipeline.core.dataset import changes, receipts
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.images.preparation import DIGEST_BYTES, NO_DIGEST
-from beam_pipeline.core.packing import items_of, pack_columns, unpack_columns
-from beam_pipeline.core.references import (
-    DEFAULT_SPLIT,
-    LabelValue,
-    SampleRef,
-    image_of,
-    named_files,
-)
 from beam_pipeline.core.text import counted
-from beam_pipeline.core.typed_json import FORMAT_VERSION, parse
 
 DUPLICATES_NAME = "duplicates.json"
 _FORMAT = "beam-tfrecord-duplicates"
@@ -122,7 +113,7 @@ class Duplicates:
         """The content of `duplicates.json`."""
         figures = asdict(self)
         examples = figures.pop("examples")
-        content = {"format": _FORMAT, "format_version": FORMAT_VERSION}
+        content = {"format": _FORMAT, "format_version": typed_json.FORMAT_VERSION}
         for name, figure in figures.items():
             content[name] = figure
             if name == "groups":
@@ -140,7 +131,7 @@ def parse_duplicates(data: bytes, uri: str) -> Duplicates:
       ConversionError: it is another program's file, or damaged.
     """
     fault = f"{uri} does not list the duplicates of a data set"
-    duplicates: Duplicates = parse(Duplicates, data, fault, file_format=_FORMAT)
+    duplicates: Duplicates = typed_json.parse(Duplicates, data, fault, file_format=_FORMAT)
     return duplicates
 
 
@@ -214,7 +205,7 @@ def range_of(digest: bytes, ranges: int) -> int:
     return int.from_bytes(digest[:8], "big") * ranges >> 64
 
 
-def written_images(receipt: Receipt, hashes: LabelHashes) -> list[WrittenImage]:
+def written_images(receipt: receipts.Receipt, hashes: LabelHashes) -> list[WrittenImage]:
     """The images of a shard that became examples, in the order of the shard.
 
     There are none if their digests are unknown.
@@ -239,20 +230,20 @@ def packed_images(images: Iterable[WrittenImage], ranges: int) -> list[tuple[int
 def pack_images(images: Iterable[WrittenImage]) -> bytes:
     """Packs images, one at least; their digests stay apart, because they do not deflate and mostly suffice."""
     digests, *columns = zip(*images, strict=True)
-    return pickle.dumps((b"".join(digests), pack_columns(columns)), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps((b"".join(digests), packing.pack_columns(columns)), pickle.HIGHEST_PROTOCOL)
 
 
 def unpack_images(packed: bytes) -> Iterator[WrittenImage]:
     """Unpacks the images that `pack_images` took."""
     digests, columns = pickle.loads(packed)
-    return items_of(WrittenImage, (_split(digests), *unpack_columns(columns)))
+    return packing.items_of(WrittenImage, (_split(digests), *packing.unpack_columns(columns)))
 
 
 def _split(digests: bytes) -> list[bytes]:
     return [digests[i : i + DIGEST_BYTES] for i in range(0, len(digests), DIGEST_BYTES)]
 
 
-class LabelHashes(dict[tuple[LabelValue, ...], int]):
+class LabelHashes(dict[tuple[references.LabelValue, ...], int]):
     """Labels of a sample -> a hash of what its example shows of them; each is computed once.
 
     Args:
@@ -267,19 +258,21 @@ class LabelHashes(dict[tuple[LabelValue, ...], int]):
         self._files = files
         self._rows = rows
 
-    def image(self, ref: SampleRef, digest: bytes) -> WrittenImage:
+    def image(self, ref: references.SampleRef, digest: bytes) -> WrittenImage:
         """The image of a sample."""
-        key = image_of(ref.key) if self._rows else ref.key
+        key = references.image_of(ref.key) if self._rows else ref.key
         return WrittenImage(digest, self[ref.labels], ref.split, key)
 
-    def __missing__(self, labels: tuple[LabelValue, ...]) -> int:
+    def __missing__(self, labels: tuple[references.LabelValue, ...]) -> int:
         if self._rows:
             return _OF_ROWS
         if len(self) >= self._MOST:
             self.clear()
-        values: list[Any] = [without_lines(value) for value in labels]
+        values: list[Any] = [changes.without_lines(value) for value in labels]
         for index in self._files:
-            values[index] = [(size, *pixels) for _, size, _, *pixels in named_files(labels[index])]
+            values[index] = [
+                (size, *pixels) for _, size, _, *pixels in references.named_files(labels[index])
+            ]
         text = repr(values).encode("utf-8", "surrogatepass")  # JSON takes three times as long
         self[labels] = int.from_bytes(blake2b(text, digest_size=_LABEL_HASH_BYTES).digest(), "big")
         return self[labels]
@@ -343,7 +336,10 @@ class _Group:
     @property
     def to_keep(self) -> WrittenImage:
         """The image to keep: the first by its key of those that are not for training, if there are any."""
-        return min(self.first.values(), key=lambda image: (image.split == DEFAULT_SPLIT, image.key))
+        return min(
+            self.first.values(),
+            key=lambda image: (image.split == references.DEFAULT_SPLIT, image.key),
+        )
 
     def add(self, image: WrittenImage) -> None:
         split, key = image.split, image.key
@@ -421,7 +417,7 @@ class CopyFinder:
     """
 
     def __init__(
-        self, refs: Callable[[], Iterable[SampleRef]], hashes: LabelHashes | None = None
+        self, refs: Callable[[], Iterable[references.SampleRef]], hashes: LabelHashes | None = None
     ) -> None:
         """Compares samples.
 
@@ -435,10 +431,10 @@ class CopyFinder:
         )
         self.duplicates = Duplicates.of(_finished(self._groups), count)
 
-    def _image(self, ref: SampleRef) -> WrittenImage:
+    def _image(self, ref: references.SampleRef) -> WrittenImage:
         return self._hashes.image(ref, ref.digest)
 
-    def dead_letter(self, ref: SampleRef) -> DeadLetter | None:
+    def dead_letter(self, ref: references.SampleRef) -> DeadLetter | None:
         """The dead letter of a copy; None for a sample that is kept."""
         if ref.digest not in self._groups:
             return None

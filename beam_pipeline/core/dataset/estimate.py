@@ -11,8 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated
 
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.typed_json import Expect, decode
+from beam_pipeline.core import errors, typed_json
 
 GB = 10**9
 _LISTED_A_PAGE = 1000
@@ -33,7 +32,7 @@ WANTED_S = 1800
 """Seconds of writing that `workers_for` aims at."""
 
 
-_Dollars = Annotated[float, Expect(lambda dollars: dollars >= 0, "dollars")]
+_Dollars = Annotated[float, typed_json.Expect(lambda dollars: dollars >= 0, "dollars")]
 
 
 @dataclass(frozen=True)
@@ -210,9 +209,9 @@ def parse_prices(text: str, name: str) -> Prices:
     fields = [field.name for field in dataclasses.fields(Prices)]
     try:
         values = json.loads(text)
-        prices: Prices = decode(Prices, values)
+        prices: Prices = typed_json.decode(Prices, values)
         if unknown := sorted(values.keys() - fields):
             raise ValueError(f"{unknown[0]} is not a price, expected {', '.join(fields)}")
     except ValueError as error:
-        raise UsageError(f"--prices {name}: {error}") from error
+        raise errors.UsageError(f"--prices {name}: {error}") from error
     return prices

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from google_crc32c import value as crc32c
 
+from beam_pipeline.core import typed_json
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME as DEAD_LETTERS_NAME
 from beam_pipeline.core.dataset.names import MANIFEST_NAME as MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, OutputError, UsageError
@@ -21,16 +22,6 @@ from beam_pipeline.core.images.header import RAW_FORMAT
 from beam_pipeline.core.labels.roles import RoleRow, recorded_roles
 from beam_pipeline.core.records.formats import DEFAULT_FORMAT, FORMATS, format_class, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.typed_json import (
-    FORMAT_VERSION,
-    Count,
-    Expect,
-    Integer,
-    Text,
-    check_head,
-    decode,
-    one_of,
-)
 
 if TYPE_CHECKING:  # else readers would import all that plans a conversion
     from beam_pipeline.core.dataset.plan import Plan
@@ -54,11 +45,14 @@ def _is_crc32c(value: Any) -> bool:
         return False
 
 
-_FileName = Annotated[Text, Expect(lambda name: name and "\0" not in name, "the name of a file")]
-_Checksum = Annotated[Any, Expect(_is_crc32c, "the base64 of four bytes")]
+_FileName = Annotated[
+    typed_json.Text, typed_json.Expect(lambda name: name and "\0" not in name, "the name of a file")
+]
+_Checksum = Annotated[Any, typed_json.Expect(_is_crc32c, "the base64 of four bytes")]
 _FORMATS = f"one of {', '.join(FORMATS)}, or of a plugin that is installed"
 _Range = Annotated[
-    tuple[Count, ...], Expect(lambda ends: len(ends) == 2, "the least and the greatest number")
+    tuple[typed_json.Count, ...],
+    typed_json.Expect(lambda ends: len(ends) == 2, "the least and the greatest number"),
 ]
 
 
@@ -66,9 +60,9 @@ _Range = Annotated[
 class ColumnEntry:
     """A label column."""
 
-    name: Text
-    kind: Text
-    feature: Text
+    name: typed_json.Text
+    kind: typed_json.Text
+    feature: typed_json.Text
     repeated: bool = False
 
 
@@ -76,11 +70,13 @@ class ColumnEntry:
 class OptionEntries:
     """The options that programs rely on, of those that shape the bytes."""
 
-    compression: Text
+    compression: typed_json.Text
     columns: tuple[ColumnEntry, ...]
-    record_format: Annotated[Text, Expect(format_class, _FORMATS)] = DEFAULT_FORMAT
-    features: Mapping[str, Text] | None = None
-    image_encoding: Text | None = None
+    record_format: Annotated[typed_json.Text, typed_json.Expect(format_class, _FORMATS)] = (
+        DEFAULT_FORMAT
+    )
+    features: Mapping[str, typed_json.Text] | None = None
+    image_encoding: typed_json.Text | None = None
 
 
 @dataclass(frozen=True)
@@ -96,11 +92,11 @@ class FeatureEntry:
         JSON; else empty.
     """
 
-    kind: Annotated[Any, one_of("bytes", "float", "int64")]
+    kind: Annotated[Any, typed_json.one_of("bytes", "float", "int64")]
     optional: bool
-    shape: tuple[Count | None, ...] = ()
-    pixels: Annotated[Any, one_of("uint8", "uint16")] = ""
-    content: Annotated[Any, one_of("picture", "picture16", "json")] = ""
+    shape: tuple[typed_json.Count | None, ...] = ()
+    pixels: Annotated[Any, typed_json.one_of("uint8", "uint16")] = ""
+    content: Annotated[Any, typed_json.one_of("picture", "picture16", "json")] = ""
 
     @property
     def picture(self) -> str:
@@ -130,8 +126,8 @@ class ShardEntry:
     """A shard."""
 
     path: _FileName
-    examples: Count
-    bytes: Count
+    examples: typed_json.Count
+    bytes: typed_json.Count
     crc32c: _Checksum = ""
 
 
@@ -139,8 +135,8 @@ class ShardEntry:
 class SplitEntry:
     """A split."""
 
-    examples: Count
-    bytes: Count
+    examples: typed_json.Count
+    bytes: typed_json.Count
     shards: tuple[ShardEntry, ...]
 
 
@@ -148,11 +144,11 @@ class SplitEntry:
 class ClassEntry:
     """A class, and how often it occurs, in all and in each split; -1 where that is not counted."""
 
-    id: Integer
-    name: Text
-    examples: Count = -1
-    objects: Count = -1
-    splits: Mapping[str, Count] = field(default_factory=dict)
+    id: typed_json.Integer
+    name: typed_json.Text
+    examples: typed_json.Count = -1
+    objects: typed_json.Count = -1
+    splits: Mapping[str, typed_json.Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.splits and self.count < 0:
@@ -168,24 +164,24 @@ class ClassEntry:
 class CountEntries:
     """The counts of the stages that programs rely on."""
 
-    examples: Count
-    dead_letters: Count = 0
-    listed_images: Count = 0
-    label_rows: Count = 0
-    label_rows_without_image: Count = 0
-    label_rows_repeated: Count = 0
-    further_samples: Count = 0
-    dropped_objects: Count = 0
-    unlabelled: Count = 0
-    ignored_files: Mapping[str, Count] = field(default_factory=dict)
-    images: Mapping[str, Count] = field(default_factory=dict)
+    examples: typed_json.Count
+    dead_letters: typed_json.Count = 0
+    listed_images: typed_json.Count = 0
+    label_rows: typed_json.Count = 0
+    label_rows_without_image: typed_json.Count = 0
+    label_rows_repeated: typed_json.Count = 0
+    further_samples: typed_json.Count = 0
+    dropped_objects: typed_json.Count = 0
+    unlabelled: typed_json.Count = 0
+    ignored_files: Mapping[str, typed_json.Count] = field(default_factory=dict)
+    images: Mapping[str, typed_json.Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ImageEntries:
     """Formats and sizes of the images."""
 
-    formats: Mapping[str, Count]
+    formats: Mapping[str, typed_json.Count]
     width: _Range
     height: _Range
 
@@ -198,19 +194,19 @@ class Manifest:
       content: all of it, as JSON has it; further entries are for people.
     """
 
-    name: Text
+    name: typed_json.Text
     seed: int
     options: OptionEntries
     features: Mapping[str, FeatureEntry]
     splits: Mapping[str, SplitEntry]
     classes: tuple[ClassEntry, ...]
     counts: CountEntries
-    dead_letters: Mapping[str, Count]
+    dead_letters: Mapping[str, typed_json.Count]
     dead_letters_crc32c: _Checksum = ""
     images: ImageEntries | None = None
-    questions: tuple[Text, ...] = ()
+    questions: tuple[typed_json.Text, ...] = ()
     roles: tuple[RoleRow, ...] = ()
-    codec: Text = ""
+    codec: typed_json.Text = ""
     content: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -220,7 +216,7 @@ class Manifest:
         Raises:
           ValueError: an entry is missing or of another type; names it.
         """
-        checked: Manifest = decode(cls, content)
+        checked: Manifest = typed_json.decode(cls, content)
         options = checked.options
         known = format_class(options.record_format)
         if known and options.compression not in known.compressions:
@@ -313,7 +309,7 @@ def build_manifest(
         entry |= {counted: sum(counts.values()), "splits": counts}
     entries: dict[str, Any] = {
         "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": typed_json.FORMAT_VERSION,
         "name": plan.shard_plan.name,
         "seed": run["seed"],
         "options": dict(options),
@@ -417,7 +413,7 @@ def parse_manifest(data: bytes, uri: str) -> Manifest:
     """
     try:
         content = json.loads(data)
-        check_head(content, _FORMAT)
+        typed_json.check_head(content, _FORMAT)
         manifest = Manifest.of(content)
     except (ValueError, RecursionError) as error:
         raise ConversionError(f"{uri} is not a manifest of beam-tfrecord: {error}") from error
@@ -441,8 +437,8 @@ def check_draft(run: Mapping[str, Any], classes: Iterable[tuple[str, int]]) -> N
     """
     entries = [{"id": class_id, "name": name} for name, class_id in classes]
     try:
-        decode(Text, run.get("name", ""), "name")
-        decode(Mapping[str, FeatureEntry], run.get("features", {}), "features")
-        decode(tuple[ClassEntry, ...], entries, "classes")
+        typed_json.decode(typed_json.Text, run.get("name", ""), "name")
+        typed_json.decode(Mapping[str, FeatureEntry], run.get("features", {}), "features")
+        typed_json.decode(tuple[ClassEntry, ...], entries, "classes")
     except ValueError as error:
         raise UsageError(f"a manifest cannot describe this data set: {error}") from error

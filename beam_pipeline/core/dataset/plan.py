@@ -12,30 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.dataset.duplicates import described
+from beam_pipeline.core import errors
+from beam_pipeline.core.dataset import duplicates, plausibility
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME
-from beam_pipeline.core.dataset.plausibility import (
-    NO_CHECKS,
-    LabelChecks,
-    class_questions,
-    label_file_questions,
-    split_questions,
-)
 from beam_pipeline.core.dataset.tally import Tally, accounting_fault
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
-from beam_pipeline.core.errors import (
-    ChangedInputsError,
-    ConversionError,
-    DuplicateImagesError,
-    LostSamplesError,
-    NothingJoinedError,
-    NothingLeftError,
-    QuestionError,
-    Refusal,
-    TooManyBadSamplesError,
-    UnknownClassError,
-    UsageError,
-)
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import (
     AUTO_ORDER,
@@ -44,14 +25,8 @@ from beam_pipeline.core.labels.classes import (
     ClassNumberingError,
 )
 from beam_pipeline.core.questions import question_error
+from beam_pipeline.core.records import sharding
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.records.sharding import (
-    DEFAULT_SHARD_BYTES,
-    MOST_SHARDS,
-    ShardConfig,
-    ShardInfo,
-    ShardPlan,
-)
 from beam_pipeline.core.text import counted, enumerated, quoted, terminal_line
 
 _SHOWN = 10
@@ -83,7 +58,7 @@ class Kept:
     shards: Mapping[str, int] = field(default_factory=dict)
     classes: Classes = ()
 
-    def count_shards(self, wanted: ShardConfig, split_bytes: Mapping[str, int]) -> Choice:
+    def count_shards(self, wanted: sharding.ShardConfig, split_bytes: Mapping[str, int]) -> Choice:
         """The number of shards of each split: the earlier one, unless shards would be far off their size.
 
         Half to double the wanted size is near enough.
@@ -161,10 +136,10 @@ class Plan:
       features: every feature of an example as in the manifest, where the samples settled that.
     """
 
-    shard_plan: ShardPlan
+    shard_plan: sharding.ShardPlan
     classes: tuple[tuple[str, int], ...]
     tally: Tally
-    refusal: Refusal | None
+    refusal: errors.Refusal | None
     settled: Mapping[str, Any] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -194,14 +169,14 @@ class PlanRequest:
     """
 
     name: str
-    shards: ShardConfig
+    shards: sharding.ShardConfig
     splits: Sequence[str]
     record_format: RecordFormat
     max_bad_fraction: float
     numbering: ClassNumbering
     none_empty: bool = False
     may_be_unlabelled: bool = True
-    checks: LabelChecks = NO_CHECKS
+    checks: plausibility.LabelChecks = plausibility.NO_CHECKS
     may_have_duplicates: bool = True
 
 
@@ -223,10 +198,14 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     try:
         classes = earlier.number_classes(request.numbering, tally.classes)
     except ClassNumberingError as error:
-        unnumbered = [UsageError(f"--class_ids keep: {error}; rename it or leave the option out")]
-    passed_over = list(label_file_questions(tally.label_files, tally.listed, checks))
-    of_classes = () if "classes" in classes.options else class_questions(tally.classes, checks)
-    asked = [*passed_over, *split_questions(tally.samples, checks), *of_classes]
+        unnumbered = [
+            errors.UsageError(f"--class_ids keep: {error}; rename it or leave the option out")
+        ]
+    passed_over = list(plausibility.label_file_questions(tally.label_files, tally.listed, checks))
+    of_classes = (
+        () if "classes" in classes.options else plausibility.class_questions(tally.classes, checks)
+    )
+    asked = [*passed_over, *plausibility.split_questions(tally.samples, checks), *of_classes]
     questions = [question_error(asked, checks.options)] if asked and not checks.assumed else []
     faults = (
         *(questions if passed_over else ()),  # labels of flat folders can only be in files
@@ -236,11 +215,11 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     )
     further = (*_sample_faults(tally, request), *unnumbered, *questions)
     refusals = (
-        *(*tally.refusals, *map(Refusal.from_error, faults)),
-        *(too_many_bad(tally, request.max_bad_fraction), *map(Refusal.from_error, further)),
+        *(*tally.refusals, *map(errors.Refusal.from_error, faults)),
+        *(too_many_bad(tally, request.max_bad_fraction), *map(errors.Refusal.from_error, further)),
     )
     # Shards without number are not even named.
-    shard_plan = ShardPlan(
+    shard_plan = sharding.ShardPlan(
         request.name, () if too_small else tuple(shards.value.items()), request.record_format
     )
     return Plan(
@@ -260,19 +239,21 @@ _LIKE = 0.5  # how much of two names must be the same for one to be a candidate 
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
 
 
-def _label_faults(tally: Tally, checks: LabelChecks) -> Iterator[ConversionError]:
+def _label_faults(
+    tally: Tally, checks: plausibility.LabelChecks
+) -> Iterator[errors.ConversionError]:
     """Classes that are not all in --classes, and labels that name no image."""
     unknown, samples = tally.dead[Reason.UNKNOWN_CLASS], tally.samples.total()
     if unknown and (checks.known_only or not samples):
         raise_it = "" if checks.known_only else "; check that the file is of this data"
-        yield UnknownClassError(
+        yield errors.UnknownClassError(
             f"{unknown if samples else f'all {unknown}'} labelled images have a class that --classes "
             f"{checks.known_from} does not name (such as {quoted(tally.shown.get(Reason.UNKNOWN_CLASS, []))}); "
             f"dead_letters.jsonl tells which{raise_it}"
         )
     no_row_met = bool(tally.label_rows) and tally.orphan_rows >= tally.label_rows
     if not samples or (tally.unlabelled and no_row_met):
-        yield NothingJoinedError(_nothing_joined(tally, checks.option))
+        yield errors.NothingJoinedError(_nothing_joined(tally, checks.option))
 
 
 def _nothing_joined(tally: Tally, option: str) -> str:
@@ -362,17 +343,17 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
 
 def _split_faults(
     tally: Tally, request: PlanRequest, splits: Sequence[str]
-) -> Iterator[ConversionError]:
+) -> Iterator[errors.ConversionError]:
     """Splits in --num_shards that do not exist, and splits that are left empty."""
     numbers = request.shards.num_shards
     unknown = sorted(set(numbers) - set(splits)) if isinstance(numbers, Mapping) else []
     if unknown:
-        yield UsageError(
+        yield errors.UsageError(
             f"--num_shards names the split {', '.join(unknown)}, but the splits are {', '.join(splits)}"
         )
     empty = [split for split in request.splits if not tally.samples[split]]
     if empty and request.none_empty:
-        yield UsageError(
+        yield errors.UsageError(
             f"--splits: not one of {tally.samples.total()} samples fell into {', '.join(empty)}; "
             "there are too few groups, or too few samples in each class, for so small a share. "
             "Give it a larger share, divide groups with --stratify, or try another --seed"
@@ -380,13 +361,13 @@ def _split_faults(
 
 
 def _too_small_shards(
-    shards: ShardConfig, counts: Mapping[str, int], tally: Tally
-) -> list[ConversionError]:
+    shards: sharding.ShardConfig, counts: Mapping[str, int], tally: Tally
+) -> list[errors.ConversionError]:
     """The error of a size that is smaller than the images, as `100` is where `100MB` was meant."""
     # The last shard of a split may be a remainder. Images above the default size are left to it.
-    chosen = shards.shard_bytes != DEFAULT_SHARD_BYTES
+    chosen = shards.shard_bytes != sharding.DEFAULT_SHARD_BYTES
     return [
-        UsageError(
+        errors.UsageError(
             f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
             f"{counted(count, 'shard')} of {counted(tally.samples[split], 'sample')} in the split {split}; "
             "give a size of several images, with its unit, such as --shard_size 200MB, or --num_shards"
@@ -394,22 +375,22 @@ def _too_small_shards(
         for split, count in counts.items()
         if not shards.is_counted(split)
         and count - 1 > tally.samples[split]
-        and (chosen or count > MOST_SHARDS)
+        and (chosen or count > sharding.MOST_SHARDS)
     ]
 
 
-def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionError]:
+def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[errors.ConversionError]:
     """Images of the same bytes, and too many images without labels."""
     if tally.duplicates.groups and not request.may_have_duplicates:
-        yield DuplicateImagesError(
-            f"--duplicates error: {'; '.join(described(tally.duplicates))}. Remove all but one of each "
+        yield errors.DuplicateImagesError(
+            f"--duplicates error: {'; '.join(duplicates.described(tally.duplicates))}. Remove all but one of each "
             "group; --duplicates first does so for you, and keep writes them all"
         )
     reason = Reason.UNLABELLED.value
     unlabelled = tally.dead[reason]
     if unlabelled > _MOST_UNLABELLED * tally.listed and not request.may_be_unlabelled:
         further = _causes({key: n for key, n in tally.dead.items() if key != reason}, tally)
-        yield QuestionError(
+        yield errors.QuestionError(
             terminal_line(
                 f"{unlabelled} of {tally.listed} images lack a label, such as "
                 f"{quoted(tally.shown.get(reason, []))}{f'; besides, {further}' if further else ''}. "
@@ -419,21 +400,21 @@ def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionErr
         )
 
 
-def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
+def too_many_bad(tally: Tally, max_bad_fraction: float) -> errors.Refusal | None:
     """The refusal of a run with more bad samples than allowed."""
     bad, candidates = sum(tally.bad.values()), tally.listed + tally.further_samples
     # Rows without an image can make more than there are images.
     if not bad or max_bad_fraction >= 1 or (candidates and bad / candidates <= max_bad_fraction):
         return None
-    error = TooManyBadSamplesError(
+    error = errors.TooManyBadSamplesError(
         f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} "
         f"of them allowed: {_causes(tally.bad, tally)}. dead_letters.jsonl lists them; fix them or "
         "raise --max_bad_fraction"
     )
-    return Refusal.from_error(error)
+    return errors.Refusal.from_error(error)
 
 
-def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
+def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> errors.Refusal | None:
     """The refusal of a run whose filters left nothing to write."""
     filtered = [
         f"{count} by --{name}"
@@ -442,16 +423,19 @@ def all_filtered(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
     ]
     if not filtered or any(shard.examples for shard in shards):
         return None
-    error = NothingLeftError(
+    error = errors.NothingLeftError(
         f"no image is left: of {counted(tally.listed, 'listed image')}, the filters leave out "
         f"{', '.join(filtered)}. dead_letters.jsonl lists them with their sizes; choose other limits"
     )
-    return Refusal.from_error(error)
+    return errors.Refusal.from_error(error)
 
 
 def accounting_error(
-    shard_plan: ShardPlan, tally: Tally, shards: Sequence[ShardInfo], listed: Mapping[str, int]
-) -> Refusal | None:
+    shard_plan: sharding.ShardPlan,
+    tally: Tally,
+    shards: Sequence[sharding.ShardInfo],
+    listed: Mapping[str, int],
+) -> errors.Refusal | None:
     """The refusal of a run that lost or doubled samples, which is a fault of the program.
 
     Every shard must have been written once, the numbers must add up, and `listed`, the lines of
@@ -475,10 +459,12 @@ def accounting_error(
     remedy = (
         "No manifest is written. This is a fault of the program or the runner; please report it"
     )
-    return Refusal.from_error(LostSamplesError(f"{fault} {remedy}")) if fault else None
+    return (
+        errors.Refusal.from_error(errors.LostSamplesError(f"{fault} {remedy}")) if fault else None
+    )
 
 
-def other_shards(then: ShardPlan, now: ShardPlan) -> ConversionError:
+def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> errors.ConversionError:
     """The error of a resumed run whose shards differ from the earlier run's."""
     before, after = dict(then.shards), dict(now.shards)
     differences = "; ".join(
@@ -486,7 +472,7 @@ def other_shards(then: ShardPlan, now: ShardPlan) -> ConversionError:
         for split in sorted({*before, *after})
         if before.get(split) != after.get(split)
     )
-    return ChangedInputsError(
+    return errors.ChangedInputsError(
         "--resume: the images or labels have changed since the earlier run, so that other shards "
         f"would be written ({differences}). Restore them, or convert again with --overwrite"
     )

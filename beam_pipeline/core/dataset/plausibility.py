@@ -22,8 +22,7 @@ from beam_pipeline.core.labels.path_roles import (
     segments_of,
 )
 from beam_pipeline.core.labels.value_kinds import FEW_IMAGES, FOLDERS, KINDS, NAMES, Kind, kinds_of
-from beam_pipeline.core.listing.filters import LabelFiles
-from beam_pipeline.core.listing.folders import SPLIT_NAMES, named_splits
+from beam_pipeline.core.listing import filters, folders
 from beam_pipeline.core.questions import LABEL_FILES_IGNORED, Commands, Question
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.text import counted, enumerated, printable
@@ -185,7 +184,7 @@ def _folders_in_classes(
     advice, answer = _NO_CLASSES[odd[0].role][1], dict[str, Any]()
     may_say_class = (s for s in segments if s.role in (Role.CLASS, Role.WRAPPER))
     names = {name for segment in may_say_class for name in segment.names}
-    unclear = checks.listed or any(name in IMAGES or named_splits(name) for name in names)
+    unclear = checks.listed or any(name in IMAGES or folders.named_splits(name) for name in names)
     if checks.column:
         advice = "Write the split in a column of its own, called split."
     elif folder := _class_folder(segments, checks):
@@ -215,7 +214,7 @@ def _class_folder(segments: Sequence[Segment], checks: LabelChecks) -> str:
     as_usual = not splits or (
         len(splits) == 1
         and splits[0].role is Role.SPLIT
-        and {name.lower() for name in splits[0].names} <= SPLIT_NAMES.keys()
+        and {name.lower() for name in splits[0].names} <= folders.SPLIT_NAMES.keys()
     )
     flat = last.role is Role.CLASS and not any("/" in name for name in last.names)
     if not (above and as_usual and flat and checks.folder) or checks.split_folders:
@@ -317,7 +316,7 @@ ADVICE: Mapping[str, tuple[str, Mapping[str, str] | None]] = {
 
 
 def label_file_questions(
-    passed_over: LabelFiles, images: int, checks: LabelChecks
+    passed_over: filters.LabelFiles, images: int, checks: LabelChecks
 ) -> Iterator[Question]:
     """Asks about files that may contain labels, one question an extension.
 

@@ -17,19 +17,15 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Annotated, Any
 
+from beam_pipeline.core import errors, references, typed_json
 from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.preparation import DIGEST_BYTES
-from beam_pipeline.core.records.formats import format_of
-from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, parse_statistics
-from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core.records import formats, image_statistics, sharding
 from beam_pipeline.core.text import excerpt
-from beam_pipeline.core.typed_json import Expect, decode
 
 _VERSION = 1
-_Version = Annotated[Any, Expect(lambda version: version == _VERSION, str(_VERSION))]
+_Version = Annotated[Any, typed_json.Expect(lambda version: version == _VERSION, str(_VERSION))]
 _FASTEST = 1  # of gzip
 _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
@@ -39,7 +35,7 @@ _DAMAGE = (
     *(ValueError, KeyError, TypeError, AttributeError),
 )
 """Errors raised for the content of a damaged receipt."""
-_FIGURES = ShardInfo._fields.index("statistics")  # which have an entry of their own
+_FIGURES = sharding.ShardInfo._fields.index("statistics")  # which have an entry of their own
 
 
 def receipt_name(shard: str) -> str:
@@ -47,7 +43,7 @@ def receipt_name(shard: str) -> str:
 
     No pattern for shards matches it.
     """
-    return f"{RECEIPTS_FOLDER}/{format_of(shard).receipt_stem(shard)}.json.gz"
+    return f"{RECEIPTS_FOLDER}/{formats.format_of(shard).receipt_stem(shard)}.json.gz"
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,8 @@ class ShardInputs:
       options: the encoding of the examples, as JSON has it.
     """
 
-    spec: ShardSpec
-    refs: Sequence[SampleRef]
+    spec: sharding.ShardSpec
+    refs: Sequence[references.SampleRef]
     class_ids: Mapping[str, int]
     options: Mapping[str, Any]
 
@@ -82,7 +78,7 @@ class Receipt:
     """
 
     inputs: ShardInputs
-    info: ShardInfo
+    info: sharding.ShardInfo
     dead_letters: Sequence[DeadLetter]
     record_sizes: Sequence[int] = ()
     digests: bytes = b""
@@ -97,7 +93,7 @@ class Receipt:
             "samples": _columns(inputs.refs),
             "classes": dict(inputs.class_ids),
             "options": dict(inputs.options),
-            "info": info[: _FIGURES if changed else ShardInfo._fields.index("events")],
+            "info": info[: _FIGURES if changed else sharding.ShardInfo._fields.index("events")],
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
             **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
@@ -119,11 +115,11 @@ class _Content(_Sizes):
     """A receipt's file."""
 
     version: _Version
-    spec: ShardSpec
+    spec: sharding.ShardSpec
     samples: tuple[list, ...]  # type: ignore[type-arg]
     classes: Mapping[str, int]
     options: Mapping[str, Any]
-    info: ShardInfo
+    info: sharding.ShardInfo
     dead_letters: tuple[DeadLetter, ...]
     digests: str = ""
     statistics: Any = None
@@ -136,16 +132,16 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
       ConversionError: it is damaged, or of another version.
     """
     with _damage(uri):
-        content: _Content = decode(_Content, json.loads(_inflate(data)))
+        content: _Content = typed_json.decode(_Content, json.loads(_inflate(data)))
         refs, info, spec = _refs(content.samples), content.info, content.spec
         if min(info.examples, info.bytes, info.crc32c) < 0 or info.crc32c >> 32:
             raise ValueError(f"info is {excerpt(info)}, expected figures of a shard")
         if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
             raise ValueError(f"its figures are of {excerpt(info.file_name)}")
-        if info.statistics is not NOTHING_COUNTED:
+        if info.statistics is not image_statistics.NOTHING_COUNTED:
             raise ValueError(f"info has more than {_FIGURES} figures")
         if content.statistics is not None:
-            info = info._replace(statistics=parse_statistics(content.statistics))
+            info = info._replace(statistics=image_statistics.parse_statistics(content.statistics))
         digests = base64.b64decode(content.digests, validate=True)
         if len(digests) not in (0, DIGEST_BYTES * len(refs)):
             raise ValueError(f"digests has {len(digests)} bytes for {len(refs)} samples")
@@ -161,7 +157,7 @@ def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:
       ConversionError: it is damaged.
     """
     with _damage(uri):
-        return _whole_numbers(decode(_Sizes, json.loads(_inflate(data))).record_sizes)
+        return _whole_numbers(typed_json.decode(_Sizes, json.loads(_inflate(data))).record_sizes)
 
 
 @contextlib.contextmanager
@@ -169,7 +165,7 @@ def _damage(uri: str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise ConversionError(
+        raise errors.ConversionError(
             f"{uri} is damaged ({error or excerpt(error)}); remove it by hand"
         ) from error
 
@@ -194,12 +190,12 @@ def _inflate(data: bytes) -> str:
     return text.decode("utf-8", "surrogatepass")
 
 
-def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
+def _refs(columns: Sequence[list[Any]]) -> list[references.SampleRef]:
     """References from their columns, one a field; checked by columns, as there may be a million."""
     if not columns:
         return []
     kinds = (str, str, int, str, list, int, str, int)
-    for name, column, kind in zip(SampleRef._fields, columns, kinds, strict=False):
+    for name, column, kind in zip(references.SampleRef._fields, columns, kinds, strict=False):
         if not {*map(type, column)} <= {kind}:
             raise TypeError(f"SampleRef.{name} is not always {kind.__name__}")
     if not 0 <= len(columns) - len(kinds) <= 1:
@@ -213,12 +209,12 @@ def _refs(columns: Sequence[list[Any]]) -> list[SampleRef]:
                 raise TypeError(f"SampleRef.claimed_size is {excerpt(size)}")
         rows[-1] = [*map(_frozen, rows[-1])]
     labels = [tuple(map(_frozen, values)) for values in labels]
-    return [*starmap(SampleRef, zip(key, uri, sizes, split, labels, *rows, strict=True))]
+    return [*starmap(references.SampleRef, zip(key, uri, sizes, split, labels, *rows, strict=True))]
 
 
-def _columns(refs: Sequence[SampleRef]) -> list[tuple[Any, ...]]:
+def _columns(refs: Sequence[references.SampleRef]) -> list[tuple[Any, ...]]:
     """The samples, a list a field; sizes are left out if nothing claims any."""
-    columns = list(zip(*refs, strict=True))[: SampleRef._fields.index("digest")]
+    columns = list(zip(*refs, strict=True))[: references.SampleRef._fields.index("digest")]
     return columns if any(ref.claimed_size for ref in refs) else columns[:-1]
 
 

@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import errors, packing, references, text
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.filters import LabelFiles
-from beam_pipeline.core.packing import DeadLetterBatch
-from beam_pipeline.core.records.feature_values import FeatureSchema
+from beam_pipeline.core.records import feature_values
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics, merged
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
-from beam_pipeline.core.references import LabelValue, SampleRef, bytes_of
-from beam_pipeline.core.text import counted
 
 MOST_MEASURED = 256
 _LEAST = 16
@@ -125,12 +122,12 @@ class Tally:
     classes: Counter[str] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
     shown: dict[str, list[str]] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[errors.Refusal] = field(default_factory=list)
     first: dict[str, tuple[str, str, str, int]] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
     label_files: LabelFiles = field(default_factory=LabelFiles)
     duplicates: Duplicates = NO_DUPLICATES
-    features: FeatureSchema | None = None
+    features: feature_values.FeatureSchema | None = None
 
     def add(self, part: Tally) -> None:
         """Adds the counts of another tally."""
@@ -141,14 +138,14 @@ class Tally:
         self.label_files.add(part.label_files)
         for reason, keys in part.shown.items():
             self._show(reason, keys)
-        self.refusals = sorted((*self.refusals, *part.refusals), key=refusal_order)[:_SHOWN]
+        self.refusals = sorted((*self.refusals, *part.refusals), key=errors.refusal_order)[:_SHOWN]
         for reason, dead_letter in part.first.items():
             self.first[reason] = min(self.first.get(reason, dead_letter), dead_letter)
         self.measured = sorted((*self.measured, *part.measured))
         if part.duplicates.images_compared:
             self.duplicates = Duplicates.sum_of((self.duplicates, part.duplicates))
         if part.features:
-            self.features = self.features or FeatureSchema()
+            self.features = self.features or feature_values.FeatureSchema()
             self.features.add(part.features)
 
     def written_bytes(self, split: str) -> int:
@@ -158,7 +155,7 @@ class Tally:
 
     def add_samples(
         self,
-        samples: Sequence[SampleRef],
+        samples: Sequence[references.SampleRef],
         class_column: int | None,
         file_columns: Sequence[int] = (),
     ) -> None:
@@ -171,7 +168,7 @@ class Tally:
         """
         if samples:
             labels = None if class_column is None else [sample.labels for sample in samples]
-            sizes = [bytes_of(sample, file_columns) for sample in samples]
+            sizes = [references.bytes_of(sample, file_columns) for sample in samples]
             splits = [sample.split for sample in samples]
             self.add_columns(sizes, splits, labels, class_column or 0)
 
@@ -179,7 +176,7 @@ class Tally:
         self,
         sizes: Sequence[int],
         splits: Sequence[str],
-        labels: Sequence[tuple[LabelValue, ...]] | None,
+        labels: Sequence[tuple[references.LabelValue, ...]] | None,
         class_column: int,
     ) -> None:
         """Counts joined samples whose labels are not files, as `add_samples` does.
@@ -207,7 +204,7 @@ class Tally:
 
     def remove_samples(
         self,
-        samples: Sequence[SampleRef],
+        samples: Sequence[references.SampleRef],
         class_column: int | None,
         file_columns: Sequence[int] = (),
     ) -> None:
@@ -267,8 +264,8 @@ def accounting_fault(
     """
     if listed + orphan_rows + further + dropped == examples + dead_letters:
         return ""
-    more = f" + {counted(further, 'further sample')}" if further else ""
-    more += f" + {counted(dropped, 'dropped object')}" if dropped else ""
+    more = f" + {text.counted(further, 'further sample')}" if further else ""
+    more += f" + {text.counted(dropped, 'dropped object')}" if dropped else ""
     return (
         f"{listed} listed images + {orphan_rows} label rows without an image{more} are not "
         f"{examples} examples + {dead_letters} dead letters"
@@ -294,7 +291,7 @@ class Totals:
     dead: Tally = field(default_factory=Tally)
 
     @classmethod
-    def of(cls, reports: Iterable[ShardInfo | ImageFigures | DeadLetterBatch]) -> Totals:
+    def of(cls, reports: Iterable[ShardInfo | ImageFigures | packing.DeadLetterBatch]) -> Totals:
         """The totals of shards, of what happened to images, and of dead letters."""
         totals = cls()
         for report in reports:

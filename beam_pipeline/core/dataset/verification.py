@@ -7,15 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
+from beam_pipeline.core import dead_letters, errors, text
+from beam_pipeline.core.dataset import receipts, tally
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest, ShardEntry, crc32c_text
-from beam_pipeline.core.dataset.receipts import Receipt
-from beam_pipeline.core.dataset.tally import accounting_fault
-from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.labels.schema import ColumnKind, written_key
 from beam_pipeline.core.records.example_view import Features, read_shard
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
-from beam_pipeline.core.text import counted
 
 
 def verify_shard(
@@ -43,11 +40,11 @@ def verify_shard(
                 info = item
             else:
                 faults.update(_feature_faults(item, manifest.features))
-    except DamagedRecordError as error:
+    except errors.DamagedRecordError as error:
         yield str(error)
         return
     for fault, count in sorted(faults.items()):
-        yield f"{path}: {fault} in {counted(count, 'example')}"
+        yield f"{path}: {fault} in {text.counted(count, 'example')}"
     yield from (f"{path}: {fault}" for fault in _figure_faults(info, entry))
     yield info
 
@@ -79,10 +76,10 @@ def verify_counts(manifest: Manifest) -> Iterator[str]:
     images = sum(manifest.images.formats.values()) if manifest.images else counts.examples
     if images != counts.examples:
         yield f"images.formats adds up to {images} images of {counts.examples}"
-    objects = manifest.dead_letters.get(Reason.EMPTY_BOX.value, 0)
+    objects = manifest.dead_letters.get(dead_letters.Reason.EMPTY_BOX.value, 0)
     if counts.dropped_objects != objects:
         yield f"counts.dropped_objects is {counts.dropped_objects}, their dead letters are {objects}"
-    fault = accounting_fault(
+    fault = tally.accounting_fault(
         listed=counts.listed_images,
         orphan_rows=counts.label_rows_without_image,
         further=counts.further_samples,
@@ -95,7 +92,7 @@ def verify_counts(manifest: Manifest) -> Iterator[str]:
 
 
 def verify_receipt(
-    receipt: Receipt, split: str, entry: ShardEntry, manifest: Manifest
+    receipt: receipts.Receipt, split: str, entry: ShardEntry, manifest: Manifest
 ) -> Iterator[str]:
     """Yields a sentence for each figure and class of a receipt that the manifest contradicts.
 

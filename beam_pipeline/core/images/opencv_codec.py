@@ -28,9 +28,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from beam_pipeline.core.images import pillow_codec
+from beam_pipeline.core.images import header, pillow_codec
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
-from beam_pipeline.core.images.header import QUARTER_TURNS, ImageHeader
 from beam_pipeline.core.references import Size
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def codec_version() -> str:
 
 def rewrite(
     data: bytes, opened: pillow_codec.Opened, geometry: Geometry, changes: ImageChanges
-) -> tuple[bytes, ImageHeader]:
+) -> tuple[bytes, header.ImageHeader]:
     """Decodes an image, changes its geometry and encodes it.
 
     Args, returns and raises: as `pillow_codec.rewrite`.
@@ -107,7 +106,7 @@ def _same_anywhere() -> Iterator[None]:
 
 def _rewritten(
     data: bytes, opened: pillow_codec.Opened, geometry: Geometry, changes: ImageChanges
-) -> tuple[bytes, ImageHeader] | None:
+) -> tuple[bytes, header.ImageHeader] | None:
     """The new file and its header; None if OpenCV cannot make it."""
     box, size = geometry.unturned
     part = _part(box, size)
@@ -121,7 +120,7 @@ def _rewritten(
     left, top, right, bottom = (round(edge / part) for edge in box)
     pixels = _scaled(pixels[top:bottom, left:right], size)
     pixels = _to_srgb(pixels, opened)
-    if geometry.orientation in QUARTER_TURNS:
+    if geometry.orientation in header.QUARTER_TURNS:
         pixels = cv2.transpose(pixels)
     if geometry.orientation in _FLIPS:
         pixels = cv2.flip(pixels, _FLIPS[geometry.orientation])

@@ -25,9 +25,8 @@ import PIL
 from PIL import Image, ImageCms, JpegImagePlugin, PngImagePlugin, WebPImagePlugin, features
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images import png
+from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images.geometry import Geometry, Rectangle
-from beam_pipeline.core.images.gif_bmp_jxl import bmp_header
 from beam_pipeline.core.images.header import (
     QUARTER_TURNS,
     UPRIGHT,
@@ -37,7 +36,6 @@ from beam_pipeline.core.images.header import (
     exif_orientation,
     undecodable,
 )
-from beam_pipeline.core.images.jpeg import PlainJpeg, plain_jpeg
 from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
 
 if TYPE_CHECKING:
@@ -120,7 +118,7 @@ class Opened(NamedTuple):
 class _PlainJpegFile(JpegImagePlugin.JpegImageFile):
     """A JPEG whose header is known, so that Pillow does not read it, which takes four times as long."""
 
-    def __init__(self, data: bytes, plain: PlainJpeg) -> None:
+    def __init__(self, data: bytes, plain: jpeg.PlainJpeg) -> None:
         self._plain = plain
         super().__init__(io.BytesIO(data), "")
         self.decodermaxblock = len(data)  # not in pieces, because Pillow copies each
@@ -143,7 +141,7 @@ def open_image(data: bytes) -> Opened:
     Raises:
       BadImageError: it is not an image, or has too many pixels or scans.
     """
-    plain = plain_jpeg(data)
+    plain = jpeg.plain_jpeg(data)
     if not (plain and plain.single_scan):
         check_scans(data)
     if plain:
@@ -187,7 +185,7 @@ def open_image(data: bytes) -> Opened:
 def _is_unusual_bmp(data: bytes, image: Image.Image) -> bool:
     """True if TensorFlow refuses a BMP, or takes numbers of colours or padding for channels."""
     try:
-        header = bmp_header(data)
+        header = gif_bmp_jxl.bmp_header(data)
     except BadImageError:
         return True
     return image.mode == "P" or header.channels != len(image.getbands())

@@ -17,26 +17,14 @@ from typing import Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
+from beam_pipeline.core import errors, text
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.errors import CodecError, UsageError
-from beam_pipeline.core.images import jpeg, png
+from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
 from beam_pipeline.core.images.geometry import PILLOW
-from beam_pipeline.core.images.gif_bmp_jxl import (
-    BMP_MAGIC,
-    GIF_MAGIC,
-    JXL_CONTAINER,
-    JXL_MAGIC,
-    bmp_header,
-    check_gif,
-    check_jxl,
-    gif_header,
-    jxl_header,
-)
 from beam_pipeline.core.images.header import DIGEST_BYTES as DIGEST_BYTES
 from beam_pipeline.core.images.header import NO_DIGEST as NO_DIGEST
 from beam_pipeline.core.images.header import RAW_FORMAT as RAW_FORMAT
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.text import excerpt
 
 digest_of: Callable[[bytes], bytes] = xxh3_128_digest
 """An image -> its digest: XXH3 of 128 bits, which takes 4 us for 110 kB, where SHA-256 takes 150.
@@ -180,9 +168,13 @@ ImageCheck = Callable[[bytes], ImageHeader]
 
 _OWN_READERS = (
     (png.MAGIC, png.png_header, png.check_png),
-    (GIF_MAGIC, gif_header, check_gif),
-    (BMP_MAGIC, bmp_header, bmp_header),
-    ((JXL_MAGIC, JXL_CONTAINER), jxl_header, check_jxl),
+    (gif_bmp_jxl.GIF_MAGIC, gif_bmp_jxl.gif_header, gif_bmp_jxl.check_gif),
+    (gif_bmp_jxl.BMP_MAGIC, gif_bmp_jxl.bmp_header, gif_bmp_jxl.bmp_header),
+    (
+        (gif_bmp_jxl.JXL_MAGIC, gif_bmp_jxl.JXL_CONTAINER),
+        gif_bmp_jxl.jxl_header,
+        gif_bmp_jxl.check_jxl,
+    ),
 )
 """(first bytes, reader of the header, reader of all) of each format, by TensorFlow's rules."""
 
@@ -272,9 +264,9 @@ def load_codec(name: str) -> Any:
     try:
         return importlib.import_module(f"beam_pipeline.core.images.{name}_codec")
     except ImportError as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"--image_codec {name} needs the package {IMAGE_CODECS[name][1]}, which cannot be imported here "
-            f"({excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
+            f"({text.excerpt(error)}): pip install 'beam-tfrecord[{name}]'; or leave the option out"
         ) from error
 
 
@@ -303,7 +295,7 @@ def check_codec(expected: str) -> None:
       UsageError: the library is not installed.
     """
     if expected and expected != (here := codec_here(expected)):
-        raise CodecError(other_codec(expected, here))
+        raise errors.CodecError(other_codec(expected, here))
 
 
 def other_codec(expected: str, here: str) -> str:

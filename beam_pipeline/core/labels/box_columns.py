@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beam_pipeline.core.labels import schema
+from beam_pipeline.core import packing, questions, references, text
+from beam_pipeline.core.labels import leading_columns, schema
 from beam_pipeline.core.labels.cells import (
     NEARLY_ALL,
     BadCellError,
@@ -35,12 +36,7 @@ from beam_pipeline.core.labels.cells import (
     text_of,
 )
 from beam_pipeline.core.labels.further_columns import note_on_object_files
-from beam_pipeline.core.labels.leading_columns import LeadingColumns, Parsed
 from beam_pipeline.core.labels.table_rows import TableRows
-from beam_pipeline.core.packing import Same
-from beam_pipeline.core.questions import Question
-from beam_pipeline.core.references import Size
-from beam_pipeline.core.text import excerpt
 from beam_pipeline.core.typed_json import is_integer
 
 _CLASS_NAMES = ("classid", "categoryid", "labelid", "labelname", "objectclass", "name")
@@ -103,7 +99,7 @@ _TO_CORNERS: Mapping[str, Callable[[float, float, float, float], _Numbers]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoxColumns(LeadingColumns):
+class BoxColumns(leading_columns.LeadingColumns):
     """The columns of a row's box and of its object, and each further column under its own name.
 
     Attributes:
@@ -114,7 +110,7 @@ class BoxColumns(LeadingColumns):
     names: tuple[str, ...]
     form: str
 
-    def parse(self, rows: TableRows) -> Parsed:
+    def parse(self, rows: TableRows) -> leading_columns.Parsed:
         """Returns the object of each row, or none, as one list for each of `columns`.
 
         A problem is a box that is not four numbers, or an object without a class.
@@ -168,7 +164,7 @@ class BoxColumns(LeadingColumns):
             raise BadCellError(f"column {self.class_name!r}: a box without a class")
         if self.integer_classes and not _is_class_id(name):
             raise BadCellError(
-                f"column {self.class_name!r}: {excerpt(name)} is not an integer, as the others are"
+                f"column {self.class_name!r}: {text.excerpt(name)} is not an integer, as the others are"
             )
         return name
 
@@ -221,7 +217,7 @@ def find_size(names: Sequence[str]) -> tuple[str, ...]:
     return _pair(_by_plain_name(names, of_boxes=False), reversed(_IMAGE_SIZES))
 
 
-def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[Size | None]:
+def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[references.Size | None]:
     """The size of the image that each row claims; None unless both sides are whole numbers above 0.
 
     Args:
@@ -229,14 +225,14 @@ def claimed_sizes(rows: TableRows, names: Sequence[str]) -> Sequence[Size | None
       names: the columns of width and height, or none.
     """
     if not names:
-        return Same(None, len(rows))
+        return packing.Same(None, len(rows))
 
     def whole_side(cell: Any) -> int:
         number = _float_of(cell)
         return int(number) if number and number > 0 and number.is_integer() else 0
 
     width, height = (by_text(rows.cells(name), whole_side) for name in names)
-    sizes: dict[tuple[int, int], Size] = {}
+    sizes: dict[tuple[int, int], references.Size] = {}
     return [
         sizes.setdefault((w, h), (w, h)) if w and h else None
         for w, h in zip(width, height, strict=True)
@@ -317,16 +313,16 @@ def _question(
     *,
     mixed: bool,
     given: bool,
-) -> Question | None:
+) -> questions.Question | None:
     """The guess about the boxes that is not safe, or None; beside angles, a box is hardly upright."""
     if mixed:
-        return Question(
+        return questions.Question(
             "units_of_boxes",
             f"some boxes look like pixels and others like fractions of the image ({', '.join(names)}); all "
             "are read as pixels. Write them in one unit",
         )
     if len(names) == 1 and form == CORNERS and not given:
-        return Question(
+        return questions.Question(
             "corners_or_sizes",
             f"the lists in {names[0]} may be xmin, ymin, xmax, ymax, since the last two numbers of each are the "
             "larger ones, or xmin, ymin, width, height.",
@@ -336,7 +332,7 @@ def _question(
         )
     for name, cells in values.items():
         if _bare(name) in _ANGLES and name not in kinds and any(map(_float_of, cells)):
-            return Question(
+            return questions.Question(
                 "turned_boxes",
                 f"boxes are read as upright, although the column {name!r} seems to contain the angle of each.",
                 "Write xmin, ymin, xmax, ymax of the upright box around each. To read them as upright, with the "
@@ -474,7 +470,7 @@ def _number(cell: Any, name: str) -> float:
     """Returns the side of a box. Raises BadCellError."""
     number = _float_of(cell)
     if number is None:
-        reason = f"{excerpt(cell)} is not a number, the side of a box"
+        reason = f"{text.excerpt(cell)} is not a number, the side of a box"
         if is_empty(cell):
             reason = "is empty, where the other sides are not"
         raise BadCellError(f"column {name!r}: {reason}")
@@ -494,7 +490,7 @@ def _four_items(cell: Any, name: str) -> Sequence[Any]:
     """Returns the items of a list of four, none of an empty cell. Raises BadCellError."""
     items = () if is_empty(cell) else _items_or_none(cell)
     if items is None:
-        raise BadCellError(f"column {name!r}: {excerpt(cell)} is not a list of four numbers")
+        raise BadCellError(f"column {name!r}: {text.excerpt(cell)} is not a list of four numbers")
     return items
 
 

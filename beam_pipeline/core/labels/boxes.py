@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from beam_pipeline.core.images.geometry import Affine
+from beam_pipeline.core.images import geometry, png
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.images.masks import moved_png, moved_shape
-from beam_pipeline.core.images.png import MAGIC
 from beam_pipeline.core.labels.schema import (
     FOLLOWING,
     MASK_KINDS,
@@ -123,16 +122,16 @@ class Move:
     """
 
     size: Size
-    affine: Affine
+    affine: geometry.Affine
     to_size: Size
 
-    def in_unit(self, *, pixels: bool) -> Affine:
+    def in_unit(self, *, pixels: bool) -> geometry.Affine:
         """The map between places in pixels, or between fractions of both pictures."""
         if pixels:
             return self.affine
         (width, height), (to_width, to_height) = self.size, self.to_size
-        enlarged = Affine(width, 0, 0, 0, height, 0).then(self.affine)
-        return enlarged.then(Affine(1 / to_width, 0, 0, 0, 1 / to_height, 0))
+        enlarged = geometry.Affine(width, 0, 0, 0, height, 0).then(self.affine)
+        return enlarged.then(geometry.Affine(1 / to_width, 0, 0, 0, 1 / to_height, 0))
 
 
 def is_located(kind: ColumnKind) -> bool:
@@ -213,7 +212,7 @@ def _files(masks: Any, _: Column, move: Move) -> Any:
     """Moves masks that are files: each part that is a PNG, and leaves what else there is."""
     return tuple(
         tuple(
-            moved_png(part, move.affine, move.to_size) if part.startswith(MAGIC) else part
+            moved_png(part, move.affine, move.to_size) if part.startswith(png.MAGIC) else part
             for part in parts
         )
         for parts in masks

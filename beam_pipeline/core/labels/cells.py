@@ -20,9 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from beam_pipeline.core import packing, references
 from beam_pipeline.core.labels.schema import CELL_FILES, KINDS, Column, ColumnKind
-from beam_pipeline.core.packing import Same
-from beam_pipeline.core.references import LabelValue, Scalar
 from beam_pipeline.core.text import excerpt, is_utf8
 from beam_pipeline.core.typed_json import INT64, fits_float32
 
@@ -68,8 +67,8 @@ class _Fault(str):
 
 def by_text(cells: Sequence[Any], function: Callable[[Any], _Value]) -> Sequence[_Value]:
     """The value of a function for each cell of a column; it is called once for texts that are often equal."""
-    if isinstance(cells, Same):
-        return Same(function(cells.value), len(cells)) if len(cells) else cells
+    if isinstance(cells, packing.Same):
+        return packing.Same(function(cells.value), len(cells)) if len(cells) else cells
     texts = set(cells) if set(map(type, cells)) == {str} else ()
     if 2 * len(texts) > len(cells) or not texts:
         return list(map(function, cells))
@@ -163,7 +162,7 @@ def is_number(value: Any) -> bool:
     return True
 
 
-def parse_cell(value: Any, column: Column, separator: str = "") -> LabelValue:
+def parse_cell(value: Any, column: Column, separator: str = "") -> references.LabelValue:
     """Parses a cell as a value of its column.
 
     Args:
@@ -214,7 +213,7 @@ def sample_items(values: Sequence[Any], separator: str = "") -> Iterator[Any]:
             yield from list_items(value, separator)
 
 
-def parse_value(value: Any, kind: ColumnKind) -> Scalar:
+def parse_value(value: Any, kind: ColumnKind) -> references.Scalar:
     """Parses a cell as one value of a kind.
 
     Raises:
@@ -299,7 +298,7 @@ def are_nested(cells: Sequence[Any]) -> bool:
     return nested > 0 and nested > MOST * sum(cell != [] and not is_empty(cell) for cell in cells)
 
 
-def _parse_scalar(value: Any, column: Column) -> LabelValue:
+def _parse_scalar(value: Any, column: Column) -> references.LabelValue:
     if isinstance(value, str) and column.kind in _TEXTS:  # as most cells are
         text = value.strip()
         if text:
@@ -360,14 +359,14 @@ def _has_infinite(value: Any) -> bool:
     return isinstance(value, InfiniteNumber)
 
 
-def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
+def _parse_list(value: Any, column: Column, separator: str) -> references.LabelValue:
     """Parses the items of a cell. Empty items are dropped among texts, but are faults among numbers,
     whose positions may carry meaning.
     """
     is_text = column.kind in _TEXTS
     is_number_label = column.feature == _NUMBER_LABEL
     items = [] if not is_text and is_empty(value) else list_items(value, separator)
-    parsed: list[Scalar] = []
+    parsed: list[references.Scalar] = []
     for item in items:
         if is_text and _is_blank(item):
             continue
@@ -383,7 +382,7 @@ def _parse_list(value: Any, column: Column, separator: str) -> LabelValue:
     return tuple(dict.fromkeys(parsed)) if column.kind is ColumnKind.CLASS else tuple(parsed)
 
 
-def _finite(value: Scalar) -> Scalar:
+def _finite(value: references.Scalar) -> references.Scalar:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("not finite")
     return value

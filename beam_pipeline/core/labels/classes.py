@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from beam_pipeline.core import errors, typed_json
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.references import SampleRef, image_of
 from beam_pipeline.core.text import decoded, enumerated
-from beam_pipeline.core.typed_json import INT64
 
 AUTO_ORDER = "auto"
 LABEL_ORDERS = (AUTO_ORDER, "code_point", "numeric")
@@ -94,7 +93,7 @@ class ClassNumbering:
     def _from_names(self, names: Iterable[str]) -> tuple[tuple[str, int], ...]:
         by_id: dict[int, str] = {}
         for name in sorted(set(names)):
-            if not _INTEGER.fullmatch(name) or int(name) not in INT64:
+            if not _INTEGER.fullmatch(name) or int(name) not in typed_json.INT64:
                 raise ClassNumberingError(
                     f"class {name!r} is not an integer, so it cannot be an id"
                 )
@@ -187,16 +186,16 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
     text = decoded(data, f"--classes {uri}")
     names = [line.strip() for line in text.rstrip().splitlines()]
     if not any(names):
-        raise UsageError(f"--classes {uri} is empty; expected one class per line")
+        raise errors.UsageError(f"--classes {uri} is empty; expected one class per line")
     seen: dict[str, int] = {}
     for line, name in enumerate(names, 1):
         if not name:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--classes {uri}, line {line} is empty; expected one class per line, as the line "
                 "gives the id"
             )
         if name in seen:
-            raise UsageError(
+            raise errors.UsageError(
                 f"--classes {uri}: lines {seen[name]} and {line} both name {name!r}; expected each "
                 "class once"
             )
@@ -216,12 +215,12 @@ def parse_class_manifest(data: bytes, uri: str) -> Classes:
             raise ValueError(f"its format is {manifest['format']!r}")
         classes = tuple((str(entry["name"]), int(entry["id"])) for entry in manifest["classes"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"--classes {uri} is not a manifest of beam-tfrecord ({error!r}); name such a manifest.json, "
             "or a text file with one class per line"
         ) from error
     if not classes:
-        raise UsageError(f"--classes {uri}: the data set lacks classes")
+        raise errors.UsageError(f"--classes {uri}: the data set lacks classes")
     return tuple(sorted(classes, key=lambda item: item[1]))
 
 

@@ -20,8 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any
 
-from beam_pipeline.core.images.header import image_extension
-from beam_pipeline.core.images.masks import is_deep_grey
+from beam_pipeline.core.images import header, masks
 from beam_pipeline.core.labels.cells import (
     MOST,
     NEARLY_ALL,
@@ -149,14 +148,14 @@ def files_named(cells: Sequence[Any], head_of: FileHead) -> list[bytes]:
 def kind_of_files(cells: Sequence[Any], head_of: FileHead) -> ColumnKind:
     """The kind of a column of files; by their extensions if the first ones do not exist."""
     heads = files_named(cells, head_of)
-    if heads and all(map(is_deep_grey, heads)):
+    if heads and all(map(masks.is_deep_grey, heads)):
         return ColumnKind.PICTURE_16
     names = [text for text in map(text_of, _items(cells)) if text]
     extensions = (posixpath.splitext(name)[1].lower() for name in names)
     pictures = sum(extension in IMAGE_EXTENSIONS for extension in extensions)
     are_images = pictures > MOST * len(names)  # then another is a dead letter
     if heads:
-        images = [bool(image_extension(head)) for head in heads]
+        images = [bool(header.image_extension(head)) for head in heads]
         are_images = all(images) or (any(images) and are_images)
     return ColumnKind.PICTURE if are_images else ColumnKind.FILE
 

@@ -32,8 +32,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels import schema
+from beam_pipeline.core import errors, packing, questions, references, typed_json
+from beam_pipeline.core.labels import schema, table_rows
 from beam_pipeline.core.labels.cells import (
     NEARLY_ALL,
     BadCellError,
@@ -45,12 +45,7 @@ from beam_pipeline.core.labels.cells import (
     parse_cells,
     text_of,
 )
-from beam_pipeline.core.labels.table_rows import TableRows
-from beam_pipeline.core.packing import Same
-from beam_pipeline.core.questions import Question
-from beam_pipeline.core.references import Box, LabelValue
 from beam_pipeline.core.text import enumerated, excerpt
-from beam_pipeline.core.typed_json import is_finite, is_integer
 
 _ONE = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _ZERO = frozenset(("0", "0.0", "false", "False", "FALSE"))
@@ -86,9 +81,9 @@ class LeadingColumns:
     size: tuple[str, ...] = ()
     several_rows: bool = False
     note: str = ""
-    question: Question | None = None
+    question: questions.Question | None = None
 
-    def parse(self, rows: TableRows) -> Parsed:
+    def parse(self, rows: table_rows.TableRows) -> Parsed:
         """Returns the values of `columns`; a row with a problem gets empty lists."""
         return [], {}
 
@@ -104,9 +99,9 @@ class FolderClass(LeadingColumns):
         replace(schema.label_column("folder", schema.ColumnKind.CLASS), required=False),
     )
 
-    def parse(self, rows: TableRows) -> Parsed:
+    def parse(self, rows: table_rows.TableRows) -> Parsed:
         """No values."""
-        return [Same(None, len(rows))], {}
+        return [packing.Same(None, len(rows))], {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +118,7 @@ class OneHot(LeadingColumns):
     several: bool
     absent: frozenset[str] = _ZERO
 
-    def parse(self, rows: TableRows) -> Parsed:
+    def parse(self, rows: table_rows.TableRows) -> Parsed:
         """Returns the class of each row, or its classes.
 
         A cell that is neither 1 nor 0 (or -1, where others are) is a problem, and so is a row of one class
@@ -158,7 +153,7 @@ class OneHot(LeadingColumns):
         return True if text in _ONE else False if text in self.absent or is_empty(text) else None
 
 
-def find_one_hot(names: Sequence[str], rows: TableRows) -> tuple[str, ...]:
+def find_one_hot(names: Sequence[str], rows: table_rows.TableRows) -> tuple[str, ...]:
     """Finds the columns that contain only 0 and 1, with one 1 in each row, in two of them at least.
 
     A single 1 that is always in one column, as in `region_count,region_id` of an image's only region,
@@ -174,7 +169,7 @@ def find_one_hot(names: Sequence[str], rows: TableRows) -> tuple[str, ...]:
 
 
 def chosen_one_hot(
-    patterns: Sequence[str], names: Sequence[str], rows: TableRows, where: str
+    patterns: Sequence[str], names: Sequence[str], rows: table_rows.TableRows, where: str
 ) -> OneHot:
     """Returns the columns named by --one_hot.
 
@@ -195,12 +190,12 @@ def chosen_one_hot(
         if not matching and pattern.endswith("*"):
             matching = {n: n[len(prefix) :] for n in names if n.startswith(prefix) and n != prefix}
         if not matching:
-            raise LabelTableError(
+            raise errors.LabelTableError(
                 f"{where}: no column {pattern!r} (--one_hot); found {', '.join(names)}"
             )
         classes.update(matching)
     if len(classes) < 2:
-        raise LabelTableError(
+        raise errors.LabelTableError(
             f"{where}: --one_hot names the column {', '.join(classes)} alone; expected one a class"
         )
     columns = [by_text(rows.cells(name), text_of) for name in classes]
@@ -221,9 +216,9 @@ def chosen_one_hot(
     )
 
 
-def one_hot_question(names: Sequence[str]) -> Question:
+def one_hot_question(names: Sequence[str]) -> questions.Question:
     """Asks whether columns that the user did not name are classes."""
-    return Question(
+    return questions.Question(
         "one_hot",
         f"the columns {enumerated(names, _SHOWN_NAMES)} contain a single 1 in each row; they look like "
         "one-hot classes.",
@@ -244,7 +239,7 @@ class ObjectLists(LeadingColumns):
     column: str
     categories: str
 
-    def parse(self, rows: TableRows) -> Parsed:
+    def parse(self, rows: table_rows.TableRows) -> Parsed:
         """Returns the objects of each row, as one list for each of `columns`."""
         cells = zip(rows.cells(self.column), rows.lines, strict=True)
         values, faults = parse_cells(
@@ -294,7 +289,7 @@ def inspect_objects(
     names = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
     left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
     classes = items.get(categories, [])
-    integers = sum(map(is_integer, classes))
+    integers = sum(map(typed_json.is_integer, classes))
     return ObjectLists(
         column=column,
         used=(column,),
@@ -311,7 +306,7 @@ def list_names(column: str, values: Sequence[Any]) -> list[str]:
     return [f"{column}.{name}" for name in names]
 
 
-def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[LabelValue, ...]:
+def parse_objects(value: Any, objects: ObjectLists, line: int) -> tuple[references.LabelValue, ...]:
     """Returns the objects of a cell, one list for each of `ObjectLists.columns`, empty for an empty cell.
 
     Args:
@@ -360,14 +355,14 @@ def _lists_of(value: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _box(item: Any, line: int) -> Box:
-    if not isinstance(item, list) or len(item) != 4 or not all(map(is_finite, item)):
+def _box(item: Any, line: int) -> references.Box:
+    if not isinstance(item, list) or len(item) != 4 or not all(map(typed_json.is_finite, item)):
         raise BadCellError(f"{excerpt(item)} is not [x, y, width, height] in pixels")
     x, y, width, height = map(float, item)
     return x, y, x + width, y + height, line
 
 
-def _single(item: Any, column: schema.Column, integers: bool) -> LabelValue:
-    if integers and not is_integer(item):
+def _single(item: Any, column: schema.Column, integers: bool) -> references.LabelValue:
+    if integers and not typed_json.is_integer(item):
         raise BadCellError(f"{excerpt(item)} is not an integer, as most others are")
     return parse_cell(item, column)

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from beam_pipeline.core.dead_letters import Reason, Stage, image_dead_letter
-from beam_pipeline.core.labels import schema
-from beam_pipeline.core.labels.cells import BadCellError, parse_cell
-from beam_pipeline.core.labels.join import Joined
-from beam_pipeline.core.labels.samples import KeepUnlabelled, labelled
+from beam_pipeline.core.labels import cells, join, samples, schema
 from beam_pipeline.core.listing.folders import SPLIT_NAMES, first_folder_split
 from beam_pipeline.core.references import DEFAULT_SPLIT, ImageRef, LabelValue
 
@@ -35,14 +32,16 @@ class NamePattern:
     pattern: str
     columns: tuple[schema.Column, ...]
 
-    def label(self, images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
+    def label(
+        self, images: Iterable[ImageRef], keep: samples.KeepUnlabelled | None = None
+    ) -> join.Joined:
         """Takes the labels, and the split if there is a group for it, from each image's name.
 
         Args:
           images: images with unique keys.
           keep: makes samples of images whose names do not match; None makes them dead letters.
         """
-        joined = Joined()
+        joined = join.Joined()
         pattern = re.compile(self.pattern)
         for image in images:
             name = image.path if "/" in self.pattern else image.path.rpartition("/")[2]
@@ -54,12 +53,12 @@ class NamePattern:
                 continue
             try:
                 values, split = self._values(match, image.path)
-            except BadCellError as error:
+            except cells.BadCellError as error:
                 reason, message = Reason.BAD_LABEL_VALUE, str(error)
                 letter = image_dead_letter(Stage.LABELS, image.key, image.uri, reason, message)
                 joined.dead_letters.append(letter)
                 continue
-            sample = labelled(image, split, values)
+            sample = samples.labelled(image, split, values)
             joined.samples.append(keep.marked(sample) if keep else sample)
         return joined
 
@@ -69,13 +68,13 @@ class NamePattern:
         values = []
         for column in self.columns:
             try:
-                values.append(parse_cell(groups[column.name], column))
-            except BadCellError as error:
-                raise BadCellError(f"group {column.name!r}: {error}") from error
+                values.append(cells.parse_cell(groups[column.name], column))
+            except cells.BadCellError as error:
+                raise cells.BadCellError(f"group {column.name!r}: {error}") from error
         text = groups.get(SPLIT_GROUP) or ""
         split = SPLIT_NAMES.get(text.lower(), text)
         if text and not re.fullmatch(r"\w+", split):
-            raise BadCellError(f"group {SPLIT_GROUP!r}: {text!r} names no split")
+            raise cells.BadCellError(f"group {SPLIT_GROUP!r}: {text!r} names no split")
         return tuple(values), split or first_folder_split(path) or DEFAULT_SPLIT
 
 

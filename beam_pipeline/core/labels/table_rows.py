@@ -31,8 +31,7 @@ from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
 from beam_pipeline.core.labels.cells import by_text, is_number, json_float
 from beam_pipeline.core.labels.parquet_columns import json_value, parquet_errors
-from beam_pipeline.core.listing import cuts
-from beam_pipeline.core.listing.filters import IMAGE_EXTENSIONS
+from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
@@ -48,7 +47,7 @@ _MOST_LINES = 10
 """The most lines that a stray quote may span before the rest of the file is unreliable."""
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
-_EXTENSION = "|".join(re.escape(ending) for ending in sorted(IMAGE_EXTENSIONS) if ending)
+_EXTENSION = "|".join(re.escape(ending) for ending in sorted(filters.IMAGE_EXTENSIONS) if ending)
 _SPACED = re.compile(rf"\s*(\S.*?(?:{_EXTENSION}))\s+(\S.*?)\s*", re.IGNORECASE)
 """A line such as `n01440764/n01440764_10026.JPEG 0`: the image's name and its label."""
 _NUMBERED = re.compile(r"\s*(\S[^\t]*\.\w{2,5})#\d+\t(.*?)\s*")
@@ -470,7 +469,7 @@ def name_and_label(line: str) -> Sequence[str]:
 
 def is_image_name(text: str) -> bool:
     """True if a text ends like the name of an image file."""
-    return posixpath.splitext(text)[1].lower() in IMAGE_EXTENSIONS
+    return posixpath.splitext(text)[1].lower() in filters.IMAGE_EXTENSIONS
 
 
 # --- JSON and Parquet -----------------------------------------------------------------------------

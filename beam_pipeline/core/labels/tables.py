@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.labels import further_columns, leading_columns, table_files, table_rows
 from beam_pipeline.core.labels.box_columns import (
     BoxColumns,
     are_regions,
@@ -29,27 +30,6 @@ from beam_pipeline.core.labels.cells import (
     sample_items,
     text_of,
     texts_of,
-)
-from beam_pipeline.core.labels.further_columns import (
-    FileHead,
-    Pairs,
-    files_question,
-    kind_of_files,
-    paired_columns,
-    point_of_columns,
-    undeclared_files,
-)
-from beam_pipeline.core.labels.leading_columns import (
-    NO_LEADING,
-    FolderClass,
-    LeadingColumns,
-    ObjectLists,
-    chosen_one_hot,
-    find_one_hot,
-    has_objects,
-    inspect_objects,
-    list_names,
-    one_hot_question,
 )
 from beam_pipeline.core.labels.roles import (
     CLASS,
@@ -78,13 +58,6 @@ from beam_pipeline.core.labels.schema import (
     group_column,
     label_column,
 )
-from beam_pipeline.core.labels.table_files import (
-    columns_called,
-    file_notes,
-    inspect_table,
-    is_key_name,
-)
-from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, TableRows
 from beam_pipeline.core.labels.unclear_label import (
     check_label,
     choice_problems,
@@ -132,13 +105,13 @@ class LabelSchema:
     columns: tuple[Column, ...]
     split_column: str
     separators: Mapping[str, str] = field(default_factory=dict)
-    leading: LeadingColumns = NO_LEADING
+    leading: leading_columns.LeadingColumns = leading_columns.NO_LEADING
     guessed: frozenset[str] = frozenset()
     several_rows: bool = False
     notes: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     split_like: tuple[str, ...] = ()
-    points: Pairs = field(default_factory=dict)
+    points: further_columns.Pairs = field(default_factory=dict)
     roles: tuple[RoleRow, ...] = field(default=(), compare=False)
 
     @property
@@ -151,19 +124,19 @@ class LabelSchema:
         """The column of the label or of the objects' classes; empty without one, None if several columns are it."""
         if isinstance(self.leading, BoxColumns):
             return self.leading.class_name
-        if self.leading != NO_LEADING:
+        if self.leading != leading_columns.NO_LEADING:
             return None
         return self.columns[0].name if self.has_label else ""
 
     @property
     def class_by_folder(self) -> bool:
         """True if the first column is the class, which is the image's folder, and empty in every row."""
-        return isinstance(self.leading, FolderClass)
+        return isinstance(self.leading, leading_columns.FolderClass)
 
     @property
-    def objects(self) -> ObjectLists | None:
+    def objects(self) -> leading_columns.ObjectLists | None:
         """The column of lists of objects; None if it is missing."""
-        return self.leading if isinstance(self.leading, ObjectLists) else None
+        return self.leading if isinstance(self.leading, leading_columns.ObjectLists) else None
 
     @property
     def table_columns(self) -> tuple[Column, ...]:
@@ -172,8 +145,10 @@ class LabelSchema:
 
 
 def inspect_tables(
-    heads: Sequence[TableHead], choices: ColumnChoices, head_of: FileHead = lambda _: None
-) -> tuple[LabelSchema, tuple[LabelTable, ...]]:
+    heads: Sequence[table_rows.TableHead],
+    choices: ColumnChoices,
+    head_of: further_columns.FileHead = lambda _: None,
+) -> tuple[LabelSchema, tuple[table_rows.LabelTable, ...]]:
     """Settles how the files are read and what their columns are.
 
     Args:
@@ -184,13 +159,15 @@ def inspect_tables(
     Raises:
       LabelTableError: a file lacks a usable header, or the columns cannot be told.
     """
-    inspected = [inspect_table(head, choices) for head in heads]
+    inspected = [table_files.inspect_table(head, choices) for head in heads]
     tables = tuple(table for table, _ in inspected)
     inspection = _Inspection([rows for _, rows in inspected], choices, tables, head_of)
     schema = inspection.schema()
     rows = inspection.roles(schema, whole=all(head.whole and head.rows is None for head in heads))
     notes = [
-        note for head, table in zip(heads, tables, strict=True) for note in file_notes(head, table)
+        note
+        for head, table in zip(heads, tables, strict=True)
+        for note in table_files.file_notes(head, table)
     ]
     return replace(schema, notes=(*notes, *schema.notes), roles=rows), tables
 
@@ -200,12 +177,12 @@ class _Inspection:
 
     def __init__(
         self,
-        files: Sequence[TableRows],
+        files: Sequence[table_rows.TableRows],
         choices: ColumnChoices,
-        tables: Sequence[LabelTable],
-        head_of: FileHead,
+        tables: Sequence[table_rows.LabelTable],
+        head_of: further_columns.FileHead,
     ) -> None:
-        self._rows = TableRows.together(files) if len(files) > 1 else files[0]
+        self._rows = table_rows.TableRows.together(files) if len(files) > 1 else files[0]
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
         self._head_of = head_of
@@ -215,11 +192,11 @@ class _Inspection:
             for name, cells in self._values.items()
             if name not in declared
             and are_nested(cells)
-            and not (name == OBJECTS_COLUMN and has_objects(cells))
+            and not (name == OBJECTS_COLUMN and leading_columns.has_objects(cells))
         )
         keys = [table.key_column for table in tables]
         declared = {*choices.columns, choices.label_column, choices.split_by, *keys, *self._nested}
-        self._paths = tuple(undeclared_files(self._values, declared, head_of))
+        self._paths = tuple(further_columns.undeclared_files(self._values, declared, head_of))
         kinds = {**dict.fromkeys(self._nested, JSON_KIND), **dict.fromkeys(self._paths, "file")}
         kinds |= choices.columns
         self._choices = choices = replace(choices, columns=kinds)
@@ -227,17 +204,19 @@ class _Inspection:
         self._key_of_file, self._keys = keys, set(keys)
         self._uris = [table.uri for table in tables]
         self._where = ", ".join(self._uris)
-        pairs = paired_columns(name for name in self._values if name not in self._keys)
+        pairs = further_columns.paired_columns(
+            name for name in self._values if name not in self._keys
+        )
         self._points = {name: pairs[name] for name in pairs if kinds.get(name) == POINT_KIND}
 
     def schema(self) -> LabelSchema:
         """The columns and how they are read. Raises LabelTableError."""
         values, choices = self._values, self._choices
-        objects: ObjectLists | None = None
+        objects: leading_columns.ObjectLists | None = None
         cells, columns = values.get(OBJECTS_COLUMN, ()), list(filter(None, values))
-        if has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
-            objects = inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
-            columns += list_names(OBJECTS_COLUMN, cells)
+        if leading_columns.has_objects(cells) and choices.columns.get(OBJECTS_COLUMN) != SKIP_KIND:
+            objects = leading_columns.inspect_objects(OBJECTS_COLUMN, cells, choices.kinds_by_name)
+            columns += leading_columns.list_names(OBJECTS_COLUMN, cells)
         leads = objects.column if objects else ""
         for problem in choice_problems(choices, columns, self._keys, self._points, leads):
             raise LabelTableError(f"{self._where}: {problem}")
@@ -253,9 +232,9 @@ class _Inspection:
         names = [name for name in names if name not in leading.used]
         listed = () if objects else self._listed(names)
         label = ""
-        if leading is NO_LEADING and self._are_lists(names):
-            leading = FolderClass()
-        elif leading is NO_LEADING:
+        if leading is leading_columns.NO_LEADING and self._are_lists(names):
+            leading = leading_columns.FolderClass()
+        elif leading is leading_columns.NO_LEADING:
             label = self._label(names, any_needed=not (listed or self._points))
         elif self._points and leading.several_rows:
             raise LabelTableError(
@@ -267,7 +246,7 @@ class _Inspection:
             if choices.columns.get(name) != SKIP_KIND
         ]
         for name, pair in self._points.items():
-            further.append(point_of_columns(name, [values[side] for side in pair]))
+            further.append(further_columns.point_of_columns(name, [values[side] for side in pair]))
         numbers = {c.name for c in further if c.kind in (ColumnKind.INT64, ColumnKind.FLOAT)}
         if objects:
             leading = replace(objects, size=find_size([column.name for column in further]))
@@ -290,7 +269,7 @@ class _Inspection:
             points=self._points,
         )
 
-    def _questions(self, leading: LeadingColumns, label: str) -> Iterator[Question]:
+    def _questions(self, leading: leading_columns.LeadingColumns, label: str) -> Iterator[Question]:
         """What is not safe to assume of the columns of labels."""
         choices = self._choices
         if leading.question:
@@ -302,7 +281,7 @@ class _Inspection:
             unlabelled = choices.label_needed and not (label or choices.label_column)
             yield nested_question(self._nested, self._where, needs_label=unlabelled)
         if self._paths:
-            yield files_question(self._paths, self._where)
+            yield further_columns.files_question(self._paths, self._where)
         cells = self._values.get(label, ())
         if label and not choices.label_column:
             yield from partition_questions(label, cells, self._uris)
@@ -317,7 +296,7 @@ class _Inspection:
         if isinstance(leading, BoxColumns):
             roles |= dict.fromkeys(leading.size, "size") | dict.fromkeys(leading.names, "box side")
         else:
-            role = "objects" if isinstance(leading, ObjectLists) else CLASS
+            role = "objects" if isinstance(leading, leading_columns.ObjectLists) else CLASS
             roles |= dict.fromkeys(leading.used, role)
         roles |= {schema.split_column: SPLIT, leading.class_name: CLASS}
         roles |= {"": IGNORED, **dict.fromkeys(self._keys, KEY)}
@@ -340,15 +319,19 @@ class _Inspection:
         share = MOST if is_label else NEARLY_ALL  # a fraction all but excludes classes
         kind = KIND_NAMES[chosen] if chosen else infer_kind(values, share)
         if kind is ColumnKind.FILE:
-            kind = kind_of_files(values, self._head_of)
+            kind = further_columns.kind_of_files(values, self._head_of)
         column = further_column(name, kind)
         if is_label:
             column = replace(label_column(name, kind), required=self._choices.unlabelled != "keep")
         return replace(column, required=True, repeated=True) if repeated or listed else column
 
-    def _leading(self, names: Sequence[str], objects: ObjectLists | None) -> LeadingColumns:
+    def _leading(
+        self, names: Sequence[str], objects: leading_columns.ObjectLists | None
+    ) -> leading_columns.LeadingColumns:
         """The objects, boxes or one-hot columns, if there are any. Raises LabelTableError."""
-        leading: LeadingColumns = objects or self._boxes(names) or self._one_hot(names)
+        leading: leading_columns.LeadingColumns = (
+            objects or self._boxes(names) or self._one_hot(names)
+        )
         sides = leading.names if isinstance(leading, BoxColumns) else ()
         for name, kind in self._choices.columns.items():
             if kind in LIST_FORMS and sides != (name,):
@@ -385,19 +368,19 @@ class _Inspection:
         undeclared = column.kind in kinds and column.name not in self._chosen
         return undeclared and 1 < len(set(texts)) <= MOST * len(texts)
 
-    def _one_hot(self, names: Sequence[str]) -> LeadingColumns:
+    def _one_hot(self, names: Sequence[str]) -> leading_columns.LeadingColumns:
         """The one-hot columns that the user named, or that there are instead of a label."""
         choices, where = self._choices, self._where
         if choices.one_hot:
-            return chosen_one_hot(choices.one_hot, names, self._rows, where)
+            return leading_columns.chosen_one_hot(choices.one_hot, names, self._rows, where)
         if choices.label_column or _usual_label(names) or not choices.label_needed:
-            return NO_LEADING
+            return leading_columns.NO_LEADING
         free = [name for name in names if name not in self._chosen]
-        classes = find_one_hot(free, self._rows)
+        classes = leading_columns.find_one_hot(free, self._rows)
         if not classes:
-            return NO_LEADING
-        one_hot = chosen_one_hot(classes, names, self._rows, where)
-        return replace(one_hot, question=one_hot_question(classes))
+            return leading_columns.NO_LEADING
+        one_hot = leading_columns.chosen_one_hot(classes, names, self._rows, where)
+        return replace(one_hot, question=leading_columns.one_hot_question(classes))
 
     def _label(self, names: Sequence[str], *, any_needed: bool) -> str:
         """The label column; empty if there is none, and none is needed. Raises LabelTableError."""
@@ -433,7 +416,9 @@ class _Inspection:
         """True if the tables name images, perhaps with the split or the group of each, but no label."""
         choices = self._choices
         labels = [name for name in names if name != choices.split_by or name == FOLDER]
-        known = all(name == choices.key_column or is_key_name(name) for name in self._keys)
+        known = all(
+            name == choices.key_column or table_files.is_key_name(name) for name in self._keys
+        )
         return choices.may_be_lists and known and not (labels or choices.label_column)
 
     def _are_splits(self, name: str) -> bool:
@@ -477,4 +462,4 @@ class _Inspection:
 
 def _usual_label(names: Sequence[str]) -> str:
     """The column that is called as one with labels is, or empty."""
-    return next(iter(columns_called(LABEL_NAMES, names)), "")
+    return next(iter(table_files.columns_called(LABEL_NAMES, names)), "")

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.box_columns import claimed_sizes
+from beam_pipeline.core.labels import box_columns, tables
 from beam_pipeline.core.labels.cells import (
     BadCellError,
     by_text,
@@ -25,7 +25,6 @@ from beam_pipeline.core.labels.cells import (
 from beam_pipeline.core.labels.further_columns import parse_point
 from beam_pipeline.core.labels.schema import CELL_FILES, Column, ColumnKind
 from beam_pipeline.core.labels.table_rows import ABSENT, Format, LabelTable, TableRows
-from beam_pipeline.core.labels.tables import LabelSchema
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.packing import Columns, LabelBatch, Same, items_of
 from beam_pipeline.core.references import LabelRow, LabelValue
@@ -39,7 +38,7 @@ Place = Callable[[str], str]
 def label_rows(
     chunks: Iterable[TableRows],
     table: LabelTable,
-    schema: LabelSchema,
+    schema: tables.LabelSchema,
     rename: Place | None = None,
     *,
     keep_unnamed: bool = False,
@@ -75,7 +74,7 @@ def label_rows(
 
 
 def typed_row(
-    name: str, fields: Mapping[str, Any], table: LabelTable, schema: LabelSchema, line: int
+    name: str, fields: Mapping[str, Any], table: LabelTable, schema: tables.LabelSchema, line: int
 ) -> LabelRow:
     """A row of a table, its values typed; what is wrong with one is the row's problem."""
     rows = TableRows.of_fields([line], [fields])
@@ -106,7 +105,7 @@ def _typed(
     rows: TableRows,
     names: Sequence[str],
     table: LabelTable,
-    schema: LabelSchema,
+    schema: tables.LabelSchema,
     place: Place | None,
 ) -> Columns:
     """The columns of the rows; of several problems in a row, the first is said."""
@@ -140,7 +139,7 @@ def _typed(
                 for cell, split in zip(written, splits, strict=True)
             ]
     texts = [problems.get(row, "") for row in range(count)] if problems else Same("", count)
-    sizes = claimed_sizes(rows, schema.leading.size)
+    sizes = box_columns.claimed_sizes(rows, schema.leading.size)
     uris = Same(table.uri, count)
     return names, _tuples(values, count), splits, uris, rows.lines, texts, sizes
 
@@ -166,7 +165,7 @@ def _split_of(cell: Any, table: LabelTable) -> str:
     return split
 
 
-def _column_value(cell: Any, column: Column, schema: LabelSchema) -> LabelValue:
+def _column_value(cell: Any, column: Column, schema: tables.LabelSchema) -> LabelValue:
     """A cell as a value of its column.
 
     Raises:
@@ -184,8 +183,8 @@ def _column_value(cell: Any, column: Column, schema: LabelSchema) -> LabelValue:
 
 
 def _until_broken_name(
-    rows: TableRows, table: LabelTable, schema: LabelSchema
-) -> tuple[LabelTableError | None, TableRows]:
+    rows: TableRows, table: LabelTable, schema: tables.LabelSchema
+) -> tuple[errors.LabelTableError | None, TableRows]:
     """The rows before the first name with a line break, as one that a stray quote begins, and the error for it.
 
     Names of images, classes and splits, like in a CSV file.
@@ -205,7 +204,7 @@ def _until_broken_name(
     line = rows.lines[row]
     before = rows.chosen(range(row))
     before.faults = [(number, message) for number, message in rows.faults if number < line]
-    return LabelTableError(
+    return errors.LabelTableError(
         f"{table.uri}, line {line}: {excerpt(text)} in column {column!r} has {len(text.splitlines())} "
         "lines, where a name has one; look for a quote that opens there and is closed too late"
     ), before

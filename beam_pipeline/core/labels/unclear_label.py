@@ -9,13 +9,10 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels import schema
+from beam_pipeline.core import errors, questions, text
+from beam_pipeline.core.labels import further_columns, schema
 from beam_pipeline.core.labels.cells import filled, is_empty, text_of, texts_of
-from beam_pipeline.core.labels.further_columns import paired_columns
 from beam_pipeline.core.listing.folders import FOLDER
-from beam_pipeline.core.questions import Question
-from beam_pipeline.core.text import enumerated, excerpt
 
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
@@ -95,7 +92,7 @@ def choice_problems(
 
 def unclear_label(
     where: str, names: Sequence[str], values: Mapping[str, Sequence[Any]]
-) -> LabelTableError:
+) -> errors.LabelTableError:
     """The error that asks which column is the label.
 
     Args:
@@ -108,7 +105,7 @@ def unclear_label(
     lower = {name.lower() for name in names}
     objects = [name for name, column in cells.items() if any(map(_is_object, column))]
     flags = [name for name, column in texts.items() if any(column <= flags for flags in _FLAGS)]
-    points = paired_columns(names)
+    points = further_columns.paired_columns(names)
     keep = "--label_column none to keep all of them as features label/<column>"
     hint = ""
     if lower & _PIXEL_LISTS or len([*filter(_PIXEL.fullmatch, names)]) >= _MANY:
@@ -130,18 +127,18 @@ def unclear_label(
             columns = ",".join(f"{name}:{schema.POINT_KIND}" for name in points)
             hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give "
         hint = f"{hint or 'Give '}--label_column NAME, or {keep}"
-    columns = enumerated(names, _SHOWN_NAMES)
-    return LabelTableError(f"{where}: which of the columns {columns} is the label? {hint}")
+    columns = text.enumerated(names, _SHOWN_NAMES)
+    return errors.LabelTableError(f"{where}: which of the columns {columns} is the label? {hint}")
 
 
-def single_column(where: str, keys: Sequence[str]) -> LabelTableError:
+def single_column(where: str, keys: Sequence[str]) -> errors.LabelTableError:
     """The error for a table with nothing besides the column that names the images."""
-    only = f": the only one is {excerpt(keys[0])}" if keys else ""
+    only = f": the only one is {text.excerpt(keys[0])}" if keys else ""
     spaced = (
         ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
         "has commands that write tables of such files"
     )
-    return LabelTableError(
+    return errors.LabelTableError(
         f"{where}: no column besides the key, so there are no labels{only}. Expected a first line such "
         "as filename,label, then a line with the name and the label of each image"
         f"{spaced if keys and ' ' in keys[0] else ''}"
@@ -157,20 +154,20 @@ def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
     values = [cell for cell in filled(cells) if cell != []]
     refused = f"{where}: the column {label!r} cannot be the label."
     if values and all(map(_is_object, values)):
-        raise LabelTableError(
+        raise errors.LabelTableError(
             f"{refused} {_no_objects([label])}. To take the label from another column: --label_column NAME"
         )
     if label.lower() in _RUN_LENGTHS:
-        raise LabelTableError(f"{refused} {_NO_RUN_LENGTHS}")
+        raise errors.LabelTableError(f"{refused} {_NO_RUN_LENGTHS}")
 
 
-def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Question:
+def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> questions.Question:
     """Asks whether columns of objects are kept as text; `needs_label` if no column is the label."""
     label = {"label_column": schema.NO_LABEL_COLUMN} if needs_label else {}
     other = "If another column is the label: --label_column NAME. " if needs_label else ""
-    return Question(
+    return questions.Question(
         "nested",
-        f"{where}: cells of {enumerated(names, _SHOWN_NAMES)} contain objects or lists of lists, which do not become "
+        f"{where}: cells of {text.enumerated(names, _SHOWN_NAMES)} contain objects or lists of lists, which do not become "
         "features.",
         f"{other}--columns {shlex.quote(f'{names[0]}:skip')} leaves a column out. To keep them as text of JSON:",
         {"columns": dict.fromkeys(names, schema.JSON_KIND), **label},
@@ -179,7 +176,7 @@ def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> Q
 
 def _no_objects(names: Sequence[str]) -> str:
     return (
-        f"Cells of {enumerated(names, _SHOWN_NAMES)} contain objects, which are not read. To keep them as "
+        f"Cells of {text.enumerated(names, _SHOWN_NAMES)} contain objects, which are not read. To keep them as "
         f"text: --columns {shlex.quote(f'{names[0]}:json')} --label_column none. Otherwise write a "
         "table with a row for each image, such as filename,label, or for each object, such as "
         "filename,label,xmin,ymin,xmax,ymax"
@@ -192,11 +189,11 @@ def _is_object(cell: Any) -> bool:
     return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
 
 
-def only_class_question(names: Sequence[str]) -> Question:
+def only_class_question(names: Sequence[str]) -> questions.Question:
     """Asks whether texts beside boxes without a column of classes are their classes."""
-    return Question(
+    return questions.Question(
         "only_class",
-        f"all boxes would be of one class, although {enumerated(names, _SHOWN_NAMES)} may contain classes.",
+        f"all boxes would be of one class, although {text.enumerated(names, _SHOWN_NAMES)} may contain classes.",
         "For classes:",
         {"label_column": names[0]},
         (("For one class:", {"label_column": schema.NO_LABEL_COLUMN}),),
@@ -205,7 +202,7 @@ def only_class_question(names: Sequence[str]) -> Question:
 
 def partition_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
-) -> Iterator[Question]:
+) -> Iterator[questions.Question]:
     """Asks about a column of 0, 1 and 2 in a table of a partition (CelebA has one), which is not a class.
 
     Args:
@@ -215,7 +212,7 @@ def partition_questions(
     """
     called = " ".join([label, *map(posixpath.basename, uris)]).lower()
     if "partition" in called and {*map(text_of, cells)} <= {"", "0", "1", "2"}:
-        yield Question(
+        yield questions.Question(
             "partition",
             f"The column {label!r} of {', '.join(uris)} would be the label, but numbers up to 2 in a partition "
             "are usual for splits: 0 for training, 1 for validation, 2 for testing. "
@@ -227,38 +224,38 @@ def partition_questions(
 
 def whole_number_questions(
     label: str, cells: Sequence[Any], uris: Sequence[str]
-) -> Iterator[Question]:
+) -> Iterator[questions.Question]:
     """Asks about a label of few whole numbers with a decimal point, as pandas writes ids beside gaps."""
     texts = texts_of(filled(cells))
     numbers = sorted(set(texts))
     few = len(texts) >= _ENOUGH_CELLS and 1 < len(numbers) <= _FEW_NUMBERS
     if few and all(map(_WHOLE.fullmatch, numbers)):
-        yield Question(
+        yield questions.Question(
             "whole_numbers",
             f"The column {label!r} of {', '.join(uris)} would be a number to predict, but all of its first "
-            f"values are whole ({enumerated(list(map(repr, numbers)), _SHOWN)}), as pandas writes the numbers "
+            f"values are whole ({text.enumerated(list(map(repr, numbers)), _SHOWN)}), as pandas writes the numbers "
             "of classes if some are missing.",
             f"--columns {shlex.quote(f'{label}:float')} makes them numbers. For classes:",
             {"columns": {label: "str"}},
         )
 
 
-def split_number_questions(column: str, cells: Sequence[Any]) -> Iterator[Question]:
+def split_number_questions(column: str, cells: Sequence[Any]) -> Iterator[questions.Question]:
     """Asks about a column of splits that contains numbers, which would be their names."""
     names = sorted({*map(text_of, cells)} - {""})
     if names and all(map(str.isdecimal, names)):
-        yield Question(
+        yield questions.Question(
             "split_numbers",
-            f"The splits would be called {enumerated([*map(repr, names)], _SHOWN)}, as in the column {column!r}.",
+            f"The splits would be called {text.enumerated([*map(repr, names)], _SHOWN)}, as in the column {column!r}.",
             "Write train, validation and test in their place. To keep the column as a feature:",
             {"columns": {column: "int64"}},
         )
 
 
-def width_questions(count: int, where: str) -> Iterator[Question]:
+def width_questions(count: int, where: str) -> Iterator[questions.Question]:
     """Asks about a table with more columns than anybody means to be features."""
     if count > _MOST_COLUMNS:
-        yield Question(
+        yield questions.Question(
             "many_columns",
             f"{where}: each of {count:,} columns would be a feature of its own, which takes memory and time in "
             "every reader. Write the numbers of a row into one column, as 1;2;3, and give --list_column NAME=';'.",

@@ -12,9 +12,8 @@ from functools import partial
 from typing import NamedTuple
 from unicodedata import normalize
 
-from beam_pipeline.core.labels.cells import BRACKETS, MOST, NEARLY_ALL
+from beam_pipeline.core.labels import cells, path_roles
 from beam_pipeline.core.labels.classes import all_integers
-from beam_pipeline.core.labels.path_roles import IMAGES
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import DEFAULT_SPLIT
 
@@ -109,19 +108,19 @@ def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
 
 
 def _bracketed(classes: Counts, _: str) -> Sequence[str]:
-    lists = [name for name in sorted(classes) if name[:1] + name[-1:] == BRACKETS]
-    return lists if len(lists) > MOST * len(classes) else ()
+    lists = [name for name in sorted(classes) if name[:1] + name[-1:] == cells.BRACKETS]
+    return lists if len(lists) > cells.MOST * len(classes) else ()
 
 
 def _bracketed_parts(classes: Counts, _: str) -> Sequence[str]:
     """Lists that a file without quotes cuts at their commas."""
     parts = [name for name in sorted(classes) if name.count("[") != name.count("]")]
-    return parts if len(parts) > MOST * len(classes) else ()
+    return parts if len(parts) > cells.MOST * len(classes) else ()
 
 
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
     numbers = [name for name in sorted(classes) if _FRACTION.fullmatch(name)]
-    enough = len(numbers) >= _FEW_NUMBERS and len(numbers) > MOST * len(classes)
+    enough = len(numbers) >= _FEW_NUMBERS and len(numbers) > cells.MOST * len(classes)
     return numbers if enough and any("," in name for name in numbers) == commas else ()
 
 
@@ -135,7 +134,7 @@ def _quantities(classes: Counts, column: str) -> Sequence[str]:
 
 def _boxes(classes: Counts, _: str) -> Sequence[str]:
     boxes = [name for name in sorted(classes) if _BOX.fullmatch(name)]
-    return boxes if len(boxes) > MOST * len(classes) else ()
+    return boxes if len(boxes) > cells.MOST * len(classes) else ()
 
 
 def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
@@ -159,13 +158,13 @@ def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
             known = {*classes}
     several = [name for name in items if len(items[name]) > 1]
     proven = [name for name in several if items[name] <= known]
-    return several if len(proven) > MOST * len(items) else ()
+    return several if len(proven) > cells.MOST * len(items) else ()
 
 
 def _single_images(classes: Counts, _: str) -> Sequence[str]:
     single = [name for name in sorted(classes) if classes[name] == 1]
     # of 5,749 people in Labeled Faces in the Wild, 71 % have one image
-    enough = len(classes) >= _FEW_CLASSES and len(single) >= NEARLY_ALL * len(classes)
+    enough = len(classes) >= _FEW_CLASSES and len(single) >= cells.NEARLY_ALL * len(classes)
     return single if enough else ()
 
 
@@ -207,7 +206,7 @@ KINDS = (
         _bracketed,
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
-        value=BRACKETS,
+        value=cells.BRACKETS,
         place=_COLUMN,
     ),
     Kind(
@@ -297,7 +296,7 @@ NAMES = (
     ),
     Kind(
         "images_as_class",
-        partial(_called, IMAGES.__contains__),
+        partial(_called, path_roles.IMAGES.__contains__),
         "{first} is one of {of}, but such a name is usual for a folder of images.",
         f"{_CLASS_FOLDERS}.",
         place=FOLDERS,

@@ -17,8 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.listing.folders import SPLIT_NAMES, first_folder_split, named_splits
-from beam_pipeline.core.listing.globs import FolderGlob, glob_regex
+from beam_pipeline.core.listing import folders, globs
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.core.text import printable
 
@@ -41,7 +40,7 @@ class Archive(NamedTuple):
     @property
     def said_splits(self) -> set[str]:
         """The splits that words of its file name represent."""
-        return named_splits(posixpath.basename(self.stem))
+        return folders.named_splits(posixpath.basename(self.stem))
 
     @property
     def stem(self) -> str:
@@ -59,7 +58,7 @@ class Archive(NamedTuple):
         ('cat/1.jpg', 'photos/cat/1.jpg', 'photos/photos/cat/1.jpg', 'cat/1.jpg')
         """
         labels = path.removeprefix(self.top)
-        if self.split and not first_folder_split(labels):
+        if self.split and not folders.first_folder_split(labels):
             labels = f"{self.split}/{labels}"
         below = path.partition("/")[2]
         stem = posixpath.basename(self.stem)
@@ -80,7 +79,7 @@ def top_folder(names: Sequence[str]) -> str:
     while names:
         first = names[0][len(around) :].partition("/")[0]
         deeper = f"{around}{first}/"
-        if first.lower() in SPLIT_NAMES or not all(
+        if first.lower() in folders.SPLIT_NAMES or not all(
             name.startswith(deeper) and "/" in name[len(deeper) :] for name in names
         ):
             break
@@ -264,10 +263,10 @@ class ListingFilter:
     """
 
     def __init__(self, root: ImageRoot) -> None:
-        self._patterns = [glob_regex(pattern) for pattern in root.patterns]
-        self._folders = [FolderGlob(pattern) for pattern in root.patterns]
+        self._patterns = [globs.glob_regex(pattern) for pattern in root.patterns]
+        self._folders = [globs.FolderGlob(pattern) for pattern in root.patterns]
         self._names_hidden = any(re.search(r"(^|/)\.", pattern) for pattern in root.patterns)
-        self._but = [glob_regex(pattern) for pattern in root.but]
+        self._but = [globs.glob_regex(pattern) for pattern in root.but]
         self._root = root
         self.ignored: Counter[str] = Counter()
         self.label_files = LabelFiles()

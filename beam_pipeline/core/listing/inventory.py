@@ -20,13 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.errors import InventoryError
-from beam_pipeline.core.listing.cuts import (
-    RowGroupRange,
-    columns_of_lines,
-    is_regular,
-    numbered_batches,
-    sub_blocks,
-)
+from beam_pipeline.core.listing import cuts
 from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
@@ -86,7 +80,7 @@ def groups_for(rows: int) -> int:
 
 
 def read_inventory(
-    file: BinaryIO, uri: str, groups: RowGroupRange | None = None
+    file: BinaryIO, uri: str, groups: cuts.RowGroupRange | None = None
 ) -> Iterator[InventoryRows]:
     """Reads an inventory some rows at a time; its format is detected from its first bytes.
 
@@ -268,14 +262,14 @@ def read_lines(
     """
     if first_line == 1:
         lines = lines.removeprefix(codecs.BOM_UTF8)
-    if not regular and not is_regular(lines, header.delimiter):
+    if not regular and not cuts.is_regular(lines, header.delimiter):
         yield from read_rows(io.BytesIO(lines), uri, header, first_line)
         return
     if first_line == 1:
         lines, first_line = lines[lines.find(b"\n") + 1 or len(lines) :], 2
-    for block in sub_blocks(lines, _BLOCK_BYTES):
+    for block in cuts.sub_blocks(lines, _BLOCK_BYTES):
         text = block.decode(errors="surrogateescape")
-        columns = columns_of_lines(text, header.delimiter, header.cells)
+        columns = cuts.columns_of_lines(text, header.delimiter, header.cells)
         if columns is None:
             yield from read_rows(io.BytesIO(block), uri, header, first_line)
         else:
@@ -346,7 +340,7 @@ def _records(
 
 
 def _parquet_rows(
-    file: BinaryIO, uri: str, groups: RowGroupRange | None
+    file: BinaryIO, uri: str, groups: cuts.RowGroupRange | None
 ) -> Iterator[InventoryRows]:
     import pyarrow  # takes a third of a second to import, and few jobs need it
     from pyarrow import parquet
@@ -354,7 +348,7 @@ def _parquet_rows(
     try:
         opened = parquet.ParquetFile(file)
         columns = _columns(opened.schema_arrow.names, uri)
-        batches = numbered_batches(
+        batches = cuts.numbered_batches(
             opened, groups, rows_at_once=_ROWS_AT_ONCE, columns=columns, file=file
         )
         for first, batch in batches:

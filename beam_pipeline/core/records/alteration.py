@@ -16,7 +16,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core import dead_letters, references
+from beam_pipeline.core.images import masks, preparation
 from beam_pipeline.core.images.geometry import (
     Affine,
     Geometry,
@@ -28,11 +29,8 @@ from beam_pipeline.core.images.geometry import (
     turned_size,
 )
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import is_deep_grey, moved_png
-from beam_pipeline.core.images.preparation import load_codec
 from beam_pipeline.core.labels.boxes import Move, is_located, move_labels
 from beam_pipeline.core.labels.schema import Column, ColumnKind
-from beam_pipeline.core.references import LabelValue, Size
 
 _JPEG_XL = "jxl"  # readers decode it, and Pillow only with a library more
 
@@ -109,7 +107,7 @@ class Alteration:
         turns = self.changes.encodes or any(is_located(column.kind) for column in self.columns)
         return self.changes.orientation or ("apply" if turns else "keep")
 
-    def measured(self, header: ImageHeader, claimed: Size | None) -> ImageHeader:
+    def measured(self, header: ImageHeader, claimed: references.Size | None) -> ImageHeader:
         """The header of the picture that the labels were measured on.
 
         Args:
@@ -125,7 +123,7 @@ class Alteration:
     def _check_upright(self, header: ImageHeader) -> None:
         if self.orientation == "refuse" and header.orientation != UPRIGHT:
             raise BadImageError(
-                Reason.NOT_UPRIGHT,
+                dead_letters.Reason.NOT_UPRIGHT,
                 f"EXIF turns the image (orientation {header.orientation}); turn it, "
                 "or give --orientation apply or keep",
             )
@@ -162,7 +160,7 @@ class Alteration:
             opened = _opened(image)
             if changes.animated == "refuse" and opened.animated:
                 raise BadImageError(
-                    Reason.UNSUPPORTED_FORMAT,
+                    dead_letters.Reason.UNSUPPORTED_FORMAT,
                     "an animation; --animated first_frame takes the first frame of those that are "
                     "re-encoded",
                 )
@@ -181,7 +179,7 @@ class Alteration:
         opened = opened or _opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
             geometry = plan_geometry(opened.image.size, applied, changes.target, window)
-        rewrite = load_codec(changes.image_codec).rewrite
+        rewrite = preparation.load_codec(changes.image_codec).rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(image, opened, geometry, changes)
         events.append(Event.ENCODED.value)
@@ -218,18 +216,18 @@ class Alteration:
         turns = (own.orientation, image.orientation) if applies else (UPRIGHT, UPRIGHT)
         if turned_size(size, turns[0]) != turned_size(of_image, turns[1]):
             return Altered(picture, own, Geometry.of(size), ())
-        if not is_deep_grey(picture):
+        if not masks.is_deep_grey(picture):
             altered = self.alter(picture, own)
             return altered._replace(events=(*altered.events, *events))
         geometry = plan_geometry(size, turns[0], self.changes.target)
         if geometry.is_identity:
             return Altered(picture, own, geometry, events)
         width, height = geometry.size
-        moved = moved_png(picture, geometry.affine, geometry.size)
+        moved = masks.moved_png(picture, geometry.affine, geometry.size)
         return Altered(moved, own._replace(width=width, height=height), geometry, events)
 
     def window(
-        self, labels: Sequence[LabelValue], stored: ImageHeader, measured: ImageHeader
+        self, labels: Sequence[references.LabelValue], stored: ImageHeader, measured: ImageHeader
     ) -> Rectangle | None:
         """The part of the picture that is cut out: the box of the only object; None for all of it.
 
@@ -255,11 +253,11 @@ class Alteration:
 
     def labels(
         self,
-        labels: tuple[LabelValue, ...],
+        labels: tuple[references.LabelValue, ...],
         stored: ImageHeader,
         measured: ImageHeader,
         geometry: Geometry,
-    ) -> tuple[tuple[LabelValue, ...], int]:
+    ) -> tuple[tuple[references.LabelValue, ...], int]:
         """Moves labels to where they belong in the image that is written.
 
         Args:

@@ -14,26 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.geometry import ImageChanges, check_claimed_size
+from beam_pipeline.core.images import geometry, preparation
 from beam_pipeline.core.images.header import UPRIGHT, BadImageError, ImageHeader
 from beam_pipeline.core.images.masks import is_deep_grey, mask_values
-from beam_pipeline.core.images.preparation import (
-    IMAGE_CHECKS,
-    IMAGE_ENCODINGS,
-    NO_DIGEST,
-    Limits,
-    PixelFormat,
-    check_codec,
-    check_sides,
-    codec_in_use,
-    digest_of,
-    encoded_pixels,
-    outside_bytes,
-    passing_any_format,
-    read_header,
-)
 from beam_pipeline.core.labels.boxes import BAD_BOXES, BadBoxError, check_boxes, without_boxes
 from beam_pipeline.core.labels.schema import (
     MASK_KINDS,
@@ -42,9 +27,9 @@ from beam_pipeline.core.labels.schema import (
     file_columns,
     object_column,
 )
+from beam_pipeline.core.records import image_statistics, wire
 from beam_pipeline.core.records.alteration import Alteration, Event
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
-from beam_pipeline.core.records.image_statistics import ImageStatistics, StatisticsGatherer
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
@@ -56,7 +41,6 @@ from beam_pipeline.core.records.shard_writer import (
     repeated,
     too_large,
 )
-from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.core.references import (
     NamedFile,
     SampleRef,
@@ -83,12 +67,12 @@ class ExampleOptions:
       bad_boxes: what a box without an area leaves out, one of `BAD_BOXES`.
     """
 
-    image_check: str = next(iter(IMAGE_CHECKS))
+    image_check: str = next(iter(preparation.IMAGE_CHECKS))
     renames: Mapping[str, str] = field(default_factory=dict)
     clip_boxes: bool = False
-    image_encoding: str = IMAGE_ENCODINGS[0]
-    filters: Limits = field(default_factory=dict)
-    changes: ImageChanges = field(default_factory=ImageChanges)
+    image_encoding: str = preparation.IMAGE_ENCODINGS[0]
+    filters: preparation.Limits = field(default_factory=dict)
+    changes: geometry.ImageChanges = field(default_factory=geometry.ImageChanges)
     bad_boxes: str = BAD_BOXES[0]
 
     @property
@@ -112,7 +96,7 @@ class ExampleSource:
     """
 
     columns: tuple[Column, ...] = ()
-    pixels: PixelFormat | None = None
+    pixels: preparation.PixelFormat | None = None
     rows: bool = field(default=False, kw_only=True)
     keyed: bool = field(default=False, kw_only=True)
     described: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -181,7 +165,7 @@ class LabelledImages(ExampleSource):
         self, options: ExampleOptions, class_ids: Mapping[str, int], read: ImageReader
     ) -> ExampleMaker:
         """Reads, checks and encodes images."""
-        check_codec(options.changes.codec)
+        preparation.check_codec(options.changes.codec)
         return ExampleMaker(self, options, class_ids, read)
 
     def recorded(self) -> dict[str, Any]:
@@ -203,7 +187,7 @@ class SerializedExamples(ExampleSource):
 
     columns: tuple[Column, ...] = (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
 
-    max_bytes: ClassVar[int] = MAX_EXAMPLE_BYTES
+    max_bytes: ClassVar[int] = wire.MAX_EXAMPLE_BYTES
     resumable: ClassVar[bool] = False
 
     def maker(
@@ -251,7 +235,7 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
       UsageError: a pipeline made the examples.
     """
     if "source" in values:
-        raise UsageError(
+        raise errors.UsageError(
             f"its examples were made by {values.get('encoder', values['source'])}, so only the pipeline that "
             "wrote them can write them again"
         )
@@ -261,7 +245,7 @@ def recorded_source(values: Mapping[str, Any]) -> ExampleSource:
     pixels = values.get("pixels")
     return LabelledImages(
         columns=tuple(Column(**column) for column in columns),
-        pixels=PixelFormat(*pixels) if pixels else None,
+        pixels=preparation.PixelFormat(*pixels) if pixels else None,
         mask_colours=tuple((r, g, b, i) for r, g, b, i in values.get("mask_colours", ())),
         rows=values.get("rows", False),
         imageless=values.get("imageless", False),
@@ -292,22 +276,22 @@ class ExampleMaker(Maker):
         self._imageless = None
         if source.imageless:
             self._imageless = SampleEncoder(columns, class_ids, options.renames, images=False)
-        self._full_check = self._check = IMAGE_CHECKS[options.image_check]
+        self._full_check = self._check = preparation.IMAGE_CHECKS[options.image_check]
         if options.changes.reencode != "never":
-            self._check = passing_any_format(self._full_check)
+            self._check = preparation.passing_any_format(self._full_check)
         self._columns = columns
         self._file_columns = source.file_columns
         self._colours = {(r, g, b): i for r, g, b, i in source.mask_colours} or None
         self._boxes = [i for i, column in enumerate(columns) if column.kind is ColumnKind.BOX]
         self._ids = next((i for i, c in enumerate(columns) if c.feature == _OBJECT_IDS), None)
         self._alteration = Alteration(options.changes, columns)
-        self._gatherer = StatisticsGatherer(columns)
+        self._gatherer = image_statistics.StatisticsGatherer(columns)
 
     def codec(self) -> str:
         """Names what encodes images."""
-        return codec_in_use(self._options.changes.image_codec)
+        return preparation.codec_in_use(self._options.changes.image_codec)
 
-    def statistics(self) -> ImageStatistics:
+    def statistics(self) -> image_statistics.ImageStatistics:
         """The statistics of the examples made so far."""
         return self._gatherer.statistics()
 
@@ -316,7 +300,7 @@ class ExampleMaker(Maker):
         if ref.origin == REPEATED:
             raise repeated(ref, "sample")
         filters, columns = self._options.filters, self._file_columns
-        if filters and (fault := outside_bytes(ref.size, filters)):
+        if filters and (fault := preparation.outside_bytes(ref.size, filters)):
             raise Rejected(ref, Stage.CHECK, Reason.FILTERED_MAX_IMAGE_BYTES, fault)
         size = bytes_of(ref, columns) if columns else ref.size
         if size > MAX_IMAGE_BYTES:
@@ -358,11 +342,11 @@ class ExampleMaker(Maker):
         try:
             if self._pixels:
                 encoding = self._options.image_encoding
-                image, header = encoded_pixels(source, self._pixels, encoding)
+                image, header = preparation.encoded_pixels(source, self._pixels, encoding)
             else:
                 image, header = source, self._check(source)
             if filters:
-                check_sides(header, filters)
+                preparation.check_sides(header, filters)
             if header.orientation != UPRIGHT or self._alteration.always:
                 return self._altered(ref, image, header, files, source)
         except BadImageError as error:
@@ -417,7 +401,7 @@ class ExampleMaker(Maker):
         """
         if ref.claimed_size:
             try:
-                check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
+                geometry.check_claimed_size(ref.claimed_size, header, boxes=bool(self._boxes))
             except BadImageError as error:
                 raise _bad_labels(ref, error) from error
         ids: Any = () if self._ids is None else ref.labels[self._ids] or ()
@@ -459,7 +443,7 @@ class ExampleMaker(Maker):
             raise Rejected(ref, Stage.LABELS, Reason.BAD_LABEL_VALUE, fault, ref.origin) from error
         if image:
             self._gatherer.add(header, len(image), ref.labels)
-        digest = digest_of(source) if source else NO_DIGEST
+        digest = preparation.digest_of(source) if source else preparation.NO_DIGEST
         classes = self._encoder.classes(ref)
         return EncodedSample(before, image, after, digest, classes, dead_letters=left_out)
 
@@ -517,7 +501,7 @@ class ExampleMaker(Maker):
             data = next(iter(contents.values()))
             if isinstance(data, bytes) and self._columns[index].kind in MASK_KINDS:
                 with contextlib.suppress(BadImageError):
-                    header = read_header(data)
+                    header = preparation.read_header(data)
                     return header.width, header.height
         return None
 
@@ -556,7 +540,7 @@ class ExampleReader(Maker):
           Rejected: it is too large, or another one has its key.
           OSError: it cannot be read, although the same job wrote it.
         """
-        if ref.size > MAX_EXAMPLE_BYTES:
+        if ref.size > wire.MAX_EXAMPLE_BYTES:
             raise too_large(ref, ref.size)
         if ref.origin:
             raise repeated(ref._replace(uri=""), "record")

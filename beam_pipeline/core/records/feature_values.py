@@ -23,10 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from beam_pipeline.core.errors import SampleError
+from beam_pipeline.core import errors, text, typed_json
 from beam_pipeline.core.records.wire import FeatureList, encode_example
-from beam_pipeline.core.text import excerpt, is_utf8
-from beam_pipeline.core.typed_json import INT64, fits_float32
 
 _EXPECTED = "expected bytes, str, bool, int, float, a NumPy array or a list of these, or None for no feature"
 _ARRAY_KINDS = {"b": "int64", "i": "int64", "u": "int64", "f": "float", "S": "bytes", "U": "bytes"}
@@ -53,14 +51,14 @@ def feature_values(sample: Mapping[str, Any]) -> Iterator[tuple[str, FeatureValu
       SampleError: a key or a value is not a feature; names it.
     """
     for key, value in sample.items():
-        if not isinstance(key, str) or not key or not is_utf8(key):
-            raise SampleError(
-                f"{excerpt(key)} cannot name a feature; expected a text of UTF-8 that is not empty"
+        if not isinstance(key, str) or not key or not text.is_utf8(key):
+            raise errors.SampleError(
+                f"{text.excerpt(key)} cannot name a feature; expected a text of UTF-8 that is not empty"
             )
         try:
             feature = feature_value(value)
         except ValueError as error:
-            raise SampleError(f"feature {key!r}: {error}") from error
+            raise errors.SampleError(f"feature {key!r}: {error}") from error
         if feature is not None:
             yield key, feature
 
@@ -88,11 +86,11 @@ def _item(value: Any) -> tuple[str, Any]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "bytes", bytes(value)
     if isinstance(value, int):  # booleans too
-        if value not in INT64:
+        if value not in typed_json.INT64:
             raise ValueError(f"{value} does not fit an int64")
         return "int64", int(value)
     if isinstance(value, float):
-        if not fits_float32(value):
+        if not typed_json.fits_float32(value):
             raise ValueError(f"{value} does not fit a float32")
         return "float", float(value)
     module, name = type(value).__module__, type(value).__qualname__
@@ -176,7 +174,7 @@ class FeatureSchema:
                 if kind := self._learn(key, feature):
                     features[key] = kind, feature.values
             except ValueError as error:
-                raise SampleError(f"feature {key!r}: {error}") from error
+                raise errors.SampleError(f"feature {key!r}: {error}") from error
         self.samples += 1
         return encode_example(features)
 

@@ -17,15 +17,8 @@ from typing import Any, TypeVar
 
 from beam_pipeline.core.images.header import UPRIGHT, ImageHeader
 from beam_pipeline.core.images.masks import mask_png
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import box_fractions
-from beam_pipeline.core.labels.schema import (
-    ENCODED_KEY,
-    FILE_KINDS,
-    Column,
-    ColumnKind,
-    class_column,
-    written_key,
-)
 from beam_pipeline.core.records.wire import LIST_ENTRIES, TAG_1, value_prefixes, varint
 from beam_pipeline.core.references import SampleRef, image_of
 
@@ -139,7 +132,7 @@ _FILE_NAME = "image/filename"
 
 IMAGE_FEATURES = (
     Feature("image/channels", "int64", _from_header("channels")),
-    Feature(ENCODED_KEY, "bytes", None),
+    Feature(schema.ENCODED_KEY, "bytes", None),
     Feature(_FILE_NAME, "bytes", _key_writer),
     Feature("image/format", "bytes", _from_header("format")),
     Feature("image/height", "int64", _from_header("height")),
@@ -155,7 +148,7 @@ _OF_SAMPLES = ("image/source_id",)  # which a sample without an image has as wel
 
 
 def column_features(
-    index: int, column: Column, class_ids: Mapping[str, int] = MappingProxyType({})
+    index: int, column: schema.Column, class_ids: Mapping[str, int] = MappingProxyType({})
 ) -> list[Feature]:
     """The features that a label column becomes.
 
@@ -180,7 +173,7 @@ def column_features(
 
 
 def _column_writer(
-    key: str, *, index: int, column: Column, part: int, class_ids: Mapping[str, int]
+    key: str, *, index: int, column: schema.Column, part: int, class_ids: Mapping[str, int]
 ) -> Writer:
     """Writes one of the features of a column; None leaves it out, no values are an empty list."""
     entry = _column_entry(key, column, part, class_ids)
@@ -193,14 +186,14 @@ def _column_writer(
 
 
 def _column_entry(
-    key: str, column: Column, part: int, class_ids: Mapping[str, int]
+    key: str, column: schema.Column, part: int, class_ids: Mapping[str, int]
 ) -> Callable[[Any, ImageHeader], bytes]:
     """Makes the function (value, header) -> the entry of one of the features of a column."""
     pixels, kind = column.pixels, column.written[part].kind
     entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
-    if column.kind is ColumnKind.BOX:  # one side, as fractions of the image
+    if column.kind is schema.ColumnKind.BOX:  # one side, as fractions of the image
         return lambda boxes, header: entry(key, box_fractions(boxes, part, header, pixels=pixels))
-    if column.kind is ColumnKind.POINT:  # x or y, as fractions of the image
+    if column.kind is schema.ColumnKind.POINT:  # x or y, as fractions of the image
         side = ImageHeader._fields.index("height" if part else "width")
 
         def axis_entry(points: Any, header: ImageHeader) -> bytes:
@@ -208,16 +201,16 @@ def _column_entry(
             return entry(key, [value / length for value in points[part::2]])
 
         return axis_entry
-    if column.kind is ColumnKind.MASK:
+    if column.kind is schema.ColumnKind.MASK:
         return lambda shapes, header: entry(
             key, [mask_png(shape, header, pixels=pixels) for shape in shapes]
         )
-    if column.kind in FILE_KINDS:  # one of the values that each file was made into
+    if column.kind in schema.FILE_KINDS:  # one of the values that each file was made into
         return lambda files, _: entry(key, [parts[part] for parts in files])
     convert: Callable[[Any], Any] | None = None
     if kind == "bytes":
         convert = str.encode
-    elif column.kind is ColumnKind.CLASS:
+    elif column.kind is schema.ColumnKind.CLASS:
         convert = class_ids.__getitem__
     if column.repeated:
         return lambda values, _: entry(key, [convert(v) for v in values] if convert else values)
@@ -231,7 +224,7 @@ def _column_entry(
 
 
 def sample_features(
-    columns: Sequence[Column],
+    columns: Sequence[schema.Column],
     renames: Mapping[str, str] = MappingProxyType({}),
     class_ids: Mapping[str, int] = MappingProxyType({}),
     *,
@@ -257,12 +250,12 @@ def sample_features(
         features = [replace(f, writer=name) if f.key == _FILE_NAME else f for f in features]
     for index, column in enumerate(columns):
         features += column_features(index, column, class_ids)
-    written = {written_key(feature.key, renames): feature for feature in features}
+    written = {schema.written_key(feature.key, renames): feature for feature in features}
     return {key: written[key] for key in sorted(filter(None, written))}
 
 
 def feature_kinds(
-    columns: Sequence[Column],
+    columns: Sequence[schema.Column],
     renames: Mapping[str, str] = MappingProxyType({}),
     *,
     turned: bool = False,
@@ -291,7 +284,7 @@ class SampleEncoder:
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[schema.Column],
         class_ids: Mapping[str, int],
         renames: Mapping[str, str] = MappingProxyType({}),
         *,
@@ -299,8 +292,8 @@ class SampleEncoder:
         images: bool = True,
     ) -> None:
         self._class_ids = class_ids
-        self._class_column = class_column(columns)
-        encoded_key = written_key(ENCODED_KEY, renames)
+        self._class_column = schema.class_column(columns)
+        encoded_key = schema.written_key(schema.ENCODED_KEY, renames)
         assert encoded_key, f"{renames} leave the image no key"
         self._image_prefix = value_prefixes(encoded_key)
         image_key = encoded_key.encode()

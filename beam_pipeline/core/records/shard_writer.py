@@ -11,17 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage
-from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.core.images.preparation import NO_DIGEST
-from beam_pipeline.core.records.alteration import Event
-from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
-from beam_pipeline.core.records.record_format import EncodedSample, RecordWriter
-from beam_pipeline.core.records.sharding import ImageFigures, KeyHasher, ShardInfo, ShardSpec
-from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
+from beam_pipeline.core.records import alteration, image_statistics, record_format, sharding, wire
 from beam_pipeline.core.references import SampleRef
 
-MAX_IMAGE_BYTES = MAX_EXAMPLE_BYTES - (1 << 20)
+MAX_IMAGE_BYTES = wire.MAX_EXAMPLE_BYTES - (1 << 20)
 """The largest image: an example of 2 GiB contains it and 1 MiB of labels. A larger one is not read."""
 
 REPEATED = "repeated"
@@ -66,7 +62,7 @@ class Rejected(Exception):  # noqa: N818
 class Maker:
     """Turns references into examples."""
 
-    def make(self, ref: SampleRef) -> EncodedSample:
+    def make(self, ref: SampleRef) -> record_format.EncodedSample:
         """Makes one example.
 
         Raises:
@@ -79,9 +75,9 @@ class Maker:
         """Names what encodes images, with versions; empty where nothing can."""
         return ""
 
-    def statistics(self) -> ImageStatistics:
+    def statistics(self) -> image_statistics.ImageStatistics:
         """The statistics of the examples made so far; empty where their images are not known."""
-        return NOTHING_COUNTED
+        return image_statistics.NOTHING_COUNTED
 
 
 def read_sample(
@@ -90,7 +86,7 @@ def read_sample(
     """Reads the image of a sample, or a file beside it, which `noun` names. Raises OSError and Rejected."""
     try:
         data = read(uri, size, offset)
-    except ChangedFileError as error:
+    except errors.ChangedFileError as error:
         reason, fault = Reason.CHANGED_SINCE_LISTING, str(error)
     except OSError as error:
         if error.errno in TRANSIENT_ERRORS:
@@ -118,7 +114,7 @@ def too_large(ref: SampleRef, size: int) -> Rejected:
     )
 
 
-def sort_by_key_hash(refs: Iterable[SampleRef], hasher: KeyHasher) -> list[SampleRef]:
+def sort_by_key_hash(refs: Iterable[SampleRef], hasher: sharding.KeyHasher) -> list[SampleRef]:
     """References in the order of their shard."""
     return sorted(refs, key=lambda ref: (hasher.order(ref.key), ref.key))
 
@@ -134,14 +130,17 @@ class ShardContent(NamedTuple):
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a dead letter.
     """
 
-    info: ShardInfo
+    info: sharding.ShardInfo
     dead_letters: Sequence[DeadLetter]
     record_sizes: Sequence[int]
     digests: bytes
 
 
 def write_shard(
-    spec: ShardSpec, refs: Iterable[SampleRef], maker: Maker, output: RecordWriter
+    spec: sharding.ShardSpec,
+    refs: Iterable[SampleRef],
+    maker: Maker,
+    output: record_format.RecordWriter,
 ) -> ShardContent:
     """Writes one shard.
 
@@ -174,7 +173,7 @@ def write_shard(
             classes[class_id] += 1
     output.finish()
     figures = image_figures(events, maker)
-    info = ShardInfo(
+    info = sharding.ShardInfo(
         split=spec.split,
         number=spec.number,
         file_name=spec.file_name,
@@ -189,7 +188,7 @@ def write_shard(
     return ShardContent(info, dead_letters, sizes, b"".join(digests))
 
 
-def image_figures(events: Mapping[str, int], maker: Maker) -> ImageFigures:
+def image_figures(events: Mapping[str, int], maker: Maker) -> sharding.ImageFigures:
     """Counts of the changes to images, with the codec if any was encoded."""
-    codecs = (maker.codec(),) if events.get(Event.ENCODED.value) else ()
-    return ImageFigures(tuple(sorted(events.items())), codecs)
+    codecs = (maker.codec(),) if events.get(alteration.Event.ENCODED.value) else ()
+    return sharding.ImageFigures(tuple(sorted(events.items())), codecs)

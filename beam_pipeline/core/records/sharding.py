@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from beam_pipeline.core.packing import Columns
+from beam_pipeline.core import packing, references
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics
 from beam_pipeline.core.records.record_format import RecordFormat
-from beam_pipeline.core.references import SampleRef, image_of
 
 MOST_SHARDS = 10**6
 DEFAULT_SHARD_BYTES = 200_000_000  # TensorFlow's guide asks for 100 MB or more a file
@@ -60,7 +59,7 @@ class KeyHasher:
 
     def _digest(self, key: str) -> bytes:
         hasher = self._hasher.copy()
-        hasher.update((image_of(key) if self._by_image else key).encode())
+        hasher.update((references.image_of(key) if self._by_image else key).encode())
         return hasher.digest()
 
 
@@ -230,7 +229,7 @@ class ShardPlan:
         return first
 
 
-_KEY, _SPLIT = map(SampleRef._fields.index, ("key", "split"))
+_KEY, _SPLIT = map(references.SampleRef._fields.index, ("key", "split"))
 
 
 @dataclass(frozen=True)
@@ -252,7 +251,7 @@ class ShardDivision:
         """The number of shards."""
         return sum(count for _, count in self.shard_plan.shards)
 
-    def numbers(self, columns: Columns) -> Sequence[int]:
+    def numbers(self, columns: packing.Columns) -> Sequence[int]:
         """The shard of each sample, by the hash of its key."""
         order = KeyHasher(self.seed, by_image=self.by_image).order
         first_shard = self.shard_plan.first_shard

@@ -29,22 +29,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
-from beam_pipeline.core.labels.schema import (
-    CATEGORY_NAMES,
-    ENCODED_KEY,
-    JSON_KIND,
-    KIND_NAMES,
-    OBJECT_PREFIX,
-    OBJECTS_COLUMN,
-)
+from beam_pipeline.core.labels import schema
+from beam_pipeline.core.records import wire
 from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
-from beam_pipeline.core.records.wire import (
-    MAX_EXAMPLE_BYTES,
-    TAG_1,
-    encode_example,
-    parse_varint,
-    varint,
-)
 from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:  # else protobuf, which no job with TFRecords needs in its writers
@@ -197,7 +184,7 @@ class _Tar:
                 header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             except tarfile.HeaderError as error:
                 raise self._damaged(start, f"the header is damaged ({excerpt(error)})") from error
-            if not 0 <= header.size <= MAX_EXAMPLE_BYTES:
+            if not 0 <= header.size <= wire.MAX_EXAMPLE_BYTES:
                 raise self._damaged(start, f"a file of {header.size} bytes")
             end = self._at + header.size + -header.size % _BLOCK
             if header.type == tarfile.XHDTYPE:
@@ -321,7 +308,9 @@ def example_of(files: Mapping[str, bytes], where: str) -> bytes:
         if not isinstance(values, dict):
             raise ValueError(f"its .{JSON} is not an object")
         empty = values.pop(_EMPTY, {})
-        return encode_example({key: _feature(key, values[key], empty, files) for key in values})
+        return wire.encode_example(
+            {key: _feature(key, values[key], empty, files) for key in values}
+        )
     except (ValueError, OverflowError, RecursionError) as error:
         raise DamagedRecordError(f"{where}: {excerpt(error)}") from error
 
@@ -354,15 +343,15 @@ def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
     """
     before, image, after = sample[:3]
     if before:
-        _, start = parse_varint(before, 1)  # after the tag and the length of all features
+        _, start = wire.parse_varint(before, 1)  # after the tag and the length of all features
         at = start
         while at < len(before):
-            length, inside = parse_varint(before, at + 1)
+            length, inside = wire.parse_varint(before, at + 1)
             if inside + length > len(before):
                 entries = before[start:at] + after
-                size, key = parse_varint(before, inside + 1)
+                size, key = wire.parse_varint(before, inside + 1)
                 name = before[key : key + size].decode()
-                return TAG_1 + varint(len(entries)) + entries, name, image
+                return wire.TAG_1 + wire.varint(len(entries)) + entries, name, image
             at = inside + length
     return sample.record, "", b""
 
@@ -384,7 +373,7 @@ def _extension(data: bytes) -> str:
 
 def _file_name(key: str, data: bytes, example: ExampleView) -> str:
     """The extension of the file of a feature: `segmentation_class.png`."""
-    if key == ENCODED_KEY:
+    if key == schema.ENCODED_KEY:
         return _image_extension(data, example)
     name = key.removeprefix("image/").removesuffix("/encoded").lower()
     return f"{_NOT_IN_A_NAME.sub('_', name)}.{_extension(data)}"
@@ -430,7 +419,7 @@ def _from_text(text: str) -> bytes:
 # --- the columns of an example -------------------------------------------------------------------
 
 _COLUMN = f"{_FURTHER}/"
-_OF_OBJECTS = f"{OBJECT_PREFIX}class/text"
+_OF_OBJECTS = f"{schema.OBJECT_PREFIX}class/text"
 _LABELS = ("image/class/text", "image/label")
 _IMPLIED = (_CLASS_KEY, _EMPTY)
 
@@ -465,7 +454,7 @@ class ExampleColumns:
             if items and all(isinstance(item, dict) for item in items):
                 column = name.removeprefix("image/").removesuffix("/encoded")
                 self.names |= {str(item.get("file")): column for item in items}
-                self.kinds |= {name: JSON_KIND} if name != key else {}
+                self.kinds |= {name: schema.JSON_KIND} if name != key else {}
             elif key in _LABELS:
                 self.fields[CLASS] = value
                 self.kinds |= {CLASS: "float"} if key == _LABELS[1] else {}
@@ -475,11 +464,15 @@ class ExampleColumns:
 
     def _add_kind(self, name: str, items: Sequence[Any], if_empty: str = "") -> None:
         kind = type(items[0]).__name__ if items else if_empty
-        self.kinds |= {name: kind} if kind in KIND_NAMES else {}
+        self.kinds |= {name: kind} if kind in schema.KIND_NAMES else {}
 
     def _without_objects(self, features: Mapping[str, Any]) -> Mapping[str, Any]:
         """Adds the objects of an example as the lists that tables of JSON have; returns the other features."""
-        of = {k.removeprefix(OBJECT_PREFIX): v for k, v in features.items() if OBJECT_PREFIX in k}
+        of = {
+            k.removeprefix(schema.OBJECT_PREFIX): v
+            for k, v in features.items()
+            if schema.OBJECT_PREFIX in k
+        }
         sides = [of.pop(f"bbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
         width, height = features["image/width"], features["image/height"]
         texts, ids = of.pop("class/text"), of.pop("class/label")
@@ -488,13 +481,15 @@ class ExampleColumns:
                 [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
                 for xmin, ymin, xmax, ymax in zip(*sides, strict=True)
             ],
-            CATEGORY_NAMES[0]: ids if texts == [*map(str, ids)] else texts,
+            schema.CATEGORY_NAMES[0]: ids if texts == [*map(str, ids)] else texts,
         }
         for name, values in of.items():
             if "/" in name or str(values).startswith(f"['{_URL}"):
-                self.fields[f"{OBJECT_PREFIX}{name}"] = [[]]  # nested, as key points and masks are
+                self.fields[f"{schema.OBJECT_PREFIX}{name}"] = [
+                    []
+                ]  # nested, as key points and masks are
                 continue
-            self._add_kind(f"{OBJECTS_COLUMN}.{name}", values)
+            self._add_kind(f"{schema.OBJECTS_COLUMN}.{name}", values)
             lists[name] = values
-        self.fields[OBJECTS_COLUMN] = lists
-        return {key: features[key] for key in features if OBJECT_PREFIX not in key}
+        self.fields[schema.OBJECTS_COLUMN] = lists
+        return {key: features[key] for key in features if schema.OBJECT_PREFIX not in key}

@@ -17,14 +17,7 @@ from typing import Any
 from beam_pipeline.core.dataset.manifest import FeatureEntry, Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS
 from beam_pipeline.core.labels.schema import ENCODED_KEY, written_key
-from beam_pipeline.core.report.contents import (
-    PLACEHOLDER,
-    feature_rows,
-    sealed,
-    shard_pattern,
-    summary,
-    tasks,
-)
+from beam_pipeline.core.report import contents
 from beam_pipeline.core.text import counted, terminal_line
 
 README_NAME = "README.md"
@@ -45,7 +38,7 @@ def readme(manifest: Manifest) -> bytes:
     unlabelled = f"{number:,} of them {'has' if number == 1 else 'have'} no label. "
     features = [
         [code(row.key), row.kind, row.values, markdown(row.content)]
-        for row in feature_rows(manifest)
+        for row in contents.feature_rows(manifest)
     ]
     splits = [
         [markdown(name), f"{split.examples:,}", f"{len(split.shards):,}", f"{split.bytes:,}"]
@@ -59,7 +52,7 @@ def readme(manifest: Manifest) -> bytes:
     page = Template(template).substitute(
         front_matter="\n".join(_front_matter(manifest)),
         name=markdown(manifest.name),
-        summary=summary(manifest),
+        summary=contents.summary(manifest),
         unlabelled=unlabelled if number else "",
         splits=_table(["split", "examples", "shards", "bytes"], splits, (1, 2, 3)),
         features=_table(["key", "kind", "values", "content"], features),
@@ -69,9 +62,9 @@ def readme(manifest: Manifest) -> bytes:
         split=_python(split),
         as_dict="" if labelled else ", as_dict=True",
         with_tensorflow=_with_tensorflow(manifest, split) if split else "",
-        seal=PLACEHOLDER,
+        seal=contents.PLACEHOLDER,
     )
-    return sealed(page.encode())
+    return contents.sealed(page.encode())
 
 
 # --- text from data ---------------------------------------------------------------------------------
@@ -111,7 +104,7 @@ def yaml(text: str) -> str:
 
 def _front_matter(manifest: Manifest) -> Iterator[str]:
     yield f"pretty_name: {yaml(manifest.name)}"
-    if of_labels := tasks(manifest):
+    if of_labels := contents.tasks(manifest):
         yield "task_categories:"
         yield from (f"- {task}" for task in of_labels)
     yield "size_categories:"
@@ -250,7 +243,7 @@ def _with_tensorflow(manifest: Manifest, split: str) -> str:
     features = sorted(manifest.features.items())
     return _WITH_TENSORFLOW.substitute(
         specs="".join(f"    {_python(key)}: {_spec(feature)},\n" for key, feature in features),
-        paths=_python(shard_pattern(manifest.splits[split])),
+        paths=_python(contents.shard_pattern(manifest.splits[split])),
         reader=reader.name,
         arguments="".join(arguments),
     )

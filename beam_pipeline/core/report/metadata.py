@@ -46,15 +46,7 @@ from beam_pipeline.core.dataset.manifest import (
 )
 from beam_pipeline.core.labels.classes import fit_a_list, label_map, quoted
 from beam_pipeline.core.labels.schema import ENCODED_KEY, ColumnKind, written_key
-from beam_pipeline.core.report.contents import (
-    CONTAINERS,
-    PLACEHOLDER,
-    feature_rows,
-    sealed,
-    shard_pattern,
-    summary,
-    tasks,
-)
+from beam_pipeline.core.report import contents
 
 
 def class_files(manifest: Manifest) -> dict[str, bytes]:
@@ -225,7 +217,7 @@ SCHEMA_NAME = "schema.pbtxt"
 
 _HEAD = f"""\
 # proto-message: tensorflow.metadata.v0.Schema
-# {PLACEHOLDER}
+# {contents.PLACEHOLDER}
 """
 _TYPES = {"int64": "INT", "float": "FLOAT", "bytes": "BYTES"}
 _TEXT_KEYS = ("image/class/text", "image/object/class/text")
@@ -239,7 +231,7 @@ def schema_files(manifest: Manifest) -> dict[str, bytes]:
         "".join(("feature {\n", *(f"  {line}\n" for line in _lines(key, manifest)), "}\n"))
         for key in sorted(manifest.features)
     )
-    return {SCHEMA_NAME: sealed("".join((_HEAD, *features)).encode())}
+    return {SCHEMA_NAME: contents.sealed("".join((_HEAD, *features)).encode())}
 
 
 def _lines(key: str, manifest: Manifest) -> Iterator[str]:
@@ -287,14 +279,14 @@ def croissant(manifest: Manifest) -> bytes:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest.name,
-        "description": f"{summary(manifest)}, as {CONTAINERS.get(shards.name, shards.name)}.",
-        "keywords": [shards.name, *tasks(manifest)],
+        "description": f"{contents.summary(manifest)}, as {contents.CONTAINERS.get(shards.name, shards.name)}.",
+        "keywords": [shards.name, *contents.tasks(manifest)],
         "version": "1.0.0",
         "distribution": [*_file_sets(manifest)],
         "recordSet": [*_record_sets(manifest)],
-        "identifier": PLACEHOLDER,
+        "identifier": contents.PLACEHOLDER,
     }
-    return sealed(dump_json(description))
+    return contents.sealed(dump_json(description))
 
 
 def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
@@ -309,7 +301,7 @@ def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
             "name": f"shards-{name}",
             "description": f"The shards of the split {name}.",
             "encodingFormat": kinds,
-            "includes": shard_pattern(split),
+            "includes": contents.shard_pattern(split),
         }
     if manifest.dead_letters:
         yield {
@@ -358,7 +350,7 @@ def _record_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
             "values": ("sc:Text", "How many values an example has."),
             "content": ("sc:Text", "The meaning of the values."),
         },
-        list(feature_rows(manifest)),
+        list(contents.feature_rows(manifest)),
     )
     if manifest.dead_letters:  # a file without lines lacks columns
         yield {

@@ -13,13 +13,8 @@ from typing import NamedTuple
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import EXPLANATIONS, DeadLetter
-from beam_pipeline.core.records.alteration import EVENT_PHRASES
-from beam_pipeline.core.records.image_statistics import (
-    MORE_SIZES,
-    NOTHING_COUNTED,
-    ImageStatistics,
-)
-from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
+from beam_pipeline.core.records import alteration, image_statistics
+from beam_pipeline.core.report import contents, thumbnails
 from beam_pipeline.core.report.markup import (
     Html,
     aspect_chart,
@@ -37,7 +32,6 @@ from beam_pipeline.core.report.markup import (
     text,
 )
 from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
-from beam_pipeline.core.report.thumbnails import Thumbnail
 from beam_pipeline.core.text import counted, enumerated, human_size
 
 MOST_BYTES = 5_000_000
@@ -65,7 +59,7 @@ class LeftOut(NamedTuple):
     """A dead letter that is shown; the thumbnail is None without an image that can be drawn."""
 
     letter: DeadLetter
-    thumbnail: Thumbnail | None
+    thumbnail: thumbnails.Thumbnail | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +76,7 @@ class Report:
     """
 
     manifest: Manifest
-    statistics: ImageStatistics = NOTHING_COUNTED
+    statistics: image_statistics.ImageStatistics = image_statistics.NOTHING_COUNTED
     tiles: Mapping[str, Sequence[Tile]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     command: str = ""
@@ -120,9 +114,9 @@ def _page(report: Report) -> bytes:
             html('<section aria-labelledby="{0}"><h2 id="{0}">{1}</h2>{2}</section>\n', *section)
             for section in sections
         ),
-        seal=PLACEHOLDER,
+        seal=contents.PLACEHOLDER,
     )
-    return sealed(page.encode())
+    return contents.sealed(page.encode())
 
 
 def _hash(content: str) -> str:
@@ -271,7 +265,11 @@ def _images(report: Report) -> Iterator[Html]:
         Height=f"{span(number(height.low), number(height.high))} px",
         File_size=span(human_size(sizes.low), human_size(sizes.high)),
     )
-    charts = [] if MORE_SIZES in counts["size"] else [share_bars("Width x height", counts["size"])]
+    charts = (
+        []
+        if image_statistics.MORE_SIZES in counts["size"]
+        else [share_bars("Width x height", counts["size"])]
+    )
     if width.low < width.high or height.low < height.high:
         charts += [
             length_chart("Width", counts["width"], unit="pixels", equal=width),
@@ -286,7 +284,7 @@ def _images(report: Report) -> Iterator[Html]:
     ]
     events = report.manifest.counts.images
     if events:
-        rows = [(EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
+        rows = [(alteration.EVENT_PHRASES.get(name, name), count) for name, count in events.items()]
         charts.append(html("<figure>{}</figure>", table(["What was done", "Number"], rows)))
     yield _charts(charts)
 
@@ -381,7 +379,7 @@ def _left_out(report: Report) -> Iterator[Html]:
         yield html("<p>Label rows that repeat others: {}.</p>", counts.label_rows_repeated)
 
 
-def _dead_letter(letter: DeadLetter, thumbnail: Thumbnail | None) -> Html:
+def _dead_letter(letter: DeadLetter, thumbnail: thumbnails.Thumbnail | None) -> Html:
     line = f", line {letter.line}" if letter.line else ""
     place = html("<small>{}{}</small>", letter.file, line) if letter.file else ""
     picture = framed(thumbnail, letter.key) if thumbnail else ""

@@ -12,23 +12,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes
-from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, parse_duplicates
+from beam_pipeline.core.dataset import changes, duplicates, names
 from beam_pipeline.core.dataset.manifest import Manifest
-from beam_pipeline.core.dataset.names import REPORT_NAME
 from beam_pipeline.core.errors import ConversionError
+from beam_pipeline.core.report import contents, metadata
 from beam_pipeline.core.report.card import README_NAME, readme
-from beam_pipeline.core.report.contents import is_unchanged
-from beam_pipeline.core.report.metadata import (
-    CROISSANT_NAME,
-    class_files,
-    croissant,
-    schema_files,
-    tfds_files,
-    tfds_names,
-)
 
-CARD_NAMES = (README_NAME, CROISSANT_NAME)
+CARD_NAMES = (README_NAME, metadata.CROISSANT_NAME)
 """The files of the data card."""
 
 _IsOurs = Callable[[Manifest | None, str, bytes], bool]
@@ -52,11 +42,11 @@ class SideFile:
 
 
 def _has_classes(manifest: Manifest | None, name: str, content: bytes) -> bool:
-    return manifest is not None and class_files(manifest).get(name) == content
+    return manifest is not None and metadata.class_files(manifest).get(name) == content
 
 
 def _is_sealed(_manifest: Manifest | None, _name: str, content: bytes) -> bool:
-    return is_unchanged(content)
+    return contents.is_unchanged(content)
 
 
 def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
@@ -74,10 +64,12 @@ def _read_by(parse: Callable[[bytes, str], object]) -> _IsOurs:
 SIDE_FILES = (
     SideFile(r"manifest\.json|dead_letters\.jsonl|(dataset_info|features)\.json"),
     SideFile(r"labels\.txt|label_map\.pbtxt", _has_classes),
-    SideFile(r".*\.labels\.txt", lambda manifest, name, _content: name in tfds_names(manifest)),
-    SideFile(re.escape(CHANGES_NAME), _read_by(parse_changes)),
-    SideFile(re.escape(DUPLICATES_NAME), _read_by(parse_duplicates)),
-    SideFile(re.escape(REPORT_NAME), _is_sealed),
+    SideFile(
+        r".*\.labels\.txt", lambda manifest, name, _content: name in metadata.tfds_names(manifest)
+    ),
+    SideFile(re.escape(changes.CHANGES_NAME), _read_by(changes.parse_changes)),
+    SideFile(re.escape(duplicates.DUPLICATES_NAME), _read_by(duplicates.parse_duplicates)),
+    SideFile(re.escape(names.REPORT_NAME), _is_sealed),
     SideFile(r"README\.md|croissant\.json|schema\.pbtxt", _is_sealed, gives_way=True),
 )
 
@@ -100,9 +92,9 @@ def files_from_manifest(manifest: Manifest, *, card: bool) -> Iterator[tuple[str
       manifest: of the complete data set.
       card: whether it gets a data card.
     """
-    yield from class_files(manifest).items()
-    yield from tfds_files(manifest).items()
-    yield from schema_files(manifest).items()
+    yield from metadata.class_files(manifest).items()
+    yield from metadata.tfds_files(manifest).items()
+    yield from metadata.schema_files(manifest).items()
     if card:
         yield README_NAME, readme(manifest)
-        yield CROISSANT_NAME, croissant(manifest)
+        yield metadata.CROISSANT_NAME, metadata.croissant(manifest)

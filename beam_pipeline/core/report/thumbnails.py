@@ -17,8 +17,7 @@ from PIL import (
     WebPImagePlugin,
 )
 
-from beam_pipeline.core.images.header import BadImageError
-from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans
+from beam_pipeline.core.images import header, pillow_header
 
 SIDE = 160  # pixels, of the longer side
 LARGE_SIDE = 384  # where boxes are drawn over it
@@ -28,7 +27,7 @@ _QUALITY = 70
 _SMALL = 64  # pixels; smaller images are shown as they are
 _GREY = (128, 128, 128)  # under transparent pixels
 _MASK_SHARE = 0.55
-_UNDECODABLE = (*PARSER_ERRORS, BadImageError, Image.DecompressionBombError)
+_UNDECODABLE = (*pillow_header.PARSER_ERRORS, header.BadImageError, Image.DecompressionBombError)
 _PLUGINS = (
     (b"\xff\xd8", JpegImagePlugin.JpegImageFile),
     (b"\x89PNG", PngImagePlugin.PngImageFile),
@@ -80,7 +79,7 @@ def small_image(data: bytes, side: int) -> Image.Image | None:
     None if Pillow cannot decode it, or it is too large.
     """
     with contextlib.suppress(*_UNDECODABLE):
-        check_scans(data)
+        pillow_header.check_scans(data)
         image = _open(data)
         if image is not None and not _is_too_large(image):
             return _small(image, side)

@@ -15,23 +15,20 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.commands import inspect
-from beam_pipeline.core.records.example_view import ExampleView
-from beam_pipeline.core.records.tfrecord import (
-    crc32c_extend,
-    frame_footer,
-    frame_header,
-)
-from beam_pipeline.inspection import select
-from beam_pipeline.inspection.sources import RecordFile, Source, open_source
+from beam_pipeline.core.records import example_view, tfrecord
+from beam_pipeline.inspection import select, sources
+from tests import harness
 from tests.core.records.fixtures import record_of
-from tests.harness import ALL_BAD, convert, shard_names
 from tests.pictures import picture, write_files
 
 COUNT = 12
 
 
 def framed(*records: bytes) -> bytes:
-    return b"".join(frame_header(len(r)) + r + frame_footer(crc32c_extend(0, r)) for r in records)
+    return b"".join(
+        tfrecord.frame_header(len(r)) + r + tfrecord.frame_footer(tfrecord.crc32c_extend(0, r))
+        for r in records
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def data_set(tmp_path_factory: pytest.TempPathFactory) -> str:
     write_files(f"{folder}/photos", {**images, "train/a/bad.png": "no image"})
     out = f"{folder}/out"
     argv = ("--images", f"{folder}/photos", "--output", out, "--name", "d", "--num_shards", "2")
-    assert convert(*argv, ALL_BAD) == 0
+    assert harness.convert(*argv, harness.ALL_BAD) == 0
     return out
 
 
@@ -68,7 +65,7 @@ Run = Callable[..., tuple[int, list[str], str]]
 
 def test_figures_of_a_data_set(data_set: str, run: Run) -> None:
     """Piped: plain tables without control characters, and examples as lines of features."""
-    size = sum(os.path.getsize(f"{data_set}/{name}") for name in shard_names(data_set))
+    size = sum(os.path.getsize(f"{data_set}/{name}") for name in harness.shard_names(data_set))
     code, lines, error = run(data_set, "--num", "1")
     assert (code, error) == (0, "")
     assert lines[0] == f"{data_set}: 12 examples in 4 shards, {size / 1000:.1f} kB"
@@ -168,14 +165,14 @@ def test_for_the_key_of_a_row_no_shard_is_read_twice(data_set: str) -> None:
     """Its id may be written in several ways, each with a hash of its own."""
     reads: list[str] = []
 
-    class Noted(Source):
-        def read(self, file: RecordFile) -> Iterator[tuple[int, ExampleView]]:
+    class Noted(sources.Source):
+        def read(self, file: sources.RecordFile) -> Iterator[tuple[int, example_view.ExampleView]]:
             reads.append(file.name)
             return super().read(file)
 
     for row in range(8):
         reads.clear()
-        source = Noted(**vars(open_source([data_set])))
+        source = Noted(**vars(sources.open_source([data_set])))
         assert select.find(source, f"train/a/4.png#{row} x") is None
         assert sorted({*reads}) == sorted(reads)
         assert {name[: name.index(".")] for name in reads} == {"d-train", "d-test"}
@@ -189,7 +186,7 @@ def test_a_key_is_found_in_every_kind_of_data_set(
 ) -> None:
     """Compressed shards cannot be jumped in; those of --shuffle=records have no receipts."""
     argv = ("--images", str(Path(data_set).parent / "photos"), "--output", f"{tmp_path}/out")
-    assert convert(*argv, "--num_shards=2", ALL_BAD, option) == 0
+    assert harness.convert(*argv, "--num_shards=2", harness.ALL_BAD, option) == 0
     for key in ("train/a/4.png", "test/b/7.png"):
         code, lines, _ = run(f"{tmp_path}/out", "--key", key)
         assert (code, lines[0].partition(",")[0]) == (0, key)
@@ -303,7 +300,7 @@ def test_a_damaged_file_is_one_line_and_the_others_are_read(tmp_path: Path, run:
     ("content", "message"),
     [
         (b"id,label\n1,cat\n", "is no TFRecord file"),
-        (frame_header(1 << 30), "it claims 1073741824 bytes, expected 268435456 at most"),
+        (tfrecord.frame_header(1 << 30), "it claims 1073741824 bytes, expected 268435456 at most"),
         (framed(b"text"), "record 0 is not a tf.train.Example"),
     ],
 )

@@ -15,23 +15,9 @@ import pytest
 
 from beam_pipeline.cli import main
 from beam_pipeline.commands import Call, load_command
-from beam_pipeline.core.errors import (
-    ConversionError,
-    DamagedRecordError,
-    UsageError,
-)
+from beam_pipeline.core import errors
 from beam_pipeline.core.records.example_view import Example
-from tests.harness import (
-    ALL_BAD,
-    convert,
-    digests,
-    manifest_of,
-    process,
-    read_shard,
-    run,
-    run_convert,
-    shard_names,
-)
+from tests import harness
 from tests.pictures import picture, write_files, write_pictures
 
 
@@ -50,11 +36,11 @@ def argv(tmp_path: Path) -> list[str]:
 
 def test_it_says_what_convert_then_writes(argv: list[str], tmp_path: Path) -> None:
     """Samples, splits, shards, classes and dead letters are those of the manifest."""
-    printed = run("plan", *argv).out
+    printed = harness.run("plan", *argv).out
     assert not (tmp_path / "out").exists()
     assert sorted(os.listdir(tmp_path)) == ["labels.csv", "photos"]
-    assert convert(*argv) == 0
-    splits = manifest_of(tmp_path / "out")["splits"]
+    assert harness.convert(*argv) == 0
+    splits = harness.manifest_of(tmp_path / "out")["splits"]
     lines = printed.splitlines()
     assert lines[:3] == [
         "Layout table: given by --layout",
@@ -79,15 +65,15 @@ def test_it_says_what_convert_then_writes(argv: list[str], tmp_path: Path) -> No
 
 def test_it_says_what_would_be_reused(argv: list[str], tmp_path: Path) -> None:
     """The samples that changed, and the shards to reuse, are those of the conversion."""
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     write_pictures(f"{tmp_path}/photos", ["new.jpg"])
     with (tmp_path / "labels.csv").open("a") as table:
         table.write("new.jpg,dog\n")
     again = [*argv, "--output", f"{tmp_path}/again", "--reuse", f"{tmp_path}/out"]
-    *_, since, shards = run("plan", *again).out.splitlines()
+    *_, since, shards = harness.run("plan", *again).out.splitlines()
     assert not (tmp_path / "again").exists()
     assert since == f"Since {tmp_path}/out: 1 added"
-    assert convert(*again) == 0
+    assert harness.convert(*again) == 0
     found = json.loads((tmp_path / "again" / "changes.json").read_text())
     assert found["samples"] == {"added": 1, "removed": 0, "changed": 0, "relabelled": 0}
     assert found["shards"] == {"reused": 3, "written": 1}
@@ -100,8 +86,11 @@ def test_another_engine_leaves_the_plan_in_its_temporary_folder(
     argv: list[str], tmp_path: Path
 ) -> None:
     """The same is printed, and nothing stays behind."""
-    here = run("plan", *argv).out
-    assert run("plan", *argv, "--runner=FnApiRunner", f"--temp_location={tmp_path}/tmp").out == here
+    here = harness.run("plan", *argv).out
+    assert (
+        harness.run("plan", *argv, "--runner=FnApiRunner", f"--temp_location={tmp_path}/tmp").out
+        == here
+    )
     assert os.listdir(tmp_path / "tmp") == []
 
 
@@ -111,7 +100,7 @@ def test_the_estimate_follows_workers_and_prices(argv: list[str], tmp_path: Path
     prices = '{"vcpu_hour": 0, "memory_gb_hour": 0, "shuffle_gb": 0, "class_a_1000": 0, '
     write_files(str(tmp_path), {"prices.json": prices + '"class_b_1000": 1000}'})
     options = ["--workers", "3", "--worker_vcpus", "2", "--prices", f"{tmp_path}/prices.json"]
-    lines = run("plan", *argv, *options).out.splitlines()
+    lines = harness.run("plan", *argv, *options).out.splitlines()
     assert "On Dataflow with 3 workers of 2 vCPUs, roughly" in "\n".join(lines)
     assert "  requests to the bucket: 9 lists and writes, 19 reads" in lines
     assert "  time: 4 min, 0.3 vCPU hours" in lines
@@ -137,7 +126,7 @@ def test_enough_workers_are_named(
     write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(18)])
     monkeypatch.setattr("beam_pipeline.planning.mean_seconds", lambda _: seconds)
     argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--resize=8", option]
-    lines = run("plan", *argv, "--workers=10").out.splitlines()
+    lines = harness.run("plan", *argv, "--workers=10").out.splitlines()
     named = [line for line in lines if "--num_workers" in line]
     assert named == [f"  workers for 30 min of writing: {workers}"] * bool(workers)
 
@@ -145,8 +134,8 @@ def test_enough_workers_are_named(
 @pytest.mark.slow
 def test_what_would_stop_a_conversion_stops_the_plan(argv: list[str], tmp_path: Path) -> None:
     """The same error as convert has, after what was found."""
-    planned = run("plan", *argv, "--max_bad_fraction=0", code=1)
-    error = run_convert(*argv, "--max_bad_fraction=0", code=1).err.splitlines()[-1]
+    planned = harness.run("plan", *argv, "--max_bad_fraction=0", code=1)
+    error = harness.run_convert(*argv, "--max_bad_fraction=0", code=1).err.splitlines()[-1]
     assert planned.err.splitlines()[-1] == error
     assert "1 bad sample among 20 listed images" in error
     assert planned.out.splitlines()[6].startswith("19 samples, ")
@@ -163,7 +152,7 @@ def test_what_would_stop_a_conversion_stops_the_plan(argv: list[str], tmp_path: 
 )
 def test_options_that_cannot_be(argv: list[str], options: list[str], message: str) -> None:
     """Wrong usage, said before anything is listed."""
-    assert message in run("plan", *argv, *options, code=2).err
+    assert message in harness.run("plan", *argv, *options, code=2).err
 
 
 # --- demo ------------------------------------------------------------------------------------------
@@ -172,26 +161,26 @@ def test_options_that_cannot_be(argv: list[str], options: list[str], message: st
 def test_the_demo_draws_and_converts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One command makes a data set from nothing; a second time it gives the same bytes, as does the one it prints."""
     monkeypatch.chdir(tmp_path)
-    printed = run("demo")
-    first = digests(tmp_path / "beam-tfrecord-demo/tfrecords")
+    printed = harness.run("demo")
+    first = harness.digests(tmp_path / "beam-tfrecord-demo/tfrecords")
     lines = printed.out.splitlines()
     shown = lines.index("2 of the examples:")
     assert ", shapes-train.tfrecord-00000-of-00001, record 0" in lines[shown + 2]
     assert ", shapes-validation.tfrecord-00000-of-00001, record 0" in lines[shown + 15]
     assert lines[-2] == "  beam-tfrecord inspect beam-tfrecord-demo/tfrecords"
     assert main(["demo"]) == 0
-    assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
+    assert harness.digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
     program, *argv = shlex.split(lines[2])
     shutil.rmtree(tmp_path / "beam-tfrecord-demo/tfrecords")
     assert (program, main(argv)) == ("beam-tfrecord", 0)
-    assert digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
-    assert "300 examples, all well" in run("verify", "beam-tfrecord-demo/tfrecords").out
+    assert harness.digests(tmp_path / "beam-tfrecord-demo/tfrecords") == first
+    assert "300 examples, all well" in harness.run("verify", "beam-tfrecord-demo/tfrecords").out
 
 
 def test_the_demo_touches_no_folder_with_other_things_in_it(tmp_path: Path) -> None:
     """A folder that holds something else is refused."""
     write_files(str(tmp_path), {"thesis.txt": "precious"})
-    assert "contains other files" in run("demo", str(tmp_path), code=2).err
+    assert "contains other files" in harness.run("demo", str(tmp_path), code=2).err
     assert os.listdir(tmp_path) == ["thesis.txt"]
 
 
@@ -202,7 +191,7 @@ def test_every_kind_of_change_is_listed(tmp_path: Path) -> None:
     """With other shards, too; shards are not read, so they may be gone. Dead letters are no samples."""
     images = {f"{i}.bmp": picture(i, file_format="BMP") for i in range(9)}
     write_files(f"{tmp_path}/images", {**images, "bad.bmp": "no image"})
-    argv = ["--images", f"{tmp_path}/images", "--labels", f"{tmp_path}/labels.csv", ALL_BAD]
+    argv = ["--images", f"{tmp_path}/images", "--labels", f"{tmp_path}/labels.csv", harness.ALL_BAD]
 
     def label(**labels: str) -> None:
         rows = [f"{i},{labels.get(f'n{i}', 'cat')}" for i in (*range(10), "bad")]
@@ -210,25 +199,26 @@ def test_every_kind_of_change_is_listed(tmp_path: Path) -> None:
 
     old, new = f"{tmp_path}/old", f"{tmp_path}/new"
     label()
-    assert convert(*argv, "--output", old, "--num_shards", "3") == 0
+    assert harness.convert(*argv, "--output", old, "--num_shards", "3") == 0
     label(n1="dog", n2="dog")
     (tmp_path / "images/0.bmp").unlink()
     changed = {"9.bmp": picture(9), "2.bmp": picture(5), "3.bmp": picture(6)}
     write_files(f"{tmp_path}/images", changed)
-    assert convert(*argv, "--output", new, "--num_shards", "2") == 0
-    for name in shard_names(old):
+    assert harness.convert(*argv, "--output", new, "--num_shards", "2") == 0
+    for name in harness.shard_names(old):
         (tmp_path / "old" / name).unlink()
-    assert run("diff", old, new).out.splitlines() == [
+    assert harness.run("diff", old, new).out.splitlines() == [
         *("added 9.bmp", "removed 0.bmp", "changed 2.bmp", "changed 3.bmp"),
         *("relabelled 1.bmp", "relabelled 2.bmp"),
         f"{old} and {new}: 1 added, 1 removed, 2 changed, 2 relabelled",
         "option num_shards was 3, is 2",
     ]
-    assert run("diff", new, new).out == f"{new} and {new}: no changes\n"
+    assert harness.run("diff", new, new).out == f"{new} and {new}: no changes\n"
     shutil.rmtree(tmp_path / "old" / ".receipts")
-    assert "has no receipt" in run("diff", old, new, code=1).err
+    assert "has no receipt" in harness.run("diff", old, new, code=1).err
     assert (
-        "does not contain a complete data set" in run("diff", f"{tmp_path}/images", new, code=1).err
+        "does not contain a complete data set"
+        in harness.run("diff", f"{tmp_path}/images", new, code=1).err
     )
 
 
@@ -247,7 +237,7 @@ def _convert(folder: Path, *argv: str) -> Path:
     write_pictures(str(folder / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(14)])
     images, out = str(folder / "photos"), str(folder / "out")
     argv = ("--images", images, "--output", out, "--name", "d", *argv)
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     return folder / "out"
 
 
@@ -268,12 +258,14 @@ def test_each_line_is_where_a_record_stands(
     capsys.readouterr()
     write_index(str(dataset))
     assert capsys.readouterr().out == (f"{dataset}: 3 shards, 14 records, indexed in *.tfindex-*\n")
-    for shard, index in zip(shard_names(dataset), INDEXES, strict=True):
+    for shard, index in zip(harness.shard_names(dataset), INDEXES, strict=True):
         data = (dataset / shard).read_bytes()
         spans = _lines(dataset / index)
         found = [Example.FromString(data[at + 12 : at + size - 4]) for at, size in spans]
         ids = [list(e.features.feature["image/source_id"].bytes_list.value) for e in found]
-        assert ids == [features["image/source_id"] for features in read_shard(dataset, shard)]
+        assert ids == [
+            features["image/source_id"] for features in harness.read_shard(dataset, shard)
+        ]
         assert sum(size for _, size in spans) == len(data)
 
 
@@ -291,7 +283,7 @@ def test_compressed_shards_have_no_index(tmp_path: Path) -> None:
     """Gzip is wrong usage, and nothing is written."""
     out = _convert(tmp_path, "--compression", "gzip")
     before = sorted(os.listdir(out))
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(errors.UsageError) as caught:
         write_index(str(out))
     assert str(caught.value) == (
         f"{out} is compressed with gzip and cannot be indexed, because "
@@ -304,7 +296,9 @@ def test_a_damaged_shard_has_no_index(dataset: Path) -> None:
     """The error places the damage, and there is no index of that shard."""
     size = (dataset / SHARD).stat().st_size
     os.truncate(dataset / SHARD, size - 1)
-    with pytest.raises(DamagedRecordError, match=rf"{SHARD}: record \d at byte \d+: the file ends"):
+    with pytest.raises(
+        errors.DamagedRecordError, match=rf"{SHARD}: record \d at byte \d+: the file ends"
+    ):
         write_index(str(dataset))
     assert not set(INDEXES) & set(os.listdir(dataset))
     assert not (dataset / ".incomplete").exists()
@@ -312,9 +306,9 @@ def test_a_damaged_shard_has_no_index(dataset: Path) -> None:
 
 def test_a_shard_of_another_data_set_is_not_indexed(dataset: Path) -> None:
     """A shard with more or fewer records than the manifest lists is an error that says so."""
-    examples = manifest_of(dataset)["splits"]["train"]["shards"][0]["examples"]
+    examples = harness.manifest_of(dataset)["splits"]["train"]["shards"][0]["examples"]
     (dataset / SHARD).write_bytes(b"")
-    with pytest.raises(ConversionError) as caught:
+    with pytest.raises(errors.ConversionError) as caught:
         write_index(str(dataset))
     assert str(caught.value) == (
         f"{dataset}/{SHARD}: contains 0 records, the manifest lists {examples}; "
@@ -332,7 +326,7 @@ def test_a_shard_of_another_data_set_is_not_indexed(dataset: Path) -> None:
 def test_a_missing_file_is_an_error(dataset: Path, missing: str, message: str) -> None:
     """Without its manifest there is no data set, and without a shard no index of it."""
     (dataset / missing).unlink()
-    with pytest.raises(ConversionError) as caught:
+    with pytest.raises(errors.ConversionError) as caught:
         write_index(str(dataset))
     assert message in str(caught.value)
 
@@ -346,7 +340,7 @@ def _need(module: str, package: str) -> None:
 
 def _run_python(code: str, *argv: str) -> str:
     """Runs code in a process of its own, where TensorFlow is not loaded, and returns its output."""
-    done = process(sys.executable, "-c", code, *argv)
+    done = harness.process(sys.executable, "-c", code, *argv)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -356,6 +350,6 @@ def test_the_tfrecord_package_writes_the_same_index(dataset: Path, tmp_path: Pat
     _need("tfrecord", "tfrecord")
     write_index(str(dataset))
     code = "import sys, tfrecord.tools.tfrecord2idx as t; t.create_index(*sys.argv[1:])"
-    for shard, index in zip(shard_names(dataset), INDEXES, strict=True):
+    for shard, index in zip(harness.shard_names(dataset), INDEXES, strict=True):
         _run_python(code, str(dataset / shard), str(tmp_path / "index"))
         assert (dataset / index).read_bytes() == (tmp_path / "index").read_bytes()

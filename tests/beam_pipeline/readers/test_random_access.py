@@ -17,12 +17,10 @@ import numpy as np
 import pytest
 
 import beam_pipeline
-from beam_pipeline import RandomAccess
-from beam_pipeline.cli import main
+from beam_pipeline import RandomAccess, cli
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
+from tests import harness, pictures
 from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
-from tests.harness import convert, manifest_of, python, read_shard, shard_names
-from tests.pictures import picture, write_pictures
 
 NAMES = [f"{'ab'[i % 2]}/{i}.png" for i in range(23)]
 
@@ -31,9 +29,9 @@ NAMES = [f"{'ab'[i % 2]}/{i}.png" for i in range(23)]
 def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """23 images in three shards."""
     folder = tmp_path_factory.mktemp("pets")
-    write_pictures(str(folder / "photos"), NAMES)
+    pictures.write_pictures(str(folder / "photos"), NAMES)
     argv = ("--images", f"{folder}/photos", "--num_shards", "3", "--output", f"{folder}/out")
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     return folder / "out"
 
 
@@ -48,8 +46,8 @@ def stored(folder: Path) -> list[tuple[bytes, int, bytes]]:
     """(source_id, class, image) in the stored order, read with TensorFlow."""
     return [
         (found["image/source_id"][0], found["image/class/label"][0], found["image/encoded"][0])
-        for name in shard_names(folder)
-        for found in read_shard(folder, name)
+        for name in harness.shard_names(folder)
+        for found in harness.read_shard(folder, name)
     ]
 
 
@@ -149,7 +147,7 @@ def test_it_can_be_pickled_forked_and_shared_by_threads(pets: Path) -> None:
         )
         script = pets.parent / "pool.py"
         script.write_text(code)
-        done = python(str(script), str(pets), method)
+        done = harness.python(str(script), str(pets), method)
         assert done.stdout == f"{[key for key, _, _ in expected]}\n", done.stderr
     assert multiprocessing.active_children() == []
 
@@ -162,7 +160,7 @@ def test_neither_tensorflow_nor_beam_nor_torch_is_imported(pets: Path) -> None:
         "print(len(RandomAccess(sys.argv[1], decode=True)[1:4]))\n"
         "print({'tensorflow', 'apache_beam', 'torch'} & set(sys.modules))\n"
     )
-    done = python("-c", code, str(pets))
+    done = harness.python("-c", code, str(pets))
     assert done.stdout == "{0: 'a', 1: 'b'} {'train': 23}\n3\nset()\n", done.stderr
 
 
@@ -178,7 +176,7 @@ def test_without_receipts_the_shards_are_searched_and_it_says_so(
         f"them; once only, after: beam-tfrecord index {copied}"
     ]
     caplog.clear()
-    assert main(["index", str(copied)]) == 0
+    assert cli.main(["index", str(copied)]) == 0
     with caplog.at_level(logging.WARNING):
         assert [brief(example) for example in RandomAccess(copied)] == stored(copied)
     assert not caplog.records
@@ -186,8 +184,8 @@ def test_without_receipts_the_shards_are_searched_and_it_says_so(
 
 def test_a_flipped_bit_is_found_and_only_there(copied: Path) -> None:
     """Either checksum tells; the other records are as they were."""
-    shard = copied / shard_names(copied)[1]
-    first = next(iter(manifest_of(copied)["splits"]["train"]["shards"]))["examples"]
+    shard = copied / harness.shard_names(copied)[1]
+    first = next(iter(harness.manifest_of(copied)["splits"]["train"]["shards"]))["examples"]
     source, expected = RandomAccess(copied), stored(copied)
     assert brief(source[first]) == expected[first]
     data = bytearray(shard.read_bytes())
@@ -203,7 +201,7 @@ def test_a_flipped_bit_is_found_and_only_there(copied: Path) -> None:
 
 def test_a_shard_that_was_cut_or_is_gone_is_an_error(copied: Path) -> None:
     """Before anything is read and, where it happens later, when it is read."""
-    shard = copied / shard_names(copied)[0]
+    shard = copied / harness.shard_names(copied)[0]
     source = RandomAccess(copied)
     source[0]
     os.truncate(shard, 50)
@@ -221,9 +219,9 @@ def test_a_shard_that_was_cut_or_is_gone_is_an_error(copied: Path) -> None:
 
 def test_compressed_shards_are_refused(tmp_path: Path) -> None:
     """With the reason, and what to do."""
-    write_pictures(f"{tmp_path}/photos", NAMES[:4])
+    pictures.write_pictures(f"{tmp_path}/photos", NAMES[:4])
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--compression=gzip")
-    assert convert(*argv) == 0
+    assert harness.convert(*argv) == 0
     with pytest.raises(
         UsageError, match=r"compressed with gzip: .* convert with --compression none"
     ):
@@ -254,8 +252,8 @@ def receipt_with(folder: Path, **changes: Any) -> Path:
 )
 def test_a_receipt_that_lies_is_an_error(tmp_path: Path, sizes: Any, error: str) -> None:
     """Sizes that do not fit the shard take neither memory nor another record."""
-    write_pictures(f"{tmp_path}/photos", ["a/1.png", "b/2.png"])
-    assert convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out") == 0
+    pictures.write_pictures(f"{tmp_path}/photos", ["a/1.png", "b/2.png"])
+    assert harness.convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out") == 0
     receipt_with(tmp_path / "out", record_sizes=sizes)
     with pytest.raises(ConversionError, match=error):
         RandomAccess(tmp_path / "out")[0]
@@ -263,7 +261,7 @@ def test_a_receipt_that_lies_is_an_error(tmp_path: Path, sizes: Any, error: str)
 
 def test_two_records_are_not_taken_for_one(tmp_path: Path) -> None:
     """An index that runs them together is found out, though both are sound."""
-    one = {"image/encoded": [picture()]}
+    one = {"image/encoded": [pictures.picture()]}
     folder = Path(write_by_hand(tmp_path / "d", {"image/encoded": feature("bytes")}, [one, one]))
     (shard,) = folder.glob("*.tfrecord-*")
     size = shard.stat().st_size

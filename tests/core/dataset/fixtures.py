@@ -7,26 +7,17 @@ from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
 
-from beam_pipeline.core.dataset.duplicates import (
-    DuplicateGroup,
-    Duplicates,
-    ImagePlace,
-    LabelHashes,
-    WrittenImage,
-)
-from beam_pipeline.core.dataset.manifest import Manifest
-from beam_pipeline.core.dataset.plan import NOTHING_KEPT, Plan, PlanRequest, make_plan
+from beam_pipeline.core import dead_letters
+from beam_pipeline.core.dataset import duplicates, manifest, plan
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
-from beam_pipeline.core.records.sharding import ShardConfig, ShardInfo
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records import sharding, tfrecord
 from beam_pipeline.core.references import LabelValue, SampleRef
 
 
-def dead_letter(reason: Reason, key: str) -> DeadLetter:
-    return DeadLetter("join", key, "", reason.value, "message")
+def dead_letter(reason: dead_letters.Reason, key: str) -> dead_letters.DeadLetter:
+    return dead_letters.DeadLetter("join", key, "", reason.value, "message")
 
 
 def label_files(keys: Sequence[str]) -> LabelFiles:
@@ -41,27 +32,27 @@ def sample(key: str, *labels: Any, split: str = "train", size: int = 10) -> Samp
     return SampleRef(key, f"/photos/{key}", size, split, labels)
 
 
-def plan_of(tally: Tally, **choices: Any) -> Plan:
+def plan_of(tally: Tally, **choices: Any) -> plan.Plan:
     settings: dict[str, Any] = {
         "name": "birds",
-        "shards": ShardConfig(),
+        "shards": sharding.ShardConfig(),
         "splits": (),
-        "record_format": TFRecordFormat(),
+        "record_format": tfrecord.TFRecordFormat(),
         "max_bad_fraction": 0.01,
         "numbering": ClassNumbering(),
     }
-    kept = choices.pop("kept", NOTHING_KEPT)
-    return make_plan(tally, PlanRequest(**settings | choices), kept)
+    kept = choices.pop("kept", plan.NOTHING_KEPT)
+    return plan.make_plan(tally, plan.PlanRequest(**settings | choices), kept)
 
 
-def shard(file_name: str, examples: int) -> ShardInfo:
-    return ShardInfo("train", 0, file_name, examples, 100, 1, ())
+def shard(file_name: str, examples: int) -> sharding.ShardInfo:
+    return sharding.ShardInfo("train", 0, file_name, examples, 100, 1, ())
 
 
 # --- Manifests of small data sets
 
 
-def manifest_with(**entries: Any) -> Manifest:
+def manifest_with(**entries: Any) -> manifest.Manifest:
     """A manifest with these entries; the others say that there is nothing."""
     empty: dict[str, Any] = {
         "name": "pets",
@@ -73,7 +64,7 @@ def manifest_with(**entries: Any) -> Manifest:
         "dead_letters": {},
     }
     options = {"compression": "none", "columns": [], **entries.pop("options", {})}
-    return Manifest.of({**empty, "options": options, **entries})
+    return manifest.Manifest.of({**empty, "options": options, **entries})
 
 
 # --- Images of the same bytes for the tests of duplicates, and what is known of them
@@ -84,8 +75,8 @@ A, B, C = (bytes([value]) * 16 for value in (1, 2, 255))
 
 def image(
     digest: bytes, key: str, *, split: str = "train", label: LabelValue = "cat"
-) -> WrittenImage:
-    return WrittenImage(digest, LabelHashes()[label,], split, key)
+) -> duplicates.WrittenImage:
+    return duplicates.WrittenImage(digest, duplicates.LabelHashes()[label,], split, key)
 
 
 def ref(digest: bytes, key: str, *, split: str = "train", label: LabelValue = "cat") -> SampleRef:
@@ -102,13 +93,13 @@ IMAGES = (
 )
 
 
-def group(*places: tuple[str, str], different_labels: bool = False) -> DuplicateGroup:
+def group(*places: tuple[str, str], different_labels: bool = False) -> duplicates.DuplicateGroup:
     """Images of the same bytes by (split, key), all of which are shown."""
     splits = dict(sorted(Counter(split for split, _ in places).items()))
-    shown = tuple(starmap(ImagePlace, places))
-    return DuplicateGroup(len(places), splits, different_labels, shown)
+    shown = tuple(starmap(duplicates.ImagePlace, places))
+    return duplicates.DuplicateGroup(len(places), splits, different_labels, shown)
 
 
 LEAK = group(("train", "b1"), ("test", "b9"))
 CONTRADICTION = group(("train", "a0"), ("train", "a1"), ("train", "a2"), different_labels=True)
-DUPLICATES = Duplicates(6, 5, 2, 1, 1, (LEAK, CONTRADICTION))
+DUPLICATES = duplicates.Duplicates(6, 5, 2, 1, 1, (LEAK, CONTRADICTION))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dataset.duplicates import (
     CopyFinder,
     Duplicates,
@@ -30,9 +31,7 @@ from beam_pipeline.core.dataset.duplicates import (
 )
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
-from beam_pipeline.core.references import LabelValue, SampleRef
 from tests.core.dataset.fixtures import DUPLICATES, IMAGES, A, B, C, image, ref
 
 
@@ -44,7 +43,7 @@ def test_the_file_is_read_as_it_was_written() -> None:
     damaged = (data.replace(b"-duplicates", b""), data.replace(b"2", b'"x"'))
     for other in (b"", b"[]", b"{}", head, *damaged):
         with pytest.raises(
-            ConversionError, match=r"^d does not list the duplicates of a data set \("
+            errors.ConversionError, match=r"^d does not list the duplicates of a data set \("
         ):
             parse_duplicates(other, "d")
 
@@ -87,7 +86,7 @@ BOX = (0.1, 0.2, 0.3, 0.4)
     ],
 )
 def test_labels_are_compared_as_examples_show_them(
-    one: tuple[LabelValue, ...], other: tuple[LabelValue, ...], same: bool
+    one: tuple[references.LabelValue, ...], other: tuple[references.LabelValue, ...], same: bool
 ) -> None:
     """Without the lines of boxes, and without the places and times of masks."""
     is_file = isinstance(one[0], tuple) and isinstance(one[0][0], str)
@@ -102,7 +101,7 @@ SPEC = ShardSpec("train", 0, 1, "d-train.tfrecord-00000-of-00001")
 INFO = ShardInfo("train", 0, SPEC.file_name, 1, 99, 5, ())
 
 
-def receipt(refs: Sequence[SampleRef], digests: bytes) -> Receipt:
+def receipt(refs: Sequence[references.SampleRef], digests: bytes) -> Receipt:
     dead = DeadLetter("read", "b", "/in/b", "unreadable", "")
     return Receipt(ShardInputs(SPEC, refs, {}, {}), INFO, [dead], digests=digests)
 
@@ -200,7 +199,7 @@ def test_sizes_of_one_image_are_not_shared() -> None:
     ],
 )
 def test_the_first_by_its_key_is_kept_and_none_for_training_before_another(
-    refs: list[SampleRef], kept: str
+    refs: list[references.SampleRef], kept: str
 ) -> None:
     """The others are dead letters, whatever the order."""
     for order in (refs, refs[::-1]):

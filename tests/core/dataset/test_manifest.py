@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_pipeline.core.dataset import plan, tally
 from beam_pipeline.core.dataset.manifest import (
     Manifest,
     build_manifest,
@@ -25,16 +26,13 @@ from beam_pipeline.core.dataset.manifest import (
     parse_manifest,
 )
 from beam_pipeline.core.dataset.names import is_ours_in_incomplete, temporary_name
-from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
-from beam_pipeline.core.records.image_statistics import StatisticsGatherer
+from beam_pipeline.core.records import image_statistics, tfrecord
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from tests.core.dataset.fixtures import manifest_with
 
-TALLY = Tally(
+TALLY = tally.Tally(
     listed=6,
     ignored=Counter({".txt": 2, ".csv": 1}),
     label_rows=7,
@@ -43,10 +41,10 @@ TALLY = Tally(
     samples=Counter({"train": 4, "test": 1}),
     dead=Counter({"unreadable": 1, "missing_image": 1, "bad_label_value": 1}),
 )
-PLAN = Plan(
-    ShardPlan("birds", (("test", 1), ("train", 2)), TFRecordFormat()),
+PLAN = plan.Plan(
+    ShardPlan("birds", (("test", 1), ("train", 2)), tfrecord.TFRecordFormat()),
     (("강아지", 1), ("고양이", 2)),
-    Tally(),
+    tally.Tally(),
     None,
 )
 SHARDS = [
@@ -63,7 +61,7 @@ def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "exa
     run = {"seed": 0, "options": {"splits": None}, "features": features}
     figures = {"counted": counted, "dead_letter_crc": dead_letter_crc}
     return manifest_file(
-        build_manifest(PLAN, TALLY, shards, Totals.of(shards), run, **figures)  # type: ignore[arg-type]
+        build_manifest(PLAN, TALLY, shards, tally.Totals.of(shards), run, **figures)  # type: ignore[arg-type]
     )
 
 
@@ -80,7 +78,7 @@ def test_a_manifest_does_not_depend_on_the_order_in_which_shards_were_written() 
 
 def test_a_manifest_has_the_formats_and_sizes_of_all_images() -> None:
     """It has none where some were given as finished examples."""
-    gatherer = StatisticsGatherer()
+    gatherer = image_statistics.StatisticsGatherer()
     gatherer.add(ImageHeader("png", 30, 40, 3), 10, ())
     one = gatherer.statistics()
     for _ in range(2):

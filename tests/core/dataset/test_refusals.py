@@ -9,30 +9,24 @@ from typing import Any
 
 import pytest
 
+from beam_pipeline.core.dataset import plausibility
 from beam_pipeline.core.dataset.plan import accounting_error, all_filtered, too_many_bad
-from beam_pipeline.core.dataset.plausibility import (
-    LabelChecks,
-    class_questions,
-    label_file_questions,
-    split_questions,
-)
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import QuestionError, Refusal
 from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
 from beam_pipeline.core.questions import Question, question_error
-from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
-from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.core.records import sharding, tfrecord
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.source import InputOptions
 from tests.core.dataset.fixtures import dead_letter, plan_of, shard
 
-SHARDS = ShardPlan("x", (("train", 2),), TFRecordFormat())
+SHARDS = sharding.ShardPlan("x", (("train", 2),), tfrecord.TFRecordFormat())
 NAMES = ("x-train.tfrecord-00000-of-00002", "x-train.tfrecord-00001-of-00002")
 REPORT = "No manifest is written. This is a fault of the program or the runner; please report it"
 
 
-def balance(tally: Tally, shards: Sequence[ShardInfo]) -> Refusal | None:
+def balance(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> Refusal | None:
     return accounting_error(SHARDS, tally, shards, tally.dead)
 
 
@@ -48,7 +42,7 @@ def test_a_run_whose_filters_leave_nothing_is_refused() -> None:
         "no image is left: of 5 listed images, the filters leave out 1 by --min_side, 3 by "
         "--max_pixels. dead_letters.jsonl lists them with their sizes; choose other limits",
     )
-    info = ShardInfo("train", 0, "x", examples=1, bytes=1, crc32c=0, classes=())
+    info = sharding.ShardInfo("train", 0, "x", examples=1, bytes=1, crc32c=0, classes=())
     assert all_filtered(tally, [info]) is None
 
 
@@ -123,17 +117,17 @@ def test_a_shard_missing_doubled_or_unknown_is_found(names: Sequence[str]) -> No
     assert refusal.message.endswith(REPORT)
 
 
-FOLDERS = LabelChecks("folder names")
+FOLDERS = plausibility.LabelChecks("folder names")
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
 def test_splits_in_the_classes_of_a_column_are_asked_about_whatever_is_said_of_it(
     confirmed: bool,
 ) -> None:
-    checks = LabelChecks("the column 'label'", "label", confirmed=confirmed)
+    checks = plausibility.LabelChecks("the column 'label'", "label", confirmed=confirmed)
     classes = {"cat/train": 9, "dog/train": 9, "cat/val": 9}
 
-    assert [q.id for q in class_questions(classes, checks)] == ["split_in_classes"]
+    assert [q.id for q in plausibility.class_questions(classes, checks)] == ["split_in_classes"]
 
 
 def test_a_line_break_in_a_name_makes_no_line() -> None:
@@ -191,7 +185,7 @@ def test_names_of_splits_are_asked_about(
     checks: dict[str, Any], splits: set[str], asked: tuple[str, Any] | None
 ) -> None:
     """Of roots, columns and label files, where all samples would be for training."""
-    questions = split_questions(splits, replace(FOLDERS, **checks))
+    questions = plausibility.split_questions(splits, replace(FOLDERS, **checks))
     assert [(question.id, question.answer) for question in questions] == ([asked] if asked else [])
 
 
@@ -241,7 +235,7 @@ def test_label_files_are_asked_about(
     keys: list[str], reasons: list[str], answers: list[Any]
 ) -> None:
     """A question an extension; a single file has a command."""
-    questions = list(label_file_questions(passed_over(*keys), 10, UNSEEN))
+    questions = list(plausibility.label_file_questions(passed_over(*keys), 10, UNSEEN))
     assert [question.reason for question in questions] == reasons
     assert [question.answer for question in questions] == answers
 
@@ -259,15 +253,17 @@ def test_label_files_are_asked_about(
     ],
 )
 def test_nothing_is_asked_about_other_files(
-    found: LabelFiles, images: int, checks: LabelChecks
+    found: LabelFiles, images: int, checks: plausibility.LabelChecks
 ) -> None:
     """Where somebody has looked, without images, and of a few texts or a written data set."""
-    assert list(label_file_questions(found, images, checks)) == []
+    assert list(plausibility.label_file_questions(found, images, checks)) == []
 
 
 def test_a_table_in_an_archive_has_no_command() -> None:
     """--labels reads no members."""
-    (question,) = label_file_questions(passed_over("p.zip/a.csv", archive=True), 10, UNSEEN)
+    (question,) = plausibility.label_file_questions(
+        passed_over("p.zip/a.csv", archive=True), 10, UNSEEN
+    )
     assert question == Question(
         "label_files_ignored",
         "1 .csv file (p.zip/a.csv) would be ignored.",

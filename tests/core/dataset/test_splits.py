@@ -30,13 +30,7 @@ from beam_pipeline.core.dataset.splits import (
 )
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.schema import (
-    ColumnKind,
-    further_column,
-    group_column,
-    label_column,
-    object_columns,
-)
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.records.sharding import KeyHasher, SplitFractions
 from beam_pipeline.core.references import LabelValue, SampleRef
 from tests.profiles import examples
@@ -123,21 +117,24 @@ def test_without_fractions_samples_keep_their_splits() -> None:
 def test_where_the_groups_are_named() -> None:
     """A column for grouping alone comes first, then one that is written, then the folder."""
     columns = (
-        label_column("kind", ColumnKind.BYTES),
-        further_column("patient", ColumnKind.INT64),
-        group_column("patient"),
+        schema.label_column("kind", schema.ColumnKind.BYTES),
+        schema.further_column("patient", schema.ColumnKind.INT64),
+        schema.group_column("patient"),
     )
     assert group_by("", columns, "table") is None
     assert group_by("patient", columns, "table") == GroupBy("patient", 2)
     assert group_by("patient", columns[:2], "table") == GroupBy("patient", 1)
     assert group_by("folder", columns, "table") == GroupBy("folder")
-    named = (further_column("folder", ColumnKind.BYTES),)
+    named = (schema.further_column("folder", schema.ColumnKind.BYTES),)
     assert group_by("folder", named, "table") == GroupBy("folder", 0)
 
 
 def test_groups_that_cannot_be_told() -> None:
     """The error names the columns that there are."""
-    columns = (*object_columns(pixels=True), further_column("camera", ColumnKind.BYTES))
+    columns = (
+        *schema.object_columns(pixels=True),
+        schema.further_column("camera", schema.ColumnKind.BYTES),
+    )
     with pytest.raises(UsageError) as caught:
         group_by("patient", columns, "coco")
     assert str(caught.value) == (
@@ -223,11 +220,11 @@ def test_a_sample_is_divided_by_its_rarest_class() -> None:
 
 def test_what_has_no_classes_cannot_be_divided() -> None:
     """Neither numbers nor objects."""
-    assert check_strata((label_column("kind", ColumnKind.BYTES),)) == 0
+    assert check_strata((schema.label_column("kind", schema.ColumnKind.BYTES),)) == 0
     with pytest.raises(UsageError, match="a column of classes is missing"):
-        check_strata((label_column("size", ColumnKind.FLOAT),))
+        check_strata((schema.label_column("size", schema.ColumnKind.FLOAT),))
     with pytest.raises(UsageError, match="these contain objects of several classes"):
-        check_strata(object_columns(pixels=True))
+        check_strata(schema.object_columns(pixels=True))
 
 
 # --- groups of several classes -----------------------------------------------------------------------

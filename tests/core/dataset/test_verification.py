@@ -11,9 +11,8 @@ import pytest
 
 from beam_pipeline.core.dataset.manifest import ShardEntry, crc32c_text
 from beam_pipeline.core.dataset.verification import class_key_of, verify_classes, verify_shard
-from beam_pipeline.core.records.sharding import ShardInfo
+from beam_pipeline.core.records import sharding, wire
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
-from beam_pipeline.core.records.wire import encode_example
 from tests.core.dataset.fixtures import manifest_with
 from tests.core.records.fixtures import record_of, with_kinds
 
@@ -46,7 +45,7 @@ def verify(
     *,
     features: Mapping[str, Any] = FEATURES,
     renames: Mapping[str, str] = MappingProxyType({}),
-) -> list[str | ShardInfo]:
+) -> list[str | sharding.ShardInfo]:
     """What is said of a shard whose entry in the manifest describes those bytes."""
     crc = crc32c_text(google_crc32c.value(described))
     entry = ShardEntry("x-train.tfrecord-00000-of-00001", examples, len(described), crc)
@@ -57,10 +56,10 @@ def verify(
     return list(verify_shard(io.BytesIO(content), "out/x", entry, manifest, "train"))
 
 
-def info_of(content: bytes, *classes: tuple[int, int], examples: int) -> ShardInfo:
+def info_of(content: bytes, *classes: tuple[int, int], examples: int) -> sharding.ShardInfo:
     crc = google_crc32c.value(content)
     name = "x-train.tfrecord-00000-of-00001"
-    return ShardInfo("train", 0, name, examples, len(content), crc, classes)
+    return sharding.ShardInfo("train", 0, name, examples, len(content), crc, classes)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
@@ -190,9 +189,9 @@ def test_a_feature_of_another_number_of_values_is_found(
             **with_kinds({"image/class/label": [1], "image/encoded": [b"pixels"]}),
             "label/weight": ("float", [0.5] * count),
         }
-        content = framed(encode_example(example))
+        content = framed(wire.encode_example(example))
         *faults, info = verify(content, content, 1, features=features)
-        assert isinstance(info, ShardInfo)
+        assert isinstance(info, sharding.ShardInfo)
         assert faults == (
             []
             if count == expected or expected is None
@@ -233,8 +232,8 @@ def test_the_key_of_the_class_ids_comes_from_the_options(
 # --- classes ------------------------------------------------------------------------------------
 
 
-def counted(*classes: tuple[int, int], split: str = "train") -> ShardInfo:
-    return ShardInfo(split, 0, "x", 0, 0, 0, classes)
+def counted(*classes: tuple[int, int], split: str = "train") -> sharding.ShardInfo:
+    return sharding.ShardInfo(split, 0, "x", 0, 0, 0, classes)
 
 
 ANIMALS = [
@@ -287,7 +286,7 @@ OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
     ],
 )
 def test_classes_are_as_many_as_the_manifest_says(
-    classes: list[dict[str, Any]], shards: list[ShardInfo], faults: list[str]
+    classes: list[dict[str, Any]], shards: list[sharding.ShardInfo], faults: list[str]
 ) -> None:
     """In all and in each split; those that only one of them has are faults."""
     assert list(verify_classes(manifest_with(classes=classes), shards)) == faults

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam_pipeline.core.images.geometry import ImageChanges
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.pillow_header import DISAGREEMENT
-from beam_pipeline.core.images.preparation import decode_fully, passing_any_format, read_header
+from beam_pipeline.core.images import geometry, header, pillow_header, preparation
 from beam_pipeline.core.records.alteration import Alteration
 from tests.core.images.fixtures import decoded_shape
 
@@ -21,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Pillow warns of broken images
 ]
 
-REFUSED = ("an animated WebP, ", "a BMP that is compressed", DISAGREEMENT)
+REFUSED = ("an animated WebP, ", "a BMP that is compressed", pillow_header.DISAGREEMENT)
 """What TensorFlow decodes, or decodes to something else, and is left out all the same."""
 
 
@@ -32,9 +29,9 @@ def odd_images() -> list[Path]:
     return sorted(path for path in Path(corpus).rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("check", [read_header, decode_fully])
+@pytest.mark.parametrize("check", [preparation.read_header, preparation.decode_fully])
 def test_odd_images_are_what_tensorflow_decodes(
-    tf: Any, check: Callable[[bytes], ImageHeader]
+    tf: Any, check: Callable[[bytes], header.ImageHeader]
 ) -> None:
     """Every image that passes decodes to what its header says, and every other one does not."""
     differences, passed = [], 0
@@ -43,7 +40,7 @@ def test_odd_images_are_what_tensorflow_decodes(
         try:
             found: tuple[int, ...] | None = check(data)[1:4]
             passed += 1
-        except BadImageError as error:
+        except header.BadImageError as error:
             if str(error).startswith(REFUSED):
                 continue
             found = None
@@ -58,13 +55,13 @@ def test_odd_images_encoded_where_needed_are_what_tensorflow_decodes(
     tf: Any, resize: tuple[int, int] | None
 ) -> None:
     """Every image that is written decodes to what its header says, whatever it was."""
-    check = passing_any_format(read_header)
-    alteration = Alteration(ImageChanges(reencode="auto", resize=resize))
+    check = preparation.passing_any_format(preparation.read_header)
+    alteration = Alteration(geometry.ImageChanges(reencode="auto", resize=resize))
     differences, encoded = [], 0
     for path in odd_images():
         try:
             altered = alteration.alter(data := path.read_bytes(), check(data))
-        except BadImageError:
+        except header.BadImageError:
             continue
         encoded += "encoded" in altered.events
         if altered.header[1:4] != decoded_shape(tf, altered.image):

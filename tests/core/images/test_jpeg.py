@@ -11,20 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images.geometry import ImageChanges
+from beam_pipeline.core.images import geometry, jpeg, pillow_codec, pillow_header, preparation
 from beam_pipeline.core.images.header import BadImageError, ImageHeader, exif_orientation
-from beam_pipeline.core.images.jpeg import (
-    MAX_SCANS,
-    PlainJpeg,
-    count_scans,
-    first_scan,
-    has_end,
-    jpeg_header,
-    plain_jpeg,
-)
-from beam_pipeline.core.images.pillow_codec import open_image
-from beam_pipeline.core.images.pillow_header import read_any_header
-from beam_pipeline.core.images.preparation import decode_fully, read_header
 from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.report.thumbnails import thumbnail
 from tests.core.images.fixtures import MUTATIONS, PICTURES, mutated, outcome, saved
@@ -55,19 +43,21 @@ BASELINE, PROGRESSIVE, RESTARTS = (
 )
 def test_markers_lead_to_the_end(data: bytes, scan: int, whole: bool) -> None:
     """Not each FF D9 is an end: it may lie in a preview or in a table."""
-    assert first_scan(data) == scan
-    assert (count_scans(data) > 0) is whole
+    assert jpeg.first_scan(data) == scan
+    assert (jpeg.count_scans(data) > 0) is whole
 
 
-@pytest.mark.parametrize(("repeated", "passes"), [(MAX_SCANS - 9, True), (MAX_SCANS - 8, False)])
+@pytest.mark.parametrize(
+    ("repeated", "passes"), [(jpeg.MAX_SCANS - 9, True), (jpeg.MAX_SCANS - 8, False)]
+)
 def test_a_jpeg_of_too_many_scans_is_a_bomb(tf: Any, repeated: int, passes: bool) -> None:
     """Each scan takes time as the whole picture does, and nearly no bytes. The header alone tells nothing."""
-    assert count_scans(PROGRESSIVE) == 10
+    assert jpeg.count_scans(PROGRESSIVE) == 10
     data = _of_scans(PROGRESSIVE, repeated)
-    assert count_scans(data) == repeated + 9
-    assert read_header(data) == ImageHeader("jpeg", 24, 32, 3)
+    assert jpeg.count_scans(data) == repeated + 9
+    assert preparation.read_header(data) == ImageHeader("jpeg", 24, 32, 3)
     expected = ImageHeader("jpeg", 24, 32, 3) if passes else Reason.DECOMPRESSION_BOMB
-    assert outcome(decode_fully, data) == expected
+    assert outcome(preparation.decode_fully, data) == expected
     assert tuple(tf.io.decode_image(data).shape) == (24, 32, 3)
 
 
@@ -79,10 +69,10 @@ def _of_scans(sound: bytes, repeated: int, before: bytes = b"") -> bytes:
 
 EXIF = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
 CHANGES = {
-    "never": ImageChanges(resize=(8, 8)),
-    "auto": ImageChanges(reencode="always"),
-    "opencv": ImageChanges(resize=(8, 8), image_codec="opencv"),
-    "orientation": ImageChanges(orientation="apply"),
+    "never": geometry.ImageChanges(resize=(8, 8)),
+    "auto": geometry.ImageChanges(reencode="always"),
+    "opencv": geometry.ImageChanges(resize=(8, 8), image_codec="opencv"),
+    "orientation": geometry.ImageChanges(orientation="apply"),
 }
 
 
@@ -91,8 +81,8 @@ def test_scans_are_bounded_wherever_pixels_are_decoded(name: str) -> None:
     """Also where the file is to be scaled, turned or encoded anew, and only its header was checked."""
     if name == "opencv":
         pytest.importorskip("cv2")
-    data = _of_scans(PROGRESSIVE, MAX_SCANS, EXIF)
-    header = read_header(data)
+    data = _of_scans(PROGRESSIVE, jpeg.MAX_SCANS, EXIF)
+    header = preparation.read_header(data)
     assert header.orientation == 6
     with pytest.raises(BadImageError, match="more than 100 scans") as raised:
         Alteration(CHANGES[name]).alter(data, header)
@@ -106,9 +96,12 @@ def test_scans_are_bounded_wherever_pixels_are_decoded(name: str) -> None:
 def test_scans_after_the_only_one_are_not_decoded() -> None:
     """So that those of a baseline JPEG need not be counted, if the first has all of its components."""
     with pytest.raises(OSError, match="broken data stream"):
-        open_image(_of_scans(BASELINE, MAX_SCANS + 1)).image.load()
+        pillow_codec.open_image(_of_scans(BASELINE, jpeg.MAX_SCANS + 1)).image.load()
     of_one = BASELINE.replace(b"\xff\xda\0\x0c\3\1\0\2\x11\3\x11", b"\xff\xda\0\x08\1\1\0")
-    assert outcome(open_image, _of_scans(of_one, MAX_SCANS + 1)) is Reason.DECOMPRESSION_BOMB
+    assert (
+        outcome(pillow_codec.open_image, _of_scans(of_one, jpeg.MAX_SCANS + 1))
+        is Reason.DECOMPRESSION_BOMB
+    )
 
 
 @pytest.mark.timeout(60)
@@ -125,15 +118,19 @@ def test_scans_after_the_only_one_are_not_decoded() -> None:
 def test_rubbish_before_the_first_scan_takes_no_time(rubbish: bytes) -> None:
     """Pillow would look at each byte of it, for minutes."""
     data = b"\xff\xd8\xff\xe0" + rubbish * ((200 << 20) // len(rubbish)) + b"\xff\xda\0\2 \xff\xd9"
-    assert first_scan(data) == -1
-    assert outcome(decode_fully, data) is outcome(read_header, data) is Reason.CORRUPT_IMAGE
+    assert jpeg.first_scan(data) == -1
+    assert (
+        outcome(preparation.decode_fully, data)
+        is outcome(preparation.read_header, data)
+        is Reason.CORRUPT_IMAGE
+    )
 
 
 def test_the_quick_look_takes_any_end_behind_the_scan() -> None:
     """It is one comparison for nearly all files, and a search for the others."""
-    assert has_end(b"\xff\xda ... \xff\xd9", 0)
-    assert has_end(b"\xff\xda ... \xff\xd9 behind", 0)
-    assert not has_end(b"\xff\xd9\xff\xda ...", 2)
+    assert jpeg.has_end(b"\xff\xda ... \xff\xd9", 0)
+    assert jpeg.has_end(b"\xff\xda ... \xff\xd9 behind", 0)
+    assert not jpeg.has_end(b"\xff\xd9\xff\xda ...", 2)
 
 
 @settings(max_examples=examples(300))
@@ -143,7 +140,7 @@ def test_what_passes_the_full_check_is_decoded(
 ) -> None:
     """By TensorFlow, to the shape that the check says."""
     data = mutated(base, mutations)
-    found = outcome(decode_fully, data)
+    found = outcome(preparation.decode_fully, data)
     if isinstance(found, ImageHeader):
         assert tuple(tf.io.decode_image(data).shape)[-3:] == found[1:4]
 
@@ -179,9 +176,9 @@ PLAIN = {
 def test_real_images_are_read_without_pillow(samples: Path) -> None:
     """Of the real images at hand, all but those with Photoshop's notes are."""
     paths = sorted(p for p in samples.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
-    headers = {path: (jpeg_header(path.read_bytes()), path.read_bytes()) for path in paths}
+    headers = {path: (jpeg.jpeg_header(path.read_bytes()), path.read_bytes()) for path in paths}
     ordinary = [(header, data) for header, data in headers.values() if header]
-    assert all(header == read_any_header(data) for header, data in ordinary)
+    assert all(header == pillow_header.read_any_header(data) for header, data in ordinary)
     assert len(paths) > 100
     assert len(ordinary) > 0.9 * len(paths)
 
@@ -195,18 +192,18 @@ def test_what_is_read_without_pillow_is_what_pillow_reads(
     or Pillow trips over an PLAIN_HEADER_EXIF block, which says nothing of what TensorFlow will read.
     """
     data = mutated(PLAIN[name], mutations)
-    header = jpeg_header(data)
+    header = jpeg.jpeg_header(data)
     if header:
-        slowly = outcome(read_any_header, data)
+        slowly = outcome(pillow_header.read_any_header, data)
         assert header == slowly or ("EXIF" in name and slowly is Reason.CORRUPT_IMAGE)
 
 
-def read_by_pillow(data: bytes) -> PlainJpeg:
+def read_by_pillow(data: bytes) -> jpeg.PlainJpeg:
     """A JPEG without PLAIN_HEADER_EXIF, as Pillow has it."""
     image = Image.open(io.BytesIO(data))
     header = ImageHeader("jpeg", image.height, image.width, len(image.getbands()))
     single_scan = not image.info.get("progressive")
-    return PlainJpeg(header, image.info.get("icc_profile", b""), single_scan)
+    return jpeg.PlainJpeg(header, image.info.get("icc_profile", b""), single_scan)
 
 
 JPEGS = {
@@ -231,7 +228,7 @@ JPEGS = {
 )
 def test_other_images_are_opened_by_pillow(data: bytes) -> None:
     """It knows how their colours are stored, puts profiles together, and says what is wrong."""
-    assert plain_jpeg(data) is None
+    assert jpeg.plain_jpeg(data) is None
 
 
 @settings(max_examples=examples(1000))
@@ -241,7 +238,7 @@ def test_a_jpeg_opened_without_its_header_is_what_pillow_reads(
 ) -> None:
     """Whatever bytes are changed, lost or added."""
     data = mutated(JPEGS[name], mutations)
-    found = plain_jpeg(data)
+    found = jpeg.plain_jpeg(data)
     assert found is None or found == read_by_pillow(data)
 
 
@@ -284,4 +281,4 @@ def test_the_header_of_a_file_has_it(file_format: str, orientation: int) -> None
     image = Image.new("RGB", (9, 7))
     further = {"save_all": True, "append_images": [image]} if file_format == "MPO" else {}
     image.save(out, file_format, exif=tags, **further)
-    assert read_header(out.getvalue()).orientation == orientation
+    assert preparation.read_header(out.getvalue()).orientation == orientation

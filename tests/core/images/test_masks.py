@@ -13,19 +13,8 @@ import pytest
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core.images import masks
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.masks import (
-    BadShapeError,
-    Colour,
-    check_shape,
-    grey_values,
-    is_coloured,
-    mask_png,
-    mask_values,
-    panoptic_pngs,
-    png_kind,
-    segmentation_png,
-)
 from beam_pipeline.core.images.png import check_png, grey_png
 from beam_pipeline.core.images.preparation import decode_fully
 from tests.core.images.fixtures import PNG_START, chunk
@@ -33,8 +22,8 @@ from tests.core.images.fixtures import PNG_START, chunk
 
 def rows_of(shape: Any, width: int, height: int, *, pixels: bool = True) -> list[str]:
     """The rows of a mask, 1 inside and 0 outside."""
-    check_shape(shape)
-    png = mask_png(json.dumps(shape), ImageHeader("png", height, width, 3), pixels=pixels)
+    masks.check_shape(shape)
+    png = masks.mask_png(json.dumps(shape), ImageHeader("png", height, width, 3), pixels=pixels)
     with Image.open(io.BytesIO(png)) as image:
         assert (image.format, image.mode, image.size) == ("PNG", "L", (width, height))
         data = image.tobytes()
@@ -126,8 +115,8 @@ def test_run_lengths_of_another_size() -> None:
 )
 def test_what_is_no_shape_is_refused(shape: Any, message: str) -> None:
     """Before the job draws it."""
-    with pytest.raises(BadShapeError, match=message):
-        check_shape(shape)
+    with pytest.raises(masks.BadShapeError, match=message):
+        masks.check_shape(shape)
 
 
 # --- label images ----------------------------------------------------------------------------
@@ -149,8 +138,8 @@ def palette(file_format: str = "PNG", **options: object) -> bytes:
     return encoded(image, file_format, **options)
 
 
-def written(mask: bytes, bits: int = 8, colours: Mapping[Colour, int] | None = None) -> bytes:
-    return segmentation_png(mask, HEADER, bits=bits, check=decode_fully, colours=colours)
+def written(mask: bytes, bits: int = 8, colours: Mapping[masks.Colour, int] | None = None) -> bytes:
+    return masks.segmentation_png(mask, HEADER, bits=bits, check=decode_fully, colours=colours)
 
 
 def refusal(mask: bytes, **options: object) -> BadImageError:
@@ -192,7 +181,7 @@ def test_others_of_one_channel_are_written_as_grey_pngs(mask: bytes) -> None:
 def test_a_grey_mask_of_few_bits_is_written_with_its_values() -> None:
     """1 of one bit is 1; decoders make 255 of it."""
     bit = Image.frombytes("L", (3, 2), b"\0\xff\0\xff\0\xff").convert("1")
-    assert png_kind(encoded(bit)) == (1, 0)
+    assert masks.png_kind(encoded(bit)) == (1, 0)
     assert written(encoded(bit)) == grey_png(b"\0\1\0\1\0\1", 3, 2)
 
 
@@ -202,7 +191,7 @@ def test_grey_masks_of_two_and_four_bits(depth: int, row: bytes) -> None:
     header = struct.pack(">IIBBBBB", 4, 1, depth, 0, 0, 0, 0)
     parts = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" + row)), (b"IEND", b"")]
     mask = PNG_START + b"".join(chunk(*part) for part in parts)
-    found = segmentation_png(mask, ImageHeader("jpeg", 1, 4, 3), bits=8, check=decode_fully)
+    found = masks.segmentation_png(mask, ImageHeader("jpeg", 1, 4, 3), bits=8, check=decode_fully)
     assert found == grey_png(b"\0\1\2\3", 4, 1)
 
 
@@ -270,12 +259,12 @@ def test_what_does_not_say_ids_is_refused(
 
 def test_the_first_bytes_tell_colours_and_depth() -> None:
     """64 of them are enough."""
-    assert is_coloured(encoded(RGB)[:64])
-    assert not is_coloured(palette()[:64])
-    assert png_kind(GREY_16[:64]) == (16, 0)
-    assert png_kind(b"GIF89a") is None
-    assert grey_values(GREY) == {0, 1, 2, 3}
-    assert grey_values(palette()) == set()
+    assert masks.is_coloured(encoded(RGB)[:64])
+    assert not masks.is_coloured(palette()[:64])
+    assert masks.png_kind(GREY_16[:64]) == (16, 0)
+    assert masks.png_kind(b"GIF89a") is None
+    assert masks.grey_values(GREY) == {0, 1, 2, 3}
+    assert masks.grey_values(palette()) == set()
 
 
 SEGMENTS = [(1, 17, 0), (0x020100, 92, 0), (5, 3, 1)]
@@ -290,13 +279,13 @@ def segments(*ids: int) -> bytes:
 def test_panoptic_masks_of_categories_and_instances() -> None:
     """Segments count from 1; crowds and pixels of no segment are 0 in both."""
     header = ImageHeader("jpeg", 1, 4, 3)
-    found = panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=decode_fully)
+    found = masks.panoptic_pngs(segments(0, 1, 0x020100, 5), SEGMENTS, header, check=decode_fully)
     assert found == (grey_png(b"\0\x11\x5c\0", 4, 1), grey_png(b"\0\1\2\0", 4, 1))
     mask = segments(0, 1, 0x020100, 5)
-    assert mask_values("panoptic", mask, SEGMENTS, header, decode_fully, None) == found
+    assert masks.mask_values("panoptic", mask, SEGMENTS, header, decode_fully, None) == found
     for kind, bits in (("segmentation", 8), ("segmentation16", 16)):
         mask = grey_png(bytes(4 * bits // 8), 4, 1, bits)
-        assert mask_values(kind, mask, (), header, decode_fully, None) == (mask, b"png")
+        assert masks.mask_values(kind, mask, (), header, decode_fully, None) == (mask, b"png")
 
 
 @pytest.mark.parametrize(
@@ -312,5 +301,5 @@ def test_panoptic_masks_must_fit_their_annotation(
 ) -> None:
     """Nothing is guessed."""
     with pytest.raises(BadImageError) as caught:
-        panoptic_pngs(mask, described, ImageHeader("jpeg", 1, 2, 3), check=decode_fully)
+        masks.panoptic_pngs(mask, described, ImageHeader("jpeg", 1, 2, 3), check=decode_fully)
     assert said in str(caught.value)

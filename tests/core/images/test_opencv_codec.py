@@ -10,18 +10,15 @@ import pytest
 from PIL import Image, ImageCms, ImageOps
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images import pillow_codec
+from beam_pipeline.core.images import header, pillow_codec, preparation
 from beam_pipeline.core.images.geometry import RESIZE_MODES, ImageChanges, Resize, plan_geometry
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.pillow_codec import open_image
-from beam_pipeline.core.images.preparation import codec_in_use, read_header
 
 pytestmark = pytest.mark.readers
 cv2 = pytest.importorskip("cv2", reason="opencv-python-headless is not installed")
 from beam_pipeline.core.images import opencv_codec  # noqa: E402
 
 CHANGES = ImageChanges(quality=95, image_codec="opencv")
-Written = tuple[bytes, ImageHeader]
+Written = tuple[bytes, header.ImageHeader]
 
 
 def saved(image: Image.Image, file_format: str = "JPEG", **options: Any) -> bytes:
@@ -56,11 +53,11 @@ def by_both(
     """The image as OpenCV's codec and as Pillow's write it, of equal headers."""
     found: list[Written] = []
     for codec in (opencv_codec, pillow_codec):
-        opened = open_image(data)
+        opened = pillow_codec.open_image(data)
         size = (opened.header.width, opened.header.height)
         geometry = plan_geometry(size, opened.header.orientation, resize)
         found.append(codec.rewrite(data, opened, geometry, changes))
-    assert found[0][1] == found[1][1] == read_header(found[0][0])
+    assert found[0][1] == found[1][1] == preparation.read_header(found[0][0])
     return found[0], found[1]
 
 
@@ -150,7 +147,7 @@ def test_a_jpeg_that_cannot_be_decoded_has_pillows_reason() -> None:
     data = bytearray(saved(picture((64, 48))))
     at = data.index(b"\xff\xc4")
     data[at + 5 : at + 21] = b"\xff" * 16
-    with pytest.raises(BadImageError, match="decoding fails") as caught:
+    with pytest.raises(header.BadImageError, match="decoding fails") as caught:
         by_both(bytes(data), Resize(20, 20))
     assert caught.value.reason is Reason.CORRUPT_IMAGE
 
@@ -208,6 +205,6 @@ def test_the_bytes_do_not_depend_on_threads_or_on_ipp() -> None:
 
 def test_the_codec_names_opencv_and_what_is_left_to_pillow() -> None:
     """With the kind of processor."""
-    named = codec_in_use("opencv")
+    named = preparation.codec_in_use("opencv")
     assert named.startswith(f"OpenCV {cv2.__version__} on ")
-    assert named.endswith(codec_in_use("pillow"))
+    assert named.endswith(preparation.codec_in_use("pillow"))

@@ -15,17 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
-from beam_pipeline.core.images import pillow_codec, png
-from beam_pipeline.core.images.gif_bmp_jxl import (
-    JXL_CONTAINER,
-    bmp_header,
-    check_gif,
-    check_jxl,
-    gif_header,
-    jxl_header,
-)
+from beam_pipeline.core.images import gif_bmp_jxl, pillow_codec, png, preparation
 from beam_pipeline.core.images.header import MAX_PIXELS, BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import decode_fully, read_header
 from tests.core.images.fixtures import (
     MUTATIONS,
     PALETTE,
@@ -102,7 +93,7 @@ DAMAGED_FRAMES = {
 def test_both_checks_say_what_tensorflow_says(tf: Any, name: str) -> None:
     """The size is that of the largest frame; blocks are read as giflib reads them."""
     data, expected = CASES[name]
-    assert outcome(gif_header, data) == outcome(check_gif, data) == expected
+    assert outcome(gif_bmp_jxl.gif_header, data) == outcome(gif_bmp_jxl.check_gif, data) == expected
     assert decoded_shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
 
 
@@ -110,8 +101,8 @@ def test_both_checks_say_what_tensorflow_says(tf: Any, name: str) -> None:
 def test_damaged_frames_are_found_by_the_full_check_only(tf: Any, name: str) -> None:
     """The default check reads no pixels."""
     data = DAMAGED_FRAMES[name]
-    assert gif_header(data) == SOUND
-    assert outcome(check_gif, data) is Reason.CORRUPT_IMAGE
+    assert gif_bmp_jxl.gif_header(data) == SOUND
+    assert outcome(gif_bmp_jxl.check_gif, data) is Reason.CORRUPT_IMAGE
     assert decoded_shape(tf, data) is None
 
 
@@ -119,14 +110,14 @@ def test_a_film_that_breaks_off_is_bad(tf: Any) -> None:
     """TensorFlow shows the frames before it; here, the file is not whole."""
     data = SCREEN + FRAME + FRAME[:-5]
     assert decoded_shape(tf, data) == (7, 9, 3)
-    assert outcome(gif_header, data) is Reason.CORRUPT_IMAGE
+    assert outcome(gif_bmp_jxl.gif_header, data) is Reason.CORRUPT_IMAGE
 
 
 def test_many_codes_are_followed(tf: Any) -> None:
     """Noise fills the table of 4,096 codes several times."""
     noise = Image.effect_noise((200, 150), 90)
     data = saved(noise, format="GIF", save_all=True, append_images=[noise.rotate(180)])
-    assert check_gif(data) == ImageHeader("gif", 150, 200, 3)
+    assert gif_bmp_jxl.check_gif(data) == ImageHeader("gif", 150, 200, 3)
     assert decoded_shape(tf, data) == (150, 200, 3)
 
 
@@ -145,7 +136,7 @@ def test_what_passes_the_full_check_is_decoded(
 ) -> None:
     """By TensorFlow, to the size that the check says."""
     data = mutated(base, mutations)
-    found = outcome(check_gif, data)
+    found = outcome(gif_bmp_jxl.check_gif, data)
     if isinstance(found, ImageHeader):
         assert decoded_shape(tf, data) == found[1:4]
 
@@ -173,10 +164,12 @@ def test_all_frames_together_must_fit(frames: list[tuple[int, int]], fits: bool)
     height, width = max(h for _, h in frames), max(w for w, _ in frames)
     assert (len(frames) * height * width <= MAX_PIXELS) is fits
     data = SCREEN + b"".join(claim(*size) for size in frames) + b"\x3b"
-    assert outcome(gif_header, data) == (
+    assert outcome(gif_bmp_jxl.gif_header, data) == (
         ImageHeader("gif", height, width, 3) if fits else Reason.DECOMPRESSION_BOMB
     )
-    assert outcome(check_gif, data) is (Reason.CORRUPT_IMAGE if fits else Reason.DECOMPRESSION_BOMB)
+    assert outcome(gif_bmp_jxl.check_gif, data) is (
+        Reason.CORRUPT_IMAGE if fits else Reason.DECOMPRESSION_BOMB
+    )
 
 
 # --- bmp -------------------------------------------------------------------------------------
@@ -215,7 +208,7 @@ BMP_CASES: dict[str, tuple[bytes, ImageHeader | Reason]] = {
 def test_the_check_says_what_tensorflow_says(tf: Any, name: str) -> None:
     """It reads five numbers, and the file must end with the last row."""
     data, expected = BMP_CASES[name]
-    assert outcome(bmp_header, data) == expected
+    assert outcome(gif_bmp_jxl.bmp_header, data) == expected
     assert decoded_shape(tf, data) == (expected[1:4] if isinstance(expected, ImageHeader) else None)
 
 
@@ -226,7 +219,7 @@ def test_a_compressed_bmp_is_unsupported_even_if_tensorflow_decodes_it(
     """If lengths happen to agree, TensorFlow takes the codes for pixels."""
     data = with_field(RGB, 30, compression)
     assert decoded_shape(tf, data) == (7, 9, 3)
-    assert outcome(bmp_header, data) is Reason.UNSUPPORTED_FORMAT
+    assert outcome(gif_bmp_jxl.bmp_header, data) is Reason.UNSUPPORTED_FORMAT
 
 
 @settings(max_examples=examples(300))
@@ -236,7 +229,7 @@ def test_what_passes_is_decoded(
 ) -> None:
     """By TensorFlow, to the shape that the check says."""
     data = mutated(base, mutations)
-    found = outcome(bmp_header, data)
+    found = outcome(gif_bmp_jxl.bmp_header, data)
     if data.startswith(b"BM") and isinstance(found, ImageHeader):
         assert decoded_shape(tf, data) == found[1:4]
 
@@ -335,7 +328,11 @@ HEADERS = {
 def test_size_and_channels_are_read(name: str) -> None:
     """Sides as TensorFlow gives them, turned; channels are the colours and alpha."""
     data, (height, width, channels) = HEADERS[name]
-    assert jxl_header(data) == read_header(data) == ImageHeader("jxl", height, width, channels)
+    assert (
+        gif_bmp_jxl.jxl_header(data)
+        == preparation.read_header(data)
+        == ImageHeader("jxl", height, width, channels)
+    )
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -343,7 +340,7 @@ def test_a_header_that_is_cut_is_bad(name: str) -> None:
     """At any byte."""
     data, _ = HEADERS[name]
     for cut in range(2, len(data)):
-        assert outcome(jxl_header, data[:cut]) is Reason.CORRUPT_IMAGE
+        assert outcome(gif_bmp_jxl.jxl_header, data[:cut]) is Reason.CORRUPT_IMAGE
 
 
 def parts(*contents: bytes) -> bytes:
@@ -375,13 +372,13 @@ CONTAINERS: dict[str, tuple[bytes, ImageHeader | Reason]] = {
 def test_the_codestream_is_found_in_its_boxes(name: str) -> None:
     """All of it must be there; what comes behind does not matter."""
     data, expected = CONTAINERS[name]
-    assert outcome(read_header, JXL_CONTAINER + data) == expected
+    assert outcome(preparation.read_header, gif_bmp_jxl.JXL_CONTAINER + data) == expected
 
 
 def test_a_claim_takes_no_memory() -> None:
     """Sides may have 30 bits."""
     data = bits((1, 0), (2, 3), (30, (1 << 30) - 1), (3, 7), (1, 1))
-    for check in (read_header, decode_fully):
+    for check in (preparation.read_header, preparation.decode_fully):
         assert outcome(check, data) is Reason.DECOMPRESSION_BOMB
 
 
@@ -396,9 +393,9 @@ def test_without_its_library_the_full_check_refuses_it(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(BadImageError, match="pip install pillow-jxl-plugin") as caught:
-        check_jxl(USUAL)
+        gif_bmp_jxl.check_jxl(USUAL)
     assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
-    assert jxl_header(USUAL) == JXL_SOUND
+    assert gif_bmp_jxl.jxl_header(USUAL) == JXL_SOUND
 
 
 # --- against TensorFlow -----------------------------------------------------------------------------
@@ -432,11 +429,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def test_tensorflow_decodes_what_the_header_says(tf: Any, files: dict[str, bytes]) -> None:
     """Whatever the mode; the photo on its side is turned."""
-    found = {name: read_header(data) for name, data in files.items()}
+    found = {name: preparation.read_header(data) for name, data in files.items()}
     assert {name: decoded_shape(tf, data) for name, data in files.items()} == {
         name: header[1:4] for name, header in found.items()
     }
-    assert {name: decode_fully(data) for name, data in files.items()} == found
+    assert {name: preparation.decode_fully(data) for name, data in files.items()} == found
     assert found["JPEG on its side"] == ImageHeader("jxl", 30, 20, 3)
 
 
@@ -448,7 +445,7 @@ def test_what_is_damaged_is_never_of_another_size(
     """The header passes what TensorFlow decodes, with its size, or refuses it; `full` passes nothing more."""
     name = data.draw(st.sampled_from(sorted(files)))
     broken = mutated(files[name], mutations)
-    quick, fully = outcome(jxl_header, broken), outcome(check_jxl, broken)
+    quick, fully = outcome(gif_bmp_jxl.jxl_header, broken), outcome(gif_bmp_jxl.check_jxl, broken)
     if isinstance(quick, ImageHeader) and quick.height * quick.width > 1 << 22:
         return  # so large that decoding takes long
     decoded = decoded_shape(tf, broken)
@@ -529,7 +526,7 @@ def test_damaged_pixels_are_found_by_the_full_check_only(tf: Any, name: str) -> 
     """The default check reads no pixels."""
     data = DAMAGED_PIXELS[name]
     assert png.png_header(data) == SOUND_PNG
-    assert outcome(decode_fully, data) is Reason.CORRUPT_IMAGE
+    assert outcome(preparation.decode_fully, data) is Reason.CORRUPT_IMAGE
     left_to_pillow = name == "a filter that there is not"
     assert outcome(png.check_png, data) == (SOUND_PNG if left_to_pillow else Reason.CORRUPT_IMAGE)
     assert decoded_shape(tf, data) is None
@@ -566,7 +563,7 @@ def test_a_damaged_png_passes_the_full_check_if_tensorflow_decodes_it(
 ) -> None:
     """Neither more nor fewer."""
     data = mutated(PICTURES[name][0], mutations)
-    found = outcome(decode_fully, data)
+    found = outcome(preparation.decode_fully, data)
     if found is not Reason.DECOMPRESSION_BOMB:
         assert (found[1:4] if isinstance(found, ImageHeader) else None) == (
             decoded_shape(tf, data) if data.startswith(png.MAGIC) else None
@@ -598,7 +595,7 @@ def test_what_is_written_is_read_back(channels: int) -> None:
     """Every bit of every channel."""
     pixels = random_pixels(channels)
     data = png.png_of_channels(channels_of(pixels))
-    header = read_header(data)
+    header = preparation.read_header(data)
     assert header[1:4] == pixels.shape
     found = png.colour_channels(data, header)
     assert found is not None
@@ -612,7 +609,7 @@ def test_all_filters_of_png(tf: object, row_filter: int) -> None:
     rows[:, 0] = row_filter
     data = png_of(rows.tobytes(), interlaced=0)
     decoded = tf.io.decode_png(data, dtype=tf.uint16).numpy()  # type: ignore[attr-defined]
-    found = png.colour_channels(data, read_header(data))
+    found = png.colour_channels(data, preparation.read_header(data))
     assert found is not None
     assert (np.stack([np.asarray(plane) for plane in found], -1) == decoded).all()
 
@@ -628,7 +625,7 @@ def test_other_images_are_left_to_pillow() -> None:
     for mode, file_format in (("RGB", "PNG"), ("I;16", "PNG"), ("RGB", "JPEG")):
         out = io.BytesIO()
         Image.new(mode, (5, 7)).save(out, file_format)
-        header = read_header(out.getvalue())
+        header = preparation.read_header(out.getvalue())
         assert png.colour_channels(out.getvalue(), header) is None
 
 
@@ -636,10 +633,10 @@ def test_what_cannot_be_taken_apart() -> None:
     """Interlaced pixels, and too few of them."""
     interlaced = png_of(b"\0" * 300, interlaced=1)
     with pytest.raises(ValueError, match="interlaced"):
-        png.colour_channels(interlaced, read_header(interlaced))
+        png.colour_channels(interlaced, preparation.read_header(interlaced))
     short = png_of(b"\0" * 30, interlaced=0)
     with pytest.raises(ValueError, match="187 bytes of pixels are missing"):
-        png.colour_channels(short, read_header(short))
+        png.colour_channels(short, preparation.read_header(short))
 
 
 def test_wide_values_are_cut() -> None:

@@ -12,29 +12,9 @@ from PIL import Image
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import CodecError, UsageError
-from beam_pipeline.core.images.header import BadImageError, ImageHeader
-from beam_pipeline.core.images.preparation import (
-    DIGEST_BYTES,
-    FILTER_REASONS,
-    IMAGE_ENCODINGS,
-    NO_DIGEST,
-    RAW_FORMAT,
-    PixelFormat,
-    check_codec,
-    check_sides,
-    codec_here,
-    codec_in_use,
-    decode_fully,
-    digest_of,
-    encoded_pixels,
-    load_codec,
-    other_codec,
-    outside_bytes,
-    read_header,
-)
+from beam_pipeline.core.images import header, preparation
+from tests import pictures, profiles
 from tests.core.images.fixtures import FORMAT_NAMES, PICTURES, outcome, saved
-from tests.pictures import picture
-from tests.profiles import examples
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -45,16 +25,16 @@ def test_the_header_says_what_tensorflow_decodes(tf: Any, name: str) -> None:
     """Height, width and channels are the last three dimensions of `tf.io.decode_image`."""
     data, expected = PICTURES[name]
     assert tuple(tf.io.decode_image(data).shape)[-3:] == tuple(expected[1:4])
-    assert read_header(data) == expected
+    assert preparation.read_header(data) == expected
 
 
-@pytest.mark.parametrize("check", [read_header, decode_fully])
+@pytest.mark.parametrize("check", [preparation.read_header, preparation.decode_fully])
 @pytest.mark.parametrize("file_format", FORMAT_NAMES)
 def test_an_image_cut_at_any_byte_is_bad(
-    file_format: str, check: Callable[[bytes], ImageHeader]
+    file_format: str, check: Callable[[bytes], header.ImageHeader]
 ) -> None:
     """The default check finds it, too; only the mark at the end of a GIF may be missing."""
-    data = picture(5, file_format=file_format)
+    data = pictures.picture(5, file_format=file_format)
     whole = check(data)
     outcomes = [outcome(check, data[:cut]) for cut in range(len(data) + 1)]
     first = outcomes.index(whole)
@@ -69,8 +49,8 @@ def test_pixels_lost_in_the_middle_are_found_by_the_full_check(tf: Any, file_for
     data = saved(noise, format=file_format)
     half = len(data) // 2
     damaged = data[:half] + b"\xff\xc4" * 100 + data[half + 200 :]
-    assert read_header(damaged) == ImageHeader(file_format.lower(), 48, 64, 3)
-    assert outcome(decode_fully, damaged) is Reason.CORRUPT_IMAGE
+    assert preparation.read_header(damaged) == header.ImageHeader(file_format.lower(), 48, 64, 3)
+    assert outcome(preparation.decode_fully, damaged) is Reason.CORRUPT_IMAGE
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.io.decode_image(damaged)
 
@@ -85,13 +65,13 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("check", [read_header, decode_fully])
+@pytest.mark.parametrize("check", [preparation.read_header, preparation.decode_fully])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_documents_and_programs_are_never_interpreted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-    check: Callable[[bytes], ImageHeader],
+    check: Callable[[bytes], header.ImageHeader],
 ) -> None:
     """Ghostscript, which Pillow would run for EPS, is not called, although there is one."""
     for program in ("gs", "gswin64c"):
@@ -108,9 +88,13 @@ def test_documents_and_programs_are_never_interpreted(
 
 def test_a_digest_is_the_same_always() -> None:
     """XXH3 of 128 bits, big-endian, as the library's own test vector for no bytes has it."""
-    assert digest_of(b"").hex() == "99aa06d3014798d86001c324468d497f"
-    assert digest_of(b"image").hex() == "e9c754bdc1a6ca9114ecfbe942ed47df"
-    assert len(digest_of(b"image")) == len(NO_DIGEST) == DIGEST_BYTES
+    assert preparation.digest_of(b"").hex() == "99aa06d3014798d86001c324468d497f"
+    assert preparation.digest_of(b"image").hex() == "e9c754bdc1a6ca9114ecfbe942ed47df"
+    assert (
+        len(preparation.digest_of(b"image"))
+        == len(preparation.NO_DIGEST)
+        == preparation.DIGEST_BYTES
+    )
 
 
 # --- codecs ----------------------------------------------------------------------------------
@@ -118,32 +102,37 @@ def test_a_digest_is_the_same_always() -> None:
 
 def test_only_the_codec_of_the_data_set_may_encode() -> None:
     """An empty one stands for any."""
-    check_codec("")
-    check_codec(codec_in_use("pillow"))
+    preparation.check_codec("")
+    preparation.check_codec(preparation.codec_in_use("pillow"))
     with pytest.raises(CodecError, match=r"encoded by Pillow 1, and here by Pillow \d"):
-        check_codec("Pillow 1")
+        preparation.check_codec("Pillow 1")
 
 
 def test_another_library_is_told_from_another_version() -> None:
     """The advice is the option, or the package to install."""
-    said = other_codec("Pillow 1", "OpenCV 5")
+    said = preparation.other_codec("Pillow 1", "OpenCV 5")
     assert said.startswith("images are encoded by Pillow 1, and here by OpenCV 5, which may give")
     assert said.endswith("Give --image_codec pillow, or convert again with --overwrite")
-    assert "Give --image_codec opencv" in other_codec("OpenCV 5", "Pillow 1")
-    assert "pip install opencv-python-headless==..." in other_codec("OpenCV 4", "OpenCV 5")
-    assert "pip install Pillow==..." in other_codec("Pillow 1", "Pillow 2")
+    assert "Give --image_codec opencv" in preparation.other_codec("OpenCV 5", "Pillow 1")
+    assert "pip install opencv-python-headless==..." in preparation.other_codec(
+        "OpenCV 4", "OpenCV 5"
+    )
+    assert "pip install Pillow==..." in preparation.other_codec("Pillow 1", "Pillow 2")
 
 
 def test_a_recorded_name_tells_the_library() -> None:
     """Whatever its versions; names of no known library are taken for the default's."""
-    assert codec_here("Pillow 1, libwebp 2") == codec_in_use("pillow")
-    assert codec_here("something else") == codec_in_use("pillow")
+    assert preparation.codec_here("Pillow 1, libwebp 2") == preparation.codec_in_use("pillow")
+    assert preparation.codec_here("something else") == preparation.codec_in_use("pillow")
 
 
 @pytest.mark.skipif(bool(importlib.util.find_spec("cv2")), reason="OpenCV is installed")
 def test_a_missing_library_is_named() -> None:
     """With the command that installs it."""
-    for failing in (lambda: load_codec("opencv"), lambda: check_codec("OpenCV 5")):
+    for failing in (
+        lambda: preparation.load_codec("opencv"),
+        lambda: preparation.check_codec("OpenCV 5"),
+    ):
         with pytest.raises(UsageError, match=r"pip install 'beam-tfrecord\[opencv\]'"):
             failing()
 
@@ -157,8 +146,8 @@ SIDES = st.integers(1, 70_000)
 def refused(limits: dict[str, float], height: int, width: int) -> tuple[Reason, str] | None:
     """(reason, message) of an image that is left out; None if it stays."""
     try:
-        check_sides(ImageHeader("jpeg", height, width, 3), limits)
-    except BadImageError as error:
+        preparation.check_sides(header.ImageHeader("jpeg", height, width, 3), limits)
+    except header.BadImageError as error:
         return error.reason, str(error)
     return None
 
@@ -178,7 +167,7 @@ def test_the_limit_itself_stays(
     limits: dict[str, float], stays: tuple[int, int], goes: tuple[int, int], message: str
 ) -> None:
     """An image at the limit is kept; the next one says what was found, and the option."""
-    reason = next(reason for reason, name in FILTER_REASONS.items() if name in limits)
+    reason = next(reason for reason, name in preparation.FILTER_REASONS.items() if name in limits)
     assert refused(limits, *stays) is None
     assert refused(limits, *goes) == (reason, message)
 
@@ -193,40 +182,43 @@ def test_the_first_filter_gives_the_reason() -> None:
 
 def test_files_are_judged_by_their_listed_size() -> None:
     """The limit itself stays, and other filters say nothing of it."""
-    assert outside_bytes(1000, {"max_image_bytes": 1000}) == ""
-    assert outside_bytes(1001, {"max_image_bytes": 1000}) == "1001 bytes; --max_image_bytes is 1000"
-    assert outside_bytes(1 << 40, {"min_side": 3}) == ""
+    assert preparation.outside_bytes(1000, {"max_image_bytes": 1000}) == ""
+    assert (
+        preparation.outside_bytes(1001, {"max_image_bytes": 1000})
+        == "1001 bytes; --max_image_bytes is 1000"
+    )
+    assert preparation.outside_bytes(1 << 40, {"min_side": 3}) == ""
 
 
 # --- pixels ----------------------------------------------------------------------------------
 
 
-SMALL = PixelFormat(2, 3)  # two rows of three pixels
+SMALL = preparation.PixelFormat(2, 3)  # two rows of three pixels
 
 
-@pytest.mark.parametrize("encoding", IMAGE_ENCODINGS)
+@pytest.mark.parametrize("encoding", preparation.IMAGE_ENCODINGS)
 @pytest.mark.parametrize("size", [0, 17, 19])
 def test_pixels_of_another_number_are_no_image(encoding: str, size: int) -> None:
     """The message has both sizes and how the expected one comes about."""
-    with pytest.raises(BadImageError) as caught:
-        encoded_pixels(bytes(size), SMALL, encoding)
+    with pytest.raises(header.BadImageError) as caught:
+        preparation.encoded_pixels(bytes(size), SMALL, encoding)
     assert caught.value.reason is Reason.CORRUPT_IMAGE
     assert str(caught.value) == f"{size} bytes of pixels, expected 18 (2 x 3 x 3)"
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=profiles.examples(60))
 @given(data=st.data(), height=st.integers(1, 9), width=st.integers(1, 9))
 def test_no_pixel_is_changed(tf: Any, data: st.DataObject, height: int, width: int) -> None:
     """Both encodings decode to the planes that went in, and give the same bytes a second time."""
-    pixels = PixelFormat(height, width)
+    pixels = preparation.PixelFormat(height, width)
     planes = data.draw(st.binary(min_size=pixels.size, max_size=pixels.size))
     expected = tf.transpose(
         tf.reshape(tf.io.decode_raw(planes, tf.uint8), (3, height, width)), (1, 2, 0)
     )
-    raw, of_raw = encoded_pixels(planes, pixels, "raw")
-    png, of_png = encoded_pixels(planes, pixels, "png")
-    assert of_raw == ImageHeader(RAW_FORMAT, height, width, 3)
-    assert of_png == ImageHeader("png", height, width, 3) == decode_fully(png)
+    raw, of_raw = preparation.encoded_pixels(planes, pixels, "raw")
+    png, of_png = preparation.encoded_pixels(planes, pixels, "png")
+    assert of_raw == header.ImageHeader(preparation.RAW_FORMAT, height, width, 3)
+    assert of_png == header.ImageHeader("png", height, width, 3) == preparation.decode_fully(png)
     assert raw == expected.numpy().tobytes()
     assert tf.io.decode_png(png).numpy().tobytes() == raw
-    assert encoded_pixels(planes, pixels, "png")[0] == png
+    assert preparation.encoded_pixels(planes, pixels, "png")[0] == png

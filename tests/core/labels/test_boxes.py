@@ -7,24 +7,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dead_letters import Reason
+from beam_pipeline.core import dead_letters
 from beam_pipeline.core.images.geometry import Affine, Resize, orienting, plan_geometry
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.boxes import (
     BadBoxError,
     Move,
     box_fractions,
     check_boxes,
     move_labels,
-)
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    keypoint_columns,
-    mask_column,
-    object_column,
-    object_columns,
-    point_column,
 )
 from beam_pipeline.core.references import Box
 
@@ -201,9 +193,9 @@ def test_a_box_that_passes_is_a_box_in_its_image(
             assert corners[axis + 2] <= limits[axis] + room[axis]
 
 
-AREA = object_column("area", ColumnKind.FLOAT)
-BOXES = object_columns(pixels=True)
-FRACTIONS = object_columns(pixels=False)
+AREA = schema.object_column("area", schema.ColumnKind.FLOAT)
+BOXES = schema.object_columns(pixels=True)
+FRACTIONS = schema.object_columns(pixels=False)
 SIDES = st.integers(1, 5000)
 SIZES = st.tuples(SIDES, SIDES)
 SHARES = st.floats(0, 1)
@@ -243,8 +235,8 @@ def test_an_object_outside_of_a_crop_is_left_out_with_all_that_is_known_of_it() 
     columns = (
         *BOXES,
         AREA,
-        point_column("corner", pixels=True),
-        Column("tags", ColumnKind.BYTES, "image/tags", repeated=True),
+        schema.point_column("corner", pixels=True),
+        schema.Column("tags", schema.ColumnKind.BYTES, "image/tags", repeated=True),
     )
     labels = (
         ((0.0, 0.0, 10.0, 9.0, 1), (12.0, 1.0, 20.0, 9.0, 2), (5.0, 5.0, 15.0, 15.0, 3)),
@@ -266,7 +258,7 @@ def test_an_object_outside_of_a_crop_is_left_out_with_all_that_is_known_of_it() 
 
 def test_regions_to_ignore_are_not_objects() -> None:
     """They are as many as objects here, and none goes with the object that is cropped."""
-    columns = (*BOXES, object_column("ignore/bbox", ColumnKind.BOX))
+    columns = (*BOXES, schema.object_column("ignore/bbox", schema.ColumnKind.BOX))
     labels = (((0.0, 0.0, 5.0, 5.0, 1), (12.0, 1.0, 20.0, 9.0, 2)), ("a", "b"))
     regions = ((11.0, 2.0, 15.0, 9.0, 3), (13.0, 2.0, 16.0, 9.0, 4))
     moved, outside = move_labels((*labels, regions), columns, crop((40, 20), (20, 20)))
@@ -276,7 +268,7 @@ def test_regions_to_ignore_are_not_objects() -> None:
 
 def test_points_without_a_place_stay_without_one() -> None:
     """So does a point that the crop cuts off, which is no longer labelled."""
-    columns = (*BOXES, *keypoint_columns(pixels=True))
+    columns = (*BOXES, *schema.keypoint_columns(pixels=True))
     labels = (
         ((12.0, 0.0, 38.0, 20.0, 1),),
         ("a",),
@@ -317,7 +309,9 @@ def test_a_mask_of_run_lengths_follows_as_its_polygon_does(orientation: int) -> 
     polygon = json.dumps([[1, 1, 3, 1, 3, 2, 1, 2]])
     geometry = plan_geometry((4, 3), orientation, None)
     move = Move((4, 3), geometry.affine, geometry.size)
-    ((first, second),) = move_labels(((runs, polygon),), (mask_column(pixels=True),), move)[0]
+    ((first, second),) = move_labels(((runs, polygon),), (schema.mask_column(pixels=True),), move)[
+        0
+    ]
     width, height = geometry.size
     run_lengths = json.loads(first)
     assert run_lengths["size"] == [height, width]
@@ -334,5 +328,5 @@ def test_a_mask_of_another_size_is_no_mask_of_the_picture() -> None:
     """As where the image stays as it is."""
     runs = json.dumps({"size": [9, 9], "counts": [81]})
     with pytest.raises(BadImageError) as caught:
-        move_labels(((runs,),), (mask_column(pixels=True),), crop((40, 20), (20, 20)))
-    assert caught.value.reason is Reason.SIZE_MISMATCH
+        move_labels(((runs,),), (schema.mask_column(pixels=True),), crop((40, 20), (20, 20)))
+    assert caught.value.reason is dead_letters.Reason.SIZE_MISMATCH

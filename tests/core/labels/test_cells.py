@@ -10,29 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.labels.cells import (
-    BadCellError,
-    bracketed_items,
-    infer_kind,
-    json_text,
-    parse_value,
-)
+from beam_pipeline.core.labels import cells, schema
 from beam_pipeline.core.labels.samples import KeepUnlabelled, is_unlabelled
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    further_column,
-    label_column,
-    object_columns,
-    written_key,
-)
 from beam_pipeline.core.references import ImageRef, LabelValue, SampleRef
 
 CLASS, INT64, FLOAT, BYTES = (
-    ColumnKind.CLASS,
-    ColumnKind.INT64,
-    ColumnKind.FLOAT,
-    ColumnKind.BYTES,
+    schema.ColumnKind.CLASS,
+    schema.ColumnKind.INT64,
+    schema.ColumnKind.FLOAT,
+    schema.ColumnKind.BYTES,
 )
 
 
@@ -41,7 +27,7 @@ CLASS, INT64, FLOAT, BYTES = (
 )
 def test_exactly_the_share_is_at_least_the_share(values: list[str], share: float) -> None:
     """Nine of ten values that are numbers agree on numbers."""
-    assert infer_kind(values, share) is INT64
+    assert cells.infer_kind(values, share) is INT64
 
 
 @pytest.mark.parametrize(
@@ -65,9 +51,11 @@ def test_exactly_the_share_is_at_least_the_share(values: list[str], share: float
         (2.5, CLASS, "2.5"),
     ],
 )
-def test_a_cell_is_a_value_of_its_kind(value: Any, kind: ColumnKind, expected: LabelValue) -> None:
+def test_a_cell_is_a_value_of_its_kind(
+    value: Any, kind: schema.ColumnKind, expected: LabelValue
+) -> None:
     """Value and type are those of the column, whatever the file had."""
-    parsed = parse_value(value, kind)
+    parsed = cells.parse_value(value, kind)
     assert parsed == expected
     assert type(parsed) is type(expected)
 
@@ -93,10 +81,12 @@ def test_a_cell_is_a_value_of_its_kind(value: Any, kind: ColumnKind, expected: L
         ([], INT64),
     ],
 )
-def test_a_cell_that_is_no_value_of_its_kind_is_an_error(value: Any, kind: ColumnKind) -> None:
+def test_a_cell_that_is_no_value_of_its_kind_is_an_error(
+    value: Any, kind: schema.ColumnKind
+) -> None:
     """Nothing is rounded, cut or taken for a number that a person would not take for one."""
     with pytest.raises(ValueError):  # noqa: PT011  its message is the caller's business
-        parse_value(value, kind)
+        cells.parse_value(value, kind)
 
 
 @given(st.floats())
@@ -108,9 +98,9 @@ def test_a_float_that_is_accepted_fits_a_float32(number: float) -> None:
         packed = struct.pack("<f", number)
     except OverflowError:
         with pytest.raises(ValueError, match="too large for a float32"):
-            parse_value(number, FLOAT)
+            cells.parse_value(number, FLOAT)
     else:
-        accepted = parse_value(number, FLOAT)
+        accepted = cells.parse_value(number, FLOAT)
         assert isinstance(accepted, float)
         assert struct.pack("<f", accepted) == packed
 
@@ -137,7 +127,7 @@ def test_a_float_that_is_accepted_fits_a_float32(number: float) -> None:
 )
 def test_quotes_commas_and_spaces(text: str, items: Sequence[Any]) -> None:
     """Words without quotes are divided at commas alone, numbers at spaces as well."""
-    assert bracketed_items(text) == items
+    assert cells.bracketed_items(text) == items
 
 
 @pytest.mark.parametrize(
@@ -163,21 +153,21 @@ def test_quotes_commas_and_spaces(text: str, items: Sequence[Any]) -> None:
 def test_anything_else_is_no_list(text: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match="not a list in brackets"):
-        bracketed_items(text)
+        cells.bracketed_items(text)
 
 
 @pytest.mark.parametrize("text", [r"['\ud800']", r'["a", "\udfff"]', r"[1, '\ud83d']"])
 def test_half_a_character_is_no_text(text: str) -> None:
     """No feature can hold it."""
     with pytest.raises(ValueError, match="not a list of texts in UTF-8"):
-        bracketed_items(text)
+        cells.bracketed_items(text)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
 def test_what_python_and_json_write_is_read_back(items: list[str]) -> None:
     """With any characters in the items."""
-    assert bracketed_items(json.dumps(items)) == items
-    assert bracketed_items(repr(items)) == items
+    assert cells.bracketed_items(json.dumps(items)) == items
+    assert cells.bracketed_items(repr(items)) == items
 
 
 TURNS = [{"from": "human", "value": "é <image>"}, {"value": 1.50, "from": None}]
@@ -204,7 +194,7 @@ TEXT = '[{"from":"human","value":"é <image>"},{"value":1.5,"from":null}]'
 )
 def test_a_value_of_json_and_its_text_become_the_same(cell: Any, text: str | None) -> None:
     """Keys keep their order, and nothing but spaces and escapes changes."""
-    assert json_text(cell) == text
+    assert cells.json_text(cell) == text
 
 
 @pytest.mark.parametrize(
@@ -220,14 +210,17 @@ def test_a_value_of_json_and_its_text_become_the_same(cell: Any, text: str | Non
 )
 def test_what_is_not_json_is_a_bad_cell(cell: str, problem: str) -> None:
     """Broken text, numbers that no reader can hold, and text that is not UTF-8."""
-    with pytest.raises(BadCellError) as caught:
-        json_text(cell)
+    with pytest.raises(cells.BadCellError) as caught:
+        cells.json_text(cell)
     assert problem in str(caught.value)
 
 
 # --- renames ------------------------------------------------------------------------------------
 
-ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
+ANIMAL = (
+    schema.label_column("animal", schema.ColumnKind.CLASS),
+    schema.further_column("age", schema.ColumnKind.INT64),
+)
 
 
 @pytest.mark.parametrize(
@@ -249,11 +242,11 @@ def test_a_feature_is_written_under_its_new_key_or_gives_its_own_away(
     renames: dict[str, str], key: str, written: str | None
 ) -> None:
     """Two may change places; one whose key another took and that has no new one is not written."""
-    assert written_key(key, renames) == written
+    assert schema.written_key(key, renames) == written
 
 
-LABEL = label_column("kind", ColumnKind.BYTES)
-AGE = further_column("age", ColumnKind.INT64)
+LABEL = schema.label_column("kind", schema.ColumnKind.BYTES)
+AGE = schema.further_column("age", schema.ColumnKind.INT64)
 IMAGE = ImageRef("a/1.jpg", "/photos/a/1.jpg", 9, 77)
 
 
@@ -266,7 +259,7 @@ def marked(keep: KeepUnlabelled, *labels: LabelValue) -> tuple[LabelValue, ...]:
 def test_no_column_is_required_but_the_mark() -> None:
     """What an image without labels lacks is optional; each says whether it has them."""
     keep = KeepUnlabelled.of((LABEL, AGE))
-    mark = Column("labelled", ColumnKind.INT64, "image/labelled", required=True)
+    mark = schema.Column("labelled", schema.ColumnKind.INT64, "image/labelled", required=True)
     assert [column.required for column in keep.label_columns] == [False, False]
     assert [column.feature for column in keep.label_columns] == ["image/class", "label/age"]
     assert keep.columns[-1] == mark
@@ -279,4 +272,4 @@ def test_the_label_decides_whether_a_sample_is_labelled() -> None:
     assert marked(keep, None, "cat") == (None, "cat", 1)
     assert marked(keep, 3, None) == (3, None, 0)
     assert marked(KeepUnlabelled.of((AGE,)), None) == (None, 1)
-    assert marked(KeepUnlabelled.of(object_columns(pixels=True)), (), ()) == ((), (), 1)
+    assert marked(KeepUnlabelled.of(schema.object_columns(pixels=True)), (), ()) == ((), (), 1)

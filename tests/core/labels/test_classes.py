@@ -11,8 +11,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.classes import (
     LABEL_ORDERS,
     ClassNumbering,
@@ -27,7 +27,6 @@ from beam_pipeline.core.labels.classes import (
 )
 from beam_pipeline.core.labels.mask_colours import MaskColours, parse_mask_colours
 from beam_pipeline.core.labels.mask_names import Addition, FoundNames, MaskNames, find_names
-from beam_pipeline.core.references import SampleRef
 
 NAMES = st.sets(
     st.text(max_size=6) | st.integers(-1000, 1000).map(str) | st.sampled_from(["007", "7", "-0"])
@@ -215,8 +214,8 @@ def test_any_label_map_is_read_as_it_was_written(names: list[str]) -> None:
     assert [(item.name, item.id) for item in message.item] == classes
 
 
-def sample(*labels: Any) -> SampleRef:
-    return SampleRef("a.jpg", "/p/a.jpg", 9, "train", labels, origin="/p/l.csv")
+def sample(*labels: Any) -> references.SampleRef:
+    return references.SampleRef("a.jpg", "/p/a.jpg", 9, "train", labels, origin="/p/l.csv")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +250,7 @@ def test_the_number_of_a_line_is_an_id(data: bytes, names: list[str]) -> None:
 )
 def test_a_list_that_leaves_ids_open_is_refused(data: bytes, message: str) -> None:
     """The message says the line."""
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(errors.UsageError) as caught:
         parse_class_list(data, "c.txt", 0)
     assert str(caught.value).startswith(message)
 
@@ -280,7 +279,7 @@ def test_a_manifest_says_the_ids_itself() -> None:
 )
 def test_another_json_file_is_no_manifest(data: bytes, message: str) -> None:
     """The message says what is expected."""
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(errors.UsageError) as caught:
         parse_class_manifest(data, "m.json")
     assert str(caught.value).startswith(message)
 
@@ -309,8 +308,8 @@ def test_a_sample_with_another_class_is_a_dead_letter(label: Any, message: str) 
     )
 
 
-def ref(key: str, label: str = "cat") -> SampleRef:
-    return SampleRef(key, f"/photos/{key}", 9, "train", (label,))
+def ref(key: str, label: str = "cat") -> references.SampleRef:
+    return references.SampleRef(key, f"/photos/{key}", 9, "train", (label,))
 
 
 def test_a_file_lists_a_key_a_line() -> None:
@@ -322,7 +321,7 @@ def test_a_file_lists_a_key_a_line() -> None:
 
 def test_a_file_that_is_no_text_is_refused() -> None:
     """The error names the option and the file."""
-    with pytest.raises(UsageError, match=r"^--exclude x\.bin is not UTF-8"):
+    with pytest.raises(errors.UsageError, match=r"^--exclude x\.bin is not UTF-8"):
         Exclusion.parse(b"\xff\xfe\x00", "x.bin")
 
 
@@ -462,6 +461,6 @@ def test_a_class_may_have_several_colours_and_any_id() -> None:
 )
 def test_what_is_no_table_is_refused(text: str, said: str) -> None:
     """With the line."""
-    with pytest.raises(UsageError, match="--mask_colors t") as caught:
+    with pytest.raises(errors.UsageError, match="--mask_colors t") as caught:
         parse_mask_colours(text.encode(), "t")
     assert said in str(caught.value)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_pipeline.core import dead_letters
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.join import Joined, join_bucket
-from beam_pipeline.core.labels.meeting import NameDivision
+from beam_pipeline.core.labels import join, meeting
 from beam_pipeline.core.labels.name_pattern import NamePattern, name_pattern
 from beam_pipeline.core.labels.samples import Crops, RowMerger, RowSamples
 from beam_pipeline.core.labels.schema import Column, ColumnKind, object_column, object_columns
@@ -33,22 +32,22 @@ def row(name: str, value: str, line: int = 0, split: str = "", problem: str = ""
 
 def joined(
     rows: list[LabelRow], samples: RowSamples, parts: int = 1, images: list[ImageRef] | None = None
-) -> list[Joined]:
+) -> list[join.Joined]:
     """The outcome of each bucket of rows that travelled as in a job."""
     all_images = IMAGES if images is None else images
     named = samples.with_names(LabelBatch(rows))
     columns = [list(zip(*items, strict=True)) for items in (all_images, list(named))]
-    buckets = [NameDivision(parts).numbers(c) if c else () for c in columns]
+    buckets = [meeting.NameDivision(parts).numbers(c) if c else () for c in columns]
     merger = RowMerger(samples=samples, imageless=samples)
     outcomes = []
     for part in range(parts):
         chosen = [[i for i, n in enumerate(numbers) if n == part] for numbers in buckets]
         pair = [chosen_rows(c, i) if i else () for c, i in zip(columns, chosen, strict=True)]
-        outcomes.append(join_bucket(*pair, merger))
+        outcomes.append(join.join_bucket(*pair, merger))
     return outcomes
 
 
-def keys_of(outcomes: list[Joined]) -> tuple[list[str], list[tuple[str, str, int]]]:
+def keys_of(outcomes: list[join.Joined]) -> tuple[list[str], list[tuple[str, str, int]]]:
     """The keys of samples, and (key, reason, line) of dead letters, sorted."""
     samples = sorted(sample.key for part in outcomes for sample in part.all_samples())
     dead = sorted((d.key, d.reason, d.line) for part in outcomes for d in part.dead_letters)
@@ -193,7 +192,7 @@ def test_names_say_labels_and_splits() -> None:
         SampleRef("test/x_3.jpg", "/photos/test/x_3.jpg", 9, "test", ("x",)),
     ]
     assert joined.dead_letters == [
-        DeadLetter(
+        dead_letters.DeadLetter(
             "join",
             "cat_4.jpeg",
             "/photos/cat_4.jpeg",

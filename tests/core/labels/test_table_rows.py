@@ -16,10 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from beam_pipeline.core.dead_letters import DeadLetter
+from beam_pipeline.core import dead_letters, references
 from beam_pipeline.core.errors import LabelTableError
 from beam_pipeline.core.json_file import JsonFile
-from beam_pipeline.core.labels import table_rows
+from beam_pipeline.core.labels import table_rows, typed_rows
 from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
 from beam_pipeline.core.labels.schema import ColumnChoices
 from beam_pipeline.core.labels.table_rows import (
@@ -31,9 +31,7 @@ from beam_pipeline.core.labels.table_rows import (
     read_lines,
 )
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.labels.typed_rows import label_rows
 from beam_pipeline.core.listing.cuts import is_regular
-from beam_pipeline.core.references import LabelRow
 from tests.core.labels.fixtures import CLASS, INT64, bad_row, kinds, read
 from tests.pictures import picture
 
@@ -46,8 +44,8 @@ LINES = st.lists(st.lists(CELLS, min_size=3, max_size=5).map(",".join), max_size
 def typed(rows: Iterable[TableRows], table: LabelTable, schema: LabelSchema) -> list[Any]:
     """The rows and dead letters, in the order of their lines."""
     items: list[Any] = []
-    for part in label_rows(rows, table, schema):
-        items += [part] if isinstance(part, DeadLetter) else part
+    for part in typed_rows.label_rows(rows, table, schema):
+        items += [part] if isinstance(part, dead_letters.DeadLetter) else part
     return sorted(items, key=lambda row: row.line)
 
 
@@ -123,10 +121,10 @@ def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(table_rows, "JsonFile", partial(JsonFile, piece=piece))
     assert kinds(ARRAY, "l.json") == {"label": CLASS, "size": INT64}
     first, second, *letters = read(ARRAY, "l.json", kinds={"size": "skip"})
-    assert first == LabelRow("a.jpg", ("cat",), "", "l.json", 2)
-    assert second == LabelRow("b.jpg", ("\u732b",), "", "l.json", 3)
+    assert first == references.LabelRow("a.jpg", ("cat",), "", "l.json", 2)
+    assert second == references.LabelRow("b.jpg", ("\u732b",), "", "l.json", 3)
     assert letters[0] == bad_row(4, "expected a JSON object, found ['c.jpg']", "l.json")
-    assert isinstance(letters[1], DeadLetter)
+    assert isinstance(letters[1], dead_letters.DeadLetter)
     assert letters[1].message.startswith("not UTF-8: ")
     assert letters[2] == bad_row(5, "the key column 'file_name' is empty", "l.json")
 

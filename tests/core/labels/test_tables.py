@@ -11,38 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels.further_columns import paired_columns, resize_questions
-from beam_pipeline.core.labels.leading_columns import FolderClass
+from beam_pipeline.core import dead_letters, errors, references
+from beam_pipeline.core.labels import further_columns, leading_columns, table_files, table_rows
 from beam_pipeline.core.labels.schema import (
     Column,
     ColumnChoices,
     ColumnKind,
 )
-from beam_pipeline.core.labels.table_files import (
-    guess_encoding,
-    header_of_names,
-    inspect_file,
-)
-from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, TableRows, read_chunks
 from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.labels.unclear_label import single_column, unclear_label
-from beam_pipeline.core.references import LabelRow
-from tests.core.labels.fixtures import (
-    BYTES,
-    CLASS,
-    INT64,
-    inspect,
-    json_lines,
-    read,
-    read_rows,
-    sound_rows,
-)
+from tests.core.labels import fixtures
 
 
-def label(name: str = "label", kind: ColumnKind = CLASS, *, repeated: bool = False) -> Column:
-    feature = "image/class" if kind is CLASS else "image/label"
+def label(
+    name: str = "label", kind: ColumnKind = fixtures.CLASS, *, repeated: bool = False
+) -> Column:
+    feature = "image/class" if kind is fixtures.CLASS else "image/label"
     return Column(name, kind, feature, required=True, repeated=repeated)
 
 
@@ -55,20 +39,24 @@ def test_the_columns_of_several_files_are_those_of_all() -> None:
     contents = {
         "a.csv": "filename,label,size\na.jpg,cat,1\n",
         "b.tsv": "label\tcolour\timage\ndog\tred\tb.jpg\n",
-        "c.jsonl": json_lines({"path": "c.jpg", "label": "cat", "colour": "blue"}),
+        "c.jsonl": fixtures.json_lines({"path": "c.jpg", "label": "cat", "colour": "blue"}),
     }
-    heads = [TableHead(uri, content.encode(), True) for uri, content in contents.items()]
+    heads = [table_rows.TableHead(uri, content.encode(), True) for uri, content in contents.items()]
     schema, tables = inspect_tables(heads, ColumnChoices())
-    assert schema.columns == (label(), further("size", INT64), further("colour", BYTES))
+    assert schema.columns == (
+        label(),
+        further("size", fixtures.INT64),
+        further("colour", fixtures.BYTES),
+    )
     assert [table.key_column for table in tables] == ["filename", "image", "path"]
     assert [
         row
         for head, table in zip(heads, tables, strict=True)
-        for row in read_rows(head.data, table, schema)
+        for row in fixtures.read_rows(head.data, table, schema)
     ] == [
-        LabelRow("a.jpg", ("cat", 1, None), "", "a.csv", 2),
-        LabelRow("b.jpg", ("dog", None, "red"), "", "b.tsv", 2),
-        LabelRow("c.jpg", ("cat", None, "blue"), "", "c.jsonl", 1),
+        references.LabelRow("a.jpg", ("cat", 1, None), "", "a.csv", 2),
+        references.LabelRow("b.jpg", ("dog", None, "red"), "", "b.tsv", 2),
+        references.LabelRow("c.jpg", ("cat", None, "blue"), "", "c.jsonl", 1),
     ]
 
 
@@ -79,14 +67,14 @@ def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
     """Its rows are sound; only a cell of the column that is empty is a fault."""
     schema, (with_split, without) = inspect_tables(
         [
-            TableHead("a.csv", b"filename,label,split\na.jpg,cat,test\n", True),
-            TableHead("b.csv", b"filename,label\nb.jpg,dog\n", True),
+            table_rows.TableHead("a.csv", b"filename,label,split\na.jpg,cat,test\n", True),
+            table_rows.TableHead("b.csv", b"filename,label\nb.jpg,dog\n", True),
         ],
         ColumnChoices(),
     )
-    (row,) = read_rows(b"filename,label\nb.jpg,dog\n", without, schema)
+    (row,) = fixtures.read_rows(b"filename,label\nb.jpg,dog\n", without, schema)
     assert (row.split, row.problem) == ("", "")
-    (row,) = read_rows(b"filename,label,split\na.jpg,cat,\n", with_split, schema)
+    (row,) = fixtures.read_rows(b"filename,label,split\na.jpg,cat,\n", with_split, schema)
     assert row.problem == "column 'split': '' names no split"
 
 
@@ -104,9 +92,9 @@ def test_a_table_without_the_split_column_of_another_names_no_split() -> None:
 )
 def test_a_name_with_line_breaks_is_an_error(content: str, line: int, column: str) -> None:
     """A quote that is closed too late swallowed the rows between; the error says where it opens."""
-    schema, table = inspect(content.replace(chr(34), ""))
-    with pytest.raises(LabelTableError) as caught:
-        read_rows(content.encode(), table, schema)
+    schema, table = fixtures.inspect(content.replace(chr(34), ""))
+    with pytest.raises(errors.LabelTableError) as caught:
+        fixtures.read_rows(content.encode(), table, schema)
     assert str(caught.value).startswith(f"labels.csv, line {line}: ")
     assert f" in column {column!r} has " in str(caught.value)
     assert str(caught.value).endswith("look for a quote that opens there and is closed too late")
@@ -116,7 +104,9 @@ def test_a_name_with_line_breaks_is_an_error(content: str, line: int, column: st
 def test_a_hundred_thousand_columns_are_read() -> None:
     """Work grows with the number of columns: with its square, this would run into the time limit."""
     names = [f"c{number}" for number in range(100_000)]
-    schema, _ = inspect(f"filename,label,{','.join(names)}\na.jpg,x,{','.join('1' * 100_000)}\n")
+    schema, _ = fixtures.inspect(
+        f"filename,label,{','.join(names)}\na.jpg,x,{','.join('1' * 100_000)}\n"
+    )
     assert [column.name for column in schema.columns] == ["label", *names]
 
 
@@ -125,7 +115,7 @@ def test_more_columns_than_anybody_means_are_asked_about() -> None:
     for count in (9_999, 10_000):
         names = ",".join(f"c{i}" for i in range(count))
         content = f"filename,label,{names}\na.jpg,x{',1' * count}\nb.jpg,y{',2' * count}\n"
-        questions = inspect(content, "l.csv")[0].questions
+        questions = fixtures.inspect(content, "l.csv")[0].questions
         assert len(questions) == count - 9_999
     assert questions[0].reason.startswith(
         "l.csv: each of 10,001 columns would be a feature of its own"
@@ -161,17 +151,17 @@ def test_rows_come_back_as_python_wrote_them(
         writer.writerow([name, "cat", note])
         expected.append((line, name, ("cat", note.strip() or None)))
     texts = {"note": "str"}
-    assert sound_rows(out.getvalue(), kinds=texts) == expected
+    assert fixtures.sound_rows(out.getvalue(), kinds=texts) == expected
 
 
-def head_of(content: bytes, uri: str = "l.csv", *, whole: bool = True) -> TableHead:
-    return TableHead(uri, content, whole)
+def head_of(content: bytes, uri: str = "l.csv", *, whole: bool = True) -> table_rows.TableHead:
+    return table_rows.TableHead(uri, content, whole)
 
 
-def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str]]:
+def rows_of(content: bytes, table: table_rows.LabelTable) -> list[tuple[int, list[str], str]]:
     """(line, cells, problem) of every row."""
     rows: list[tuple[int, list[str], str]] = []
-    for chunk in read_chunks(io.BytesIO(content), table):
+    for chunk in table_rows.read_chunks(io.BytesIO(content), table):
         for line, fields in zip(chunk.lines, chunk.fields(), strict=True):
             rows.append((line, list(fields.values()), ""))
         rows += [(line, [], problem) for line, problem in chunk.faults]
@@ -195,14 +185,14 @@ def rows_of(content: bytes, table: LabelTable) -> list[tuple[int, list[str], str
 )
 def test_the_encoding_is_found_in_the_bytes(data: bytes, encoding: str) -> None:
     """One broken byte among characters of UTF-8 is a fault of its row and no other encoding."""
-    assert guess_encoding(head_of(data)) == encoding
+    assert table_files.guess_encoding(head_of(data)) == encoding
 
 
 def test_a_character_that_the_beginning_cuts_is_utf8() -> None:
     """Each place where the first bytes may end is tried."""
     data = "あいうえお€🙂".encode()
     for end in range(1, len(data)):
-        assert guess_encoding(head_of(data[:end], whole=False)) == "utf-8-sig"
+        assert table_files.guess_encoding(head_of(data[:end], whole=False)) == "utf-8-sig"
 
 
 # --- quotes that swallow lines ---------------------------------------------------------------------
@@ -212,15 +202,15 @@ def test_a_character_that_the_beginning_cuts_is_utf8() -> None:
 def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
     """Up to ten lines are one bad row; the rows in more of them would be missed without a word."""
     content = b'filename,label\na.jpg,"cat\n' + b"b.jpg,dog\n" * lines
-    table = inspect_file(head_of(content, whole=False))
+    table = table_files.inspect_file(head_of(content, whole=False))
     problem = f"lines 2 to {lines + 2}: not CSV: unexpected end of data; look for a quote that is not closed"
     if lines < 10:
         assert rows_of(content, table) == [(2, [], problem)]
         return
-    with pytest.raises(LabelTableError) as caught:
+    with pytest.raises(errors.LabelTableError) as caught:
         rows_of(content, table)
     assert str(caught.value) == f"l.csv, {problem} in line 2"
-    (rows,) = read_chunks(io.BytesIO(content), table, strict=False)
+    (rows,) = table_rows.read_chunks(io.BytesIO(content), table, strict=False)
     assert rows.faults == [(2, problem)]
 
 
@@ -237,15 +227,15 @@ def test_a_quote_that_swallows_many_lines_ends_the_run(lines: int) -> None:
 )
 def test_other_lines_are_no_list(text: str) -> None:
     """They have a header, separators, several numbers, or words that may name columns."""
-    assert header_of_names(text.splitlines(), "l.txt") == ()
+    assert table_files.header_of_names(text.splitlines(), "l.txt") == ()
 
 
 def test_a_line_of_a_list_with_labels_may_lack_one() -> None:
     """Among those that the beginning of the file does not show, as here one beyond it."""
     lines = [f"{number}7 Boeing {number % 3}" for number in range(1000)]
-    *rows, last = read("\n".join([*lines, "10007"]), "l.txt")
+    *rows, last = fixtures.read("\n".join([*lines, "10007"]), "l.txt")
     assert len(rows) == 1000
-    assert isinstance(last, DeadLetter)
+    assert isinstance(last, dead_letters.DeadLetter)
     assert (last.reason, last.line) == ("bad_row", 1001)
     assert last.message == "names no image and its label: '10007'"
 
@@ -335,7 +325,7 @@ def test_a_single_column_is_shown() -> None:
 
 def test_a_column_without_a_name_has_no_role() -> None:
     """Beside a key it counts the rows, whatever the label is."""
-    rows = inspect(",image,label\n0,a.jpg,cat\n1,b.jpg,dog\n")[0].roles
+    rows = fixtures.inspect(",image,label\n0,a.jpg,cat\n1,b.jpg,dog\n")[0].roles
     assert {row.subject: row.role for row in rows} == {
         "column without a name": "ignored",
         "column image": "key",
@@ -346,7 +336,7 @@ def test_a_column_without_a_name_has_no_role() -> None:
 def test_names_that_differ_in_an_x_and_a_y_are_pairs() -> None:
     """Whatever is around the letter; of two pairs of one name, the first counts."""
     names = ["x", "y", "left_x_1", "left_y_1", "x1", "Y1", "box", "tax", "pupilX", "pupilY"]
-    assert paired_columns(names) == {
+    assert further_columns.paired_columns(names) == {
         "point": ("x", "y"),
         "left_1": ("left_x_1", "left_y_1"),
         "pupil": ("pupilX", "pupilY"),
@@ -361,13 +351,13 @@ def number(name: str, feature: str = "", *, repeated: bool = False) -> Column:
 def test_numbers_like_places_are_asked_about() -> None:
     """The answer makes points of them, where that is possible."""
     columns = [number("nose_x"), number("nose_y"), number("age")]
-    (question,) = resize_questions(columns, {}, answered=True)
+    (question,) = further_columns.resize_questions(columns, {}, answered=True)
     assert (question.id, question.answer) == ("moved_points", {"columns": {"nose": "point"}})
     assert question.reason.startswith("nose_x, nose_y look like places in the images")
     of_objects = [number("a_x", "image/object/a_x"), number("a_y", "image/object/a_y")]
     lists = [number("landmarks", repeated=True), number("vector", repeated=True)]
     for columns, names in ((of_objects, "a_x, a_y look"), (lists, "landmarks look")):
-        (question,) = resize_questions(columns, {}, answered=True)
+        (question,) = further_columns.resize_questions(columns, {}, answered=True)
         assert question.reason.startswith(names)
         assert question.answer is None
 
@@ -375,22 +365,22 @@ def test_numbers_like_places_are_asked_about() -> None:
 def test_declared_columns_and_texts_are_no_places() -> None:
     """The user knows them."""
     columns = [number("nose_x"), number("nose_y")]
-    assert not list(resize_questions(columns, {"nose_x": "float"}, answered=True))
+    assert not list(further_columns.resize_questions(columns, {"nose_x": "float"}, answered=True))
     texts = [Column(name, ColumnKind.BYTES, f"label/{name}") for name in ("nose_x", "nose_y")]
-    assert not list(resize_questions(texts, {}, answered=True))
+    assert not list(further_columns.resize_questions(texts, {}, answered=True))
 
 
 # --- leading columns
 
 
-def three_columns(*cells: str) -> TableRows:
+def three_columns(*cells: str) -> table_rows.TableRows:
     columns = zip(*(row.split() for row in cells), strict=True)
-    return TableRows(range(2, 2 + len(cells)), dict(zip("abc", columns, strict=False)))
+    return table_rows.TableRows(range(2, 2 + len(cells)), dict(zip("abc", columns, strict=False)))
 
 
 def test_a_class_that_is_the_folder_is_empty_in_every_row() -> None:
     """The join fills it in."""
-    folders = FolderClass()
+    folders = leading_columns.FolderClass()
     assert [column.required for column in folders.columns] == [False]
     values, problems = folders.parse(three_columns("1 2 3", "4 5 6"))
     assert ([list(column) for column in values], problems) == ([[None, None]], {})

@@ -13,17 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.listing import globs
-from beam_pipeline.core.listing.filters import (
-    Archive,
-    ImageRoot,
-    LabelFile,
-    LabelFiles,
-    ListingFilter,
-    ObjectFilter,
-    kind_of,
-    top_folder,
-)
+from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.listing.folders import (
     FolderMeaning,
     first_folder_split,
@@ -32,13 +22,14 @@ from beam_pipeline.core.listing.folders import (
     named_splits,
     without_class,
 )
-from beam_pipeline.core.listing.globs import FolderGlob, expand_braces, glob_regex, split_pattern
 from beam_pipeline.core.report.side_files import SIDE_FILES
 
 
 def test_a_filter_counts_over_all_it_was_asked() -> None:
     """The counts add up over folders and files."""
-    rules = ListingFilter(ImageRoot("gs://b/x", excluded=frozenset({"gs://b/x/labels"})))
+    rules = filters.ListingFilter(
+        filters.ImageRoot("gs://b/x", excluded=frozenset({"gs://b/x/labels"}))
+    )
     assert [rules.enters(name) for name in ("cat", ".git", "__MACOSX", "a.jpg")] == [
         True,
         False,
@@ -60,7 +51,9 @@ def test_a_filter_counts_over_all_it_was_asked() -> None:
 
 def test_an_object_is_listed_by_its_whole_name() -> None:
     """Names come without their folders: one that a slash ends stands for a folder, and none is empty."""
-    names = ObjectFilter(ImageRoot("gs://b/x", excluded=frozenset({"gs://b/x/labels"})))
+    names = filters.ObjectFilter(
+        filters.ImageRoot("gs://b/x", excluded=frozenset({"gs://b/x/labels"}))
+    )
     keys = ["a.jpg", "cat/", "", "cat/b.png", "labels", "cat/c.csv"]
     assert [key for key in keys if names.lists(key)] == ["a.jpg", "cat/b.png"]
     assert names.prefix == "gs://b/x/"
@@ -69,7 +62,7 @@ def test_an_object_is_listed_by_its_whole_name() -> None:
 
 def test_a_hidden_folder_counts_once() -> None:
     """However many names lie below it, in any order, and whatever is hidden inside of it."""
-    names = ObjectFilter(ImageRoot("gs://b"))
+    names = filters.ObjectFilter(filters.ImageRoot("gs://b"))
     keys = [".git/a.jpg", "cat/.x/a.jpg", ".git/.y/b.jpg", "cat/.x/b.jpg", "dog/.x/a.jpg"]
     assert [names.hidden_folder(key) for key in keys] == [
         ".git/",
@@ -84,7 +77,7 @@ def test_a_hidden_folder_counts_once() -> None:
 
 def test_a_root_may_be_listed_in_some_folders_only() -> None:
     """What lies elsewhere is neither listed nor counted."""
-    rules = ListingFilter(ImageRoot("/d", within=("train/images/", "b/")))
+    rules = filters.ListingFilter(filters.ImageRoot("/d", within=("train/images/", "b/")))
     keys = ["train/images/a.jpg", "train/images2/a.jpg", "b/x/a.jpg", "a.jpg", "a.csv", "b/a.csv"]
     assert [key for key in keys if rules.lists(key, f"/d/{key}")] == [
         "train/images/a.jpg",
@@ -95,7 +88,7 @@ def test_a_root_may_be_listed_in_some_folders_only() -> None:
 
 def test_a_root_may_be_listed_but_for_some_files() -> None:
     """In any folder, also where all others are images; those left out are not counted."""
-    rules = ListingFilter(ImageRoot("/d", but=("**/*_mask.png",)))
+    rules = filters.ListingFilter(filters.ImageRoot("/d", but=("**/*_mask.png",)))
     keys = ["a.png", "a_mask.png", "b/a.png", "b/a_mask.png", "b/a_mask.jpg"]
     assert [key for key in keys if rules.lists(key, f"/d/{key}")] == [
         "a.png",
@@ -109,23 +102,25 @@ def test_a_root_may_be_listed_but_for_some_files() -> None:
 def test_label_files_that_are_passed_over_are_seen() -> None:
     """Neither those of --labels nor hidden ones; those in an archive by the keys of its members."""
     excluded = frozenset({"gs://b/x/known.csv"})
-    names = ObjectFilter(ImageRoot("gs://b/x", excluded=excluded))
+    names = filters.ObjectFilter(filters.ImageRoot("gs://b/x", excluded=excluded))
     for key in ("known.csv", "a.csv", ".b.csv", ".git/c.csv", "cat/1.jpg", "cat/1.txt", "cat/1.db"):
         names.lists(key)
     assert names.rules.label_files.first == {
-        ".csv": [LabelFile("a.csv", "gs://b/x/a.csv")],
-        ".txt": [LabelFile("cat/1.txt", "gs://b/x/cat/1.txt")],
+        ".csv": [filters.LabelFile("a.csv", "gs://b/x/a.csv")],
+        ".txt": [filters.LabelFile("cat/1.txt", "gs://b/x/cat/1.txt")],
     }
-    names = ObjectFilter(ImageRoot("/d/p.zip", archive=Archive("zip", "p.zip")))
+    names = filters.ObjectFilter(
+        filters.ImageRoot("/d/p.zip", archive=filters.Archive("zip", "p.zip"))
+    )
     names.lists("cat/a.csv")
     assert names.rules.label_files.first == {
-        ".csv": [LabelFile("p.zip/cat/a.csv", "/d/p.zip/cat/a.csv", archive=True)]
+        ".csv": [filters.LabelFile("p.zip/cat/a.csv", "/d/p.zip/cat/a.csv", archive=True)]
     }
 
 
 def test_with_patterns_label_files_count_in_folders_on_their_way() -> None:
     """Not in other folders, nor if they match themselves; ignored files are not counted, as ever."""
-    names = ObjectFilter(ImageRoot("gs://b", ("cat*/*.jpg", "odd.csv")))
+    names = filters.ObjectFilter(filters.ImageRoot("gs://b", ("cat*/*.jpg", "odd.csv")))
     keys = [
         "a.csv",
         "odd.csv",
@@ -143,7 +138,7 @@ def test_with_patterns_label_files_count_in_folders_on_their_way() -> None:
 
 def test_a_readme_without_an_extension_is_no_image() -> None:
     """It is counted by its name; other files without an extension may be images."""
-    rules = ListingFilter(ImageRoot("/photos"))
+    rules = filters.ListingFilter(filters.ImageRoot("/photos"))
     keys = ("README", "a/License", "a/0a1b2c", "a/readme.jpg")
     assert [key for key in keys if rules.lists(key, f"/photos/{key}")] == [
         "a/0a1b2c",
@@ -152,14 +147,14 @@ def test_a_readme_without_an_extension_is_no_image() -> None:
     assert rules.ignored == {"README": 1, "LICENSE": 1}
 
 
-def label_file(key: str) -> LabelFile:
+def label_file(key: str) -> filters.LabelFile:
     """A file in a bucket."""
-    return LabelFile(key, f"gs://b/{key}")
+    return filters.LabelFile(key, f"gs://b/{key}")
 
 
-def seen(*keys: str) -> LabelFiles:
+def seen(*keys: str) -> filters.LabelFiles:
     """What a listing of these files counts."""
-    label_files = LabelFiles()
+    label_files = filters.LabelFiles()
     for key in keys:
         label_files.see(label_file(key))
     return label_files
@@ -190,7 +185,7 @@ def seen(*keys: str) -> LabelFiles:
 )
 def test_kinds(key: str, kind: str) -> None:
     """By extension, in any case; a written data set's files by their names."""
-    assert kind_of(key) == kind
+    assert filters.kind_of(key) == kind
 
 
 def test_files_beside_shards_are_known() -> None:
@@ -225,7 +220,7 @@ def test_files_beside_shards_are_known() -> None:
 def test_counts_add_up_in_any_order(order: Iterable[int]) -> None:
     """Ranges of a bucket are listed by many workers."""
     parts = (["b.csv", "d.csv"], ["a.csv", "z.xml"], ["c.csv"])
-    whole = LabelFiles()
+    whole = filters.LabelFiles()
     for index in order:
         whole.add(seen(*parts[index]))
     assert whole == seen(*(key for part in parts for key in part))
@@ -319,30 +314,30 @@ def test_words_of_a_name_say_splits(name: str, splits: list[str]) -> None:
     ("archive", "path", "aliases"),
     [
         (
-            Archive("zip", "a/photos.zip"),
+            filters.Archive("zip", "a/photos.zip"),
             "cat/1.jpg",
             ("cat/1.jpg", "cat/1.jpg", "photos/cat/1.jpg", ""),
         ),
-        (Archive("zip", "photos.zip"), "1.jpg", ("1.jpg", "1.jpg", "photos/1.jpg", "")),
+        (filters.Archive("zip", "photos.zip"), "1.jpg", ("1.jpg", "1.jpg", "photos/1.jpg", "")),
         (
-            Archive("tar", "p.tar", top="x/y/"),
+            filters.Archive("tar", "p.tar", top="x/y/"),
             "x/y/cat/1.jpg",
             ("cat/1.jpg", "x/y/cat/1.jpg", "p/x/y/cat/1.jpg", "y/cat/1.jpg"),
         ),
         (
-            Archive("tar", "val.tar", split="validation"),
+            filters.Archive("tar", "val.tar", split="validation"),
             "cat/1.jpg",
             ("validation/cat/1.jpg", "cat/1.jpg", "val/cat/1.jpg", ""),
         ),
         (
-            Archive("tar", "val.tar", split="validation"),
+            filters.Archive("tar", "val.tar", split="validation"),
             "val/cat/1.jpg",
             ("val/cat/1.jpg", "val/cat/1.jpg", "val/val/cat/1.jpg", "cat/1.jpg"),
         ),
     ],
 )
 def test_a_member_has_names_besides_its_key(
-    archive: Archive, path: str, aliases: tuple[str, ...]
+    archive: filters.Archive, path: str, aliases: tuple[str, ...]
 ) -> None:
     """The first says class and split; rows may use any."""
     assert archive.aliases(path) == aliases
@@ -366,7 +361,7 @@ def test_a_member_has_names_besides_its_key(
 )
 def test_a_folder_around_all_others_says_no_class(names: list[str], top: str) -> None:
     """Unless it says a split, or images lie in it."""
-    assert top_folder(names) == top
+    assert filters.top_folder(names) == top
 
 
 # --- Patterns of paths: braces as shells expand them, and globs: what they match, and where they begin
@@ -389,14 +384,14 @@ def test_a_folder_around_all_others_says_no_class(names: list[str], top: str) ->
 )
 def test_choices_and_ranges(path: str, names: list[str]) -> None:
     """The first pattern changes slowest; braces of other kinds stay."""
-    assert list(expand_braces(path)) == names
+    assert list(globs.expand_braces(path)) == names
 
 
 @pytest.mark.parametrize("path", ["{0..999999999999}", "{0..999}{0..999}", "{a,b}" * 30])
 def test_too_many_names_are_an_error(path: str) -> None:
     """Before they fill the memory."""
     with pytest.raises(UsageError, match="matches more than 100000 names"):
-        expand_braces(path)
+        globs.expand_braces(path)
 
 
 @pytest.mark.parametrize(
@@ -427,7 +422,7 @@ def test_a_glob_matches_as_a_shell_with_globstar_would(
     pattern: str, matching: list[str], unmatched: list[str]
 ) -> None:
     """`*` and `?` stay in a folder, `**` goes through any number, brackets are sets."""
-    regex = glob_regex(pattern)
+    regex = globs.glob_regex(pattern)
     assert [key for key in (*matching, *unmatched) if regex.fullmatch(key)] == matching
 
 
@@ -436,7 +431,7 @@ def test_a_glob_matches_as_a_shell_with_globstar_would(
 @example("[[]")
 def test_an_escaped_name_matches_itself_alone(name: str) -> None:
     """What `glob.escape` makes of a file name is a pattern of that one file."""
-    regex = glob_regex(glob.escape(name))
+    regex = globs.glob_regex(glob.escape(name))
     assert regex.fullmatch(name)
     assert not regex.fullmatch(name + "x")
 
@@ -448,7 +443,7 @@ def test_an_escaped_name_matches_itself_alone(name: str) -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_any_text_is_a_pattern(pattern: str) -> None:
     """Whatever a person types between brackets, it is a glob and not an error."""
-    assert glob_regex(pattern).fullmatch("\0") is None or set(pattern) & set("*?[")
+    assert globs.glob_regex(pattern).fullmatch("\0") is None or set(pattern) & set("*?[")
 
 
 @pytest.mark.parametrize(
@@ -467,15 +462,15 @@ def test_any_text_is_a_pattern(pattern: str) -> None:
 )
 def test_a_pattern_begins_at_its_first_wildcard(path: str, expected: tuple[str, str]) -> None:
     """The folder before is what is listed; the rest is matched below it."""
-    assert split_pattern(path) == expected
+    assert globs.split_pattern(path) == expected
 
 
 def test_a_set_is_no_dot_at_the_beginning_of_a_name() -> None:
     """Even one that names the dot, as in a shell; its length plays no part."""
     for pattern in ("[.]a.jpg", "[.x]a.jpg", "[!x]a.jpg"):
-        assert glob_regex(pattern).fullmatch(".a.jpg") is None
-        assert glob_regex(f"cat/{pattern}").fullmatch("cat/.a.jpg") is None
-    assert glob_regex("a[.]jpg").fullmatch("a.jpg")
+        assert globs.glob_regex(pattern).fullmatch(".a.jpg") is None
+        assert globs.glob_regex(f"cat/{pattern}").fullmatch("cat/.a.jpg") is None
+    assert globs.glob_regex("a[.]jpg").fullmatch("a.jpg")
 
 
 PIECES = st.sampled_from(["a", "b", "/", ".", "*", "**", "**/", "?", "[a]", "[!a]"])
@@ -499,7 +494,7 @@ def test_a_settled_star_finds_what_trying_every_length_would(pattern: str, keys:
         i += length
     plain = re.compile("".join(out), re.DOTALL)
     for key in keys:
-        assert bool(glob_regex(pattern).fullmatch(key)) is bool(plain.fullmatch(key)), key
+        assert bool(globs.glob_regex(pattern).fullmatch(key)) is bool(plain.fullmatch(key)), key
 
 
 @pytest.mark.parametrize(
@@ -517,7 +512,7 @@ def test_a_settled_star_finds_what_trying_every_length_would(pattern: str, keys:
 def test_no_pattern_takes_exponential_time(pattern: str, key: str) -> None:
     """However many stars it has, and however nearly a long name matches."""
     started = time.process_time()
-    assert glob_regex(pattern).fullmatch(key) is None
+    assert globs.glob_regex(pattern).fullmatch(key) is None
     assert time.process_time() - started < 5
 
 
@@ -526,7 +521,7 @@ def test_no_pattern_takes_exponential_time(pattern: str, key: str) -> None:
 @example("[!a]/b", "c/b")
 def test_a_folder_that_holds_a_match_is_looked_at(pattern: str, key: str) -> None:
     """As is every folder above it."""
-    if glob_regex(pattern).fullmatch(key):
-        folders = FolderGlob(pattern)
+    if globs.glob_regex(pattern).fullmatch(key):
+        folders = globs.FolderGlob(pattern)
         above = [key[:i] for i, character in enumerate(key) if character == "/"]
         assert all(map(folders.can_hold, above))

@@ -16,18 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from beam_pipeline.core.errors import InventoryError
-from beam_pipeline.core.listing import cuts
-from beam_pipeline.core.listing.cuts import (
-    LineBlock,
-    RowGroupRange,
-    columns_of_lines,
-    cut_row_groups,
-    is_regular,
-    numbered_batches,
-    scan_block,
-    sub_blocks,
-)
-from beam_pipeline.core.listing.inventory import groups_for, read_inventory, rows_in
+from beam_pipeline.core.listing import cuts, inventory
 
 
 class InventoryRow(NamedTuple):
@@ -42,7 +31,7 @@ def read(data: bytes | str) -> list[InventoryRow]:
     file = io.BytesIO(data if isinstance(data, bytes) else data.encode())
     return [
         InventoryRow(*row)
-        for rows in read_inventory(file, "i.csv")
+        for rows in inventory.read_inventory(file, "i.csv")
         for row in zip(*rows, strict=True)
     ]
 
@@ -253,7 +242,7 @@ def test_large_inventories_are_compared_in_more_groups(
     inventories: dict[str, int], groups: int
 ) -> None:
     """A worker holds one group, which has some 50,000 rows."""
-    assert groups_for(rows_in(inventories)) == groups
+    assert inventory.groups_for(inventory.rows_in(inventories)) == groups
 
 
 # --- Cuts of large files: between lines, and between the row groups of Parquet files
@@ -272,9 +261,9 @@ def records(text: str) -> list[list[str]] | None:
         return None
 
 
-def scanned(data: bytes, size: int, delimiter: str = ",") -> list[LineBlock]:
+def scanned(data: bytes, size: int, delimiter: str = ",") -> list[cuts.LineBlock]:
     return [
-        scan_block(
+        cuts.scan_block(
             lambda offset, size: data[offset : offset + size],
             start=start,
             size=size,
@@ -309,10 +298,10 @@ def test_regular_blocks_read_one_by_one_are_the_file(text: str, size: int) -> No
 @given(text=TEXTS)
 def test_columns_of_regular_lines_are_those_of_their_records(text: str) -> None:
     """Or none, where a line is empty, has other cells or is broken."""
-    if not is_regular(text.encode(), ","):
+    if not cuts.is_regular(text.encode(), ","):
         return
     for count in (1, 2, 3):
-        columns = columns_of_lines(text, ",", count)
+        columns = cuts.columns_of_lines(text, ",", count)
         if columns is not None:
             assert [list(row) for row in zip(*columns, strict=True)] == records(text)
 
@@ -335,17 +324,17 @@ def test_columns_of_regular_lines_are_those_of_their_records(text: str) -> None:
 )
 def test_regular_lines(lines: bytes, delimiter: str, regular: bool) -> None:
     """Quotes around whole cells within a line; without a delimiter, quotes mean nothing."""
-    assert is_regular(lines, delimiter) is regular
+    assert cuts.is_regular(lines, delimiter) is regular
 
 
 def test_a_very_long_line_ends_the_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line may reach over several parts; too long a one is not looked for to its end."""
     data = b"a,b\n" + b"x" * 30 + b"\nc,d\n"
     assert scanned(data, 10) == [
-        LineBlock(0, 35, 2, regular=True),
-        LineBlock(35, 35, 0, regular=True),
-        LineBlock(35, 35, 0, regular=True),
-        LineBlock(35, 39, 1, regular=True),
+        cuts.LineBlock(0, 35, 2, regular=True),
+        cuts.LineBlock(35, 35, 0, regular=True),
+        cuts.LineBlock(35, 35, 0, regular=True),
+        cuts.LineBlock(35, 39, 1, regular=True),
     ]
     monkeypatch.setattr(cuts, "_LONGEST_LINE", 12)
     assert [block.regular for block in scanned(data, 10)][:2] == [False, False]
@@ -355,7 +344,7 @@ def test_a_very_long_line_ends_the_cutting(monkeypatch: pytest.MonkeyPatch) -> N
 def test_sub_blocks_are_whole_lines(lines: list[str], size: int) -> None:
     """Put together, they are the lines."""
     text = "\n".join(lines).encode()
-    blocks = list(sub_blocks(text, size))
+    blocks = list(cuts.sub_blocks(text, size))
     assert b"".join(blocks) == text
     assert all(block.endswith(b"\n") for block in blocks[:-1])
     assert all(blocks)
@@ -379,11 +368,11 @@ def file_of(groups: list[int]) -> io.BytesIO:
     return file
 
 
-def rows_of(file: io.BytesIO, groups: RowGroupRange | None) -> Rows:
+def rows_of(file: io.BytesIO, groups: cuts.RowGroupRange | None) -> Rows:
     opened = parquet.ParquetFile(file)
     return [
         (first + index, fields["n"])
-        for first, batch in numbered_batches(opened, groups, rows_at_once=3, columns=["n"])
+        for first, batch in cuts.numbered_batches(opened, groups, rows_at_once=3, columns=["n"])
         for index, fields in enumerate(batch.to_pylist())
     ]
 
@@ -396,7 +385,7 @@ def test_a_file_cut_anywhere_has_the_same_rows(groups: list[int], part_bytes: in
     """In order, with numbers from 1."""
     file = file_of(groups)
     expected = [(number, number) for number in range(1, sum(groups) + 1)]
-    parts = cut_row_groups(file, part_bytes)
+    parts = cuts.cut_row_groups(file, part_bytes)
     assert [row for part in parts for row in rows_of(file, part)] == expected
     assert rows_of(file, None) == expected
     assert [part.size >= part_bytes for part in parts[:-1]] == [True] * len(parts[:-1])
@@ -406,8 +395,8 @@ def test_a_file_cut_anywhere_has_the_same_rows(groups: list[int], part_bytes: in
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"uri,size\na,1\n" * 9])
 def test_a_file_that_is_no_parquet_is_not_cut(data: bytes) -> None:
     """Nor is one that is cut short."""
-    assert cut_row_groups(io.BytesIO(data), 1) == []
-    assert cut_row_groups(io.BytesIO(file_of([3, 3]).getvalue()[:-1]), 1) == []
+    assert cuts.cut_row_groups(io.BytesIO(data), 1) == []
+    assert cuts.cut_row_groups(io.BytesIO(file_of([3, 3]).getvalue()[:-1]), 1) == []
 
 
 BIG = bytes(1 << 16)
@@ -429,7 +418,7 @@ def test_nearly_nothing_does_not_become_gigabytes(
     file, table = io.BytesIO(), pyarrow.table({"n": BOMBS[name]})
     is_plain = name in ("plain", "one value")
     parquet.write_table(table, file, use_dictionary=not is_plain, compression="zstd")
-    batches = numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096)
+    batches = cuts.numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096)
     with pytest.raises(OSError, match=r"a decompression bomb: [0-9,]+ bytes inflate to [0-9,]+"):
         assert sum(batch.nbytes for _, batch in batches) < 0
 
@@ -450,7 +439,7 @@ def test_a_large_row_group_is_read_some_thousand_rows_at_a_time(
         table, file, use_dictionary=not column_encoding, column_encoding=column_encoding
     )
     opened = parquet.ParquetFile(file)
-    read = [*numbered_batches(opened, None, rows_at_once=4096, file=file)]
+    read = [*cuts.numbered_batches(opened, None, rows_at_once=4096, file=file)]
     assert read[0][1].num_rows == pytest.approx(rows, abs=5)
     first = [name for _, batch in read[:3] for name in batch["name"].to_pylist()]
     assert first == names[: 3 * rows]
@@ -466,7 +455,7 @@ def test_columns_without_a_dictionary_are_read(monkeypatch: pytest.MonkeyPatch) 
     with parquet.ParquetWriter(file, table.schema) as writer:
         writer.write_table(table)
         writer.write_table(table.slice(0, 0))
-    batches = numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096, file=file)
+    batches = cuts.numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096, file=file)
     assert pyarrow.Table.from_batches(batch for _, batch in batches) == table
 
 
@@ -477,6 +466,6 @@ def test_values_that_repeat_are_no_bomb() -> None:
     table = pyarrow.table({"n": range(1, n + 1), "class": classes})
     file = io.BytesIO()
     parquet.write_table(table, file, compression="zstd")
-    batches = [*numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096)]
+    batches = [*cuts.numbered_batches(parquet.ParquetFile(file), None, rows_at_once=4096)]
     assert [number for number, _ in batches[:2]] == [1, 4097]
     assert batches[-1][1].to_pylist()[-1] == {"n": n, "class": "dog"}

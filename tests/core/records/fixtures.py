@@ -7,11 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.shard_writer import Maker, Rejected
-from beam_pipeline.core.records.wire import encode_example
-from beam_pipeline.core.references import SampleRef
+from beam_pipeline.core import dead_letters, references
+from beam_pipeline.core.records import record_format, shard_writer, wire
 
 
 def with_kinds(features: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -25,7 +22,7 @@ def with_kinds(features: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
 
 def record_of(features: Mapping[str, Any]) -> bytes:
     """The serialized example of such lists."""
-    return encode_example(with_kinds(features))
+    return wire.encode_example(with_kinds(features))
 
 
 def tf_example(tf: Any, features: Mapping[str, tuple[str, Any]]) -> bytes:
@@ -53,11 +50,13 @@ FEATURES = st.dictionaries(
 )
 
 
-def made(maker: Maker, ref: SampleRef) -> EncodedSample | DeadLetter:
+def made(
+    maker: shard_writer.Maker, ref: references.SampleRef
+) -> record_format.EncodedSample | dead_letters.DeadLetter:
     """What a maker makes of a sample: the example, or the dead letter."""
     try:
         return maker.make(ref)
-    except Rejected as rejected:
+    except shard_writer.Rejected as rejected:
         return rejected.letter
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.errors import SampleError
+from beam_pipeline.core import errors
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.labels.schema import (
     BOX_SIDES,
@@ -21,27 +21,10 @@ from beam_pipeline.core.labels.schema import (
     label_column,
     object_columns,
 )
-from beam_pipeline.core.records import example_view
-from beam_pipeline.core.records.feature_values import FeatureSchema, FeatureValue, feature_value
+from beam_pipeline.core.records import example_view, feature_values, wire
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
-from beam_pipeline.core.records.wire import (
-    bytes_entry,
-    encode_example,
-    float_entry,
-    int64_entry,
-    value_prefixes,
-    varint,
-)
 from beam_pipeline.core.references import Box, SampleRef
-from tests.core.records.fixtures import (
-    FEATURES,
-    FLOATS,
-    INT64S,
-    KEYS,
-    record_of,
-    tf_example,
-    with_kinds,
-)
+from tests.core.records import fixtures
 from tests.profiles import examples
 
 ANIMAL = (label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64))
@@ -88,8 +71,8 @@ IMAGE_SIZES = [0, 1, 127, 128, 16_383, 16_384, 1 << 21]
 
 
 VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
-    ColumnKind.INT64: INT64S,
-    ColumnKind.FLOAT: FLOATS,
+    ColumnKind.INT64: fixtures.INT64S,
+    ColumnKind.FLOAT: fixtures.FLOATS,
     ColumnKind.BYTES: st.text(max_size=30),
     ColumnKind.CLASS: st.sampled_from(["cat", "강아지", "class " + 200 * "x"]),
 }
@@ -142,7 +125,9 @@ def test_the_lengths_around_an_image_are_right_where_varints_grow(tf: Any, size:
     for length in range(max(0, size - 160), size + 3, 1 if size < 1 << 20 else 40):
         image = bytes(length)
         before, after = encoder.encode(ref, header, image)
-        assert before + image + after == tf_example(tf, typed_features(ref, [], header, image))
+        assert before + image + after == fixtures.tf_example(
+            tf, typed_features(ref, [], header, image)
+        )
 
 
 def test_a_feature_stands_on_its_side_of_the_image() -> None:
@@ -154,7 +139,7 @@ def test_a_feature_stands_on_its_side_of_the_image() -> None:
     ref = SampleRef("a.jpg", "uri", 1, "train", (1, 2, 3, 4))
     before, after = SampleEncoder(columns, {}).encode(ref, ImageHeader("jpeg", 7, 9, 3), b"xyz")
     features = typed_features(ref, columns, ImageHeader("jpeg", 7, 9, 3), b"xyz")
-    assert before + b"xyz" + after == encode_example(features)
+    assert before + b"xyz" + after == wire.encode_example(features)
 
 
 def test_more_distinct_values_than_the_cache_holds_are_all_written_right() -> None:
@@ -163,7 +148,7 @@ def test_more_distinct_values_than_the_cache_holds_are_all_written_right() -> No
     for number in (*range(5_000), 0, 4_999):
         ref = SampleRef("a.jpg", "uri", 1, "train", (f"id {number}",))
         _, after = encoder.encode(ref, ImageHeader("jpeg", 7, 9, 3), b"x")
-        assert bytes_entry("label/id", [f"id {number}".encode()]) in after
+        assert wire.bytes_entry("label/id", [f"id {number}".encode()]) in after
 
 
 def test_the_class_of_a_sample_is_the_id_of_its_class_column() -> None:
@@ -233,7 +218,7 @@ def test_features_are_written_under_the_keys_that_were_asked_for(
     columns = [label_column("animal", ColumnKind.CLASS), further_column("age", ColumnKind.INT64)]
     ref = SampleRef("a.jpg", "uri", 1, "train", ("강아지", 3))
     expected = renamed(typed_features(ref, columns, HEADER, b"image"), renames)
-    assert encoded(columns, ref, b"image", renames) == tf_example(tf, expected)
+    assert encoded(columns, ref, b"image", renames) == fixtures.tf_example(tf, expected)
     assert expected.keys() == feature_kinds(columns, renames).keys()
 
 
@@ -244,7 +229,7 @@ LIST_VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
 }
 # None of these begins another, and none begins a standard key.
 OTHER_KEYS = st.sampled_from(["a/", "image/c/", "image/f/", "z/"]).flatmap(
-    lambda folder: KEYS.map(folder.__add__)
+    lambda folder: fixtures.KEYS.map(folder.__add__)
 ) | st.sampled_from(["image/encodec", "image/encodee"])
 LIST_COLUMNS = st.lists(
     st.builds(
@@ -301,7 +286,7 @@ def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.Da
         image = bytes(data.draw(st.sampled_from(IMAGE_SIZES[:-1])))
         before, after = encoder.encode(ref, header, image)
         expected = renamed(typed_features(ref, columns, header, image), renames)
-        assert before + image + after == tf_example(tf, expected)
+        assert before + image + after == fixtures.tf_example(tf, expected)
         kinds = feature_kinds(columns, renames)
         assert expected.keys() <= kinds.keys()
         for key, described in kinds.items():
@@ -319,20 +304,20 @@ def test_any_sample_is_written_as_tensorflow_would_write_it(tf: Any, data: st.Da
 def test_an_integer_too_large_for_an_int64_is_refused(value: int) -> None:
     """Its upper bits do not vanish in silence."""
     with pytest.raises(OverflowError, match=rf"^{value} does not fit an int64$"):
-        int64_entry("k", [1, value])
+        wire.int64_entry("k", [1, value])
 
 
 def test_an_entry_of_each_kind_has_the_bytes_of_the_wire_format() -> None:
     """Each entry is tag, length, key and list, here written out by hand."""
-    assert bytes_entry("k", [b"v"]) == b"\x0a\x0a\x0a\x01k\x12\x05\x0a\x03\x0a\x01v"
-    assert float_entry("k", [1.0]) == b"\x0a\x0d\x0a\x01k\x12\x08\x12\x06\x0a\x04\0\0\x80\x3f"
-    assert int64_entry("k", [3]) == b"\x0a\x0a\x0a\x01k\x12\x05\x1a\x03\x0a\x01\x03"
-    assert float_entry("k", []) == b"\x0a\x07\x0a\x01k\x12\x02\x12\x00"
-    assert int64_entry("k", []) == b"\x0a\x07\x0a\x01k\x12\x02\x1a\x00"
+    assert wire.bytes_entry("k", [b"v"]) == b"\x0a\x0a\x0a\x01k\x12\x05\x0a\x03\x0a\x01v"
+    assert wire.float_entry("k", [1.0]) == b"\x0a\x0d\x0a\x01k\x12\x08\x12\x06\x0a\x04\0\0\x80\x3f"
+    assert wire.int64_entry("k", [3]) == b"\x0a\x0a\x0a\x01k\x12\x05\x1a\x03\x0a\x01\x03"
+    assert wire.float_entry("k", []) == b"\x0a\x07\x0a\x01k\x12\x02\x12\x00"
+    assert wire.int64_entry("k", []) == b"\x0a\x07\x0a\x01k\x12\x02\x1a\x00"
 
 
 @settings(max_examples=examples(300))
-@given(features=FEATURES)
+@given(features=fixtures.FEATURES)
 @example(features={})
 @example(features={"": []})
 @example(features={"nan": [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e-45]})
@@ -343,7 +328,7 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
     tf: Any, features: dict[str, Any]
 ) -> None:
     """Any features of any kind are the bytes that TensorFlow's own message gives."""
-    assert record_of(features) == tf_example(tf, with_kinds(features))
+    assert fixtures.record_of(features) == fixtures.tf_example(tf, fixtures.with_kinds(features))
 
 
 @settings(max_examples=examples(200))
@@ -351,35 +336,35 @@ def test_an_example_has_the_bytes_of_tensorflows_deterministic_serialization(
 @example(keys={"a", "\uffff", "\U0001f600"})  # UTF-16 would have the last two the other way round
 def test_keys_stand_in_the_order_of_their_utf8_bytes(keys: set[str]) -> None:
     """The order is that of the bytes for any keys, one that begins another before it."""
-    encoded = record_of({key: [b""] for key in keys})
-    entries = [bytes_entry(key, [b""]) for key in sorted(keys, key=str.encode)]
-    assert encoded == b"\x0a" + varint(sum(map(len, entries))) + b"".join(entries)
+    encoded = fixtures.record_of({key: [b""] for key in keys})
+    entries = [wire.bytes_entry(key, [b""]) for key in sorted(keys, key=str.encode)]
+    assert encoded == b"\x0a" + wire.varint(sum(map(len, entries))) + b"".join(entries)
 
 
 def test_a_number_too_large_for_a_float32_is_refused() -> None:
     """It does not become infinity in silence."""
     with pytest.raises(OverflowError):
-        record_of({"k": [1e39]})
+        fixtures.record_of({"k": [1e39]})
 
 
 def test_the_worked_example_of_the_format_is_right() -> None:
     """The bytes in the module's docstring are those of an example with one feature."""
     golden = "0a0e 0a0c 0a0161 1207 1a05 0a03 ac0205"
-    assert encode_example({"a": ("int64", [300, 5])}) == bytes.fromhex(golden)
+    assert wire.encode_example({"a": ("int64", [300, 5])}) == bytes.fromhex(golden)
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 16_383, 16_384])
 def test_a_prefix_and_its_value_are_an_entry(length: int) -> None:
     """The prefix is the entry up to its one value, which stands at the end."""
     value = b"x" * length
-    assert value_prefixes("key")(length) + value == bytes_entry("key", [value])
+    assert wire.value_prefixes("key")(length) + value == wire.bytes_entry("key", [value])
 
 
 @settings(max_examples=examples(200))
-@given(features=FEATURES)
+@given(features=fixtures.FEATURES)
 def test_our_own_message_parses_what_tensorflows_does(tf: Any, features: dict[str, Any]) -> None:
     """`example_view.Example` reads TensorFlow's bytes, and writes back the same."""
-    serialized = tf_example(tf, with_kinds(features))
+    serialized = fixtures.tf_example(tf, fixtures.with_kinds(features))
     ours = example_view.Example.FromString(serialized)
     theirs = tf.train.Example.FromString(serialized)
     assert ours.SerializeToString(deterministic=True) == serialized
@@ -448,15 +433,15 @@ TEXT = st.text()
 )
 def test_a_value_becomes_the_list_of_its_type(value: Any, expected: tuple[Any, ...]) -> None:
     """Scalars, lists and arrays of every type that a feature can hold; arrays in C order."""
-    found = feature_value(value)
-    assert found == FeatureValue(*expected)
+    found = feature_values.feature_value(value)
+    assert found == feature_values.FeatureValue(*expected)
     assert found is not None
     assert [type(item) for item in found.values] == [type(item) for item in expected[1]]
 
 
 def test_none_is_no_feature() -> None:
     """None means that the sample does not have the feature."""
-    assert feature_value(None) is None
+    assert feature_values.feature_value(None) is None
 
 
 @pytest.mark.parametrize("value", [{}, {1}, object(), 1j, [None], [[1]], np.zeros(1, complex)])
@@ -465,7 +450,7 @@ def test_anything_else_is_an_error(value: Any) -> None:
     with pytest.raises(
         ValueError, match=r"is not a feature; expected bytes, str, bool, int, float"
     ):
-        feature_value(value)
+        feature_values.feature_value(value)
 
 
 @given(
@@ -494,7 +479,7 @@ def test_tensorflow_reads_what_was_given(sample: dict[str, Any]) -> None:
             encoded = [v.encode() if isinstance(v, str) else v for v in values]
             feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
         features[key] = feature
-    found = tf.train.Example.FromString(FeatureSchema().encode(sample))
+    found = tf.train.Example.FromString(feature_values.FeatureSchema().encode(sample))
     expected = tf.train.Example(features=tf.train.Features(feature=features))
     assert _plain(found) == _plain(expected)
 
@@ -514,7 +499,7 @@ def _plain(example: Any) -> dict[str, Any]:
 
 def test_the_schema_knows_kinds_lengths_and_what_is_missing() -> None:
     """One value, a fixed number, any number; in every sample or not."""
-    schema = FeatureSchema()
+    schema = feature_values.FeatureSchema()
     schema.encode({"one": 1, "three": np.zeros((1, 3)), "any": ["a"], "late": [], "some": 2.0})
     schema.encode({"one": 2, "three": [1.0, 2.0, 3.0], "any": [], "late": ["x"], "none": None})
     assert schema.samples == 2
@@ -529,7 +514,7 @@ def test_the_schema_knows_kinds_lengths_and_what_is_missing() -> None:
 
 def test_a_list_without_values_has_the_kind_of_the_others() -> None:
     """Once it is known; before that, the feature is left out."""
-    schema = FeatureSchema()
+    schema = feature_values.FeatureSchema()
     assert _kinds(schema.encode({"x": []})) == {}
     assert _kinds(schema.encode({"x": [1]})) == {"x": "int64_list"}
     assert _kinds(schema.encode({"x": []})) == {"x": "int64_list"}
@@ -542,5 +527,5 @@ def _kinds(example: bytes) -> dict[str, str]:
 
 def test_a_text_that_is_not_unicode_is_an_error() -> None:
     """Half a character cannot be written as UTF-8."""
-    with pytest.raises(SampleError, match="surrogates not allowed"):
-        FeatureSchema().encode({"x": "\ud800"})
+    with pytest.raises(errors.SampleError, match="surrogates not allowed"):
+        feature_values.FeatureSchema().encode({"x": "\ud800"})

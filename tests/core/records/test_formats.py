@@ -13,16 +13,6 @@ import pytest
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.records import formats
-from beam_pipeline.core.records.formats import (
-    COMPRESSIONS,
-    DEFAULT_FORMAT,
-    FORMATS,
-    ArrayRecordFormat,
-    format_of,
-    format_options,
-    is_record_file,
-    recorded_format,
-)
 from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from tests.core.records.fixtures import Memory, record_of
@@ -30,13 +20,13 @@ from tests.core.records.fixtures import Memory, record_of
 
 def test_the_default_is_a_plain_tfrecord() -> None:
     """Nothing said gives what every reader reads."""
-    assert DEFAULT_FORMAT == "tfrecord"
-    assert COMPRESSIONS == ("none", "gzip")
+    assert formats.DEFAULT_FORMAT == "tfrecord"
+    assert formats.COMPRESSIONS == ("none", "gzip")
     assert formats.record_format() == TFRecordFormat("none")
     assert formats.record_format("gzip") == TFRecordFormat("gzip")
-    assert recorded_format({"compression": "gzip", "seed": 3}) == TFRecordFormat("gzip")
-    assert format_options(TFRecordFormat("gzip")) == {"compression": "gzip"}
-    assert format_of("shard").name == DEFAULT_FORMAT
+    assert formats.recorded_format({"compression": "gzip", "seed": 3}) == TFRecordFormat("gzip")
+    assert formats.format_options(TFRecordFormat("gzip")) == {"compression": "gzip"}
+    assert formats.format_of("shard").name == formats.DEFAULT_FORMAT
 
 
 def test_an_unknown_format_or_compression_is_refused() -> None:
@@ -48,11 +38,11 @@ def test_an_unknown_format_or_compression_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", [found(how) for found in FORMATS.values() for how in found.compressions]
+    "chosen", [found(how) for found in formats.FORMATS.values() for how in found.compressions]
 )
 def test_a_recorded_format_is_read_back(chosen: TFRecordFormat) -> None:
     """Every format comes back from the options of a manifest."""
-    assert recorded_format(format_options(chosen)) == chosen
+    assert formats.recorded_format(formats.format_options(chosen)) == chosen
 
 
 SAMPLES = [
@@ -63,7 +53,7 @@ RECORDS = [sample.record for sample in SAMPLES]
 
 
 @pytest.fixture(
-    params=[found(how) for found in FORMATS.values() for how in found.compressions],
+    params=[found(how) for found in formats.FORMATS.values() for how in found.compressions],
     ids=lambda found: f"{found.name} {found.compression}",
 )
 def record_format(request: pytest.FixtureRequest) -> RecordFormat:
@@ -102,8 +92,8 @@ def test_its_files_are_known_by_their_names(record_format: RecordFormat) -> None
     index, receipt = record_format.index_name(name), f"{record_format.receipt_stem(name)}.json.gz"
     assert len({name, index, receipt}) == 3
     assert index or not record_format.indexable
-    assert format_of(name).name == record_format.name
-    for matches in (record_format.file_names.fullmatch, is_record_file):
+    assert formats.format_of(name).name == record_format.name
+    for matches in (record_format.file_names.fullmatch, formats.is_record_file):
         assert matches(name)
         assert matches(index) or not record_format.indexable
         for other in (receipt, "manifest.json", "labels.txt", "photo.jpg", f"{name}.bak"):
@@ -157,7 +147,7 @@ def test_a_shard_that_is_cut_short_is_damaged(
 # --- array record ----------------------------------------------------------------------------
 
 
-FORMAT = ArrayRecordFormat()
+FORMAT = formats.ArrayRecordFormat()
 ARRAY_RECORD_RECORDS = [bytes([number]) * 3000 for number in range(40)]
 
 

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.images.header import ImageHeader
-from beam_pipeline.core.labels.schema import (
-    Column,
-    ColumnKind,
-    further_column,
-    label_column,
-    object_columns,
-)
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.records.image_statistics import (
     EDGES,
     MORE_SIZES,
@@ -47,7 +41,7 @@ HEADERS = st.builds(
     st.integers(1, 8),
 )
 SAMPLES = st.tuples(HEADERS, st.integers(1, 1 << 31), st.tuples(st.floats() | st.none()))
-COLUMNS = (label_column("score", ColumnKind.FLOAT),)
+COLUMNS = (schema.label_column("score", schema.ColumnKind.FLOAT),)
 
 
 def gathered(samples: list[Any], columns: Any = COLUMNS) -> ImageStatistics:
@@ -135,7 +129,7 @@ def test_what_is_counted_of_boxes(pixels: bool) -> None:
         (ImageHeader("png", 100, 200, 3), 9, (boxes, ("a", "b"))),
         (ImageHeader("png", 100, 200, 3), 9, ((), ())),
     ]
-    statistics = gathered(samples, object_columns(pixels=pixels))
+    statistics = gathered(samples, schema.object_columns(pixels=pixels))
     assert statistics.counts["boxes"] == {2: 1, 0: 1}
     sides = {EDGES[int(key)]: count for key, count in statistics.counts["box_size"].items()}
     assert sides == {91: 1, 45: 1}
@@ -145,10 +139,10 @@ def test_what_is_counted_of_boxes(pixels: bool) -> None:
 def test_lists_and_integers_are_counted_as_numbers() -> None:
     """The mark of unlabelled samples is not, nor is a column that is not written."""
     columns = (
-        further_column("count", ColumnKind.INT64),
-        further_column("names", ColumnKind.BYTES),
-        Column("labelled", ColumnKind.INT64, "image/labelled", required=True),
-        Column("patient", ColumnKind.INT64, ""),
+        schema.further_column("count", schema.ColumnKind.INT64),
+        schema.further_column("names", schema.ColumnKind.BYTES),
+        schema.Column("labelled", schema.ColumnKind.INT64, "image/labelled", required=True),
+        schema.Column("patient", schema.ColumnKind.INT64, ""),
     )
     samples = [(ImageHeader("png", 1, 1, 3), 9, (value, "x", 1, 7)) for value in (3, None, 4)]
     assert gathered(samples, columns).numbers == {
@@ -175,7 +169,10 @@ def test_the_size_of_statistics_is_bounded() -> None:
     boxes = tuple(
         (x / 50, y / 50, x / 50 + 0.3, y / 50 + 0.3, 1) for x in range(40) for y in range(40)
     )
-    columns = (*object_columns(pixels=False), label_column("score", ColumnKind.FLOAT))
+    columns = (
+        *schema.object_columns(pixels=False),
+        schema.label_column("score", schema.ColumnKind.FLOAT),
+    )
     samples = [
         (ImageHeader("png", 1 + i**2, 1 + i**3 % 70_000, 3), 1 + i**4, (boxes, (), i / 7))
         for i in range(250)

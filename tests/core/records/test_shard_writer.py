@@ -24,6 +24,7 @@ from beam_pipeline.core.labels.schema import (
     object_column,
     object_columns,
 )
+from beam_pipeline.core.records import record_format, wire
 from beam_pipeline.core.records.example_source import (
     ExampleMaker,
     ExampleOptions,
@@ -34,7 +35,6 @@ from beam_pipeline.core.records.example_source import (
 )
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED
-from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
     MAX_IMAGE_BYTES,
     REPEATED,
@@ -44,7 +44,6 @@ from beam_pipeline.core.records.shard_writer import (
 )
 from beam_pipeline.core.records.sharding import KeyHasher, ShardInfo, ShardSpec
 from beam_pipeline.core.records.tfrecord import TFRecordFormat, read_records
-from beam_pipeline.core.records.wire import MAX_EXAMPLE_BYTES
 from beam_pipeline.core.references import Box, LabelValue, SampleRef
 from beam_pipeline.storage.files import open_output, read_image
 from tests.core.records.fixtures import Memory, made
@@ -231,7 +230,7 @@ def test_a_file_that_no_example_can_hold_is_not_even_opened(size: int, too_large
         )
         assert opened == []
     else:
-        assert isinstance(sample, EncodedSample)
+        assert isinstance(sample, record_format.EncodedSample)
         assert opened == [("gs://b/a.jpg", size, -1)]
 
 
@@ -288,14 +287,14 @@ def objects(folder: object, *boxes: Box, origin: str = "/labels/a.txt") -> Sampl
     return ref(folder, "a.jpg", boxes, ("cat",) * len(boxes))._replace(origin=origin)
 
 
-def features_of(sample: EncodedSample) -> dict[str, list[Any]]:
+def features_of(sample: record_format.EncodedSample) -> dict[str, list[Any]]:
     return {
         key: list(getattr(feature, feature.WhichOneof("kind")).value)
         for key, feature in Example.FromString(sample.record).features.feature.items()
     }
 
 
-def sides_of(sample: EncodedSample) -> list[list[float]]:
+def sides_of(sample: record_format.EncodedSample) -> list[list[float]]:
     features = features_of(sample)
     return [features[f"image/object/bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
 
@@ -525,7 +524,7 @@ def test_serialized_examples_are_passed_on_unchanged() -> None:
     source = SerializedExamples(described=FEATURES)
     maker = source.maker(ExampleOptions(), {"b": 1, "c": 2}, lambda uri, size, offset: b"example")
     ref = SampleRef("0", "uri", 7, "train", (("c", "b", "c"),), 0)
-    assert maker.make(ref) == EncodedSample(b"", b"example", b"", classes=[2, 1, 2])
+    assert maker.make(ref) == record_format.EncodedSample(b"", b"example", b"", classes=[2, 1, 2])
     assert source.features({}) == FEATURES
     assert source.columns == (Column("class", ColumnKind.CLASS, "image/class", repeated=True),)
     assert (source.resumable, source.pixels) == (False, None)
@@ -534,7 +533,7 @@ def test_serialized_examples_are_passed_on_unchanged() -> None:
 
 @pytest.mark.parametrize(
     ("source", "limit"),
-    [(LabelledImages(()), MAX_IMAGE_BYTES), (SerializedExamples(), MAX_EXAMPLE_BYTES)],
+    [(LabelledImages(()), MAX_IMAGE_BYTES), (SerializedExamples(), wire.MAX_EXAMPLE_BYTES)],
 )
 def test_what_is_larger_than_the_limit_is_not_read(source: ExampleSource, limit: int) -> None:
     """It becomes a dead letter by its listed size alone."""

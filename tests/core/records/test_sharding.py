@@ -6,21 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.packing import SampleBatch
-from beam_pipeline.core.records.shard_writer import sort_by_key_hash
-from beam_pipeline.core.records.sharding import (
-    KeyHasher,
-    ShardConfig,
-    ShardDivision,
-    ShardPlan,
-    ShardSpec,
-    SplitFractions,
-    shard_of,
-)
+from beam_pipeline.core import packing
+from beam_pipeline.core.records import shard_writer, sharding
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 
-EIGHTY_TEN_TEN = SplitFractions(
+EIGHTY_TEN_TEN = sharding.SplitFractions(
     (("train", Fraction(8, 10)), ("validation", Fraction(1, 10)), ("test", Fraction(1, 10)))
 )
 
@@ -48,18 +39,18 @@ def test_a_key_has_this_hash(
     seed: int, key: str, split: str, of_4: int, of_16: int, order: str
 ) -> None:
     """Split, shard and order of a key are these, in every version and on every machine."""
-    placement = KeyHasher(seed).hash(key)
+    placement = sharding.KeyHasher(seed).hash(key)
     assert placement.order.hex() == order
     assert EIGHTY_TEN_TEN.split_of(placement.split_hash) == split
-    assert shard_of(placement.order, 4) == of_4
-    assert shard_of(placement.order, 16) == of_16
+    assert sharding.shard_of(placement.order, 4) == of_4
+    assert sharding.shard_of(placement.order, 16) == of_16
 
 
 def test_samples_stand_in_this_order() -> None:
     """Twelve keys in the order in which the shards of seed 0 hold them."""
     keys = [*"abcdefg", "cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg", "강아지/사진 1.jpg"]
     refs = [SampleRef(key, f"/photos/{key}", 1, "train", ()) for key in keys]
-    assert [ref.key for ref in sort_by_key_hash(refs, KeyHasher(0))] == [
+    assert [ref.key for ref in shard_writer.sort_by_key_hash(refs, sharding.KeyHasher(0))] == [
         "dog/2.jpg",
         "cat/2.jpg",
         "f",
@@ -78,11 +69,11 @@ def test_samples_stand_in_this_order() -> None:
 @given(seed=st.integers(-(10**30), 10**30), key=st.text())
 def test_a_hash_depends_on_seed_and_key_only(seed: int, key: str) -> None:
     """Whatever was hashed before, with this hasher or another, the hash is the same."""
-    hasher = KeyHasher(seed)
+    hasher = sharding.KeyHasher(seed)
     first = hasher.hash(key)
     hasher.hash(key + "x")
-    assert hasher.hash(key) == first == KeyHasher(seed).hash(key)
-    assert KeyHasher(seed + 1).hash(key) != first
+    assert hasher.hash(key) == first == sharding.KeyHasher(seed).hash(key)
+    assert sharding.KeyHasher(seed + 1).hash(key) != first
     assert 0 <= first.split_hash < 1 << 64
     assert len(first.order) == 16
 
@@ -90,7 +81,7 @@ def test_a_hash_depends_on_seed_and_key_only(seed: int, key: str) -> None:
 @pytest.mark.parametrize("seed", [10**64, -(10**64)], ids=["positive", "negative"])
 def test_a_seed_may_be_any_integer(seed: int) -> None:
     """A seed of many digits hashes keys, too, and differently from its neighbour."""
-    assert KeyHasher(seed).hash("a") != KeyHasher(seed + 1).hash("a")
+    assert sharding.KeyHasher(seed).hash("a") != sharding.KeyHasher(seed + 1).hash("a")
 
 
 @given(order=st.binary(min_size=16, max_size=16), shards=st.integers(1, 1 << 40))
@@ -98,7 +89,7 @@ def test_a_seed_may_be_any_integer(seed: int) -> None:
 @example(order=b"\0" * 16, shards=7)
 def test_a_shard_is_one_of_those_there_are(order: bytes, shards: int) -> None:
     """The shard lies between 0 and the number of shards, and its range of hashes is equal."""
-    shard = shard_of(order, shards)
+    shard = sharding.shard_of(order, shards)
     assert 0 <= shard < shards
     position = Fraction(int.from_bytes(order[:8], "big"), 1 << 64)
     assert Fraction(shard, shards) <= position < Fraction(shard + 1, shards)
@@ -122,7 +113,9 @@ def test_splits_have_their_share_to_the_last_hash(
     shares: dict[str, str], splits: dict[int, str]
 ) -> None:
     """In the order in which they were given; thirds add up to one exactly, and a share of 0 gets nothing."""
-    fractions = SplitFractions(tuple((name, Fraction(share)) for name, share in shares.items()))
+    fractions = sharding.SplitFractions(
+        tuple((name, Fraction(share)) for name, share in shares.items())
+    )
     assert {split_hash: fractions.split_of(split_hash) for split_hash in splits} == splits
 
 
@@ -139,26 +132,28 @@ def test_splits_have_their_share_to_the_last_hash(
 def test_shares_that_do_not_add_up_to_one_are_an_error(shares: list[str], total: str) -> None:
     """The message tells their sum from 1."""
     with pytest.raises(ValueError, match=f"add up to {total}.*, not to 1"):
-        SplitFractions(tuple((f"split {i}", Fraction(share)) for i, share in enumerate(shares)))
+        sharding.SplitFractions(
+            tuple((f"split {i}", Fraction(share)) for i, share in enumerate(shares))
+        )
 
 
 @pytest.mark.parametrize(
     ("config", "total_bytes", "count"),
     [
-        (ShardConfig(), 0, 1),
-        (ShardConfig(), 1, 1),
-        (ShardConfig(), 200_000_000, 1),
-        (ShardConfig(), 200_000_001, 2),
-        (ShardConfig(shard_bytes=10), 100, 10),
-        (ShardConfig(shard_bytes=10), 101, 11),
-        (ShardConfig(num_shards=5), 10**12, 5),
-        (ShardConfig(num_shards=5), 0, 5),
-        (ShardConfig({"train": 7, "test": 1}), 10**12, 7),
-        (ShardConfig({"test": 1}, shard_bytes=10), 95, 10),
+        (sharding.ShardConfig(), 0, 1),
+        (sharding.ShardConfig(), 1, 1),
+        (sharding.ShardConfig(), 200_000_000, 1),
+        (sharding.ShardConfig(), 200_000_001, 2),
+        (sharding.ShardConfig(shard_bytes=10), 100, 10),
+        (sharding.ShardConfig(shard_bytes=10), 101, 11),
+        (sharding.ShardConfig(num_shards=5), 10**12, 5),
+        (sharding.ShardConfig(num_shards=5), 0, 5),
+        (sharding.ShardConfig({"train": 7, "test": 1}), 10**12, 7),
+        (sharding.ShardConfig({"test": 1}, shard_bytes=10), 95, 10),
     ],
 )
 def test_a_split_gets_the_shards_that_were_asked_for(
-    config: ShardConfig, total_bytes: int, count: int
+    config: sharding.ShardConfig, total_bytes: int, count: int
 ) -> None:
     """A number counts before a size, a split without a number goes by size, and one is the least."""
     assert config.count_for("train", total_bytes) == count
@@ -166,31 +161,33 @@ def test_a_split_gets_the_shards_that_were_asked_for(
 
 def test_shares_and_numbers_are_told_as_they_were_given() -> None:
     """A share that is no decimal is a fraction; a number of shards counts for its split alone."""
-    thirds = SplitFractions((("a", Fraction(1, 3)), ("b", Fraction(2, 3))))
+    thirds = sharding.SplitFractions((("a", Fraction(1, 3)), ("b", Fraction(2, 3))))
     assert [str(thirds), str(EIGHTY_TEN_TEN)] == [
         "a=1/3,b=2/3",
         "train=0.8,validation=0.1,test=0.1",
     ]
-    assert ShardConfig(5).is_counted("test")
-    assert ShardConfig({"test": 1}).is_counted("test")
-    assert not ShardConfig({"test": 1}).is_counted("train")
-    assert not ShardConfig().is_counted("train")
+    assert sharding.ShardConfig(5).is_counted("test")
+    assert sharding.ShardConfig({"test": 1}).is_counted("test")
+    assert not sharding.ShardConfig({"test": 1}).is_counted("train")
+    assert not sharding.ShardConfig().is_counted("train")
 
 
 def test_shards_are_numbered_through_the_splits() -> None:
     """The index of a spec in the list is the number that its samples are grouped by."""
-    layout = ShardPlan("birds", (("test", 1), ("train", 2)), TFRecordFormat("gzip"))
+    layout = sharding.ShardPlan("birds", (("test", 1), ("train", 2)), TFRecordFormat("gzip"))
     assert layout.specs == [
-        ShardSpec("test", 0, 1, "birds-test.tfrecord-00000-of-00001.gz"),
-        ShardSpec("train", 0, 2, "birds-train.tfrecord-00000-of-00002.gz"),
-        ShardSpec("train", 1, 2, "birds-train.tfrecord-00001-of-00002.gz"),
+        sharding.ShardSpec("test", 0, 1, "birds-test.tfrecord-00000-of-00001.gz"),
+        sharding.ShardSpec("train", 0, 2, "birds-train.tfrecord-00000-of-00002.gz"),
+        sharding.ShardSpec("train", 1, 2, "birds-train.tfrecord-00001-of-00002.gz"),
     ]
     assert layout.first_shard == {"test": (0, 1), "train": (1, 2)}
 
 
 def test_a_shard_can_be_had_by_its_number() -> None:
     """It is the one at this index of all; a number beyond them is an error."""
-    layout = ShardPlan("x", (("test", 2), ("train", 3), ("validation", 1)), TFRecordFormat("gzip"))
+    layout = sharding.ShardPlan(
+        "x", (("test", 2), ("train", 3), ("validation", 1)), TFRecordFormat("gzip")
+    )
     assert [layout.spec(number) for number in range(6)] == list(layout.specs)
     with pytest.raises(IndexError):
         layout.spec(6)
@@ -199,7 +196,7 @@ def test_a_shard_can_be_had_by_its_number() -> None:
 # --- Dividing samples among shards by columns
 
 
-PLAN = ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
+PLAN = sharding.ShardPlan("d", (("test", 2), ("train", 5)), TFRecordFormat())
 
 
 def test_each_sample_goes_to_the_shard_of_its_hash() -> None:
@@ -208,16 +205,16 @@ def test_each_sample_goes_to_the_shard_of_its_hash() -> None:
         SampleRef(f"{i}.jpg", f"/photos/{i}.jpg", 5, "train" if i % 3 else "test", ("x",))
         for i in range(60)
     ]
-    division, hasher = ShardDivision(PLAN, 4), KeyHasher(4)
+    division, hasher = sharding.ShardDivision(PLAN, 4), sharding.KeyHasher(4)
     expected = [
-        shard_of(hasher.order(ref.key), 2)
+        sharding.shard_of(hasher.order(ref.key), 2)
         if ref.split == "test"
-        else 2 + shard_of(hasher.order(ref.key), 5)
+        else 2 + sharding.shard_of(hasher.order(ref.key), 5)
         for ref in refs
     ]
     assert division.parts == 7
-    assert division.numbers(SampleBatch(refs).columns()) == expected
+    assert division.numbers(packing.SampleBatch(refs).columns()) == expected
     trained = [ref for ref in refs if ref.split == "train"]
-    assert division.numbers(SampleBatch.of_columns(SampleBatch(trained).columns()).columns()) == [
-        number for number in expected if number >= 2
-    ]
+    assert division.numbers(
+        packing.SampleBatch.of_columns(packing.SampleBatch(trained).columns()).columns()
+    ) == [number for number in expected if number >= 2]

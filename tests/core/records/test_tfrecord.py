@@ -16,22 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import DamagedRecordError
-from beam_pipeline.core.records.example_view import read_shard
+from beam_pipeline.core.records import example_view, sharding, tfrecord
 from beam_pipeline.core.records.record_format import EncodedSample
-from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
-from beam_pipeline.core.records.tfrecord import (
-    RecordSpan,
-    TFRecordFormat,
-    crc32c_extend,
-    frame_footer,
-    frame_header,
-    index_file,
-    mask_crc,
-    parse_index,
-    read_records,
-    record_offsets,
-    record_spans,
-)
 from tests.core.records.fixtures import Memory, record_of
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=8)
@@ -47,7 +33,11 @@ GOLDEN_EMPTY = bytes.fromhex("00 00 00 00 00 00 00 00  29 03 98 07  d8 ea 82 a2"
 
 
 def framed(data: bytes) -> bytes:
-    return frame_header(len(data)) + data + frame_footer(crc32c_extend(0, data))
+    return (
+        tfrecord.frame_header(len(data))
+        + data
+        + tfrecord.frame_footer(tfrecord.crc32c_extend(0, data))
+    )
 
 
 def framed_all(*records: bytes) -> bytes:
@@ -55,7 +45,7 @@ def framed_all(*records: bytes) -> bytes:
 
 
 def read(content: bytes) -> list[bytes]:
-    return list(read_records(io.BytesIO(content), "data/x.tfrecord"))
+    return list(tfrecord.read_records(io.BytesIO(content), "data/x.tfrecord"))
 
 
 def test_a_framed_record_has_these_bytes() -> None:
@@ -90,7 +80,7 @@ def test_a_file_cut_at_any_byte_is_noticed() -> None:
             assert read(content[:cut]) == THREE_RECORDS[:whole]
             continue
         message = f"data/x.tfrecord: record {whole} at byte {starts[whole]}: the file ends inside"
-        records = read_records(io.BytesIO(content[:cut]), "data/x.tfrecord")
+        records = tfrecord.read_records(io.BytesIO(content[:cut]), "data/x.tfrecord")
         assert [next(records) for _ in range(whole)] == THREE_RECORDS[:whole]
         with pytest.raises(DamagedRecordError, match=re.escape(message)):
             next(records)
@@ -121,8 +111,8 @@ def test_a_length_beyond_the_end_of_the_file_is_damage_however_large(
 ) -> None:
     """A length with a right checksum that no file can hold is a damaged record as well."""
     packed = struct.pack("<Q", length)
-    header = packed + struct.pack("<I", mask_crc(google_crc32c.value(packed)))
-    assert frame_header(length) == header
+    header = packed + struct.pack("<I", tfrecord.mask_crc(google_crc32c.value(packed)))
+    assert tfrecord.frame_header(length) == header
     path = os.path.join(tmp_path_factory.mktemp("records"), "x.tfrecord")
     with open(path, "wb") as file:
         file.write(header + b"a few bytes")
@@ -130,10 +120,10 @@ def test_a_length_beyond_the_end_of_the_file_is_damage_however_large(
         open(path, "rb") as file,
         pytest.raises(DamagedRecordError, match=f"record 0 at byte 0: it claims {length} bytes"),
     ):
-        list(read_records(file, path))
+        list(tfrecord.read_records(file, path))
 
 
-PLAIN, GZIP = TFRecordFormat(), TFRecordFormat("gzip")
+PLAIN, GZIP = tfrecord.TFRecordFormat(), tfrecord.TFRecordFormat("gzip")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +141,7 @@ def test_a_file_name_is_the_one_of_tfds(
 ) -> None:
     """NAME-SPLIT.tfrecord-INDEX-of-COUNT, five digits or as many as it takes, .gz at the end."""
     *shard, compression = arguments
-    assert TFRecordFormat(str(compression)).shard_name(*shard) == name  # type: ignore[arg-type]
+    assert tfrecord.TFRecordFormat(str(compression)).shard_name(*shard) == name  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -235,24 +225,24 @@ def test_a_damaged_record_in_the_middle_is_named_by_where_reading_began() -> Non
     [(PLAIN, True, "tfrecord", ""), (GZIP, False, "", "GZIP")],
 )
 def test_what_readers_can_do(
-    chosen: TFRecordFormat, indexable: bool, tfds_name: str, compression: str
+    chosen: tfrecord.TFRecordFormat, indexable: bool, tfds_name: str, compression: str
 ) -> None:
     """None can jump into a compressed file, and TFDS reads no compressed ones; TensorFlow reads both."""
     assert (chosen.indexable, chosen.tfds_name) == (indexable, tfds_name)
     assert chosen.tf_data == ("TFRecordDataset", {"compression_type": compression})
 
 
-def _spans(data: bytes) -> list[RecordSpan]:
-    return list(record_spans(io.BytesIO(data), "shard"))
+def _spans(data: bytes) -> list[tfrecord.RecordSpan]:
+    return list(tfrecord.record_spans(io.BytesIO(data), "shard"))
 
 
 def test_a_record_is_its_offset_and_its_size_with_framing() -> None:
     """Records of 3, 0 and 5 bytes take 19, 16 and 21, one behind the other."""
     spans = _spans(framed_all(b"abc", b"", b"defgh"))
     assert spans == [(0, 19), (19, 16), (35, 21)]
-    assert index_file(spans) == b"0 19\n19 16\n35 21\n"
-    assert parse_index(index_file(spans), "i") == [19, 16, 21]
-    assert index_file(_spans(b"")) == b"" == bytes(parse_index(b"", "i"))
+    assert tfrecord.index_file(spans) == b"0 19\n19 16\n35 21\n"
+    assert tfrecord.parse_index(tfrecord.index_file(spans), "i") == [19, 16, 21]
+    assert tfrecord.index_file(_spans(b"")) == b"" == bytes(tfrecord.parse_index(b"", "i"))
 
 
 class _Counting(io.BytesIO):
@@ -269,7 +259,7 @@ class _Counting(io.BytesIO):
 def test_only_headers_are_read() -> None:
     """Twelve bytes a record, however long it is."""
     file = _Counting(framed_all(b"x" * 10_000, b"y" * 20_000))
-    assert len(list(record_spans(file, "shard"))) == 2
+    assert len(list(tfrecord.record_spans(file, "shard"))) == 2
     assert file.count == 24
 
 
@@ -306,7 +296,7 @@ SHARD = framed_all(b"abc", b"defgh")
 def test_damage_is_placed(data: bytes, message: str) -> None:
     """What is wrong, in which record, and where it begins, whether data are read or not."""
     with pytest.raises(DamagedRecordError) as caught:
-        list(read_records(io.BytesIO(data), "shard"))
+        list(tfrecord.read_records(io.BytesIO(data), "shard"))
     assert str(caught.value) == message
     with pytest.raises(DamagedRecordError) as caught:
         _spans(data)
@@ -329,13 +319,13 @@ def test_damage_is_placed(data: bytes, message: str) -> None:
 def test_an_index_with_gaps_or_other_text_is_an_error(data: bytes, line: int) -> None:
     """Names the file and the line."""
     with pytest.raises(DamagedRecordError, match=f"^i: line {line}: expected the offset"):
-        parse_index(data, "i")
+        tfrecord.parse_index(data, "i")
 
 
 def test_offsets_are_sums_of_sizes() -> None:
     """Records of 19, 16 and 21 bytes; none at all."""
-    assert record_offsets([19, 16, 21], "s", examples=3, size=56) == [0, 19, 35, 56]
-    assert record_offsets([], "s", examples=0, size=0) == [0]
+    assert tfrecord.record_offsets([19, 16, 21], "s", examples=3, size=56) == [0, 19, 35, 56]
+    assert tfrecord.record_offsets([], "s", examples=0, size=0) == [0]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +339,7 @@ def test_offsets_are_sums_of_sizes() -> None:
 def test_sizes_that_do_not_fit_the_shard_are_an_error(sizes: list[int], error: str) -> None:
     """Another number of records, or more bytes than the file has."""
     with pytest.raises(DamagedRecordError, match=f"^{error}$"):
-        record_offsets(sizes, "s", examples=3, size=56)
+        tfrecord.record_offsets(sizes, "s", examples=3, size=56)
 
 
 def test_an_image_reaches_the_sink_without_a_copy() -> None:
@@ -368,7 +358,7 @@ def test_an_image_reaches_the_sink_without_a_copy() -> None:
 
 # --- a whole shard, with its figures --------------------------------------------------------------
 
-SPEC = ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
+SPEC = sharding.ShardSpec("train", 3, 8, "birds-train.tfrecord-00003-of-00008")
 
 
 def shard(*class_ids: int, compression: str = "none") -> bytes:
@@ -379,13 +369,13 @@ def shard(*class_ids: int, compression: str = "none") -> bytes:
 
 def read_all(
     content: bytes, compression: str = "none", class_key: str = "image/class/label"
-) -> tuple[list[Any], ShardInfo]:
+) -> tuple[list[Any], sharding.ShardInfo]:
     """The examples of a shard, and its figures, which must come last and once."""
-    *examples, info = read_shard(
-        io.BytesIO(content), "data/x", SPEC, TFRecordFormat(compression), class_key
+    *examples, info = example_view.read_shard(
+        io.BytesIO(content), "data/x", SPEC, tfrecord.TFRecordFormat(compression), class_key
     )
-    assert isinstance(info, ShardInfo)
-    assert not any(isinstance(example, ShardInfo) for example in examples)
+    assert isinstance(info, sharding.ShardInfo)
+    assert not any(isinstance(example, sharding.ShardInfo) for example in examples)
     return examples, info
 
 
@@ -400,7 +390,7 @@ def test_a_shard_gives_its_examples_and_then_its_figures(
     assert [list(example["image/class/label"].values) for example in examples] == [
         [class_id] for class_id in class_ids
     ]
-    assert info == ShardInfo(
+    assert info == sharding.ShardInfo(
         "train",
         3,
         SPEC.file_name,

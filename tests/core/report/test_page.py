@@ -18,14 +18,14 @@ from beam_pipeline.core.dataset.duplicates import Duplicates
 from beam_pipeline.core.dataset.manifest import Manifest
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.images.header import ImageHeader
-from beam_pipeline.core.labels.roles import RoleRow
+from beam_pipeline.core.labels import roles
 from beam_pipeline.core.labels.schema import ColumnKind, further_column, object_columns
 from beam_pipeline.core.records.image_statistics import (
     ImageStatistics,
     StatisticsGatherer,
     histogram_of,
 )
-from beam_pipeline.core.report.contents import is_unchanged
+from beam_pipeline.core.report import contents, thumbnails
 from beam_pipeline.core.report.markup import (
     MOST_BARS,
     Html,
@@ -36,10 +36,9 @@ from beam_pipeline.core.report.markup import (
 )
 from beam_pipeline.core.report.page import MOST_BYTES, MOST_CLASSES, LeftOut, Report, report_page
 from beam_pipeline.core.report.samples import MOST_BOXES, ShownBox, ShownSample, Tile
-from beam_pipeline.core.report.thumbnails import Thumbnail
 from tests.core.dataset.fixtures import group, manifest_with
 
-DOT = Thumbnail("data:image/png;base64,aa", 9, 7)
+DOT = thumbnails.Thumbnail("data:image/png;base64,aa", 9, 7)
 LETTER = DeadLetter("join", "b.jpg", "/photos/b.jpg", "unlabelled", "no row")
 
 
@@ -133,7 +132,7 @@ def whole() -> Report:
     row = DeadLetter("labels", "", "", "bad_row", "3 fields", "/l.csv", 7)
     return Report(
         manifest=dataclasses.replace(
-            manifest, roles=(RoleRow("folder 1", "folders", 2, "cat", "class"),)
+            manifest, roles=(roles.RoleRow("folder 1", "folders", 2, "cat", "class"),)
         ),
         statistics=statistics_of(5, boxes=2),
         tiles={"train": [Tile(sample, DOT, [DOT])] * 4, "test": [Tile(ShownSample("b"), None)]},
@@ -202,7 +201,7 @@ def test_a_page_allows_nothing_but_what_it_holds() -> None:
     (policy,) = re.findall('Content-Security-Policy" content="(.*?)"', page)
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "http" not in page.replace("http-equiv", "")
-    assert is_unchanged(report_page(report))
+    assert contents.is_unchanged(report_page(report))
 
 
 def test_all_texts_of_a_page_can_be_reached() -> None:
@@ -229,7 +228,7 @@ def full(classes: int, splits: int, evil: str, boxes: int) -> Report:
     drawn = tuple(ShownBox(0.1, 0.1, 0.9, 0.9, f"{i}{evil * 9}") for i in range(MOST_BOXES))
     tile = Tile(
         ShownSample(evil * 99, labels=((evil * 9, evil * 99),) * 9, boxes=drawn, objects=10**6),
-        Thumbnail(f"data:image/jpeg;base64,{'a' * 32_000}", 160, 120),
+        thumbnails.Thumbnail(f"data:image/jpeg;base64,{'a' * 32_000}", 160, 120),
     )
     letter = LeftOut(LETTER._replace(message=evil * 999), tile.thumbnail)
     shown = [letter._replace(letter=letter.letter._replace(reason=r.value)) for r in Reason]

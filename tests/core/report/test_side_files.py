@@ -14,30 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry, SplitEntry, dump_json
+from beam_pipeline.core.report import contents, metadata, side_files
 from beam_pipeline.core.report.card import code, markdown, readme, yaml
-from beam_pipeline.core.report.contents import (
-    PLACEHOLDER,
-    has_seal,
-    is_unchanged,
-    sealed,
-    shard_pattern,
-)
-from beam_pipeline.core.report.metadata import (
-    class_files,
-    schema_files,
-    tfds_files,
-    tfds_names,
-)
-from beam_pipeline.core.report.side_files import files_from_manifest, side_file
+from tests import harness
 from tests.core.dataset.fixtures import manifest_with
 from tests.core.report.cases import CASES, content_of, golden, manifest_of
-from tests.harness import convert, dead_letters_of, run_shell
 from tests.pictures import write_files, write_pictures
 
 MANIFEST = manifest_of("class_folders")
 
 WRITTEN = {
-    **dict(files_from_manifest(MANIFEST, card=True)),
+    **dict(side_files.files_from_manifest(MANIFEST, card=True)),
     "manifest.json": dump_json(MANIFEST.content),
 }
 
@@ -47,17 +34,17 @@ BY_NAME = {"manifest.json", "dataset_info.json", "features.json", "image.class.l
 @pytest.mark.parametrize("case", CASES)
 def test_the_files_made_from_a_manifest(case: str) -> None:
     """All their bytes; cards, schemas and reports have the seal of their content."""
-    files = dict(files_from_manifest(manifest_of(case), card=True))
+    files = dict(side_files.files_from_manifest(manifest_of(case), card=True))
     assert files == golden(case)
-    seals = {name for name, content in files.items() if is_unchanged(content)}
+    seals = {name for name, content in files.items() if contents.is_unchanged(content)}
     assert seals == {"README.md", "croissant.json", "schema.pbtxt"}
-    assert dict(files_from_manifest(manifest_of(case), card=False)).keys() == files.keys() - {
-        *("README.md", "croissant.json")
-    }
+    assert dict(
+        side_files.files_from_manifest(manifest_of(case), card=False)
+    ).keys() == files.keys() - {*("README.md", "croissant.json")}
 
 
 def is_ours(name: str, content: bytes, manifest: Manifest | None = MANIFEST) -> bool:
-    entry = side_file(name)
+    entry = side_files.side_file(name)
     assert entry is not None
     return entry.is_ours is None or entry.is_ours(manifest, name, content)
 
@@ -71,7 +58,7 @@ def test_a_written_file_is_known_again(name: str) -> None:
 
 def test_names_of_other_files_are_not_known() -> None:
     """Nor a file of TFDS's that the data set does not have."""
-    assert side_file("notes.txt") is side_file("readme.md") is None
+    assert side_files.side_file("notes.txt") is side_files.side_file("readme.md") is None
     assert not is_ours("image.object.labels.txt", b"cat\n")
     assert not is_ours("changes.json", b"{}")
     assert not is_ours("labels.txt", WRITTEN["labels.txt"], None)
@@ -79,13 +66,13 @@ def test_names_of_other_files_are_not_known() -> None:
 
 def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
     """The seal takes the place of the last placeholder; text from data may hold another."""
-    content = f"{PLACEHOLDER} is a class\n<!-- {PLACEHOLDER} -->\n".encode()
-    file = sealed(content)
-    assert file.startswith(f"{PLACEHOLDER} is a class\n<!-- beam-tfrecord:".encode())
+    content = f"{contents.PLACEHOLDER} is a class\n<!-- {contents.PLACEHOLDER} -->\n".encode()
+    file = contents.sealed(content)
+    assert file.startswith(f"{contents.PLACEHOLDER} is a class\n<!-- beam-tfrecord:".encode())
     assert len(file) == len(content)
-    assert [tells(file) for tells in (has_seal, is_unchanged)] == [True, True]
+    assert [tells(file) for tells in (contents.has_seal, contents.is_unchanged)] == [True, True]
     for changed in (file + b"\n", file.replace(b"a class", b"my class"), content, b"my words\n"):
-        assert not is_unchanged(changed)
+        assert not contents.is_unchanged(changed)
 
 
 LIST = ("labels.txt", b"cat\ndog\n")
@@ -119,7 +106,7 @@ def test_files_say_which_class_has_which_id(
     classes: list[tuple[str, int]], has_boxes: bool, expected: list[tuple[str, bytes]]
 ) -> None:
     """A list needs ids without gaps and a name a line; a label map needs boxes and ids from 1 on."""
-    assert class_files(_of_classes(classes, has_boxes=has_boxes)) == dict(expected)
+    assert metadata.class_files(_of_classes(classes, has_boxes=has_boxes)) == dict(expected)
 
 
 def _of_classes(classes: list[tuple[str, int]], *, has_boxes: bool) -> Manifest:
@@ -165,7 +152,7 @@ def _manifest(**changes: Any) -> Manifest:
 
 
 def _features(manifest: Manifest) -> dict[str, Any]:
-    features: dict[str, Any] = json.loads(tfds_files(manifest)["features.json"])
+    features: dict[str, Any] = json.loads(metadata.tfds_files(manifest)["features.json"])
     return features["content"]["features"]
 
 
@@ -182,7 +169,7 @@ def test_other_ids_than_0_1_2_are_plain_integers(ids: tuple[int, int]) -> None:
     classes = [{"id": i, "name": name} for i, name in zip(ids, "ab", strict=True)]
     manifest = _manifest(classes=classes)
     assert _python_class(manifest, "image/class/label") == "Tensor"
-    assert list(tfds_files(manifest)) == ["dataset_info.json", "features.json"]
+    assert list(metadata.tfds_files(manifest)) == ["dataset_info.json", "features.json"]
 
 
 @pytest.mark.parametrize("name", [" cat", "cat\x85", "a\nb", "a\rb", ""])
@@ -190,26 +177,26 @@ def test_names_that_a_file_of_lines_cannot_hold_are_left_out(name: str) -> None:
     """TFDS strips lines and drops empty ones; then classes have numbers but no names."""
     manifest = _manifest(classes=[{"id": 0, "name": name}, {"id": 1, "name": "dog"}])
     assert _features(manifest)["image/class/label"]["classLabel"] == {"numClasses": "2"}
-    assert list(tfds_files(manifest)) == ["dataset_info.json", "features.json"]
+    assert list(metadata.tfds_files(manifest)) == ["dataset_info.json", "features.json"]
 
 
 def test_every_name_of_a_file_is_known() -> None:
     """What a run may have written can be named from its manifest, or without one."""
-    assert tfds_names(_manifest()) == [
+    assert metadata.tfds_names(_manifest()) == [
         "dataset_info.json",
         "features.json",
         "image.class.label.labels.txt",
         "image.object.class.label.labels.txt",
     ]
-    assert tfds_names(None) == tfds_names(_manifest())
+    assert metadata.tfds_names(None) == metadata.tfds_names(_manifest())
 
 
 def test_there_are_no_files_for_what_tfds_cannot_read() -> None:
     """It reads no compressed shards, and writes 100,000 of them with other digits than we do."""
-    assert tfds_files(_manifest(options={"compression": "gzip"})) == {}
-    assert tfds_files(_manifest(splits={"all": _split("all", 1)})) == {}
-    assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 100_000)})) == {}
-    assert tfds_files(_manifest(splits={"train": _split("train", *[0] * 99_999)})) != {}
+    assert metadata.tfds_files(_manifest(options={"compression": "gzip"})) == {}
+    assert metadata.tfds_files(_manifest(splits={"all": _split("all", 1)})) == {}
+    assert metadata.tfds_files(_manifest(splits={"train": _split("train", *[0] * 100_000)})) == {}
+    assert metadata.tfds_files(_manifest(splits={"train": _split("train", *[0] * 99_999)})) != {}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +212,7 @@ def test_only_examples_have_a_schema(options: dict[str, str], names: list[str]) 
     raw = manifest_with(
         features={"image/encoded": _feature("bytes")}, options={"image_encoding": "raw", **options}
     )
-    files = schema_files(raw)
+    files = metadata.schema_files(raw)
     assert list(files) == names
     assert b"image_domain" not in b"".join(files.values())
 
@@ -270,7 +257,7 @@ def test_tensorflow_metadata_reads_the_schema() -> None:
 )
 def test_a_wildcard_finds_the_shards_of_a_split(first: str, pattern: str) -> None:
     """It finds neither indexes nor shards of another number, and takes other wildcards as text."""
-    assert shard_pattern(SplitEntry(1, 9, (ShardEntry(first, 1, 9),))) == pattern
+    assert contents.shard_pattern(SplitEntry(1, 9, (ShardEntry(first, 1, 9),))) == pattern
 
 
 @given(st.text())
@@ -351,12 +338,12 @@ def test_the_code_of_a_card_reads_its_data_set(tmp_path: Path) -> None:
     table = "image,xmin,ymin,xmax,ymax,class,note\n1.jpg,0,0,2,2,a,x\n2.png,1,1,3,3,b,\n"
     write_files(str(tmp_path), {"boxes.csv": table})
     argv = ("--images", f"{tmp_path}/photos", "--labels", f"{tmp_path}/boxes.csv")
-    assert convert(*argv, "--compression", "gzip", "--output", f"{tmp_path}/out") == 0
+    assert harness.convert(*argv, "--compression", "gzip", "--output", f"{tmp_path}/out") == 0
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     ours, plain = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     script = f"{ours}\nprint(sum(len(images) for images, _ in dataset))\n{plain}\n"
     script += 'print(sorted(one["image/filename"].numpy() for one in examples))'
-    done = run_shell(f"{sys.executable} - <<'END'\n{script}\nEND\n", tmp_path / "out")
+    done = harness.run_shell(f"{sys.executable} - <<'END'\n{script}\nEND\n", tmp_path / "out")
     assert done.stdout == "2\n[b'1.jpg', b'2.png']\n"
 
 
@@ -382,7 +369,7 @@ def test_mlcroissant_reads_what_a_conversion_wrote(tmp_path: Path) -> None:
     write_pictures(f"{tmp_path}/photos", ["train/cat/1.jpg", "train/dog/2.png", "test/dog/3.jpg"])
     write_files(f"{tmp_path}/photos", {"train/cat/empty.jpg": b"", "test/cat/text.jpg": "no image"})
     argv = ("--images", f"{tmp_path}/photos", "--max_bad_fraction", "1")
-    assert convert(*argv, "--output", str(folder)) == 0
+    assert harness.convert(*argv, "--output", str(folder)) == 0
     manifest = json.loads((folder / "manifest.json").read_bytes())
     assert records(folder, "splits") == [
         {
@@ -399,6 +386,6 @@ def test_mlcroissant_reads_what_a_conversion_wrote(tmp_path: Path) -> None:
     assert [one["key"] for one in records(folder, "features")] == sorted(manifest["features"])
     expected = [
         {key: one[key] for key in ("stage", "key", "uri", "reason", "message")}
-        for one in dead_letters_of(folder)
+        for one in harness.dead_letters_of(folder)
     ]
     assert records(folder, "dead_letters") == expected != []
