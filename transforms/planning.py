@@ -144,7 +144,7 @@ class AssignShards(beam.PTransform):
     """
 
     plan: beam.PCollection[Plan]
-    encoding: writing.EncodingOptions
+    encoding: EncodingOptions
 
     def expand(
         self, samples: beam.PCollection[SampleBatch]
@@ -172,7 +172,7 @@ def preview_changes(plan: beam.PCollection[Plan], request: WriteRequest) -> beam
 
 
 def _preview(
-    shard: tuple[int, Iterable[bytes]], plan: Plan, request: writing.WriteRequest
+    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
 ) -> Iterator[Outcome]:
     spec = plan.shard_plan.spec(shard[0])
     inputs = shard_inputs(spec, job.unspill_all(shard[1]), plan.class_ids, request.encoding)
@@ -454,7 +454,7 @@ def _without_digest(ref: SampleRef) -> SampleRef:
 class _Dropping:
     """Drops copies within a range of digests, or only counts them."""
 
-    encoding: writing.EncodingOptions
+    encoding: EncodingOptions
     drops: bool
     keeps_unlabelled: bool
 

@@ -316,13 +316,13 @@ class Totals:
         self.dead.add(part.dead)
 
     @property
-    def images(self) -> sharding.ImageFigures:
+    def images(self) -> ImageFigures:
         """What happened to images, sorted."""
-        return sharding.ImageFigures(
+        return ImageFigures(
             tuple(sorted(self.events.items())), tuple(sorted(self.codecs)), self.statistics
         )
 
 
-def without_totals(shard: sharding.ShardInfo) -> sharding.ShardInfo:
+def without_totals(shard: ShardInfo) -> ShardInfo:
     """The figures of a shard without those that `Totals` sums; their size is bounded."""
     return shard._replace(classes=(), events=(), codec="", statistics=NOTHING_COUNTED)
