@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from tests.conformance.questions import DOCUMENTED, ROWS
+from tests.conformance.groups import GROUPS
 from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, run, run_convert
 
 SINGLE_CLASS = "There is a single class, 'pets', so all images would have the same label: 1 class by folder names."
 ASKED = json.loads(Path(REPOSITORY, "tests/conformance/expected/asked.json").read_bytes())
+ROWS = GROUPS["questions"]
 PAGE = Path(REPOSITORY, "docs/questions.md").read_text(encoding="utf-8")
 
 
@@ -37,10 +38,10 @@ def asked_of(stderr: str) -> tuple[str, ...]:
     return question.removeprefix("- "), command, *others
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
+@pytest.mark.parametrize("name", ASKED)
 def test_each_question_is_asked_in_these_words(name: str) -> None:
     """The question, and the command that answers it, as expected/asked.json records them."""
-    row = DOCUMENTED[name]
+    row = ROWS[name]
     row.prepared()
     question, *commands = asked_of(
         run("plan", *shlex.split(row.argv), "--output", "out", code=2).err
@@ -59,7 +60,7 @@ def test_the_page_quotes_questions_as_they_are_asked() -> None:
 
 def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
     """The reason alone, not the advice; the summary says it, too. A second run finds nothing new."""
-    DOCUMENTED["single_class"].prepared()
+    ROWS["single_class"].prepared()
     reason = SINGLE_CLASS
     argv = ["--images", "photos", "--output", "out"]
     assert convert_asking(*argv) == 2
@@ -73,7 +74,7 @@ def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
 
 def test_both_kinds_of_questions_are_recorded() -> None:
     """Those before the job, and those that the counts of classes raise."""
-    DOCUMENTED["masks"].prepared()
+    ROWS["masks"].prepared()
     assert convert("--images", "data", "--output", "out") == 0
     assert manifest_of("out")["questions"] == [
         "images/, masks/ in data would become classes, but such names are usual for images and a mask for each.",

@@ -7,21 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.conformance import (
-    classes,
-    golden,
-    hubs,
-    label_files,
-    layouts,
-    nearby,
-    options,
-    pages,
-    plans,
-    questions,
-    samples,
-    shapes,
-    tables,
-)
+from tests.conformance import classes, golden, label_files, options, pages, plans, samples, tables
+from tests.conformance.texts import rows
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -38,17 +25,20 @@ class AnyRow(Protocol):
 
 GROUPS: Mapping[str, Mapping[str, AnyRow]] = {
     "classes": classes.ROWS,
+    "details": rows("details", "--yes", in_words=True),
     "golden": golden.ROWS,
-    "hubs": hubs.ROWS,
+    "hubs": rows("hubs"),
     "label_files": label_files.ROWS,
-    "layouts": layouts.ROWS,
-    "nearby": nearby.ROWS,
+    "layouts": rows("layouts", "--max_bad_fraction 1 --yes"),
+    "looks": rows("looks", runs=False, in_words=True),
+    "nearby": rows("nearby", base="photos", runs=False),
     "options": options.ROWS,
     "pages": pages.ROWS,
     "plans": plans.ROWS,
-    "questions": questions.ROWS,
+    "questions": rows("questions", base="photos"),
+    "refused": rows("refused", "--yes", in_words=True),
     "samples": samples.ROWS,
-    "shapes": shapes.ROWS,
+    "shapes": rows("shapes"),
     "tables": tables.ROWS,
 }
 

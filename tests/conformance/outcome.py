@@ -8,15 +8,16 @@ import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beam_pipeline import cli, inputs
+from beam_pipeline import cli
 from beam_pipeline.commands.convert import ConvertOptions
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.dataset.manifest import CHECKSUM_ENTRY, LINES_ENTRY, ROLES_ENTRY, dump_json
@@ -24,8 +25,10 @@ from beam_pipeline.core.dataset.names import MANIFEST_NAME
 from beam_pipeline.core.errors import ConversionError, QuestionError
 from beam_pipeline.core.records.example_view import Example
 from beam_pipeline.core.report.metadata import SCHEMA_NAME
-from tests import harness, pictures
+from beam_pipeline.inputs import check_questions, convert_config
 from tests.conformance.trees import Tree
+from tests.harness import dead_letters_of, manifest_of, on_runner
+from tests.pictures import write_files
 
 _ALWAYS = ("--writers", "0", "--name", "d", "--no_card", "--no_report", "--output", "out")
 _OF_THE_IMAGE = frozenset(
@@ -49,25 +52,28 @@ class Row:
 
     Attributes:
       argv: options of `convert`, as typed.
-      files: its input, or what writes it into the working folder.
+      files: its input.
+      makers: what writes more of it, before that, into the working folder.
       stable: False if a library encodes the images, so that the shards' bytes change with its release;
         then the digests are of everything else in the examples.
       every_file: True to compare the files beside the shards, too.
+      in_words: True to compare notes, reasons, errors and dead letters word for word, and all examples.
       runs: False if only what is known before the job counts.
     """
 
     argv: str
-    files: Tree | Callable[[], object]
+    files: Tree
+    makers: Sequence[Callable[[str], object]] = ()
     stable: bool = True
     runs: bool = True
     every_file: bool = False
+    in_words: bool = False
 
     def prepared(self) -> list[str]:
         """Writes the input into the working folder, and returns the options."""
-        if callable(self.files):
-            self.files()
-        else:
-            pictures.write_files(".", self.files)
+        for make in self.makers:
+            make(".")
+        write_files(".", self.files)
         return shlex.split(self.argv)
 
     def outcome(self) -> dict[str, Any]:
@@ -91,7 +97,8 @@ class Row:
         return self._converted(command)
 
     def _converted(self, command: str) -> dict[str, Any]:
-        return converted(shlex.split(command), stable=self.stable, runs=self.runs)
+        argv = shlex.split(command)
+        return converted(argv, stable=self.stable, runs=self.runs, in_words=self.in_words)
 
 
 def row(argv: str, *trees: Tree, **options: bool) -> Row:
@@ -99,25 +106,59 @@ def row(argv: str, *trees: Tree, **options: bool) -> Row:
     return Row(argv, {name: text for tree in trees for name, text in tree.items()}, **options)
 
 
-def converted(argv: list[str], *, stable: bool, runs: bool = True) -> dict[str, Any]:
+def converted(
+    argv: list[str], *, stable: bool, runs: bool = True, in_words: bool = False
+) -> dict[str, Any]:
     """What becomes of a command's options."""
     outcome: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        argv = harness.on_runner(argv)
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        argv = on_runner(argv)
         try:
-            config = config_of(argv)
-            outcome.update(_understanding(config))
+            config, reason = _config_and_reason(argv)
+            outcome.update(
+                _understanding_in_words(config, reason) if in_words else _understanding(config)
+            )
             if not runs:
-                inputs.check_questions(config)
+                check_questions(config)
                 return outcome
             cli._run(["convert", *argv, *_ALWAYS])
         except QuestionError as error:
             assert not os.path.exists("out") or os.listdir("out") == []
-            reasons = {} if runs else {"reasons": _reasons(str(error))}
+            message = str(error)
+            reasons = {"reasons": _reasons(message) or [_here(message)]}
+            reasons = {} if runs and not in_words else reasons
             return {**outcome, "questions": list(error.ids), **reasons, **_commands(str(error))}
         except ConversionError as error:
-            return {**outcome, "error": ", ".join(error.ids)}
-    return {**outcome, **_written(stable=stable)}
+            if not in_words:
+                return {**outcome, "error": ", ".join(error.ids)}
+            left = {"left": sorted(os.listdir("out"))} if os.path.exists("out") else {}
+            return {**outcome, "error": _here(str(error)), **left}
+    written = _written(stable=stable, shown=12 if in_words else 3)
+    return {**outcome, **written, **(_in_words(out.getvalue()) if in_words else {})}
+
+
+def _here(text: str) -> str:
+    """A text without the name of the working folder, and the words of Python's parser of JSON, which change."""
+    return re.sub(
+        r"(Expecting|Illegal|Extra data)[^|]*\(char \d+\)", "...", text.replace(os.getcwd(), ".")
+    )
+
+
+def _in_words(printed: str) -> dict[str, Any]:
+    """The notes that a conversion printed, its dead letters, and what it counted."""
+    letters = [
+        f"{each['key']} | {each['reason']} | {each.get('file', '')}:{each.get('line', '')} | {each['message']}"
+        for each in dead_letters_of("out")
+    ]
+    counts = {k: n for k, n in manifest_of("out")["counts"].items() if n}
+    return {
+        "said": [line.strip() for line in _here(printed).splitlines() if "note: " in line],
+        "letters": sorted(map(_here, letters)),
+        "counts": counts,
+    }
 
 
 def _files() -> dict[str, str]:
@@ -170,10 +211,14 @@ def _short(outcome: dict[str, Any]) -> dict[str, Any]:
     return {fact: outcome[fact] for fact in facts if fact in outcome}
 
 
+def _config_and_reason(argv: list[str]) -> tuple[ConvertConfig, str]:
+    arguments, _ = cli._parser({"convert"}).parse_known_args(["convert", *argv, *_ALWAYS])
+    return convert_config(ConvertOptions.from_arguments(arguments))
+
+
 def config_of(argv: list[str]) -> ConvertConfig:
     """What `convert` makes of options."""
-    arguments, _ = cli._parser({"convert"}).parse_known_args(["convert", *argv, *_ALWAYS])
-    return inputs.convert_config(ConvertOptions.from_arguments(arguments))[0]
+    return _config_and_reason(argv)[0]
 
 
 def _understanding(config: ConvertConfig) -> dict[str, Any]:
@@ -188,31 +233,53 @@ def _understanding(config: ConvertConfig) -> dict[str, Any]:
     return {"layout": source.layout, "roots": roots, "columns": columns, "roles": roles}
 
 
-def _written(*, stable: bool) -> dict[str, Any]:
-    manifest = harness.manifest_of("out")
+def _understanding_in_words(config: ConvertConfig, reason: str) -> dict[str, Any]:
+    """The same with the reason for the layout, examples of the values, known classes and notes."""
+    source = config.source
+    facts = {
+        **_understanding(config),
+        "reason": _here(reason),
+        "roots": [
+            _here(
+                " ".join(
+                    [root.uri, *root.patterns, *root.within, *(f"not {w}" for w in root.without)]
+                )
+            )
+            for root in source.roots
+        ],
+        "roles": [f"{row.subject} | {row.values} | {row.role}" for row in source.roles],
+        "classes": dict(source.numbering.number([])),
+        "notes": [*map(_here, source.notes)],
+    }
+    return {fact: value for fact, value in facts.items() if value}
+
+
+def _written(*, stable: bool, shown: int) -> dict[str, Any]:
+    manifest = manifest_of("out")
     dead: dict[str, int] = {}
-    for letter in harness.dead_letters_of("out"):
+    for letter in dead_letters_of("out"):
         dead[letter["reason"]] = dead.get(letter["reason"], 0) + 1
     records = dict(_records())
     examples = dict(
         _named(Example.FromString(record)) for shard in records.values() for record in shard
     )
     keys = sorted(examples)
-    shown = sorted({keys[0], keys[len(keys) // 2], keys[-1]}) if keys else []
+    if len(keys) > shown:
+        keys = sorted({keys[0], keys[len(keys) // 2], keys[-1]})
     digests = {
         shard: hashlib.sha256(
             _plain_bytes(shard) if stable else b"".join(map(_without_image, contents))
         ).hexdigest()
         for shard, contents in records.items()
     }
-    for example in () if stable else map(examples.get, shown):
+    for example in () if stable else map(examples.get, keys):
         for key in _pictures_beside(example):
             del example.features.feature[key]
     return {
         "splits": {name: split["examples"] for name, split in manifest["splits"].items()},
         "classes": {c["name"]: _of_class(c) for c in manifest.get("classes") or ()},
         **({"dead_letters": dict(sorted(dead.items()))} if dead else {}),
-        "examples": {key: _labels(examples[key]) for key in shown},
+        "examples": {key: _labels(examples[key]) for key in keys},
         "shards": digests,
     }
 

@@ -69,12 +69,12 @@ def jpeg(number: int) -> bytes:
     return JPEG[:2] + b"\xff\xfe\x00\x06" + number.to_bytes(4, "big") + JPEG[2:]
 
 
-def image(number: int, name: str) -> bytes:
+def image(number: int, name: str, *size: int) -> bytes:
     """An image of the format that a name's extension says; only of JPEG, PNG and BMP no two are the same."""
     extension = name.rpartition(".")[2].lower()
     if extension in ("gif", "webp"):
         return GIF if extension == "gif" else WEBP
-    return IMAGES.get(extension, jpeg)(number)
+    return IMAGES[extension](number, *size) if extension in IMAGES else jpeg(number)
 
 
 def images(*patterns: str) -> dict[str, bytes | str]:

@@ -23,7 +23,6 @@ from beam_pipeline.core.archives import (
     content,
     member_uri,
     parse_member_uri,
-    plain_name,
     tar_entries,
     zip_entries,
 )
@@ -39,46 +38,6 @@ ZIPS = st.builds(Member, st.just("zip"), _SIZES, _SIZES, _CRCS, _SIZES, st.boole
 def test_a_uri_names_archive_and_member(archive: str, member: Member) -> None:
     """Whatever the archive is called."""
     assert parse_member_uri(member_uri(archive, member)) == (archive, member)
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "",
-        "/data/a.tar",
-        "tar:///data/a.tar",
-        "tar://#at=0&bytes=9&head=00000000",
-        "zip:///a.zip#at=0&bytes=9&head=00000000",
-        "tar:///a.tar#at=0&bytes=9&crc32=00000000&stored=9",
-        "tar:///a.tar#at=-1&bytes=9&head=00000000",
-        "zip:///a.zip#at=0&bytes=9&crc32=00000000&bzip2=9",
-    ],
-)
-def test_other_uris_are_refused(uri: str) -> None:
-    """Each is an error of reading, as they may stand in a receipt."""
-    with pytest.raises(OSError, match="no URI of a member"):
-        parse_member_uri(uri)
-
-
-@pytest.mark.parametrize(
-    ("name", "plain", "problem"),
-    [
-        ("cat/1.jpg", "cat/1.jpg", ""),
-        ("./cat/./1.jpg", "cat/1.jpg", ""),
-        ("cat//1.jpg", "cat/1.jpg", ""),
-        ("cat\n/1.jpg", "cat\n/1.jpg", ""),
-        ("./", "", "it has no name"),
-        ("../1.jpg", "../1.jpg", "its name leads out of the archive"),
-        ("a/../../1.jpg", "a/../../1.jpg", "its name leads out of the archive"),
-        ("..\\1.jpg", "..\\1.jpg", "its name leads out of the archive"),
-        ("/etc/1.jpg", "/etc/1.jpg", "its name is an absolute path, expected one in the archive"),
-        ("C:\\1.jpg", "C:\\1.jpg", "its name is an absolute path, expected one in the archive"),
-        ("a\0.jpg", "a\\0.jpg", "its name contains a null character"),
-    ],
-)
-def test_names_are_paths_in_the_archive(name: str, plain: str, problem: str) -> None:
-    """Others are left out with a reason."""
-    assert plain_name(name) == (plain, problem)
 
 
 def test_archives_are_known_by_their_extension() -> None:

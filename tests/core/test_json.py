@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core import errors, typed_json
 from beam_pipeline.core.json_file import JsonFile, JsonFileError
+from tests.rows import in_rows
 
 
 class Endless(io.BytesIO):
@@ -186,7 +187,7 @@ def test_a_file_is_not_read_to_its_end_for_a_text_that_never_ends(key: str) -> N
     assert file.served < 70 << 20
 
 
-@pytest.mark.parametrize("skipped", [b'{"b": %s, "a": 1}', b'{"b": {"c": %s, "d": {}}, "a": 1}'])
+@in_rows
 def test_a_list_larger_than_the_limit_of_a_value_is_skipped(skipped: bytes) -> None:
     """In bounded memory, also in an object."""
     data = skipped % (b"[" + b"[0, 1, 2, 3], " * 3_000_000 + b"0]")
@@ -242,27 +243,7 @@ def test_values_are_decoded_and_further_entries_ignored() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([], "it is [], expected an object"),
-        ({}, "it has no entry 'names'"),
-        ({"names": "x"}, "names is 'x', expected a list"),
-        ({"names": [1]}, "names[0] is 1, expected a text"),
-        ({"inner": {"i": {}}}, "inner.i has no entry 'size'"),
-        ({"inner": {"i": {"size": True}}}, "inner.i.size is True, expected a whole number"),
-        ({"inner": {"i": {"size": -1}}}, "inner.i.size is -1, expected a whole number from 0 on"),
-        ({"inner": {"i": {"size": 1, "kind": 1}}}, "inner.i.kind is 1, expected one of a, b"),
-        ({"inner": {"i": {"size": 13}}}, "inner.i brings bad luck"),
-        ({"maybe": "1"}, "maybe is '1', expected a whole number"),
-        ({"pairs": [[]]}, "pairs[0] is [], expected a list of 2"),
-        ({"pairs": [["a", "b"]]}, "Pair.count is 'b', expected a whole number"),
-        ({"point": [1]}, "point is [1], expected a list of 2"),
-        ({"point": [1, 2]}, "point[1] is 2, expected a text"),
-        ({"small": 10}, "small is 10, expected less than 10"),
-        ({"\ud800": 1}, r"it is '\ud800', expected names of entries that are texts"),
-    ],
-)
+@in_rows
 def test_an_unexpected_entry_is_named(content: Any, message: str) -> None:
     """With its place, what it is and what was expected."""
     whole = {"names": [], **content} if isinstance(content, dict) and content else content

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 
 import pytest
@@ -27,18 +26,10 @@ from beam_pipeline.core.errors import (
     refusal_order,
 )
 from beam_pipeline.core.text import decoded, excerpt, is_utf8, printable, terminal_line
+from tests.rows import in_rows
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "escaped"),
-    [
-        ("", True, ""),
-        ("a\n", True, "a\n"),
-        ("größe 猫", True, "größe 猫"),
-        (os.fsdecode(b"a\xff.jpg"), False, "a\\udcff.jpg"),
-        ("\ud83d", False, "\\ud83d"),
-    ],
-)
+@in_rows
 def test_half_of_a_surrogate_pair_is_escaped(text: str, expected: bool, escaped: str) -> None:
     """As bytes of a file name that are not UTF-8 are decoded; all other text stays as it is."""
     assert is_utf8(text) is expected
@@ -50,25 +41,6 @@ def test_a_text_file_is_decoded_as_utf_8() -> None:
     assert decoded(b"\xef\xbb\xbfgr\xc3\xb6\xc3\x9fe\n", "a.txt") == "größe\n"
     with pytest.raises(UsageError, match=r"^--list a\.txt is not UTF-8 \(.*\); save it as UTF-8$"):
         decoded(b"gr\xf6\xdfe", "--list a.txt")
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("größe 猫 e\u0301 \\", "größe 猫 e\u0301 \\"),
-        ("\x1b[31mred\x1b[0m\x9b2J", r"\x1b[31mred\x1b[0m\x9b2J"),
-        ("a\nb\r\tc\0\x7f", r"a\nb\r\tc\x00\x7f"),
-        ("a\u202egpj.exe\u2066\u200f\u2028", r"a\u202egpj.exe\u2066\u200f\u2028"),
-        ("\ud83d" + os.fsdecode(b"a\xff"), r"\ud83da\udcff"),
-        ("ca\u200bt\ufeff \xad \u2060 \U000e0041", r"ca\u200bt\ufeff \xad \u2060 \U000e0041"),
-        ("cat\u200d \u200cdog", r"cat\u200d \u200cdog"),
-        ("می\u200cخواهم 👩\u200d👧 ❤\ufe0f", "می\u200cخواهم 👩\u200d👧 ❤\ufe0f"),
-        ("https://me:pw@h/a.jpg?sig=1 b", "https://...@h/a.jpg?... b"),
-    ],
-)
-def test_a_line_holds_nothing_that_moves_a_terminal(text: str, line: str) -> None:
-    """Controls, line breaks, marks of direction and surrogates are escaped; other text stays."""
-    assert terminal_line(text) == line
 
 
 VALUES = st.recursive(
@@ -113,56 +85,7 @@ def test_a_name_of_megabytes_is_shortened() -> None:
 # --- What is local and what is remote
 
 
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("gs://bucket/a.jpg", True),
-        ("s3://bucket", True),
-        ("hdfs+x.y-z://host/a", True),
-        ("/data/a.jpg", False),
-        ("data://", True),
-        ("a/gs://b", False),
-        ("C:/photos", False),
-        ("://x", False),
-        ("", False),
-    ],
-)
-def test_a_uri_with_a_scheme_is_remote(uri: str, expected: bool) -> None:
-    """A scheme starts with a letter and ends with `://`."""
-    assert uris.is_remote(uri) is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("", ""),
-        ("a.jpg: no image", "a.jpg: no image"),
-        ("https://h/a.jpg?X-Goog-Signature=5e3c&x=1", "https://h/a.jpg?..."),
-        ("'https://h/a.jpg?sig=1', line 2", "'https://h/a.jpg?...', line 2"),
-        ("HTTPS://h/a.jpg?x: gone.", "HTTPS://h/a.jpg?...: gone."),
-        ("https://h/a.jpg#access_token=1 b", "https://h/a.jpg#... b"),
-        ("https://me:pw@h:80/a.jpg", "https://...@h:80/a.jpg"),
-        ("hdfs://me:p@w@h/a and s3://k:s@b/c", "hdfs://...@h/a and s3://...@b/c"),
-        ("https://me:p/w@h/a.jpg", "https://...@h/a.jpg"),
-        ("s3://b/a.jpg?X-Amz-Signature=5", "s3://b/a.jpg?..."),
-        ("h.s3.amazonaws.com/a.jpg?X-Amz-Credential=5", "h.s3.amazonaws.com/a.jpg?..."),
-        ("gs://pets/who?.jpg", "gs://pets/who?.jpg"),
-        ("gs://pets/a?b=c.jpg", "gs://pets/a?b=c.jpg"),
-        ("gs://b/a:b@c.jpg", "gs://b/a:b@c.jpg"),
-        (
-            "abfss://box@account.dfs.core.windows.net/a",
-            "abfss://box@account.dfs.core.windows.net/a",
-        ),
-        ("http://localhost:8080/a@b", "http://localhost:8080/a@b"),
-        ("why? because", "why? because"),
-        (
-            "see https://console.cloud.google.com/dataflow/jobs/r/1?project=p.",
-            "see https://console.cloud.google.com/dataflow/jobs/r/1?project=p.",
-        ),
-        ("https://console.cloud.google.com/a?token=1", "https://console.cloud.google.com/a?..."),
-        ("https://console.cloud.google.com.h/a?b=1", "https://console.cloud.google.com.h/a?..."),
-    ],
-)
+@in_rows
 def test_no_secret_of_a_url_is_shown(text: str, shown: str) -> None:
     """Signed queries, users and passwords go; scheme, host, path and names with a question mark stay."""
     assert uris.without_secrets(text) == shown
@@ -175,7 +98,7 @@ def test_a_signed_url_with_spaces_is_cut_as_a_whole() -> None:
     assert uris.uri_without_secrets("a b?.jpg") == "a b?.jpg"
 
 
-@pytest.mark.parametrize("part", ["a", "?", "://", "?key", "://a:", "#;&", ".,:", "@", "https://"])
+@in_rows
 def test_a_text_of_megabytes_takes_no_longer_than_its_length(part: str) -> None:
     """Whatever it is made of."""
     started = time.process_time()

@@ -33,6 +33,7 @@ from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 from tests.core.dataset.fixtures import DUPLICATES, IMAGES, A, B, C, image, ref
+from tests.rows import in_rows
 
 
 def test_the_file_is_read_as_it_was_written() -> None:
@@ -190,18 +191,12 @@ def test_sizes_of_one_image_are_not_shared() -> None:
     assert sizes.images == 5
 
 
-@pytest.mark.parametrize(
-    ("refs", "kept"),
-    [
-        ([ref(A, "b"), ref(A, "a"), ref(A, "c")], "a"),
-        ([ref(A, "a"), ref(A, "b", split="test")], "b"),
-        ([ref(A, "c", split="test"), ref(A, "b", split="validation"), ref(A, "a")], "b"),
-    ],
-)
+@in_rows
 def test_the_first_by_its_key_is_kept_and_none_for_training_before_another(
-    refs: list[references.SampleRef], kept: str
+    splits: dict[str, str], kept: str
 ) -> None:
     """The others are dead letters, whatever the order."""
+    refs = [ref(A, key, split=split) for key, split in splits.items()]
     for order in (refs, refs[::-1]):
         copies = CopyFinder(lambda order=order: iter(order))  # type: ignore[misc]
         assert [one.key for one in order if not copies.dead_letter(one)] == [kept]

@@ -31,6 +31,7 @@ from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records import image_statistics, tfrecord
 from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from tests.core.dataset.fixtures import manifest_with
+from tests.rows import in_rows
 
 TALLY = tally.Tally(
     listed=6,
@@ -218,7 +219,7 @@ def test_every_entry_must_be_there(entry: str) -> None:
     assert fault_of(changed(entry, MISSING)) == f"it has no entry {entry!r}"
 
 
-@pytest.mark.parametrize("path", ["options.compression", "classes[0].examples", f"{SHARD}.bytes"])
+@in_rows
 def test_entries_of_entries_must_be_there(path: str) -> None:
     """Such as the bytes of a shard."""
     parent, _, entry = path.rpartition(".")
@@ -236,9 +237,7 @@ def test_a_later_version_is_an_error() -> None:
     assert fault_of(later) == "it has version 2; this program reads version 1"
 
 
-@pytest.mark.parametrize(
-    "path", ["../x", "/etc/passwd", "a/b", "a/", ".", "..", "../birds/a", "gs://b/a", "./a"]
-)
+@in_rows
 def test_a_shard_outside_the_folder_is_an_error(path: str) -> None:
     """What follows a manifest never reads or deletes what is not a file of its folder."""
     assert fault_of(changed(f"{SHARD}.path", path)) == (
@@ -246,9 +245,7 @@ def test_a_shard_outside_the_folder_is_an_error(path: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "path", ["birds-train.tfrecord-00000-of-00001", "강아지-train.tfrecord-0.gz", "..a", "a b"]
-)
+@in_rows
 def test_a_file_name_is_a_file_of_the_folder(path: str) -> None:
     """Two dots at the beginning of a name are no folder."""
     manifest = read(changed(f"{SHARD}.path", path))
@@ -263,29 +260,7 @@ def test_a_sound_manifest_passes() -> None:
     read(changed("splits.train.new", 1))
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        ("name", 5, "a text"),
-        ("name", "\ud800", "a text"),
-        ("seed", True, "a whole number"),
-        ("seed", 1.5, "a whole number"),
-        ("splits.train.examples", "2", "a whole number"),
-        ("splits.train.bytes", -1, "a whole number from 0 on"),
-        ("counts.examples", 1 << 63, "a whole number of 64 bits"),
-        ("splits", [], "an object"),
-        ("splits.train.shards", {}, "a list"),
-        (f"{SHARD}.path", "", "the name of a file"),
-        (f"{SHARD}.crc32c", "AAA=", "the base64 of four bytes"),
-        (f"{SHARD}.crc32c", 7, "the base64 of four bytes"),
-        ("features.image/encoded.kind", "text", "one of bytes, float, int64"),
-        ("features.image/encoded.optional", 0, "true or false"),
-        ("features.image/encoded.shape[0]", -1, "a whole number from 0 on"),
-        ("images.width", [8], "the least and the greatest number"),
-        ("images.height[1]", -1, "a whole number from 0 on"),
-        ("options.features", [], "an object"),
-    ],
-)
+@in_rows
 def test_an_entry_of_another_type_is_named(path: str, value: Any, expected: str) -> None:
     """The message says where it is, what stands there and what is expected."""
     assert fault_of(changed(path, value)) == f"{path} is {value!r}, expected {expected}"

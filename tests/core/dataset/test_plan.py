@@ -37,13 +37,14 @@ from beam_pipeline.core.dataset.tally import (
     written_bytes,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
-from beam_pipeline.core.errors import Refusal, UsageError, refusal_order
+from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.labels.classes import ClassNumbering
 from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ImageFigures, ShardConfig, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from tests.core.dataset.fixtures import dead_letter, label_files, sample
 from tests.harness import REPOSITORY
+from tests.rows import in_rows
 
 COUNTS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), max_size=3).map(Counter)
 TALLIES = st.builds(
@@ -255,15 +256,7 @@ def measured(sizes: list[tuple[int, int]]) -> list[Measured]:
     return [Measured(bytes((i,)), size, written, 0.5) for i, (size, written) in enumerate(sizes)]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "samples", "image_bytes", "expected"),
-    [
-        ([(100, 10), (900, 10), (500, 10)], 1000, 77, 10_000),  # scaled to one size
-        ([(100, 350), (900, 1150), (500, 750)], 1000, 400_000, 650_000),  # left as they are
-        ([(100, 30)], 10, 5, 300),  # no line through them: their mean
-        ([(100, 30), (100, 50)], 10, 5, 400),
-    ],
-)
+@in_rows
 def test_the_size_is_estimated_by_least_squares(
     sizes: list[tuple[int, int]], samples: int, image_bytes: int, expected: int
 ) -> None:
@@ -300,19 +293,7 @@ def test_a_few_hundred_samples_at_most_are_measured() -> None:
 KEPT = Kept({"train": 10, "test": 2}, (("cat", 0), ("dog", 1)))
 
 
-@pytest.mark.parametrize(
-    ("train_bytes", "count", "settled"),
-    [
-        (1000, 10, None),
-        (999, 10, None),
-        (901, 10, None),
-        (850, 10, {"train": 10}),
-        (500, 10, {"train": 10}),
-        (499, 5, None),
-        (2000, 10, {"train": 10}),
-        (2001, 21, None),
-    ],
-)
+@in_rows
 def test_shards_keep_their_number_from_half_to_double_their_size(
     train_bytes: int, count: int, settled: dict[str, int] | None
 ) -> None:
@@ -340,20 +321,7 @@ def test_a_new_split_gets_shards_by_its_size() -> None:
     assert (choice.value, choice.options, choice.notes) == ({"validation": 3}, {}, [])
 
 
-@pytest.mark.parametrize(
-    ("names", "classes", "settled", "notes"),
-    [
-        (["cat", "dog"], (("cat", 0), ("dog", 1)), {}, ()),
-        (["cat", "dog", "emu"], (("cat", 0), ("dog", 1), ("emu", 2)), {}, ["1 new class: 2 emu"]),
-        (
-            ["dog", "bee", "ant"],
-            (("cat", 0), ("dog", 1), ("ant", 2), ("bee", 3)),
-            {"cat": 0, "dog": 1, "ant": 2, "bee": 3},
-            ["2 new classes: 2 ant, 3 bee"],
-        ),
-        (["dog"], (("cat", 0), ("dog", 1)), {"cat": 0, "dog": 1}, ()),
-    ],
-)
+@in_rows
 def test_classes_keep_their_ids_and_new_ones_follow(
     names: list[str], classes: Any, settled: dict[str, int], notes: Any
 ) -> None:
@@ -427,24 +395,6 @@ def test_prices_may_be_given_in_part() -> None:
     assert parse_prices("{}", "p") == Prices()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "--prices p: Expecting value"),
-        ("[1]", "--prices p: it is [1], expected an object"),
-        ('{"cpu": 1}', "--prices p: cpu is not a price, expected vcpu_hour, memory_gb_hour, "),
-        ('{"vcpu_hour": "1"}', "--prices p: vcpu_hour is '1', expected a finite number"),
-        ('{"vcpu_hour": -1}', "--prices p: vcpu_hour is -1, expected dollars"),
-        ('{"vcpu_hour": true}', "--prices p: vcpu_hour is True, expected a finite number"),
-        ('{"vcpu_hour": NaN}', "--prices p: vcpu_hour is nan, expected a finite number"),
-    ],
-)
-def test_prices_that_are_none(text: str, message: str) -> None:
-    """The message says what was found and what may stand there."""
-    with pytest.raises(UsageError, match=re.escape(message)):
-        parse_prices(text, "p")
-
-
 def test_the_documented_prices_are_the_defaults() -> None:
     """The table of docs/scale.md says what is reckoned with."""
     text = Path(REPOSITORY, "docs/scale.md").read_text(encoding="utf-8")
@@ -452,16 +402,7 @@ def test_the_documented_prices_are_the_defaults() -> None:
     assert {name: float(price) for name, price in rows} == dataclasses.asdict(Prices())
 
 
-@pytest.mark.parametrize(
-    ("reads", "rate", "buckets", "minutes"),
-    [
-        (10**8, 10**6, 1, 82),  # 6, 12, 24 and 48 million in 20 minutes each, the rest at 80,000/s
-        (10**8, 10**6, 8, 31),
-        (10**8, 20_000, 1, 108),  # the workers are the limit from the third step on
-        (6_000_000, 10**6, 1, 20),
-        (10**8, 2222, 1, 750),
-    ],
-)
+@in_rows
 def test_a_bucket_takes_twice_as_many_reads_every_20_minutes(
     reads: int, rate: float, buckets: int, minutes: int
 ) -> None:

@@ -19,6 +19,7 @@ from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records import image_statistics, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
+from tests.rows import in_rows
 
 SPEC = sharding.ShardSpec("train", 1, 3, "d-train.tfrecord-00001-of-00003")
 INFO = sharding.ShardInfo("train", 1, SPEC.file_name, 2, 1234, 4_000_000_000, ((0, 1), (7, 1)))
@@ -204,34 +205,7 @@ def test_a_receipt_that_inflates_to_gigabytes_is_not_inflated() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"spec": ["train", 1, 3, 5]}, "ShardSpec.file_name is 5"),
-        ({"spec": ["train", True, 3, SPEC.file_name]}, "ShardSpec.number is True"),
-        ({"samples": [["a"], ["b"], ["3"]]}, "SampleRef.size is not always int"),
-        ({"samples": {"key": 1}}, "samples is {'key': 1}"),
-        ({"samples": [["a"], ["b"], [3]]}, "samples has 3 columns, expected 8"),
-        (
-            {"samples": [["a"], ["b"], [-1], ["train"], [[]], [-1], [""], [5]]},
-            "SampleRef.size is negative",
-        ),
-        ({"classes": {"cat": "0"}}, "classes.cat is '0', expected a whole number"),
-        ({"options": []}, r"options is \[\]"),
-        ({"info": ["train", 1, "../x", 2, 3, 4, []]}, "its figures are of '../x'"),
-        (
-            {"info": ["train", 1, SPEC.file_name, -1, 3, 4, []]},
-            "info is ShardInfo.*expected figures of",
-        ),
-        ({"info": ["train", 1, SPEC.file_name, 2, 3, 1 << 32, []]}, "expected figures of a shard"),
-        ({"dead_letters": [["check"]]}, r"dead_letters\[0\] is \['check'\], expected a list of 7"),
-        ({"dead_letters": [[1] * 7]}, "DeadLetter.stage is 1"),
-        ({"version": 2}, "version is 2, expected 1"),  # a later program may say more in it
-        ({"digests": 5}, "digests is 5, expected a text"),
-        ({"digests": "%%%%"}, "base64"),
-        ({"digests": "AAAA"}, "digests has 3 bytes for 2 samples"),
-    ],
-)
+@in_rows
 def test_a_value_of_another_type_is_damage(change: dict[str, Any], message: str) -> None:
     """Each field is checked, and named."""
     content = json.loads(gzip.decompress(whole()))
@@ -271,16 +245,7 @@ def test_a_receipt_without_claimed_sizes_is_as_older_versions_wrote_it() -> None
 MASK = SampleRef("a.jpg", "/in/a.jpg", 99, "train", (("/in/a.png", 7, 5),), version=5)
 
 
-@pytest.mark.parametrize(
-    ("mask", "said"),
-    [
-        (("/in/a.png", 7, 5), ""),
-        (("/moved/a.png", 7, 5), ""),
-        (("/in/a.png", 8, 5), "1 changed (a.jpg)"),
-        (("/in/a.png", 7, 6), "1 changed (a.jpg)"),
-        (None, "1 changed (a.jpg)"),
-    ],
-)
+@in_rows
 def test_a_mask_that_changed_is_noticed(mask: Any, said: str) -> None:
     """By its size and version, as the image is; it may have moved. JSON gives it back."""
     columns = [{"kind": "segmentation"}]
@@ -360,17 +325,7 @@ def _plan(of: int) -> sharding.ShardPlan:
     return sharding.ShardPlan("d", (("test", 2), ("train", of)), tfrecord.TFRecordFormat())
 
 
-@pytest.mark.parametrize(
-    ("number", "of", "others", "meeting"),
-    [
-        (1, 2, 4, [2, 3]),
-        (1, 2, 3, [1, 2]),
-        (0, 3, 1, [0]),
-        (2, 4, 4, [2]),
-        (3, 7, 5, [2]),
-        (1, 2, 7, [3, 4, 5, 6]),
-    ],
-)
+@in_rows
 def test_shards_meet_those_with_common_hashes(
     number: int, of: int, others: int, meeting: list[int]
 ) -> None:
@@ -401,20 +356,3 @@ def test_the_file_adds_shards_up() -> None:
     del content["format"], content["format_version"]
     content["notes"] = tuple(content["notes"])
     assert changes.parse_changes(data, "x") == content
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"[]",
-        b'{"format": "mine", "format_version": 1}',
-        b'{"format": "beam-tfrecord-changes", "format_version": 1, "samples": 3}',
-        b'{"format": "beam-tfrecord-changes", "format_version": 1}',
-        b"\xff",
-    ],
-)
-def test_another_file_is_none(data: bytes) -> None:
-    """The error names it."""
-    with pytest.raises(ConversionError, match=r"^out/changes\.json does not list"):
-        changes.parse_changes(data, "out/changes.json")

@@ -20,6 +20,7 @@ from beam_pipeline.core.records import sharding, tfrecord
 from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.source import InputOptions
 from tests.core.dataset.fixtures import dead_letter, plan_of, shard
+from tests.rows import in_rows
 
 SHARDS = sharding.ShardPlan("x", (("train", 2),), tfrecord.TFRecordFormat())
 NAMES = ("x-train.tfrecord-00000-of-00002", "x-train.tfrecord-00001-of-00002")
@@ -105,9 +106,7 @@ def test_a_dead_letter_that_is_not_listed_is_found() -> None:
 
 
 @pytest.mark.promise("miscounted")
-@pytest.mark.parametrize(
-    "names", [[], NAMES[:1], [*NAMES, NAMES[0]], [NAMES[0], NAMES[0]], [NAMES[0], "y"]]
-)
+@in_rows
 def test_a_shard_missing_doubled_or_unknown_is_found(names: Sequence[str]) -> None:
     """Every shard of the plan must have been written once."""
     refusal = balance(Tally(), [shard(name, 0) for name in names])
@@ -166,21 +165,7 @@ FILES = {"split_files": {"/l/train.csv": "train", "/l/test.csv": "test"}}
 TEST_FILE = {"split_files": {"/l/test.csv": "test"}}
 
 
-@pytest.mark.parametrize(
-    ("checks", "splits", "asked"),
-    [
-        (ROOTS, {"train"}, ("split_roots", {"images": ("pets",)})),
-        (ROOTS, {"test", "train"}, None),
-        (COLUMNS, {"train"}, ("split_column", {"columns": {"data set": "str"}})),
-        (COLUMNS, {"train", "test"}, None),
-        (FILES, {"train"}, ("split_tables", {"splits": "label_files"})),
-        (TEST_FILE, {"train"}, ("split_tables", {"splits": "label_files"})),
-        ({"split_files": {"/l/train.csv": "train"}}, {"train"}, None),
-        (TEST_FILE, {"test"}, None),
-        (TEST_FILE, {"test", "train"}, None),
-        ({}, {"train"}, None),
-    ],
-)
+@in_rows
 def test_names_of_splits_are_asked_about(
     checks: dict[str, Any], splits: set[str], asked: tuple[str, Any] | None
 ) -> None:
@@ -200,37 +185,7 @@ def passed_over(*keys: str, archive: bool = False) -> LabelFiles:
     return found
 
 
-@pytest.mark.parametrize(
-    ("keys", "reasons", "answers"),
-    [
-        (
-            ["labels.csv"],
-            ["1 .csv file (labels.csv) would be ignored."],
-            [{"labels": ("gs://b/labels.csv",)}],
-        ),
-        (
-            ["a b.tsv", "c.json"],
-            ["1 .json file (c.json) would be ignored.", "1 .tsv file (a b.tsv) would be ignored."],
-            [{"labels": ("gs://b/c.json",), "layout": "coco"}, {"labels": ("gs://b/a b.tsv",)}],
-        ),
-        (
-            ["a.csv", "b.csv", "c.csv"],
-            ["3 .csv files (a.csv, b.csv, and 1 more) would be ignored."],
-            [None],
-        ),
-        (["a.xml"], ["1 .xml file (a.xml) would be ignored."], [None]),
-        (
-            [f"{i}.xml" for i in range(5)],
-            ["5 .xml files (0.xml, 1.xml, and 3 more) would be ignored."],
-            [None],
-        ),
-        (
-            [f"{i}.txt" for i in range(5)],
-            ["5 .txt files (0.txt, 1.txt, and 3 more) would be ignored."],
-            [None],
-        ),
-    ],
-)
+@in_rows
 def test_label_files_are_asked_about(
     keys: list[str], reasons: list[str], answers: list[Any]
 ) -> None:

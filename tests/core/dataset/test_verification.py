@@ -15,6 +15,7 @@ from beam_pipeline.core.records import sharding, wire
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from tests.core.dataset.fixtures import manifest_with
 from tests.core.records.fixtures import record_of, with_kinds
+from tests.rows import in_rows
 
 SOUND = {"image/class/label": [1], "image/encoded": [b"pixels"], "label/weight": [0.5]}
 FEATURES = {
@@ -176,9 +177,7 @@ def test_a_feature_that_the_manifest_does_not_have_is_found() -> None:
     assert info == info_of(content, (1, 3), examples=3)
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"), [([], 1), ([3], 3), ([2, 2], 4), ([None], None), ([None, 2], None)]
-)
+@in_rows
 def test_a_feature_of_another_number_of_values_is_found(
     shape: list[int | None], expected: int | None
 ) -> None:
@@ -211,17 +210,7 @@ def test_classes_are_counted_under_the_key_that_they_were_given() -> None:
     assert found == [info_of(content, (4, 1), examples=1)]
 
 
-@pytest.mark.parametrize(
-    ("options", "key"),
-    [
-        ({"columns": []}, ""),
-        ({"columns": COLUMNS[:1], "features": {}}, ""),
-        ({"columns": COLUMNS}, "image/class/label"),
-        ({"columns": COLUMNS, "features": {}}, "image/class/label"),
-        ({"columns": COLUMNS, "features": {"id": "image/class/label"}}, "id"),
-        ({"columns": COLUMNS, "features": {"image/class/label": "label/weight"}}, ""),
-    ],
-)
+@in_rows
 def test_the_key_of_the_class_ids_comes_from_the_options(
     options: Mapping[str, Any], key: str
 ) -> None:

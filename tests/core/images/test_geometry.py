@@ -26,6 +26,7 @@ from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.preparation import read_header
 from beam_pipeline.core.labels.schema import ColumnKind, label_column, object_columns
 from beam_pipeline.core.records.alteration import Alteration
+from tests.rows import in_rows
 
 SIDES = st.integers(1, 3000)
 SIZES = st.tuples(SIDES, SIDES)
@@ -46,24 +47,7 @@ def test_turning_is_what_pillow_does(orientation: int) -> None:
             assert shown.getbbox() == box
 
 
-@pytest.mark.parametrize(
-    ("mode", "size", "expected"),
-    [
-        ("shortest", (600, 400), (384, 256)),
-        ("shortest", (400, 600), (256, 384)),
-        ("shortest", (300, 200), (300, 200)),
-        ("shortest", (1000, 257), (996, 256)),
-        ("longest", (600, 400), (256, 171)),
-        ("longest", (5000, 1), (256, 1)),
-        ("longest", (256, 9), (256, 9)),
-        ("exact", (600, 400), (256, 256)),
-        ("exact", (600, 100), (256, 100)),
-        ("pad", (600, 400), (256, 256)),
-        ("pad", (60, 40), (256, 256)),
-        ("crop", (600, 400), (256, 256)),
-        ("crop", (600, 100), (256, 100)),
-    ],
-)
+@in_rows
 def test_sizes_of_the_modes(mode: str, size: tuple[int, int], expected: tuple[int, int]) -> None:
     """With 256 as the target, and without enlarging."""
     assert plan_geometry(size, 1, Resize(256, 256, mode)).size == expected
@@ -94,7 +78,7 @@ def test_what_is_kept_fills_its_place(
 HEADER = ImageHeader("jpeg", 30, 40, 3)
 
 
-@pytest.mark.parametrize("claimed", [None, (40, 30), (0, 0), (0, 30), (-1, 7)])
+@in_rows
 def test_the_same_size_and_none_pass(claimed: tuple[int, int] | None) -> None:
     """Many tools write 0 for a size they do not know; the image's bytes are not looked at."""
     check_claimed_size(claimed, HEADER, boxes=True)
@@ -129,17 +113,7 @@ def test_the_same_size_turned_without_a_reason(orientation: int) -> None:
         check_claimed_size((30, 40), header, boxes=True)
 
 
-@pytest.mark.parametrize(
-    ("claimed", "as_shown", "size"),
-    [
-        (None, True, (30, 40)),
-        (None, False, (40, 30)),
-        ((30, 40), False, (30, 40)),
-        ((40, 30), True, (40, 30)),
-        ((0, 0), True, (30, 40)),
-        ((7, 7), False, (40, 30)),
-    ],
-)
+@in_rows
 def test_a_claimed_size_tells_which_picture_was_labelled(
     claimed: tuple[int, int] | None, as_shown: bool, size: tuple[int, int]
 ) -> None:
@@ -296,17 +270,8 @@ def test_labels_without_places_are_left_alone() -> None:
     assert alteration.labels(("cat",), header, measured, altered.geometry) == (("cat",), 0)
 
 
-@pytest.mark.parametrize(
-    ("orientation", "size", "written", "events"),
-    [
-        (3, (40, 30), (40, 30), ("taken_as_shown",)),  # nothing tells how it was exported
-        (6, (40, 30), (30, 40), ("encoded", "turned")),  # as the image is stored
-        (6, (30, 40), (30, 40), ()),  # as viewers show it
-        (3, (20, 20), (20, 20), ()),
-        (1, (40, 30), (40, 30), ()),
-    ],
-)
 @pytest.mark.parametrize("mode", ["RGB", "I;16"])
+@in_rows
 def test_a_picture_without_exif_beside_an_image_that_is_turned(
     mode: str,
     orientation: int,

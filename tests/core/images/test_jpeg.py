@@ -15,8 +15,8 @@ from beam_pipeline.core.images import geometry, jpeg, pillow_codec, pillow_heade
 from beam_pipeline.core.images.header import BadImageError, ImageHeader, exif_orientation
 from beam_pipeline.core.records.alteration import Alteration
 from beam_pipeline.core.report.thumbnails import thumbnail
+from tests import profiles, rows
 from tests.core.images.fixtures import MUTATIONS, PICTURES, mutated, outcome, saved
-from tests.profiles import examples
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -28,28 +28,14 @@ BASELINE, PROGRESSIVE, RESTARTS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("data", "scan", "whole"),
-    [
-        (b"", -1, False),
-        (b"\xff\xd8\xff\xd9", -1, False),
-        (b"\xff\xd8\xff\xe0\0\4ab\xff\xda\0\2 x\xff\0\xff\xd0\xff\xd9", 8, True),
-        (b"\xff\xd8\xff\xff\xe0\0\4\xff\xd9\xff\xda\0\2 \xff\0", 9, False),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xc4\0\4\xff\xd9 \xff\xda\0\2 \xff\xff\xd9 behind", 2, True),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xc4\0\4\xff\xd9 ", 2, False),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xd8\xff\xd9", 2, False),
-        (b"\xff\xd8\xff\xda\0\2 \xff\xc0\0\2\xff\xd9", 2, False),
-    ],
-)
+@rows.in_rows
 def test_markers_lead_to_the_end(data: bytes, scan: int, whole: bool) -> None:
     """Not each FF D9 is an end: it may lie in a preview or in a table."""
     assert jpeg.first_scan(data) == scan
     assert (jpeg.count_scans(data) > 0) is whole
 
 
-@pytest.mark.parametrize(
-    ("repeated", "passes"), [(jpeg.MAX_SCANS - 9, True), (jpeg.MAX_SCANS - 8, False)]
-)
+@rows.in_rows
 def test_a_jpeg_of_too_many_scans_is_a_bomb(tf: Any, repeated: int, passes: bool) -> None:
     """Each scan takes time as the whole picture does, and nearly no bytes. The header alone tells nothing."""
     assert jpeg.count_scans(PROGRESSIVE) == 10
@@ -133,7 +119,7 @@ def test_the_quick_look_takes_any_end_behind_the_scan() -> None:
     assert not jpeg.has_end(b"\xff\xd9\xff\xda ...", 2)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=profiles.examples(300))
 @given(base=st.sampled_from([BASELINE, PROGRESSIVE, RESTARTS]), mutations=MUTATIONS)
 def test_what_passes_the_full_check_is_decoded(
     tf: Any, base: bytes, mutations: list[tuple[int, str, int]]
@@ -183,7 +169,7 @@ def test_real_images_are_read_without_pillow(samples: Path) -> None:
     assert len(ordinary) > 0.9 * len(paths)
 
 
-@settings(max_examples=examples(1000))
+@settings(max_examples=profiles.examples(1000))
 @given(name=st.sampled_from(sorted(PLAIN)), mutations=MUTATIONS)
 def test_what_is_read_without_pillow_is_what_pillow_reads(
     name: str, mutations: list[tuple[int, str, int]]
@@ -231,7 +217,7 @@ def test_other_images_are_opened_by_pillow(data: bytes) -> None:
     assert jpeg.plain_jpeg(data) is None
 
 
-@settings(max_examples=examples(1000))
+@settings(max_examples=profiles.examples(1000))
 @given(name=st.sampled_from(sorted(JPEGS)), mutations=MUTATIONS)
 def test_a_jpeg_opened_without_its_header_is_what_pillow_reads(
     name: str, mutations: list[tuple[int, str, int]]

@@ -18,6 +18,7 @@ from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.png import check_png, grey_png
 from beam_pipeline.core.images.preparation import decode_fully
 from tests.core.images.fixtures import PNG_START, chunk
+from tests.rows import in_rows
 
 
 def rows_of(shape: Any, width: int, height: int, *, pixels: bool = True) -> list[str]:
@@ -30,14 +31,7 @@ def rows_of(shape: Any, width: int, height: int, *, pixels: bool = True) -> list
     return ["".join(map(str, data[row * width : (row + 1) * width])) for row in range(height)]
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        [[1, 0, 3, 0, 3, 2, 1, 2]],
-        {"size": [2, 3], "counts": [2, 4]},
-        {"size": [2, 3], "counts": "24"},
-    ],
-)
+@in_rows
 def test_the_worked_example(shape: Any) -> None:
     """The three shapes of the module's docstring are one mask."""
     assert rows_of(shape, 3, 2) == ["011", "011"]
@@ -46,18 +40,7 @@ def test_the_worked_example(shape: Any) -> None:
 RING = [0, 0, 3, 0, 3, 3, 0, 3, 0, 0, 1, 1, 2, 1, 2, 2, 1, 2, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("shape", "rows", "pixels"),
-    [
-        ([[0.5, 0, 1, 0, 1, 0.5, 0.5, 0.5]], ["0011", "0000"], False),
-        ([[0, 0, 4, 0, 0, 4]], ["1110", "1100", "1000", "0000"], True),
-        ([[-9, -9, 2, -9, 2, 99, -9, 99]], ["110", "110"], True),
-        ([[0.6, 0, 1.4, 0, 1.4, 2, 0.6, 2]], ["00"], True),
-        ([[0, 0, 1, 0, 1, 2, 0, 2], [2, 0, 3, 0, 3, 2, 2, 2]], ["101", "101"], True),
-        ([RING], ["111", "101", "111"], True),
-    ],
-    ids=["fractions", "triangle", "outside", "between centres", "two parts", "a hole"],
-)
+@in_rows
 def test_a_pixel_is_inside_if_its_centre_is(shape: Any, rows: list[str], pixels: bool) -> None:
     """Of all polygons of an object; a hole is one that crosses itself, by the even-odd rule."""
     assert rows_of(shape, len(rows[0]), len(rows), pixels=pixels) == rows
@@ -93,30 +76,6 @@ def test_run_lengths_of_another_size() -> None:
     ) as e:
         rows_of({"size": [2, 3], "counts": [6]}, 4, 2)
     assert e.value.reason is Reason.SIZE_MISMATCH
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        (None, "neither polygons nor run lengths"),
-        ([], "neither polygons nor run lengths"),
-        ("x", "neither polygons nor run lengths"),
-        ([1, 2], "a polygon that is not a list of numbers"),
-        ([[1, 2, 3, "4", 5, 6]], "a polygon that is not a list of numbers"),
-        ([[1, 2, 3, 4]], "a polygon of 4 numbers, expected three points or more"),
-        ([[1, 2, 3, 4, 5, 6, 7]], "a polygon of 7 numbers, expected three points or more"),
-        ({"counts": [6]}, r"run lengths without a size \[height, width\]"),
-        ({"size": [2, 3]}, "run lengths that are neither whole numbers nor COCO's compressed"),
-        ({"size": [2, 3], "counts": [5]}, "run lengths that do not add up to 2 x 3 pixels"),
-        ({"size": [2, 3], "counts": [7, -1]}, "run lengths that are neither whole numbers"),
-        ({"size": [2, 3], "counts": "2 4"}, "' ' in run lengths, expected COCO's compressed form"),
-        ({"size": [2, 3], "counts": "2P"}, "run lengths that are cut short"),
-    ],
-)
-def test_what_is_no_shape_is_refused(shape: Any, message: str) -> None:
-    """Before the job draws it."""
-    with pytest.raises(masks.BadShapeError, match=message):
-        masks.check_shape(shape)
 
 
 # --- label images ----------------------------------------------------------------------------
@@ -185,7 +144,7 @@ def test_a_grey_mask_of_few_bits_is_written_with_its_values() -> None:
     assert written(encoded(bit)) == grey_png(b"\0\1\0\1\0\1", 3, 2)
 
 
-@pytest.mark.parametrize(("depth", "row"), [(2, b"\x1b"), (4, b"\x01\x23")])
+@in_rows
 def test_grey_masks_of_two_and_four_bits(depth: int, row: bytes) -> None:
     """0, 1, 2, 3 in a row of four pixels, which Pillow does not write."""
     header = struct.pack(">IIBBBBB", 4, 1, depth, 0, 0, 0, 0)

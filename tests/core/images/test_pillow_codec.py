@@ -25,6 +25,7 @@ from beam_pipeline.core.images.geometry import (
 from beam_pipeline.core.images.header import BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_codec import codec_version, open_image, rewrite
 from beam_pipeline.core.images.preparation import read_header
+from tests.rows import in_rows
 
 KEEP = ImageChanges()
 HAS_AVIF = "avif" in features.get_supported()  # from Pillow 11.3 on
@@ -240,7 +241,7 @@ def test_a_kind_of_bmp_that_pillow_does_not_know_is_unsupported() -> None:
     assert caught.value.reason is Reason.UNSUPPORTED_FORMAT
 
 
-@pytest.mark.parametrize(("mode", "written"), [("RGB", ("jpeg", 3)), ("RGBA", ("png", 4))])
+@in_rows
 def test_heic_is_decoded_where_its_library_is(mode: str, written: tuple[str, int]) -> None:
     """It is written as JPEG, or with its transparency as PNG; a cut file is a bad image."""
     heif = pytest.importorskip("pillow_heif")
@@ -260,7 +261,7 @@ def test_heic_is_decoded_where_its_library_is(mode: str, written: tuple[str, int
     assert caught.value.reason is Reason.CORRUPT_IMAGE
 
 
-@pytest.mark.parametrize(("mode", "written"), [("RGB", ("jpeg", 3)), ("RGBA", ("png", 4))])
+@in_rows
 def test_jpeg_xl_is_encoded_anew_where_its_library_is(mode: str, written: tuple[str, int]) -> None:
     """As when it is to be resized; else it keeps its bytes, as TensorFlow decodes it."""
     pytest.importorskip("pillow_jxl")

@@ -15,18 +15,14 @@ from beam_pipeline.core.images import pillow_header
 from beam_pipeline.core.images.header import MAX_PIXELS, REENCODED, BadImageError, ImageHeader
 from beam_pipeline.core.images.pillow_header import read_any_header
 from beam_pipeline.core.images.preparation import decode_fully, read_header
+from tests import pictures, rows
 from tests.core.images.fixtures import PALETTE, PNG_START, bmp, chunk, png, reason_of, saved
-from tests.pictures import picture
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 
 
-@pytest.mark.parametrize(
-    "first",
-    [chunk(b"tEXt", b"Comment\0" + b"\xff" * 20), chunk(b"CgBI", b"\x50\0\x20\2")],
-    ids=["tEXt", "CgBI"],
-)
+@rows.in_rows
 def test_a_png_whose_first_chunk_is_not_its_header_is_bad(tf: Any, first: bytes) -> None:
     """TensorFlow refuses it, as Apple's own PNGs for phones, which begin with CgBI."""
     sound = png(9, 7, 8, 2, b"\1\2\3")
@@ -141,7 +137,7 @@ OF_TWO_MINDS = {
     ),
     "a BMP of colours in a palette": (bmp(9, 7, 8, PALETTE), (7, 9, 1), Reason.UNSUPPORTED_FORMAT),
     "a BMP of an unknown header": (
-        picture(file_format="BMP").replace(b"\x28\0\0\0", b"\x29\0\0\0", 1),
+        pictures.picture(file_format="BMP").replace(b"\x28\0\0\0", b"\x29\0\0\0", 1),
         (7, 9, 3),
         Reason.CORRUPT_IMAGE,
     ),
@@ -191,7 +187,7 @@ def cut_short(data: bytes, name: str) -> tuple[bytes, Reason, str]:
 
 NO_IMAGES = [
     *(b"", b"filename,label\na.jpg,cat\n", b"<!doctype html><html></html>", b"\xff", b"\0" * 100),
-    *(b'<?xml version="1.0"?><annotation/>', b"\n" + picture()),
+    *(b'<?xml version="1.0"?><annotation/>', b"\n" + pictures.picture()),
 ]
 
 
@@ -199,7 +195,7 @@ NO_IMAGES = [
     ("data", "reason", "message"),
     [
         *(
-            (picture(1, file_format=name, size=(16, 16)), *unsupported(name, advice))
+            (pictures.picture(1, file_format=name, size=(16, 16)), *unsupported(name, advice))
             for names, advice in (
                 (("TIFF", "PPM", "JPEG2000"), REENCODED),
                 (("ICO", "TGA"), CONVERT),

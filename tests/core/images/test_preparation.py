@@ -13,7 +13,7 @@ from PIL import Image
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.errors import CodecError, UsageError
 from beam_pipeline.core.images import header, preparation
-from tests import pictures, profiles
+from tests import pictures, profiles, rows
 from tests.core.images.fixtures import FORMAT_NAMES, PICTURES, outcome, saved
 
 # Where Pillow only warns of a broken image, the test run would make an error of it.
@@ -152,17 +152,7 @@ def refused(limits: dict[str, float], height: int, width: int) -> tuple[Reason, 
     return None
 
 
-@pytest.mark.parametrize(
-    ("limits", "stays", "goes", "message"),
-    [
-        ({"min_side": 64}, (64, 64), (64, 63), "63 x 64 pixels; --min_side is 64"),
-        ({"min_side": 64}, (64, 64), (63, 64), "64 x 63 pixels; --min_side is 64"),
-        ({"max_aspect": 2.5}, (4, 10), (4, 11), "11 x 4 pixels, 2.75 to 1; --max_aspect is 2.5"),
-        ({"max_aspect": 2.5}, (10, 4), (11, 4), "4 x 11 pixels, 2.75 to 1; --max_aspect is 2.5"),
-        ({"max_aspect": 1}, (4, 4), (4, 5), "5 x 4 pixels, 1.25 to 1; --max_aspect is 1"),
-        ({"max_pixels": 12}, (3, 4), (1, 13), "13 x 1 pixels, 13 in all; --max_pixels is 12"),
-    ],
-)
+@rows.in_rows
 def test_the_limit_itself_stays(
     limits: dict[str, float], stays: tuple[int, int], goes: tuple[int, int], message: str
 ) -> None:

@@ -1,29 +1,17 @@
-"""Reads label tables of a few lines, given as text."""
+"""Label tables of a few lines, given as text, and images joined with rows."""
 
 from __future__ import annotations
 
 import io
-import json
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels.schema import Column, ColumnKind
+from beam_pipeline.core import dead_letters, references
+from beam_pipeline.core.labels import join, meeting, samples, typed_rows
 from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, read_chunks
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
-from beam_pipeline.core.labels.typed_rows import label_rows
-from beam_pipeline.core.references import LabelRow
 from tests.conformance.tables import choices_of
-
-CLASS, INT64, FLOAT, BYTES = (
-    ColumnKind.CLASS,
-    ColumnKind.INT64,
-    ColumnKind.FLOAT,
-    ColumnKind.BYTES,
-)
-CLASS_SCHEMA = LabelSchema((Column("label", CLASS, "image/class", required=True),), "")
-
-PLAIN = "filename,label\na.jpg,cat\nb.jpg,dog\n"
-PLAIN_ROWS = [(2, "a.jpg", ("cat",)), (3, "b.jpg", ("dog",))]
 
 
 def inspect(
@@ -37,36 +25,43 @@ def inspect(
 
 def read(
     content: str | bytes, uri: str = "labels.csv", **choices: Any
-) -> list[LabelRow | DeadLetter]:
+) -> list[references.LabelRow | dead_letters.DeadLetter]:
     schema, table = inspect(content, uri, **choices)
     data = content.encode() if isinstance(content, str) else content
     return read_rows(data, table, schema)
 
 
-def read_rows(data: bytes, table: LabelTable, schema: LabelSchema) -> list[LabelRow | DeadLetter]:
+def read_rows(
+    data: bytes, table: LabelTable, schema: LabelSchema
+) -> list[references.LabelRow | dead_letters.DeadLetter]:
     """The rows of a file and its dead letters, in the order of their lines."""
-    rows: list[LabelRow | DeadLetter] = []
-    for part in label_rows(read_chunks(io.BytesIO(data), table), table, schema):
-        rows += [part] if isinstance(part, DeadLetter) else part
+    rows: list[references.LabelRow | dead_letters.DeadLetter] = []
+    for part in typed_rows.label_rows(read_chunks(io.BytesIO(data), table), table, schema):
+        rows += [part] if isinstance(part, dead_letters.DeadLetter) else part
     return sorted(rows, key=lambda row: row.line)
 
 
-def sound_rows(
-    content: str | bytes, uri: str = "labels.csv", **choices: Any
-) -> list[tuple[Any, ...]]:
-    """(line, name, values) of each row, all of which must be sound."""
-    rows = read(content, uri, **choices)
-    assert all(isinstance(row, LabelRow) and not row.problem for row in rows), rows
-    return [(row.line, row.name, row.values) for row in rows if isinstance(row, LabelRow)]
-
-
-def kinds(content: str | bytes, uri: str = "labels.csv", **choices: Any) -> dict[str, ColumnKind]:
-    return {column.name: column.kind for column in inspect(content, uri, **choices)[0].columns}
-
-
-def bad_row(line: int, message: str, uri: str = "labels.csv") -> DeadLetter:
-    return DeadLetter("labels", "", "", "bad_row", message, uri, line)
-
-
-def json_lines(*rows: object) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
+def joined(
+    images: Iterable[references.ImageRef],
+    rows: Iterable[references.LabelRow],
+    merger: samples.RowMerger = samples.AGREE,
+    buckets: int = 1,
+) -> join.Joined:
+    """What becomes of images and rows in however many buckets, sorted."""
+    groups: dict[int, tuple[list[Any], list[Any]]] = defaultdict(lambda: ([], []))
+    of_rows = None if merger.level is None else 0
+    for kind, (items, level) in enumerate(((images, merger.level), (rows, of_rows))):
+        for item in items:
+            (number,) = meeting.NameDivision(buckets, level).numbers([[item[0]]])
+            groups[number][kind].append(item)
+    whole = join.Joined()
+    for group in groups.values():
+        part = join.join_bucket(*(list(zip(*items, strict=True)) for items in group), merger)
+        whole.samples += part.all_samples()
+        whole.dead_letters += part.dead_letters
+        whole.orphan_rows += part.orphan_rows
+        whole.repeated_rows += part.repeated_rows
+        whole.further_samples += part.further_samples
+    whole.samples.sort(key=repr)
+    whole.dead_letters.sort()
+    return whole

@@ -1,654 +1,156 @@
+"""Images joined with the rows that name them or their folders."""
+
 from __future__ import annotations
 
 import random
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels import join
-from beam_pipeline.core.labels.join import Joined, buckets_for
-from beam_pipeline.core.labels.meeting import bucket_of
+from beam_pipeline.core.labels import join, meeting, schema
 from beam_pipeline.core.labels.samples import AGREE, KeepUnlabelled, RowMerger
-from beam_pipeline.core.labels.schema import ColumnKind, label_column
-from beam_pipeline.core.packing import Columns
-from beam_pipeline.core.references import Box, ImageRef, LabelRow, LabelValue, SampleRef, Size
+from beam_pipeline.core.references import ImageRef, LabelRow
+from tests.core.labels.fixtures import joined
 from tests.profiles import examples
+from tests.rows import in_rows
 
-CSV = "/labels/labels.csv"
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 
 
-def join_bucket(
-    images: Iterable[ImageRef],
-    rows: Iterable[LabelRow],
-    merger: RowMerger = AGREE,
-    keep: KeepUnlabelled | None = None,
-) -> Joined:
-    """What becomes of images and rows, all samples one by one."""
-    return one_by_one(join.join_bucket(columns_of(images), columns_of(rows), merger, keep))
+def image(key: str, **fields: Any) -> ImageRef:
+    return ImageRef(key, f"/photos/{key}", 5)._replace(**fields)
 
 
-def label_by_folder(images: Iterable[ImageRef], keep: KeepUnlabelled | None = None) -> Joined:
-    return one_by_one(join.label_by_folder(columns_of(images), keep))
+def row(name: str, values: Any = ("cat",), **fields: Any) -> LabelRow:
+    return LabelRow(name, values, "", "/labels/labels.csv", 2)._replace(**fields)
 
 
-def one_by_one(joined: Joined) -> Joined:
-    return replace(joined, samples=joined.all_samples(), columns=())
+class EmptyIfUnnamed:
+    """Images that no row names have no objects."""
+
+    def row(self, image: ImageRef) -> LabelRow:
+        return LabelRow(image.key, ((),), "test", "", 0)
+
+    def unread(self, uri: str, problem: str) -> LabelRow:
+        raise AssertionError(uri)
 
 
-def columns_of(items: Iterable[ImageRef] | Iterable[LabelRow]) -> Columns:
-    return list(zip(*items, strict=True))
+OBJECTS = RowMerger((True, True, False))  # boxes, classes and a text that is the image's
+MERGERS = {
+    "agree": AGREE,
+    "objects": OBJECTS,
+    "unique": RowMerger((True, True), unique=(True, False)),
+    "listed": RowMerger(by_folder=True),
+    "masks": RowMerger(complete="mask"),
+    "unnamed": RowMerger(unnamed=EmptyIfUnnamed()),
+}
+KEEP = {
+    "folders": None,
+    "kept folders": KeepUnlabelled.of((schema.label_column("folder", schema.ColumnKind.CLASS),)),
+}
 
 
-def image(key: str, root: str = "/photos") -> ImageRef:
-    return ImageRef(key, f"{root}/{key}", 5)
+def outcome(merger: str, images: Sequence[Any], rows: Sequence[Any]) -> tuple[Any, ...]:
+    """Samples as (URI, split, labels, file, size), dead letters, and the number of repeated rows."""
+    refs = [image(i) if isinstance(i, str) else image(i[0], **i[1]) for i in images]
+    if merger in KEEP:
+        found = join.label_by_folder(list(zip(*refs, strict=True)), KEEP[merger])
+    else:
+        found = joined(refs, [row(*r[:2], **dict(*r[2:])) for r in rows], MERGERS[merger])
+    assert found.orphan_rows == sum(not letter.uri for letter in found.dead_letters)
+    assert {sample[:3] for sample in found.all_samples()} <= {ref[:3] for ref in refs}
+    samples = sorted(
+        (sample.uri, sample.split, sample.labels, sample.origin, sample.claimed_size)
+        for sample in found.all_samples()
+    )
+    return samples, [tuple(letter) for letter in found.dead_letters], found.repeated_rows
 
 
-def row(
-    name: str,
-    *values: LabelValue,
-    line: int = 2,
-    file: str = CSV,
-    split: str = "",
-    problem: str = "",
-) -> LabelRow:
-    return LabelRow(name, values or ("cat",), split, file, line, problem)
+@pytest.mark.promise("bad_label")
+@in_rows
+def test_images_and_rows_come_to_this(
+    merger: str, images: Any, rows: Any, samples: Any, letters: Any, repeated: int
+) -> None:
+    """In any order; keys and sizes of samples are the images'."""
+    for order in (1, -1):
+        found = outcome(merger, images[::order], rows[::order])
+        assert found == (samples, letters, repeated)
 
 
-def sample(key: str, *labels: LabelValue, split: str = "train", origin: str = "") -> SampleRef:
-    return SampleRef(key, f"/photos/{key}", 5, split, labels, origin=origin)
-
-
-def left_out(
-    key: str, reason: str, message: str, line: int = 0, file: str = "", stage: str = "join"
-) -> DeadLetter:
-    return DeadLetter(stage, key, f"/photos/{key}", reason, message, file, line)
-
-
-def labelled(joined: Joined) -> dict[str, tuple[LabelValue, ...]]:
-    return {sample.key: sample.labels for sample in joined.samples}
-
-
-def reasons(joined: Joined) -> dict[str, str]:
-    return {dead_letter.key: dead_letter.reason for dead_letter in joined.dead_letters}
-
-
-def joined_alone(name: str, *keys: str, file: str = CSV) -> list[str]:
-    """The keys of the images that a single row of that name labels."""
-    joined = join_bucket([image(key) for key in keys], [row(name, file=file)])
-    return [sample.key for sample in joined.samples]
-
-
-# --- the ways of naming -------------------------------------------------------------------------
-
-
-NAMED = [  # a name; the image that it means; other images
-    ("cat/a.jpg", "cat/a.jpg"),
-    ("/photos/cat/a.jpg", "cat/a.jpg"),
-    ("file:///photos/cat/a.jpg", "cat/a.jpg"),
-    ("../photos/cat/a.jpg", "cat/a.jpg"),
-    ("./cat/a.jpg", "cat/a.jpg"),
-    (".//cat/./a.jpg", "cat/a.jpg"),
-    ("cat\\a.jpg", "cat/a.jpg"),
-    ("cat/a", "cat/a.jpg"),
-    ("cat\\a", "cat/a.jpg"),
-    ("cat/a.b", "cat/a.b.jpg"),
-    ("a.jpg", "cat/deep/a.jpg"),
-    ("a", "cat/deep/a.jpg"),
-    ("a.b", "cat/a.b.jpg"),
-    ("a", "a"),
-    (".a", "cat/.a.jpg"),
-    ("a b#[c].jpg", "cat/a b#[c].jpg"),
-    ("강아지/사진", "강아지/사진.jpg"),
-    # a table made by `dir` or PowerShell says .\cat\a.jpg where others say ./cat/a.jpg
-    (".\\cat\\a.jpg", "cat/a.jpg", "dog/a.jpg"),
-    (".\\cat\\a", "cat/a.jpg", "dog/a.jpg"),
-    # on Linux a name may hold a backslash; the name as written counts before the one of Windows
-    ("x\\a.jpg", "x\\a.jpg", "x/a.jpg"),
-    ("file:///photos/x\\a.jpg", "x\\a.jpg"),
-    # the stricter way of naming decides
-    ("a.jpg", "a.jpg", "cat/a.jpg"),
-    ("a", "a", "a.jpg"),
-    ("cat/a", "cat/a", "cat/a.jpg"),
-    ("cat/a", "cat/a.jpg", "dog/a"),
-    ("a", "a.jpg", "cat/a"),
-    ("a.b", "cat/a.b", "dog/a.b.jpg"),
-    ("/photos/a.jpg", "a.jpg", "cat/a.jpg"),
-]
-
-
-@pytest.mark.parametrize(("name", "key", "others"), [(n, k, o) for n, k, *o in NAMED])
+@in_rows
 def test_a_row_names_its_image_in_one_of_these_ways(name: str, key: str, others: list[str]) -> None:
     """URI, path, path from the label file, with or without folder or extension."""
-    assert joined_alone(name, key, *others) == [key]
-    assert joined_alone(name, *others, key) == [key]
+    for keys in ([key, *others], [*others, key]):
+        assert [sample.key for sample in joined(map(image, keys), [row(name)]).samples] == [key]
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("/photos/train/metadata.csv", "a.jpg"),
-        ("/photos/train/metadata.csv", "./a.jpg"),
-        ("/photos/labels/l.csv", "../train/a.jpg"),
-        ("/photos/labels/l.csv", "..\\train\\a.jpg"),
-        ("gs://b/train/metadata.jsonl", "a.jpg"),
-        ("gs://c/labels.csv", "gs://b/train/a.jpg"),
-    ],
-)
-def test_a_path_may_start_from_the_label_files_folder(file: str, name: str) -> None:
-    """Two folders hold this file name, and the one beside the label file is meant; a remote URI is a name."""
-    root = "gs://b" if file.startswith("gs:") else "/photos"
-    images = [image("train/a.jpg", root), image("test/a.jpg", root)]
-    assert labelled(join_bucket(images, [row(name, file=file)])) == {"train/a.jpg": ("cat",)}
-
-
-SIMILAR = "no listed image has this name, with or without folder or extension"
-ELSEWHERE = (
-    "no listed image has this path, with or without extension; of the same file name there is"
-)
-NOWHERE = "no listed image has this path or its file name, with or without extension"
-COULD = "could mean {}; name the path relative to the root"
-CASE = "the image {} differs from this name in case: write one of them as the other"
-
-
-@pytest.mark.parametrize(
-    ("name", "message", "keys"),
-    [
-        # another extension is another image: no guess is made
-        ("a.png", SIMILAR, ["cat/a.jpg"]),
-        ("a", SIMILAR, ["a.b.jpg"]),
-        ("a.jpg ", SIMILAR, ["a.jpg"]),
-        ("*.jpg", SIMILAR, ["a.jpg"]),
-        # nor for a path of another place, but the message shows what has the same file name
-        ("dog/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("deep/a.jpg", f"{ELSEWHERE} cat/deep/a.jpg", ["cat/deep/a.jpg"]),
-        ("b/cat/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("gs://other/cat/a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("/elsewhere/cat/a", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        ("C:\\old\\a.jpg", f"{ELSEWHERE} cat/a.jpg", ["cat/a.jpg"]),
-        (
-            "x/a.jpg",
-            f"{ELSEWHERE} a/a.jpg, b/a.jpg, c/a.jpg and 2 more",
-            [f"{folder}/a.jpg" for folder in "edcab"],
-        ),
-        ("dog/a.jpg", NOWHERE, ["cat/a.png"]),
-        ("dog/a.jpg", NOWHERE, []),
-        ("c/A.jpg", NOWHERE, ["b/a.jpg"]),
-        # another image may have the name in another case; the dead letter names the cause
-        ("A.jpg", CASE.format("a.jpg"), ["a.jpg"]),
-        ("IMG_1.JPG", CASE.format("cat/img_1.jpg"), ["cat/img_1.jpg"]),
-        ("Cat/a", CASE.format("cat/a.JPG"), ["cat/a.JPG"]),
-        ("Ä", CASE.format("x/ä.png"), ["x/ä.png"]),
-        # neither of two images gets the label, and the message lists them, three at most
-        ("a.jpg", COULD.format("cat/a.jpg, dog/a.jpg"), ["cat/a.jpg", "dog/a.jpg"]),
-        ("a", COULD.format("a.jpg, a.png"), ["a.jpg", "a.png"]),
-        ("cat/a", COULD.format("cat/a.jpg, cat/a.png"), ["cat/a.jpg", "cat/a.png"]),
-        ("a", COULD.format("cat/a.jpg, dog/a.png"), ["cat/a.jpg", "dog/a.png"]),
-        ("a", COULD.format("a/a, b/a"), ["a/a", "b/a"]),
-        ("a.jpg", COULD.format("0/a.jpg, 1/a.jpg, 2/a.jpg"), [f"{i}/a.jpg" for i in range(3)]),
-        (
-            "a.jpg",
-            COULD.format("0/a.jpg, 1/a.jpg, 2/a.jpg and 6 more"),
-            [f"{i}/a.jpg" for i in range(9)],
-        ),
-    ],
-)
+@in_rows
 def test_a_name_of_none_or_several_images_is_told_so(
     name: str, message: str, keys: list[str]
 ) -> None:
     """No guess is made: the row and each of the images are dead letters, in any order."""
     reason = "ambiguous_key" if message.startswith("could") else "missing_image"
+    letters = [("join", name, "", reason, message, "/labels/labels.csv", 7)] + [
+        ("join", key, f"/photos/{key}", "unlabelled", "no label row names this image", "", 0)
+        for key in keys
+    ]
     for order in (keys, keys[::-1]):
-        joined = join_bucket([image(key) for key in order], [row(name, line=7)])
-        assert (joined.samples, joined.orphan_rows) == ([], 1)
-        assert joined.dead_letters[0] == DeadLetter(
-            "join", name, "", reason, message, "/labels/labels.csv", 7
-        )
-        assert sorted(joined.dead_letters[1:]) == [
-            DeadLetter("join", key, f"/photos/{key}", "unlabelled", "no label row names this image")
-            for key in sorted(keys)
-        ]
+        found = joined(map(image, order), [row(name, line=7)])
+        assert (found.samples, found.dead_letters) == ([], sorted(letters))
     if message.startswith("the image"):
-        assert bucket_of(name, 97) == bucket_of(keys[0], 97)
+        assert meeting.bucket_of(name, 97) == meeting.bucket_of(keys[0], 97)
 
 
 @pytest.mark.parametrize(("listed", "written"), [(NFC, NFD), (NFD, NFC), (NFD, NFD)])
-@pytest.mark.parametrize(
-    "form", ["{}/{}.jpg", "{}.jpg", "{}", "./{}/{}.jpg", "/photos/{}/{}.jpg", "{}\\{}.jpg"]
-)
+@in_rows
 def test_composed_and_decomposed_letters_are_the_same_name(
     listed: str, written: str, form: str
 ) -> None:
     """macOS writes é as two characters, and a table made elsewhere as one."""
-    key = f"{listed}/{listed}.jpg"
-    assert joined_alone(form.replace("{}", written), key) == [key]
-    assert bucket_of(form.replace("{}", written), 1 << 30) == bucket_of(key, 1 << 30)
+    key, name = f"{listed}/{listed}.jpg", form.replace("{}", written)
+    assert [sample.key for sample in joined([image(key)], [row(name)]).samples] == [key]
+    assert meeting.bucket_of(name, 1 << 30) == meeting.bucket_of(key, 1 << 30)
 
 
-def test_two_images_that_differ_in_composition_only_are_told_by_the_exact_name() -> None:
-    """The row that spells one of them exactly means it; for their bare names there is no telling."""
-    images = [image(f"x/{NFC}.jpg"), image(f"x/{NFD}.jpg")]
-    rows = [row(f"x/{NFC}.jpg", "one"), row(f"/photos/x/{NFD}.jpg", "two", line=3)]
-    assert labelled(join_bucket(images, rows)) == {
-        f"x/{NFC}.jpg": ("one",),
-        f"x/{NFD}.jpg": ("two",),
-    }
-    assert reasons(join_bucket(images, [row(f"{NFC}.jpg")]))[f"{NFC}.jpg"] == "ambiguous_key"
-
-
-# --- what comes of a match ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("key", "asked", "split"),
-    [
-        ("a.jpg", "", "train"),
-        ("cat/a.jpg", "", "train"),
-        ("val/a.jpg", "", "validation"),
-        ("Test/cat/a.jpg", "", "test"),
-        ("val/a.jpg", "test", "test"),
-        ("a.jpg", "fold_1", "fold_1"),
-    ],
-)
-def test_an_image_and_its_row_become_a_sample(key: str, asked: str, split: str) -> None:
-    """Key, URI and size are the image's, labels the row's; a first folder may name the split."""
-    named = row(key, "cat", 3, None, 0.5, split=asked)
-    expected = sample(key, "cat", 3, None, 0.5, split=split, origin=CSV)
-    for size in (None, (3, 4)):
-        joined = join_bucket([image(key)], [named._replace(size=size)])
-        assert joined == Joined(samples=[expected._replace(claimed_size=size)])
-
-
-def test_rows_that_say_the_same_are_one() -> None:
-    """Named in different ways, in different files, they agree and are counted as repeated."""
-    rows = [row("x/a.jpg"), row("a.jpg", line=9), row("a", file="/labels/b.csv")]
-    joined = join_bucket([image("x/a.jpg")], rows)
-    expected = sample("x/a.jpg", "cat", origin="/labels/b.csv")
-    assert joined == Joined(samples=[expected], repeated_rows=2)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "agree"),
-    [
-        (5, 5, True),
-        (0.5, 0.5, True),
-        (None, None, True),
-        ("5", "5", True),
-        ("5", "05", False),
-        ("5", 5, False),
-        ("", None, False),
-        (0, None, False),
-        ("Cat", "cat", False),
-    ],
-)
-def test_values_agree_as_their_types_have_them(
-    first: LabelValue, second: LabelValue, agree: bool
-) -> None:
-    """Numbers were parsed before they come here, so 5 and 05 agree as numbers, and not as text."""
-    joined = join_bucket([image("a.jpg")], [row("a.jpg", first), row("a.jpg", second, line=3)])
-    assert bool(joined.samples) is agree
-    assert reasons(joined) == ({} if agree else {"a.jpg": "conflicting_labels"})
-
-
-def test_images_of_the_same_path_in_several_roots_are_duplicates() -> None:
-    """Nothing tells which is meant, so each is a dead letter that names the others."""
-    roots = ("/photos", "/more", "/x")
-    joined = join_bucket([*(image("x/a.jpg", root) for root in roots), image("b.jpg")], [])
-    assert joined.dead_letters[:3] == [
-        DeadLetter(
-            *("join", "x/a.jpg", f"{root}/x/a.jpg", "duplicate_key"),
-            "has the same path below its root as "
-            + ", ".join(f"{other}/x/a.jpg" for other in sorted({*roots} - {root}))
-            + "; rename one of them, or give --images a folder above both",
-        )
-        for root in roots
-    ]
-    assert reasons(joined)["b.jpg"] == "unlabelled"
-
-
-@pytest.mark.parametrize(
-    ("duplicate", "stem_twin", "name"),
-    [("a.jpg", "cat/a.jpg", "a.jpg"), ("dog/a.jpg", "cat/a.jpg", "a.jpg"), ("a", "cat/a.jpg", "a")],
-)
-def test_a_row_that_means_duplicates_labels_no_other_image(
-    duplicate: str, stem_twin: str, name: str
-) -> None:
-    """A name that two duplicates answer to is not handed on to an image of another path."""
-    images = [image(duplicate), image(duplicate, "/more"), image(stem_twin)]
-    joined = join_bucket(images, [row(name)])
-    assert labelled(joined) == {}
-    assert joined.orphan_rows == 1
-    assert reasons(joined)[stem_twin] == "unlabelled"
-
-
-@pytest.mark.parametrize("name", ["a.jpg", "a", "/photos/a.jpg"])
-def test_a_row_that_means_duplicates_is_not_sent_in_circles(name: str) -> None:
-    """Their paths below the roots are the same, so only their URIs tell them apart."""
-    joined = join_bucket([image("a.jpg"), image("a.jpg", "/more")], [row(name)])
-    (dead_letter,) = (dead_letter for dead_letter in joined.dead_letters if not dead_letter.uri)
-    assert "path relative to the root" not in dead_letter.message
-    assert "/photos/a.jpg" in dead_letter.message
-    assert name.startswith("/") or "/more/a.jpg" in dead_letter.message
-
-
-# --- rows that add up ---------------------------------------------------------------------------
-
-OBJECTS = RowMerger((True, True, False))  # boxes, classes and a text that is the image's
-
-
-LISTED = RowMerger(by_folder=True)
-
-
-def listed(name: str, split: str = "", line: int = 2) -> LabelRow:
-    return LabelRow(name, (None,), split, "/lists/train.txt", line)
-
-
-def box_row(
-    *boxes: Box,
-    classes: tuple[str, ...] = (),
-    note: str = "sunny",
-    line: int = 2,
-    file: str = CSV,
-    split: str = "",
-) -> LabelRow:
-    named = classes or tuple("cat" for _ in boxes)
-    return LabelRow("a.jpg", (boxes, named, note), split, file, line)
-
-
-def box(number: float, line: int = 2) -> Box:
-    return (0.0, 0.0, float(number), float(number), line)
-
-
-@pytest.mark.parametrize(
-    ("rows", "boxes", "classes", "repeated", "origin"),
-    [
-        (  # in the order of the lines; a row may have several objects, or none
-            [
-                box_row(box(1, 2), classes=("dog",)),
-                box_row(box(2, 3), box(3, 3), line=3),
-                box_row(line=10),
-                box_row(box(4, 9), line=9),
-            ],
-            (box(1, 2), box(2, 3), box(3, 3), box(4, 9)),
-            ("dog", "cat", "cat", "cat"),
-            0,
-            CSV,
-        ),
-        (  # a box that is said twice is one, whatever its line
-            [box_row(box(1, 2)), box_row(box(2, 3), line=3), box_row(box(1, 4), line=4)],
-            (box(1, 2), box(2, 3)),
-            ("cat", "cat"),
-            1,
-            CSV,
-        ),
-        (  # of another class, it is another object
-            [box_row(box(1)), box_row(box(1, 3), classes=("dog",), line=3)],
-            (box(1), box(1, 3)),
-            ("cat", "dog"),
-            0,
-            CSV,
-        ),
-        (  # of several files, in their order; a box says its line and not its file, so neither is left
-            [
-                box_row(box(1, 2), file="/labels/b.csv"),
-                box_row(box(2, 9), file="/labels/a.csv", line=9),
-                box_row(box(3, 3), file="/labels/b.csv", line=3),
-            ],
-            (box(2, 0), box(1, 0), box(3, 0)),
-            ("cat", "cat", "cat"),
-            0,
-            "",
-        ),
-        (  # of a file without lines, which may come from many workers
-            [box_row(box(number, 0), line=0) for number in (3, 1, 2)],
-            (box(1, 0), box(2, 0), box(3, 0)),
-            ("cat", "cat", "cat"),
-            0,
-            CSV,
-        ),
-        (  # a row that only repeats one of another file leaves the file known
-            [
-                box_row(box(1, 2), file="/labels/a.csv"),
-                box_row(box(2, 3), file="/labels/a.csv", line=3),
-                box_row(box(1, 2), file="/labels/b.csv"),
-            ],
-            (box(1, 2), box(2, 3)),
-            ("cat", "cat"),
-            1,
-            "/labels/a.csv",
-        ),
-    ],
-)
-def test_the_lists_of_an_images_rows_are_put_together(
-    rows: list[LabelRow],
-    boxes: tuple[Box, ...],
-    classes: tuple[str, ...],
-    repeated: int,
-    origin: str,
-) -> None:
-    """In any order in which the rows come; what is no list they share."""
-    expected = sample("a.jpg", boxes, classes, "sunny", origin=origin)
-    for order in (rows, rows[::-1]):
-        joined = join_bucket([image("a.jpg")], order, OBJECTS)
-        assert joined == Joined(samples=[expected], repeated_rows=repeated)
-
-
-def test_a_class_of_several_rows_counts_once() -> None:
-    """Numbers of the same rows do not."""
-    merger = RowMerger((True, True), unique=(True, False))
-    rows = [
-        row("a.jpg", ("dog",), (1,)),
-        row("a.jpg", ("cat", "dog"), (2, 1), line=3),
-        row("a.jpg", (), (), line=4),
-    ]
-    for order in (rows, rows[::-1]):
-        joined = join_bucket([image("a.jpg")], order, merger)
-        assert labelled(joined) == {"a.jpg": (("dog", "cat"), (1, 2, 1))}
-
-
-SIZES = (
-    "/labels/labels.csv, line 3 claims an image of 4 x 3 pixels, /labels/labels.csv, line 9 one of "
-    "3 x 4; correct the wrong one"
-)
-
-
-@pytest.mark.promise("bad_label")
-@pytest.mark.parametrize(
-    ("merger", "rows", "message"),
-    [
-        (
-            AGREE,
-            [row("a.jpg", "cat", 1, line=3), row("a.jpg", "dog", 1, line=9)],
-            "{0}, line 3 says 'cat', 1, {0}, line 9 says 'dog', 1; remove the wrong one",
-        ),
-        (
-            AGREE,
-            [row("a.jpg", split="train"), row("a.jpg", split="test", line=3)],
-            "{0}, line 2 says 'cat' in train, {0}, line 3 says 'cat' in test; remove the wrong one",
-        ),
-        (
-            AGREE,
-            [row("a.jpg", "cat", line=0), row("a.jpg", "dog", line=0)],
-            "{0} says 'cat', {0} says 'dog'; remove the wrong one",
-        ),
-        (  # lists must agree where rows do not add up
-            AGREE,
-            [
-                box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0),
-                box_row(box(2, 1), box(1, 2), file="/labels/b/a.txt", line=0),
-            ],
-            "/labels/a.txt says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0)], ['cat', 'cat'], 'sunny', "
-            "/labels/b/a.txt says [(0.0, 0.0, 2.0, 2.0), (0.0, 0.0, 1.0, 1.0)], ['cat', 'cat'], 'sunny'; "
-            "remove the wrong one",
-        ),
-        (  # what is no list must agree; of each, the first few objects are shown without their lines
-            OBJECTS,
-            [box_row(*map(box, (1.0, 2.0, 3.0, 4.0, 5.0))), box_row(box(6.0), note="rain", line=3)],
-            "{0}, line 2 says [(0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 2.0, 2.0), (0.0, 0.0, 3.0, 3.0) and 2 "
-            "more], ['cat', 'cat', 'cat' and 2 more], 'sunny', {0}, line 3 says [(0.0, 0.0, 6.0, 6.0)], "
-            "['cat'], 'rain'; remove the wrong one",
-        ),
-        (  # a size turned is another size, also of rows that say the same otherwise
-            OBJECTS,
-            [
-                box_row(box(1, 3), line=3)._replace(size=(4, 3)),
-                box_row(box(3, 5), line=5),
-                box_row(box(1, 9), line=9)._replace(size=(3, 4)),
-            ],
-            SIZES,
-        ),
-        (
-            OBJECTS,
-            [
-                box_row(box(1, 3), line=3)._replace(size=(4, 3)),
-                box_row(box(2, 9), line=9)._replace(size=(3, 4)),
-            ],
-            SIZES,
-        ),
-        (
-            LISTED,
-            [listed("a", "train"), listed("a", "test", line=9)],
-            "/lists/train.txt, line 2 says the split train, /lists/train.txt, line 9 says the split "
-            "test; remove the wrong one",
-        ),
-        (  # masks of two kinds complete each other, unless they are in two splits
-            RowMerger(complete="mask"),
-            [
-                row("a.jpg", ("/c.png", 3, 0), None, file="/c.png", split="train"),
-                row("a.jpg", None, ("/o.png", 4, 0), file="/o.png", split="test"),
-            ],
-            "/c.png, line 2 says ['/c.png', 3, 0], None in train, /o.png, line 2 says None, "
-            "['/o.png', 4, 0] in test; remove the wrong one",
-        ),
-    ],
-)
-def test_rows_that_disagree_cost_the_image(
-    merger: RowMerger, rows: list[LabelRow], message: str
-) -> None:
-    """The message says who says what, the earlier first; file and line are those of the later."""
-    later = rows[-1]
-    expected = left_out("a.jpg", "conflicting_labels", message.format(CSV), later.line, later.file)
-    for order in (rows, rows[::-1]):
-        joined = join_bucket([image("a.jpg")], order, merger)
-        assert (joined.samples, joined.dead_letters) == ([], [expected])
-        assert joined.orphan_rows == 0
-
-
-@pytest.mark.promise("bad_label")
-@pytest.mark.parametrize("merger", [AGREE, OBJECTS])
-def test_a_bad_value_costs_the_image_with_file_and_line(merger: RowMerger) -> None:
-    """Left out alone, an object would be missing from the example, and nobody would know."""
-    problem = "column 'xmin': 'left' is not a number"
-    bad = box_row(line=7, file="/labels/more.csv")._replace(problem=problem)
-    joined = join_bucket([image("a.jpg")], [box_row(box(1)), bad], merger)
-    expected = left_out("a.jpg", "bad_label_value", problem, 7, "/labels/more.csv", "labels")
-    assert (joined.samples, joined.dead_letters) == ([], [expected])
-
-
-def test_lists_may_agree_where_rows_do_not_add_up() -> None:
-    """Two label files of one image agree if their objects do, whichever lines they are on."""
-    first = box_row(box(1, 1), box(2, 2), file="/labels/a.txt", line=0)
-    same = box_row(box(1, 4), box(2, 5), file="/labels/b/a.txt", line=0)
-    expected = sample("a.jpg", *first.values, origin="/labels/a.txt")
-    joined = join_bucket([image("a.jpg")], [first, same])
-    assert joined == Joined(samples=[expected], repeated_rows=1)
-
-
-ROWS_THAT_ADD_UP = st.lists(
-    st.builds(
-        box_row,
-        st.integers(1, 3).map(box),
-        note=st.sampled_from(["sunny", "sunny", "sunny", "rain"]),
-        line=st.integers(1, 99),
-        file=st.sampled_from(["/labels/a.csv", "/labels/b.csv"]),
-    ),
-    min_size=1,
-    max_size=6,
-    unique_by=lambda row: (row.file, row.line),
-)
+def object_row(number: int, note: str, line: int, file: str) -> LabelRow:
+    box = (0.0, 0.0, float(number), float(number), line)
+    return row("a.jpg", ((box,), ("cat",), note), line=line, file=file)
 
 
 @settings(max_examples=examples(200))
-@given(rows=ROWS_THAT_ADD_UP, seed=st.integers(0, 1 << 30))
+@given(
+    rows=st.lists(
+        st.builds(
+            object_row,
+            st.integers(1, 3),
+            st.sampled_from(["sunny", "sunny", "sunny", "rain"]),
+            st.integers(1, 99),
+            st.sampled_from(["/labels/a.csv", "/labels/b.csv"]),
+        ),
+        min_size=1,
+        max_size=6,
+        unique_by=lambda row: (row.file, row.line),
+    ),
+    seed=st.integers(0, 1 << 30),
+)
 def test_what_rows_add_up_to_does_not_depend_on_their_order(
     rows: list[LabelRow], seed: int
 ) -> None:
     """Each object is there once, in every list at the same place, or the rows disagree."""
-    joined = join_bucket([image("a.jpg")], rows, OBJECTS)
+    found = joined([image("a.jpg")], rows, OBJECTS)
     shuffled = random.Random(seed).sample(rows, len(rows))
-    assert join_bucket([image("a.jpg")], shuffled, OBJECTS) == joined
-    notes = {row.values[2] for row in rows}
-    assert bool(joined.samples) is (len(notes) == 1)
-    for sample in joined.samples:
-        boxes, classes, _ = sample.labels
-        assert isinstance(boxes, tuple)
-        assert isinstance(classes, tuple)
-        assert len(boxes) == len(classes) == len(rows) - joined.repeated_rows
-        assert len({box[:4] for box in boxes}) == len(boxes)
-        assert {box[:4] for box in boxes} == {row.values[0][0][:4] for row in rows}
-
-
-# --- without a label table ----------------------------------------------------------------------
-
-
-def test_folders_are_labels_where_there_is_no_table() -> None:
-    """Class and split come from the folders; an image without a class folder is a dead letter."""
-    images = [image(key) for key in ("cat/a.jpg", "val/dog/big/b.jpg", "c.jpg", "train/d.jpg")]
-    message = "is in no class folder; move it into one, or give --labels"
-    assert label_by_folder(images) == Joined(
-        samples=[
-            sample("cat/a.jpg", "cat"),
-            sample("val/dog/big/b.jpg", "dog/big", split="validation"),
-            sample("train/d.jpg", "train"),
-        ],
-        dead_letters=[left_out("c.jpg", "unlabelled", message)],
-    )
-
-
-def test_a_listed_image_has_the_class_of_its_folder() -> None:
-    """The list says the split, else a folder does; an image in no list is left out."""
-    keys = ("a/cat/1.jpg", "train/dog/2.jpg", "test/dog/3.jpg", "cat/4.jpg", "5.jpg", "cat/6.jpg")
-    rows = [
-        listed("a/cat/1", "test"),
-        *(listed(name) for name in ("2", "/photos/test/dog/3.jpg", "cat/4.jpg", "5.jpg")),
-        listed("cat/4", line=7),
-        listed("cat/9"),
-    ]
-    joined = join_bucket(map(image, keys), rows, LISTED)
-    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == {
-        "a/cat/1.jpg": ("test", ("a/cat",)),
-        "train/dog/2.jpg": ("train", ("dog",)),
-        "test/dog/3.jpg": ("test", ("dog",)),
-        "cat/4.jpg": ("train", ("cat",)),
-    }
-    assert reasons(joined) == {
-        "5.jpg": "unlabelled",
-        "cat/6.jpg": "unlabelled",
-        "cat/9": "missing_image",
-    }
-    assert (joined.orphan_rows, joined.repeated_rows) == (1, 1)
-
-
-def test_images_in_no_class_folder_are_kept_if_asked_for() -> None:
-    """So are those right in a split's folder, and in a folder `unlabelled`; each is marked."""
-    keep = KeepUnlabelled.of((label_column("folder", ColumnKind.CLASS),))
-    expected = {
-        "cat/a.jpg": ("train", ("cat", 1)),
-        "c.jpg": ("train", (None, 0)),
-        "train/d.jpg": ("train", (None, 0)),
-        "Val/e.jpg": ("validation", (None, 0)),
-        "test/Unlabeled/f.jpg": ("test", (None, 0)),
-        "val/cat/g.jpg": ("validation", ("cat", 1)),
-    }
-    joined = label_by_folder(map(image, expected), keep)
-    assert {sample.key: (sample.split, sample.labels) for sample in joined.samples} == expected
-    assert not joined.dead_letters
+    assert joined([image("a.jpg")], shuffled, OBJECTS) == found
+    assert len(found.samples) == (len({row.values[2] for row in rows}) == 1)
+    for sample in found.samples:
+        boxes: Any = sample.labels[0]
+        assert sample.labels[1] == ("cat",) * (len(rows) - found.repeated_rows)
+        assert sorted(box[2] for box in boxes) == sorted({row.values[0][0][2] for row in rows})
+        assert len(boxes) == len(sample.labels[1])
 
 
 # --- buckets ------------------------------------------------------------------------------------
@@ -658,15 +160,19 @@ STEMS = st.sampled_from(["a", "b", "a.b", ".a", NFC, NFD, "a b", "한", "A"])
 EXTENSIONS = st.sampled_from(["", ".jpg", ".png", ".b.jpg", ".JPG"])
 KEYS = st.builds("{}{}{}".format, FOLDERS, STEMS, EXTENSIONS)
 ROOTS = st.sampled_from(["/photos", "/labels", "gs://b/photos"])
-IMAGES = st.lists(st.builds(image, KEYS, ROOTS), max_size=8, unique_by=lambda image: image.uri)
+IMAGES = st.lists(
+    st.builds(lambda key, root: image(key, uri=f"{root}/{key}"), KEYS, ROOTS),
+    max_size=8,
+    unique_by=lambda image: image.uri,
+)
 FORMS = st.sampled_from(
     ["{}", "./{}", "/photos/{}", "file:///photos/{}", "gs://b/photos/{}", "../photos/{}", "y/../{}"]
 )
 NAMES = st.builds(
-    lambda form, key, windows: form.format(key).replace("/", "\\" if windows else "/"),
+    lambda form, key, slash: form.format(key).replace("/", slash),
     FORMS,
     KEYS,
-    st.booleans(),
+    st.sampled_from(["\\", "/"]),
 )
 ROWS = st.lists(
     st.builds(
@@ -681,82 +187,29 @@ ROWS = st.lists(
     max_size=8,
     unique_by=lambda row: (row.file, row.line),
 )
-
-
-def in_order(joined: Joined) -> Joined:
-    return Joined(
-        sorted(joined.samples, key=repr),
-        sorted(joined.dead_letters),
-        joined.orphan_rows,
-        joined.repeated_rows,
-    )
-
-
-def join_by_buckets(images: Iterable[ImageRef], rows: Iterable[LabelRow], buckets: int) -> Joined:
-    return join_in(images, rows, lambda name: bucket_of(name, buckets))
-
-
-def join_in(
-    images: Iterable[ImageRef], rows: Iterable[LabelRow], bucket: Callable[[str], int]
-) -> Joined:
-    groups: dict[int, tuple[list[ImageRef], list[LabelRow]]] = {}
-    for ref in images:
-        groups.setdefault(bucket(ref.key), ([], []))[0].append(ref)
-    for label in rows:
-        groups.setdefault(bucket(label.name), ([], []))[1].append(label)
-    whole = Joined()
-    for group in groups.values():
-        part = join_bucket(*group)
-        whole.samples += part.samples
-        whole.dead_letters += part.dead_letters
-        whole.orphan_rows += part.orphan_rows
-        whole.repeated_rows += part.repeated_rows
-    return whole
-
-
-@settings(max_examples=examples(400))
-@given(images=IMAGES, rows=ROWS, buckets=st.sampled_from([1, 2, 3, 7, 1024, 1 << 31]))
-def test_buckets_come_to_the_same_as_everything_at_once(
-    images: list[ImageRef], rows: list[LabelRow], buckets: int
-) -> None:
-    """However many buckets there are, no row and image that could meet are kept apart."""
-    assert in_order(join_by_buckets(images, rows, buckets)) == in_order(join_bucket(images, rows))
-
-
-@pytest.mark.parametrize("name", ["./a.jpg/", "./a.jpg/.", "x/../a.jpg/"])
-def test_a_name_that_ends_in_a_slash_meets_its_image_in_any_bucket_or_in_none(name: str) -> None:
-    """Names that are odd come to the same with one bucket and with many."""
-    images, rows = [image("a.jpg")], [row(name, file="/photos/l.csv")]
-    for buckets in (2, 3, 1024):
-        in_buckets = in_order(join_by_buckets(images, rows, buckets))
-        assert in_buckets == in_order(join_bucket(images, rows))
-
-
-@settings(max_examples=examples(300))
-@given(images=IMAGES, rows=ROWS, seed=st.integers(0, 1 << 30))
-def test_the_order_of_images_and_rows_plays_no_part(
-    images: list[ImageRef], rows: list[LabelRow], seed: int
-) -> None:
-    """Samples and dead letters, their messages included, are the same in any order."""
-    shuffler = random.Random(seed)
-    other_images = shuffler.sample(images, len(images))
-    other_rows = shuffler.sample(rows, len(rows))
-    assert in_order(join_bucket(other_images, other_rows)) == in_order(join_bucket(images, rows))
+BUCKETS = st.sampled_from([1, 2, 3, 7, 1024, 1 << 31])
 
 
 @pytest.mark.promise("books")
-@settings(max_examples=examples(300))
-@given(images=IMAGES, rows=ROWS)
-def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow]) -> None:
-    """Every image and every row without one ends once, as a sample or as a dead letter."""
-    joined = join_bucket(images, rows)
-    assert len(images) + joined.orphan_rows == len(joined.samples) + len(joined.dead_letters)
-    ends = [sample.uri for sample in joined.samples]
-    ends += [dead_letter.uri for dead_letter in joined.dead_letters if dead_letter.uri]
+@settings(max_examples=examples(400))
+@given(images=IMAGES, rows=ROWS, buckets=BUCKETS, seed=st.integers(0, 1 << 30))
+@example([image("a.jpg")], [row("./a.jpg/", file="/photos/l.csv")], 1024, 0)
+@example([image("a.jpg")], [row("./a.jpg/.", file="/photos/l.csv")], 1024, 0)
+@example([image("a.jpg")], [row("x/../a.jpg/", file="/photos/l.csv")], 1024, 0)
+def test_the_books_of_a_join_balance_in_any_buckets_and_order(
+    images: list[ImageRef], rows: list[LabelRow], buckets: int, seed: int
+) -> None:
+    """Every image and every row without one ends once; no row and image that could meet are kept apart."""
+    found = joined(images, rows)
+    shuffler = random.Random(seed)
+    other_images, other_rows = (shuffler.sample(items, len(items)) for items in (images, rows))
+    assert joined(other_images, other_rows, buckets=buckets) == found
+    ends = [sample.uri for sample in found.samples]
+    ends += [letter.uri for letter in found.dead_letters if letter.uri]
     assert Counter(ends) == Counter(ref.uri for ref in images)
-    orphans = [dead_letter for dead_letter in joined.dead_letters if not dead_letter.uri]
-    assert len(orphans) == joined.orphan_rows
-    assert {dead_letter.reason for dead_letter in orphans} <= {"missing_image", "ambiguous_key"}
+    orphans = [letter.reason for letter in found.dead_letters if not letter.uri]
+    assert len(orphans) == found.orphan_rows
+    assert {*orphans} <= {"missing_image", "ambiguous_key"}
 
 
 @settings(max_examples=examples(300))
@@ -764,137 +217,87 @@ def test_the_books_of_a_join_balance(images: list[ImageRef], rows: list[LabelRow
 def test_every_row_is_accounted_for(images: list[ImageRef], rows: list[LabelRow]) -> None:
     """A row is an orphan, or says something of one image, or says again what another row says."""
     orphans = 0
-    values_of: dict[str, set[tuple[object, ...]]] = {}  # URI -> what rows say of it
+    values_of: dict[str, set[tuple[object, ...]]] = defaultdict(set)  # URI -> what rows say of it
     for label in rows:
-        single = join_bucket(images, [label])
+        single = joined(images, [label])
+        letters = [one for one in single.dead_letters if one.reason == "bad_label_value"]
+        for meant in (*single.samples, *letters):
+            values_of[meant.uri].add((label.values, label.split, label.problem))
+        assert len(single.samples) + len(letters) + single.orphan_rows == 1
         orphans += single.orphan_rows
-        met = [sample.uri for sample in single.samples]
-        met += [
-            dead_letter.uri
-            for dead_letter in single.dead_letters
-            if dead_letter.reason == "bad_label_value"
-        ]
-        assert len(met) + single.orphan_rows == 1
-        for uri in met:
-            values_of.setdefault(uri, set()).add((label.values, label.split, label.problem))
-    joined = join_bucket(images, rows)
-    assert joined.orphan_rows == orphans
-    assert joined.repeated_rows == len(rows) - orphans - sum(map(len, values_of.values()))
-    agreed = {uri for uri, values in values_of.items() if len(values) == 1}
-    assert {sample.uri for sample in joined.samples} <= agreed
-    assert len(joined.samples) == sum(
-        not problem for uri in agreed for *_, problem in values_of[uri]
-    )
+    found = joined(images, rows)
+    assert found.orphan_rows == orphans
+    assert found.repeated_rows == len(rows) - orphans - sum(map(len, values_of.values()))
+    agreed = [uri for uri, values in values_of.items() if len(values) == 1]
+    sound = sorted(uri for uri in agreed for *_, problem in values_of[uri] if not problem)
+    assert sorted(sample.uri for sample in found.samples) == sound
 
 
-@pytest.mark.parametrize(
-    ("name", "bucket"),
-    [("cat/a.jpg", 579), ("a", 579), ("x\\a.b.c", 579), ("사진.jpg", 966), ("", 0)],
+# --- rows that name folders, and label all images below -----------------------------------------
+
+STEPS = st.sampled_from(["a", "b", "A.1", "a\\b", "é", "e\u0301"])
+PATHS = st.lists(STEPS, max_size=4).map("/".join)
+FOLDER_NAMES = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "./", "/photos/", "x/y/z/"]),
+    PATHS,
+    st.sampled_from(["/", ""]),
 )
-def test_buckets_are_the_same_on_every_machine(name: str, bucket: int) -> None:
-    """Images and rows are brought together by workers that know nothing of one another."""
-    assert bucket_of(name, 1024) == bucket
 
 
-@pytest.mark.parametrize(
-    ("label_bytes", "buckets"),
-    [(None, 1024), (0, 64), (512_000_000, 256), (4_000_000_000, 2000), (41 * 10**10, 205_000)],
+def image_in(path: str, *, archived: bool) -> ImageRef:
+    """The image in a folder, whose URI ends in its key, or in an archive, whose URI does not."""
+    ref = image(f"{path}/{int(archived)}.jpg".lstrip("/"))
+    return ref._replace(uri="tar://x.tar!0-5") if archived else ref
+
+
+def plain(path: str) -> str:
+    """A path as it is compared."""
+    path = unicodedata.normalize("NFC", path).replace("\\", "/")
+    return "/" + path.strip("/").removeprefix("./")
+
+
+@pytest.mark.promise("books")
+@settings(max_examples=examples(300))
+@given(
+    images=st.lists(
+        st.builds(image_in, PATHS, archived=st.booleans()), unique_by=lambda ref: ref.key
+    ),
+    names=st.lists(FOLDER_NAMES, max_size=6),
+    level=st.integers(1, 3),
+    buckets=st.sampled_from([1, 2, 1024]),
 )
-def test_large_tables_are_joined_in_more_buckets(label_bytes: int | None, buckets: int) -> None:
-    """So that a bucket stays as large as a worker can hold."""
-    assert buckets_for(label_bytes) == buckets
-
-
-class EmptyIfUnnamed:
-    """Images that no row names have no objects."""
-
-    def row(self, image: ImageRef) -> LabelRow:
-        return LabelRow(image.key, ((),), "test", "", 0)
-
-    def unread(self, uri: str, problem: str) -> LabelRow:
-        raise AssertionError(uri)
-
-
-def test_images_without_a_row_may_stand_for_something() -> None:
-    """Those that no row names; one that a row may mean, or that is there twice, is left out as ever."""
-    images = [image(key) for key in ("a.jpg", "b.jpg", "x/c.jpg", "y/c.jpg")]
-    rows = [row("b.jpg"), row("c.jpg")]
-    joined = join_bucket(images, rows, RowMerger(unnamed=EmptyIfUnnamed()))
-    assert labelled(joined) == {"a.jpg": ((),), "b.jpg": ("cat",)}
-    assert [sample.split for sample in joined.samples] == ["test", "train"]
-    assert reasons(joined) == {
-        "c.jpg": "ambiguous_key",
-        "x/c.jpg": "unlabelled",
-        "y/c.jpg": "unlabelled",
-    }
-
-
-@pytest.mark.parametrize("unknown", [None, (0, 0), (0, 4)])
-def test_a_row_that_claims_no_size_agrees_with_one_that_does(unknown: Size | None) -> None:
-    """In any order, also where one says again what the other says."""
-    rows = [box_row(box(1, 2))._replace(size=unknown), box_row(box(1, 3), line=3)]
-    for order in (rows, rows[::-1]):
-        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
-        assert sample.claimed_size is None
-    rows[1] = rows[1]._replace(size=(3, 4))
-    for order in (rows, rows[::-1]):
-        (sample,) = join_bucket([image("a.jpg")], order, OBJECTS).samples
-        assert (sample.labels[0], sample.claimed_size) == ((box(1, 2),), (3, 4))
-
-
-def test_files_of_one_image_complete_each_other() -> None:
-    """Each fills a column; two of one column conflict, and without the first there is no label."""
-    images = [image(f"{name}.jpg") for name in "abcd"]
-    classes, objects = ("/c/a.png", 3, 0), ("/o/a.png", 4, 0)
-    rows = [
-        row("a", None, objects, file="/o/a.png", split="train"),
-        row("a", classes, None, file="/c/a.png"),
-        row("b", classes, None, file="/c/b.png"),
-        row("c", None, objects, file="/o/c.png"),
-        row("d", classes, None, file="/c/d.png"),
-        row("d", objects, None, file="/c/d.gif"),
+@example([image_in("a/b", archived=True)], ["a/b", "b", "x/y/z/a/b"], 2, 1)
+@example([image_in("a\\b/b", archived=False)], ["a/b/b", "/"], 2, 1024)
+@example([image_in("b/a\\b", archived=False), image_in("", archived=False)], ["/", "a/b"], 2, 1024)
+def test_rows_label_the_images_below_the_one_folder_that_they_name(
+    images: list[ImageRef], names: list[str], level: int, buckets: int
+) -> None:
+    """In however many buckets; each other row is an orphan, and each other image is unlabelled."""
+    rows = [row(name, line=line) for line, name in enumerate(names)]
+    found = joined(images, rows, RowMerger(level=level), buckets)
+    folders = defaultdict(list)
+    for ref in images:
+        path = ref.uri if ref.uri.endswith(ref.key) else ref.key
+        if (below := ref.key.count("/") - level) >= 0:
+            folders[plain(path.rsplit("/", below + 1)[0])].append(ref.key)
+    ends = [
+        (plain(name), [path for path in folders if path.endswith(plain(name))]) for name in names
     ]
-    joined = join_bucket(images, rows, RowMerger(complete="mask"))
-    assert labelled(joined) == {"a.jpg": (classes, objects), "b.jpg": (classes, None)}
-    assert {sample.key: sample.split for sample in joined.samples}["a.jpg"] == "train"
-    assert {letter.key: (letter.reason, letter.message) for letter in joined.dead_letters} == {
-        "c.jpg": ("unlabelled", "no mask is for this image"),
-        "d.jpg": (
-            "conflicting_labels",
-            "/c/d.gif and /c/d.png are both masks of this image; remove one, or name those that are "
-            "meant with a pattern, such as --masks 'masks/**/*_labelIds.png'",
-        ),
+    meant = [paths if name != "/" else [] for name, paths in ends]
+    used = {paths[0] for paths in meant if len(paths) == 1}
+    labelled = {key for path in used for key in folders[path]}
+    assert {sample.key for sample in found.samples} == labelled
+    assert len(found.samples) == len(labelled)
+    orphans = {
+        line: "ambiguous_key" if paths else "missing_image"
+        for line, paths in enumerate(meant)
+        if len(paths) != 1
     }
-
-
-def member(key: str, *aliases: str) -> ImageRef:
-    """An image in an archive."""
-    return image(key)._replace(aliases=aliases)
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("p.zip/x/cat/1.jpg", "p.zip/x/cat/1.jpg"),
-        ("cat/1.jpg", "p.zip/x/cat/1.jpg"),
-        ("x/cat/1", "p.zip/x/cat/1.jpg"),
-        ("p\\x\\cat\\1.jpg", "p.zip/x/cat/1.jpg"),
-        ("1", "p.zip/x/cat/1.jpg"),
-        ("other/1.jpg", ""),
-    ],
-)
-def test_a_member_of_an_archive_has_more_names(name: str, key: str) -> None:
-    """Its path in the archive, that behind the archive's name, and that below the first folder."""
-    zipped = member("p.zip/x/cat/1.jpg", "cat/1.jpg", "x/cat/1.jpg", "p/x/cat/1.jpg", "cat/1.jpg")
-    joined = join_bucket([zipped, image("dog/2.jpg")], [row(name)])
-    assert [sample.key for sample in joined.samples] == [key] * bool(key)
-
-
-def test_names_in_archives_count_in_their_order() -> None:
-    """A path in an archive comes before one below a first folder; the same in two is ambiguous."""
-    first = member("a.zip/x/1.jpg", "x/1.jpg", "x/1.jpg", "a/x/1.jpg", "")
-    second = member("b.zip/y/x/1.jpg", "y/x/1.jpg", "y/x/1.jpg", "b/y/x/1.jpg", "x/1.jpg")
-    joined = join_bucket([first, second], [row("x/1.jpg")])
-    assert [sample.key for sample in joined.samples] == ["a.zip/x/1.jpg"]
-    same = first._replace(key="c.zip/x/1.jpg")
-    assert reasons(join_bucket([first, same], [row("x/1.jpg")]))["x/1.jpg"] == "ambiguous_key"
+    letters = found.dead_letters
+    assert {letter.line: letter.reason for letter in letters if not letter.uri} == orphans
+    assert sorted((letter.key, letter.reason) for letter in letters if letter.uri) == sorted(
+        (ref.key, "unlabelled") for ref in images if ref.key not in labelled
+    )
+    assert found.orphan_rows == len(orphans)
+    assert found.repeated_rows == len(rows) - len(orphans) - len(used)

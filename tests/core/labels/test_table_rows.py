@@ -16,29 +16,29 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from beam_pipeline.core import dead_letters, references
-from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core import dead_letters, errors
 from beam_pipeline.core.json_file import JsonFile
 from beam_pipeline.core.labels import table_rows, typed_rows
-from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
+from beam_pipeline.core.labels.parquet_columns import parquet_columns
 from beam_pipeline.core.labels.schema import ColumnChoices
-from beam_pipeline.core.labels.table_rows import (
-    Format,
-    LabelTable,
-    TableHead,
-    TableRows,
-    read_chunks,
-    read_lines,
-)
+from beam_pipeline.core.labels.table_rows import LabelTable, TableHead, TableRows
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.listing.cuts import is_regular
-from tests.core.labels.fixtures import CLASS, INT64, bad_row, kinds, read
+from tests.core.labels.fixtures import inspect, read
 from tests.pictures import picture
+from tests.rows import in_rows, raised
 
 HEAD = b"filename,label,age,split\na.jpg,cat,3,train\nb.jpg,dog,4,val\n"
-SCHEMA, (TABLE,) = inspect_tables([TableHead("/l.csv", HEAD, True)], ColumnChoices())
 CELLS = st.sampled_from(["a.jpg", "cat", "7", "07", "", " b ", "1.5", "test", "x-y", '"q, r"', "é"])
 LINES = st.lists(st.lists(CELLS, min_size=3, max_size=5).map(",".join), max_size=4)
+
+
+def inspected(head: bytes, uri: str = "/l.csv", **choices: Any) -> tuple[LabelSchema, LabelTable]:
+    schema, (table,) = inspect_tables([TableHead(uri, head, True)], ColumnChoices(**choices))
+    return schema, table
+
+
+SCHEMA, TABLE = inspected(HEAD)
 
 
 def typed(rows: Iterable[TableRows], table: LabelTable, schema: LabelSchema) -> list[Any]:
@@ -49,59 +49,39 @@ def typed(rows: Iterable[TableRows], table: LabelTable, schema: LabelSchema) -> 
     return sorted(items, key=lambda row: row.line)
 
 
-BREAKS = st.sampled_from(["\n", "\r\n"])
-
-
-@given(lines=LINES, line_break=BREAKS, first_line=st.sampled_from([1, 9]))
-@example(lines=["a.jpg,cat,7,test", '"q, r",dog, 8 ,val'], line_break="\n", first_line=9)
-@example(lines=["filename,label,age,split"], line_break="\n", first_line=1)
-@example(lines=["a.jpg,cat,7,test", ",, ,"], line_break="\n", first_line=9)
+@given(lines=LINES, end=st.sampled_from(["\n", "\r\n"]), first_line=st.sampled_from([1, 9]))
+@example(lines=["a.jpg,cat,7,test", '"q, r",dog, 8 ,val'], end="\n", first_line=9)
+@example(lines=["filename,label,age,split"], end="\n", first_line=1)
+@example(lines=["a.jpg,cat,7,test", ",, ,"], end="\n", first_line=9)
 def test_rows_read_by_columns_or_one_by_one_are_the_same(
-    lines: list[str], line_break: str, first_line: int
+    lines: list[str], end: str, first_line: int
 ) -> None:
     """Their values have types, and their lines are those of the file; a fault is left to the general way."""
     if first_line == 1:
         lines = ["filename,label,age,split", *lines]
-    data = "".join(line + line_break for line in lines).encode()
-    if not data or not is_regular(data, ","):
-        return
-    expected = read_chunks(io.BytesIO(data), TABLE, first_line=first_line)
-    rows = read_lines(data, TABLE, first_line=first_line, regular=True)
-    assert repr(typed(rows, TABLE, SCHEMA)) == repr(typed(expected, TABLE, SCHEMA))
+    data = "".join(line + end for line in lines).encode()
+    if data and is_regular(data, ","):
+        expected = table_rows.read_chunks(io.BytesIO(data), TABLE, first_line=first_line)
+        rows = table_rows.read_lines(data, TABLE, first_line=first_line, regular=True)
+        assert repr(typed(rows, TABLE, SCHEMA)) == repr(typed(expected, TABLE, SCHEMA))
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"filename,label\na.jpg,cat\n",
-        b"a.jpg,cat\nb.jpg,dog\n",
-        b"sep=;\nfilename;label\na.jpg;cat\n",
-        b"filename,xmin,ymin,xmax,ymax,class\na.jpg,1,2,3,4,cat\nb.jpg,,,,,\nc.jpg,1,,3,4,cat\n",
-        b"image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n",
-        b"filename;score\na.jpg;0,5\nb.jpg;0,7\n",
-        b"filename,label\n",
-        b",filename,label\n0,a.jpg,cat\n1,b.jpg,dog\n",
-        b"filename,label,\na.jpg,cat,\nb.jpg,dog,\n",
-        b",filename,,label\n0,a.jpg,x,cat\n1,b.jpg,y,dog\n",
-        b"a.jpg cat\nb.jpg dog\n",
-    ],
-)
+@in_rows
 def test_tables_of_all_forms_are_cut_into_columns(head: bytes) -> None:
     """With the header or without, the rows are those that are read record by record."""
-    schema, (table,) = inspect_tables([TableHead("/l.csv", head, True)], ColumnChoices())
-    expected = typed(read_chunks(io.BytesIO(head), table), table, schema)
-    assert typed(read_lines(head, table), table, schema) == expected
+    schema, table = inspected(head)
+    expected = typed(table_rows.read_chunks(io.BytesIO(head), table), table, schema)
+    assert typed(table_rows.read_lines(head, table), table, schema) == expected
 
 
 def test_other_encodings_are_read_by_columns_too() -> None:
     """A byte that the encoding does not have is left to the general way."""
     head = "filename,label\na.jpg,cafés\n".encode("cp1252")
-    table_head = TableHead("/l.csv", head, True)
-    schema, (table,) = inspect_tables([table_head], ColumnChoices(labels_encoding="cp1252"))
-    assert [row.values for row in typed(read_lines(head, table), table, schema)] == [("cafés",)]
-    (rows,) = read_lines(b"a.jpg,\x81\nb.jpg,dog\n", table, first_line=2)
-    assert rows.lines == [3]
-    assert [line for line, _ in rows.faults] == [2]
+    schema, table = inspected(head, labels_encoding="cp1252")
+    (row,) = typed(table_rows.read_lines(head, table), table, schema)
+    assert row.values == ("cafés",)
+    (rows,) = table_rows.read_lines(b"a.jpg,\x81\nb.jpg,dog\n", table, first_line=2)
+    assert (rows.lines, [line for line, _ in rows.faults]) == ([3], [2])
 
 
 # --- an array of JSON ---------------------------------------------------------------------------
@@ -119,36 +99,43 @@ ARRAY = """\ufeff[
 def test_the_objects_of_an_array_are_rows(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has the line on which it starts; an item that is no row costs itself alone."""
     monkeypatch.setattr(table_rows, "JsonFile", partial(JsonFile, piece=piece))
-    assert kinds(ARRAY, "l.json") == {"label": CLASS, "size": INT64}
-    first, second, *letters = read(ARRAY, "l.json", kinds={"size": "skip"})
-    assert first == references.LabelRow("a.jpg", ("cat",), "", "l.json", 2)
-    assert second == references.LabelRow("b.jpg", ("\u732b",), "", "l.json", 3)
-    assert letters[0] == bad_row(4, "expected a JSON object, found ['c.jpg']", "l.json")
-    assert isinstance(letters[1], dead_letters.DeadLetter)
-    assert letters[1].message.startswith("not UTF-8: ")
-    assert letters[2] == bad_row(5, "the key column 'file_name' is empty", "l.json")
+    columns = inspect(ARRAY, "l.json")[0].columns
+    assert [(column.name, column.kind) for column in columns] == [
+        ("label", "class"),
+        ("size", "int64"),
+    ]
+    rows = read(ARRAY, "l.json", kinds={"size": "skip"})
+    assert rows[:2] == [
+        ("a.jpg", ("cat",), "", "l.json", 2, "", None),
+        ("b.jpg", ("\u732b",), "", "l.json", 3, "", None),
+    ]
+    assert [(row[3], row[4].partition(":")[0], row[6]) for row in rows[2:]] == [
+        ("bad_row", "expected a JSON object, found ['c.jpg']", 4),
+        ("bad_row", "not UTF-8", 5),
+        ("bad_row", "the key column 'file_name' is empty", 5),
+    ]
 
 
 def test_the_beginning_of_an_array_is_enough_to_inspect_it() -> None:
     """An item that it cuts is left out."""
     data = json.dumps([{"file_name": f"{i}.jpg", "label": "cat"} for i in range(9)]).encode()
     schema, (table,) = inspect_tables([TableHead("l.json", data[:-60], False)], ColumnChoices())
-    assert len(typed(read_chunks(io.BytesIO(data), table), table, schema)) == 9
+    assert len(typed(table_rows.read_chunks(io.BytesIO(data), table), table, schema)) == 9
     assert table.cut is None
 
 
 # --- Parquet ------------------------------------------------------------------------------------
 
-PARQUET = LabelTable("l.parquet", Format.PARQUET)
+PARQUET = LabelTable("l.parquet", table_rows.Format.PARQUET)
 
 
-def fields_of(file: io.BytesIO) -> list[Any]:
-    return [fields for rows in read_chunks(file, PARQUET) for fields in rows.fields()]
+def chunks_of(file: io.BytesIO) -> list[TableRows]:
+    return list(table_rows.read_chunks(file, PARQUET))
 
 
-def parquet_file(columns: dict[str, Any], **settings: Any) -> io.BytesIO:
+def parquet_file(table: Any) -> io.BytesIO:
     out = io.BytesIO()
-    parquet.write_table(pa.table(columns), out, **settings)
+    parquet.write_table(table if isinstance(table, pa.Table) else pa.table(table), out)
     return io.BytesIO(out.getvalue())
 
 
@@ -166,44 +153,29 @@ def test_values_are_those_that_json_has() -> None:
         "price": ([decimal.Decimal("1.50")] * 2, ["1.50"] * 2),
         "kind": (pa.array(["u", "v"]).dictionary_encode(), ["u", "v"]),
     }
-    fields = fields_of(parquet_file({name: cells for name, (cells, _) in columns.items()}))
+    (rows,) = chunks_of(parquet_file({name: cells for name, (cells, _) in columns.items()}))
     values = zip(*(values for _, values in columns.values()), strict=True)
-    assert repr(fields) == repr([dict(zip(columns, row, strict=True)) for row in values])
+    assert repr(rows.fields()) == repr([dict(zip(columns, row, strict=True)) for row in values])
 
 
 def test_bytes_that_are_no_text_are_a_problem_of_their_row() -> None:
     """The message names the column."""
-    file = parquet_file({"name": ["a", "b"], "image": [b"\xff\xd8", b"x"]})
-    (rows,) = read_chunks(file, PARQUET)
+    (rows,) = chunks_of(parquet_file({"name": ["a", "b"], "image": [b"\xff\xd8", b"x"]}))
     assert rows.faults == [(1, "bytes that are not UTF-8 text in image")]
     assert (rows.lines, rows.fields()) == ([2], [{"name": "b", "image": "x"}])
 
 
-@pytest.mark.parametrize("data", [b"", b"filename,label\n", b"PAR1" + b"x" * 40 + b"PAR1"])
+@in_rows
 def test_a_file_that_is_no_parquet_is_an_error(data: bytes) -> None:
     """It names the file and what to do."""
-    with pytest.raises(LabelTableError, match=r"^l\.parquet is not a Parquet file, or is damaged"):
-        list(read_chunks(io.BytesIO(data), PARQUET))
-
-
-# --- What the columns of a Parquet file hold
-
-
-def columns_of(columns: dict[str, Any], features: Any = None) -> ParquetColumns:
-    """The columns of a file with these, described as Hugging Face does if there are `features`."""
-    table = pa.table(columns)
-    if features is not None:
-        described = features if isinstance(features, str) else json.dumps(features)
-        table = table.replace_schema_metadata({"huggingface": described})
-    out = io.BytesIO()
-    parquet.write_table(table, out)
-    return parquet_columns(io.BytesIO(out.getvalue()), "x.parquet")
+    error = raised(errors.LabelTableError, chunks_of, io.BytesIO(data))
+    assert str(error).startswith("l.parquet is not a Parquet file, or is damaged")
 
 
 def test_images_are_told_by_their_bytes() -> None:
     """As structs, as bytes, and in lists; other bytes are no images, and nulls say nothing."""
     image = {"bytes": picture(1), "path": "a.jpg"}
-    columns = columns_of(
+    file = parquet_file(
         {
             "struct": [None, image],
             "plain": [picture(1), None],
@@ -217,58 +189,35 @@ def test_images_are_told_by_their_bytes() -> None:
             "label": [0, 1],
         }
     )
-    assert columns.rows == 2
-    assert columns.hold_images
-    assert columns.images == ("struct", "plain")
-    assert columns.image_lists == ("several",)
+    columns = parquet_columns(file, "x.parquet")
+    assert (columns.rows, columns.hold_images) == (2, True)
+    assert (columns.images, columns.image_lists) == (("struct", "plain"), ("several",))
     assert columns.structs == ("struct", "several")
     assert columns.unused == ("sound", "raw", "nothing")
     assert columns.labels == ("score", "numbers", "name", "label")
     assert (columns.floats, columns.texts) == (("score", "numbers"), ("name",))
 
 
-NAMES = {"names": ["a", "b"], "_type": "ClassLabel"}
+def classes_of(description: str) -> Any:
+    """Those of a file that is described as Hugging Face does."""
+    table = pa.table({"label": [0]}).replace_schema_metadata({"huggingface": description})
+    return parquet_columns(parquet_file(table), "x.parquet").classes
 
 
-@pytest.mark.parametrize(
-    ("described", "classes"),
-    [
-        (NAMES, {"label": ("a", "b")}),
-        ({"feature": NAMES, "_type": "Sequence"}, {"label": ("a", "b")}),
-        ({"feature": NAMES, "_type": "List"}, {"label": ("a", "b")}),
-        ([NAMES], {"label": ("a", "b")}),
-        (
-            {"feature": {"category": NAMES, "id": {"_type": "Value"}}, "_type": "Sequence"},
-            {"label.category": ("a", "b")},
-        ),
-        ({"category": {"feature": NAMES, "_type": "List"}}, {"label.category": ("a", "b")}),
-        ({"_type": "Value"}, {}),
-        ({"_type": "ClassLabel"}, {}),
-        ({"_type": "ClassLabel", "names": ["a", "a "]}, {}),
-        ({"_type": "ClassLabel", "names": ["a", 1]}, {}),
-        ({"_type": "ClassLabel", "names": ["", "a"]}, {}),
-        ("text", {}),
-        (None, {}),
-    ],
-)
+@in_rows
 def test_names_of_classes(described: Any, classes: dict[str, tuple[str, ...]]) -> None:
     """Wherever the description has them; names that are no names leave the ids."""
-    columns = columns_of({"label": [0]}, {"info": {"features": {"label": described}}})
-    assert columns.classes == classes
+    assert classes_of(json.dumps({"info": {"features": {"label": described}}})) == classes
 
 
-@pytest.mark.parametrize(
-    "described", ["", "{", "[]", '{"info": 3}', '{"info": {"features": []}}', "[" * 99999]
-)
-def test_a_description_that_is_none(described: str) -> None:
+def test_a_description_that_is_none() -> None:
     """It is passed over."""
-    assert columns_of({"label": [0]}, described).classes == {}
+    for text in ("", "{", "[]", '{"info": 3}', '{"info": {"features": []}}', "[" * 99999):
+        assert classes_of(text) == {}
 
 
 def test_two_columns_of_one_name() -> None:
     """Nobody knows which of the two is meant."""
-    out = io.BytesIO()
-    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    parquet.write_table(table, out)
-    with pytest.raises(LabelTableError, match=r"x\.parquet has more than one column 'a'"):
-        parquet_columns(io.BytesIO(out.getvalue()), "x.parquet")
+    file = parquet_file(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]))
+    error = raised(errors.LabelTableError, parquet_columns, file, "x.parquet")
+    assert "x.parquet has more than one column 'a'" in str(error)

@@ -10,6 +10,7 @@ from beam_pipeline.core import packing
 from beam_pipeline.core.records import shard_writer, sharding
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
+from tests.rows import in_rows
 
 EIGHTY_TEN_TEN = sharding.SplitFractions(
     (("train", Fraction(8, 10)), ("validation", Fraction(1, 10)), ("test", Fraction(1, 10)))
@@ -34,7 +35,7 @@ PINNED = [
 KEYS = [f"class_{i % 10}/{i:06d}.jpg" for i in range(20_000)]
 
 
-@pytest.mark.parametrize(("seed", "key", "split", "of_4", "of_16", "order"), PINNED)
+@in_rows
 def test_a_key_has_this_hash(
     seed: int, key: str, split: str, of_4: int, of_16: int, order: str
 ) -> None:
@@ -78,7 +79,7 @@ def test_a_hash_depends_on_seed_and_key_only(seed: int, key: str) -> None:
     assert len(first.order) == 16
 
 
-@pytest.mark.parametrize("seed", [10**64, -(10**64)], ids=["positive", "negative"])
+@in_rows
 def test_a_seed_may_be_any_integer(seed: int) -> None:
     """A seed of many digits hashes keys, too, and differently from its neighbour."""
     assert sharding.KeyHasher(seed).hash("a") != sharding.KeyHasher(seed + 1).hash("a")
@@ -98,17 +99,7 @@ def test_a_shard_is_one_of_those_there_are(order: bytes, shards: int) -> None:
 THIRD, TOP = (1 << 64) // 3, (1 << 64) - 1
 
 
-@pytest.mark.parametrize(
-    ("shares", "splits"),
-    [
-        (
-            {"a": "1/3", "b": "1/3", "c": "1/3"},
-            {0: "a", THIRD - 1: "a", THIRD: "b", 2 * THIRD - 1: "b", 2 * THIRD: "c", TOP: "c"},
-        ),
-        ({"z": "1/2", "a": "1/2"}, {0: "z", 1 << 63: "a"}),
-        ({"a": "0", "b": "1", "c": "0"}, {0: "b", 1: "b", TOP: "b"}),
-    ],
-)
+@in_rows
 def test_splits_have_their_share_to_the_last_hash(
     shares: dict[str, str], splits: dict[int, str]
 ) -> None:
@@ -119,16 +110,7 @@ def test_splits_have_their_share_to_the_last_hash(
     assert {split_hash: fractions.split_of(split_hash) for split_hash in splits} == splits
 
 
-@pytest.mark.parametrize(
-    ("shares", "total"),
-    [
-        ([], "0"),
-        (["0.9"], "0.9"),
-        (["0.8", "0.3"], "1.1"),
-        (["1/3"] * 2, "0."),
-        (["0.99999999"], "0.99999999"),
-    ],
-)
+@in_rows
 def test_shares_that_do_not_add_up_to_one_are_an_error(shares: list[str], total: str) -> None:
     """The message tells their sum from 1."""
     with pytest.raises(ValueError, match=f"add up to {total}.*, not to 1"):

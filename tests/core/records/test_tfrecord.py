@@ -19,6 +19,7 @@ from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records import example_view, sharding, tfrecord
 from beam_pipeline.core.records.record_format import EncodedSample
 from tests.core.records.fixtures import Memory, record_of
+from tests.rows import in_rows
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=8)
 THREE_RECORDS = [b"first", b"", b"the third record"]
@@ -126,16 +127,7 @@ def test_a_length_beyond_the_end_of_the_file_is_damage_however_large(
 PLAIN, GZIP = tfrecord.TFRecordFormat(), tfrecord.TFRecordFormat("gzip")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (("birds", "train", 0, 1, "none"), "birds-train.tfrecord-00000-of-00001"),
-        (("birds", "train", 3, 16, "none"), "birds-train.tfrecord-00003-of-00016"),
-        (("birds", "test", 15, 16, "gzip"), "birds-test.tfrecord-00015-of-00016.gz"),
-        (("b", "t", 99_999, 100_000, "none"), "b-t.tfrecord-99999-of-100000"),
-        (("b", "t", 100_000, 100_001, "none"), "b-t.tfrecord-100000-of-100001"),
-    ],
-)
+@in_rows
 def test_a_file_name_is_the_one_of_tfds(
     arguments: tuple[str, str, int, int, str], name: str
 ) -> None:
@@ -144,27 +136,13 @@ def test_a_file_name_is_the_one_of_tfds(
     assert tfrecord.TFRecordFormat(str(compression)).shard_name(*shard) == name  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("shard", "index"),
-    [
-        ("pets-train.tfrecord-00000-of-00016", "pets-train.tfindex-00000-of-00016"),
-        ("a.tfrecord-b-train.tfrecord-00001-of-00002", "a.tfrecord-b-train.tfindex-00001-of-00002"),
-        ("shard", "shard.tfindex"),
-    ],
-)
+@in_rows
 def test_the_name_of_an_index_is_no_name_of_aframed_all(shard: str, index: str) -> None:
     """Only the extension changes, the last one if there are two; it is never the same name."""
     assert PLAIN.index_name(shard) == index
 
 
-@pytest.mark.parametrize(
-    ("shard", "stem"),
-    [
-        ("pets-train.tfrecord-00001-of-00003", "pets-train-00001-of-00003"),
-        ("pets-train.tfrecord-00001-of-00003.gz", "pets-train-00001-of-00003.gz"),
-        ("shard", "shard"),
-    ],
-)
+@in_rows
 def test_a_receipt_is_named_like_its_shard_without_the_mark(shard: str, stem: str) -> None:
     """So a pattern such as `*.tfrecord-*` does not match it."""
     assert PLAIN.receipt_stem(shard) == GZIP.receipt_stem(shard) == stem
@@ -273,26 +251,7 @@ def test_damaged_data_does_not_matter() -> None:
 SHARD = framed_all(b"abc", b"defgh")
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (
-            SHARD[:20],
-            "shard: record 1 at byte 19: the file ends inside the record's header (1 of 12 bytes)",
-        ),
-        (SHARD[:-1], "shard: record 1 at byte 19: the file ends inside the record (8 of 9 bytes)"),
-        (SHARD[:31], "shard: record 1 at byte 19: the file ends inside the record (0 of 9 bytes)"),
-        (
-            SHARD[:19] + b"\x06" + SHARD[20:],
-            "shard: record 1 at byte 19: the checksum of the record's length is wrong",
-        ),
-        (
-            SHARD[:8] + b"\0" + SHARD[9:],
-            "shard: record 0 at byte 0: the checksum of the record's length is wrong",
-        ),
-    ],
-    ids=["cut header", "cut record", "cut behind the header", "length", "checksum"],
-)
+@in_rows
 def test_damage_is_placed(data: bytes, message: str) -> None:
     """What is wrong, in which record, and where it begins, whether data are read or not."""
     with pytest.raises(DamagedRecordError) as caught:
@@ -303,39 +262,13 @@ def test_damage_is_placed(data: bytes, message: str) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("data", "line"),
-    [
-        (b"0 19\n20 16\n", 2),
-        (b"1 19\n", 1),
-        (b"0 -19\n", 1),
-        (b"0 19", 1),
-        (b"0 19 \n", 1),
-        (b"\n", 1),
-        (b"0 99999999999999999999\n", 1),
-        (b"\xff 1\n", 1),
-    ],
-)
-def test_an_index_with_gaps_or_other_text_is_an_error(data: bytes, line: int) -> None:
-    """Names the file and the line."""
-    with pytest.raises(DamagedRecordError, match=f"^i: line {line}: expected the offset"):
-        tfrecord.parse_index(data, "i")
-
-
 def test_offsets_are_sums_of_sizes() -> None:
     """Records of 19, 16 and 21 bytes; none at all."""
     assert tfrecord.record_offsets([19, 16, 21], "s", examples=3, size=56) == [0, 19, 35, 56]
     assert tfrecord.record_offsets([], "s", examples=0, size=0) == [0]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "error"),
-    [
-        ([19, 16], "s: 2 records are indexed, the manifest lists 3"),
-        ([19, 16, 22], "s: its indexed records take 57 bytes, the file has 56"),
-        ([19, -16, 21], "s: its indexed records take 24 bytes, the file has 56"),
-    ],
-)
+@in_rows
 def test_sizes_that_do_not_fit_the_shard_are_an_error(sizes: list[int], error: str) -> None:
     """Another number of records, or more bytes than the file has."""
     with pytest.raises(DamagedRecordError, match=f"^{error}$"):

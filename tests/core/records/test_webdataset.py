@@ -21,7 +21,6 @@ from beam_pipeline.core.records.features import SampleEncoder
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.webdataset import (
     WebDatasetFormat,
-    base_name,
     example_of,
     member_header,
     sample_files,
@@ -30,6 +29,7 @@ from beam_pipeline.core.records.wire import encode_example
 from beam_pipeline.core.references import SampleRef
 from tests.core.records.fixtures import FEATURES, Memory, record_of, with_kinds
 from tests.pictures import picture
+from tests.rows import in_rows
 
 FORMAT = WebDatasetFormat()
 KEYS = ["a/1.jpg", "a/1.png", "b.c/2.x.JPEG", "ä" * 90 + "\n.jpg", "", "../d/.jpg", "%2E"]
@@ -54,13 +54,6 @@ def shard_of(keys: list[str]) -> bytes:
 
 def records_of(shard: bytes) -> list[bytes]:
     return list(FORMAT.records(io.BytesIO(shard), "x"))
-
-
-@pytest.mark.parametrize(("key", "base"), [*zip(KEYS, BASES, strict=True), ("a/1.png", "a/1")])
-def test_a_base_name_is_safe(key: str, base: str) -> None:
-    """It has one component or more, none of them up or empty, and no dot in the last."""
-    assert base_name(key) in (base, base.removesuffix("%2"))
-    assert "." not in base_name(key).rpartition("/")[2]
 
 
 @pytest.mark.parametrize(
@@ -235,17 +228,8 @@ def test_a_list_without_values_keeps_its_kind() -> None:
     assert example_of(sample_files(EncodedSample(b"", record, b""), {}), "a sample") == record
 
 
-@pytest.mark.parametrize(
-    ("beginning", "extension"),
-    [
-        (b"GIF89a\xff", "gif"),
-        (b"\xff\xd8\xff", "jpg"),
-        (b"RIFF\x0c\0\0\0WEBP", "webp"),
-        (b"RIFF\x0c\0\0\0WAVE", "bin"),
-        (b"\0\0\0\x0cJXL", "bin"),
-    ],
-)
 @pytest.mark.parametrize("rest", [b"", bytes(30)])
+@in_rows
 def test_the_first_bytes_name_a_file_however_short_it_is(
     beginning: bytes, extension: str, rest: bytes
 ) -> None:
@@ -263,23 +247,3 @@ def test_nothing_of_an_example_is_lost(features: dict[str, Any]) -> None:
     }
     record = encode_example(with_kinds(features))
     assert example_of(sample_files(EncodedSample(b"", record, b""), {}), "a sample") == record
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"jpg": b"", "cls": b""}, r"no \.json, only \.jpg, \.cls"),
-        ({"json": b"[]"}, "not an object"),
-        ({"json": b"{"}, "Expecting"),
-        ({"json": b'{"a": {"file": "jpg"}}'}, r"names a file \.jpg for a"),
-        ({"json": b'{"a": {}}'}, r"names a file \.None for a"),
-        ({"json": b'{"a": [1, "b"]}'}, "has a neither as text nor"),
-        ({"json": b'{"a": true}'}, "has a neither as text nor"),
-        ({"json": b'{"a": [[]]}'}, "has a neither as text nor"),
-        ({"json": b'{"a": "data:,!"}'}, "base64"),
-    ],
-)
-def test_files_of_others_are_refused(files: dict[str, bytes], expected: str) -> None:
-    """With what is wrong."""
-    with pytest.raises(DamagedRecordError, match=expected):
-        example_of(files, "a sample")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +29,6 @@ from beam_pipeline.core.report.markup import (
     MOST_BARS,
     Html,
     html,
-    number,
     number_chart,
     text,
 )
@@ -326,15 +324,6 @@ def test_how_texts_are_shown() -> None:
     assert text("https://me:pw@host/a.jpg?X-Goog-Signature=5e3c") == "https://...@host/a.jpg?..."
     assert text("x" * 5000, 10) == "x" * 9 + "…"
     assert text("\udc80") == "\\udc80"
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(12345, "12,345"), (0.25, "0.25"), (2.0, "2"), (1e-07, "1e-07"), (1e300, "1e+300")],
-)
-def test_how_numbers_are_shown(value: float, shown: str) -> None:
-    """With as many digits as one reads."""
-    assert number(value) == shown
 
 
 if __name__ == "__main__":

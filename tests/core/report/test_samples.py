@@ -214,18 +214,6 @@ FAR_FRAME = b"GIF87a\x13\0\r\0\x80\0\0" + bytes(6) + b",\xff\xff\xff\xff\x13\0\r
 """A GIF whose only frame lies at (65535, 65535), so that the whole has four billion pixels."""
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        *(b"", b"hello", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", FAR_FRAME),
-        picture(file_format="PNG")[:40],
-    ],
-)
-def test_what_cannot_be_drawn_has_none(data: bytes) -> None:
-    """Instead of an error."""
-    assert thumbnail(data) is None
-
-
 def test_a_huge_image_is_not_decoded() -> None:
     """Nor is one whose header only claims that it is."""
     huge = bytearray(picture(file_format="PNG"))

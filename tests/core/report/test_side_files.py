@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dataset.manifest import Manifest, ShardEntry, SplitEntry, dump_json
 from beam_pipeline.core.report import contents, metadata, side_files
-from beam_pipeline.core.report.card import code, markdown, readme, yaml
-from tests import harness
+from beam_pipeline.core.report.card import readme, yaml
+from tests import harness, rows
 from tests.core.dataset.fixtures import manifest_with
 from tests.core.report.cases import CASES, content_of, golden, manifest_of
 from tests.pictures import write_files, write_pictures
@@ -161,9 +161,7 @@ def _python_class(manifest: Manifest, key: str) -> str:
     return name.rpartition(".")[2]
 
 
-@pytest.mark.parametrize(
-    "ids", [(1, 2), (0, 2), (1, 0)], ids=["from 1", "with a gap", "out of order"]
-)
+@rows.in_rows
 def test_other_ids_than_0_1_2_are_plain_integers(ids: tuple[int, int]) -> None:
     """A `ClassLabel` would give such ids the names of others, so there is none and no names."""
     classes = [{"id": i, "name": name} for i, name in zip(ids, "ab", strict=True)]
@@ -172,7 +170,7 @@ def test_other_ids_than_0_1_2_are_plain_integers(ids: tuple[int, int]) -> None:
     assert list(metadata.tfds_files(manifest)) == ["dataset_info.json", "features.json"]
 
 
-@pytest.mark.parametrize("name", [" cat", "cat\x85", "a\nb", "a\rb", ""])
+@rows.in_rows
 def test_names_that_a_file_of_lines_cannot_hold_are_left_out(name: str) -> None:
     """TFDS strips lines and drops empty ones; then classes have numbers but no names."""
     manifest = _manifest(classes=[{"id": 0, "name": name}, {"id": 1, "name": "dog"}])
@@ -199,14 +197,7 @@ def test_there_are_no_files_for_what_tfds_cannot_read() -> None:
     assert metadata.tfds_files(_manifest(splits={"train": _split("train", *[0] * 99_999)})) != {}
 
 
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ({"compression": "gzip"}, ["schema.pbtxt"]),
-        ({"record_format": "array_record"}, ["schema.pbtxt"]),
-        ({"record_format": "webdataset"}, []),
-    ],
-)
+@rows.in_rows
 def test_only_examples_have_a_schema(options: dict[str, str], names: list[str]) -> None:
     """Readers of a tar find files in it. Bare pixels are no image file."""
     raw = manifest_with(
@@ -244,17 +235,7 @@ def test_tensorflow_metadata_reads_the_schema() -> None:
 # --- The cards of a data set: facts, YAML that its readers understand, code that runs, and mlcroissant
 
 
-@pytest.mark.parametrize(
-    ("first", "pattern"),
-    [
-        ("pets-train.tfrecord-00000-of-00016", "pets-train.tfrecord-*-of-00016"),
-        ("pets-train.tfrecord-00000-of-00016.gz", "pets-train.tfrecord-*-of-00016.gz"),
-        ("a-00001-of-00002-x.tfrecord-000000-of-100000", "a-00001-of-00002-x.tfrecord-*-of-100000"),
-        ("[a]?.tfrecord-00000-of-00001", "[[]a][?].tfrecord-*-of-00001"),
-        ("pets-train-00000.tar", "pets-train-[0-9]*.tar"),
-        ("shard.bin", "shard.bin"),
-    ],
-)
+@rows.in_rows
 def test_a_wildcard_finds_the_shards_of_a_split(first: str, pattern: str) -> None:
     """It finds neither indexes nor shards of another number, and takes other wildcards as text."""
     assert contents.shard_pattern(SplitEntry(1, 9, (ShardEntry(first, 1, 9),))) == pattern
@@ -266,38 +247,6 @@ def test_yaml_reads_any_text_back(text: str) -> None:
     scalar = yaml(text)
     assert "\n" not in scalar
     assert pyyaml.safe_load(f"- {scalar}\n- 1\n") == [text, 1]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("cat", "cat"),
-        ("a | b", r"a \| b"),
-        ("<script>", r"\<script\>"),
-        ("*x* [y](z) `w`", r"\*x\* \[y\](z) \`w\`"),
-        ("a\nb\u202ec", r"a\\nb\\u202ec"),
-        (" www.example.org ", r"www\.example.org"),
-        ("https://x @me #1 &amp;", r"https\://x \@me \#1 \&amp;"),
-    ],
-)
-def test_markdown_shows_the_text(text: str, shown: str) -> None:
-    """On one line of a table's cell, without markup, links or entities."""
-    assert markdown(text) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("image/encoded", "`image/encoded`"),
-        ("a`b", r"a\`b"),
-        ("a|b", r"a\|b"),
-        ("", ""),
-        (" a", "a"),
-    ],
-)
-def test_code_is_a_span_where_it_can_be(text: str, shown: str) -> None:
-    """A backtick or a bar cannot stand in a span in a table."""
-    assert code(text) == shown
 
 
 def front_matter(card: bytes) -> dict[str, Any]:
@@ -320,10 +269,7 @@ def test_many_classes_are_listed_in_part() -> None:
     assert features["image/class/label"] == "int64"
 
 
-@pytest.mark.parametrize(
-    ("examples", "category"),
-    [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (10**12 - 1, "100B<n<1T"), (10**12, "n>1T")],
-)
+@rows.in_rows
 def test_the_size_is_one_of_the_hubs(examples: int, category: str) -> None:
     """Its bounds are powers of ten."""
     manifest = content_of("regression")
