@@ -121,10 +121,6 @@ class ConvertConfig:
         source, images, roots = self.source, self.options.images, self.source.roots
         for is_wrong, fault in (
             (
-                not source.uris and not isinstance(source.labels, PipelineLabels),
-                "--images names nothing to convert",
-            ),
-            (
                 self.inventory and not roots,
                 f"--inventory means nothing for the layout {source.layout}: its images are in a few "
                 "files, which are not listed; leave it out",

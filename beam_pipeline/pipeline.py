@@ -165,9 +165,7 @@ class Dataflow:
         is_fixed = self.writes and isinstance(config.options.splits.num_shards, int)
         if config.changes.encodes and not is_fixed:
             tallies.append(samples | "MeasureOutput" >> measure_output(request))
-        planner = Planning(
-            request=request, wishes=config.plan_request, run=config.run, writes=self.writes
-        )
+        planner = Planning(request, config.plan_request, config.run, self.writes)
         tally = tallies | "AllTallies" >> beam.Flatten()
         plan = tally | "PlanShards" >> plan_shards(planner, self.prepared)
         return samples, plan, dead_letters

@@ -16,18 +16,8 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline import launch, summary, terminal
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset import estimate
 from beam_pipeline.core.dataset.changes import ShardFate, changes_file
-from beam_pipeline.core.dataset.estimate import (
-    DOUBLING_S,
-    FIRST_READS,
-    WANTED_S,
-    Machines,
-    Prices,
-    Work,
-    estimate,
-    parse_prices,
-    workers_for,
-)
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import mean_seconds
 from beam_pipeline.core.errors import UsageError
@@ -44,7 +34,7 @@ _SHOWN_SHARDS = 3
 
 def print_plan(
     config: ConvertConfig,
-    machines: Machines | None,
+    machines: estimate.Machines | None,
     prices_uri: str,
     beam_argv: Sequence[str] = (),
 ) -> None:
@@ -61,10 +51,10 @@ def print_plan(
     Raises:
       ConversionError: the conversion would fail, and why.
     """
-    prices = Prices()
+    prices = estimate.Prices()
     if prices_uri:
         text = files.read_text(files.canonical(prices_uri), f"--prices {prices_uri}")
-        prices = parse_prices(text, prices_uri)
+        prices = estimate.parse_prices(text, prices_uri)
     # As for an output folder that is empty, so that there is nothing to keep or replace.
     output = replace(config.options.output, overwrite=False, resume=False)
     run = launch.Run(replace(config, options=replace(config.options, output=output)), beam_argv)
@@ -77,15 +67,15 @@ def print_plan(
         terminal.say(*_reuse_lines(plan, config.earlier, changes))
     on_cloud = any(uri.startswith("gs://") for uri in config.uris)
     if machines or prices_uri or on_cloud or run.engine.name == "DataflowRunner":
-        terminal.say(*_estimate_lines(work, machines or Machines(), prices))
+        terminal.say(*_estimate_lines(work, machines or estimate.Machines(), prices))
 
 
-def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
+def _work(plan: Plan, packed: int, config: ConvertConfig) -> estimate.Work:
     """The work of a conversion, of its plan and the size of all references as they are shuffled."""
     tally = plan.tally
     labels = config.source.labels
     masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
-    return Work(
+    return estimate.Work(
         samples=tally.samples.total(),
         files=masks,
         image_bytes=tally.sample_bytes.total(),
@@ -210,8 +200,10 @@ def _reuse_lines(
     return summary.reuse_lines(figures, planned=True)
 
 
-def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[str]:
-    estimated = estimate(work, machines, prices)
+def _estimate_lines(
+    work: estimate.Work, machines: estimate.Machines, prices: estimate.Prices
+) -> Iterator[str]:
+    estimated = estimate.estimate(work, machines, prices)
     yield ""
     yield (
         f"On Dataflow with {counted(machines.workers, 'worker')} of "
@@ -227,17 +219,17 @@ def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[
     yield f"  cost: {estimated.dollars:.2f} USD; {estimated.records_dollars:.2f} with --shuffle=records"
     if estimated.ramp_s >= 60:
         yield (
-            f"  note: {_duration(estimated.ramp_s)} of that is waiting: a bucket takes {FIRST_READS:,} reads per "
-            f"second at first, and twice as many every {DOUBLING_S // 60} minutes"
+            f"  note: {_duration(estimated.ramp_s)} of that is waiting: a bucket takes {estimate.FIRST_READS:,} reads per "
+            f"second at first, and twice as many every {estimate.DOUBLING_S // 60} minutes"
         )
     if estimated.idle_workers:
         yield (
             f"  note: {estimated.idle_workers} of the workers would be without a shard to write; "
             "--num_shards makes more"
         )
-    wanted, most = workers_for(work, machines.vcpus, 2)
+    wanted, most = estimate.workers_for(work, machines.vcpus, 2)
     if wanted > 1:
-        yield f"  workers for {WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
+        yield f"  workers for {estimate.WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
 
 
 def _duration(seconds: float) -> str:

@@ -35,6 +35,8 @@ _ENCODED_BYTES = 16  # of a reference, roughly: paths that differ little deflate
 
 Step = Task[outcome.Outcome] | outcome.Outcome
 Work = Callable[..., Iterable[Step]]
+Group = tuple[int, Iterable[bytes]]
+"""The number of a part, such as a shard, and its packed references."""
 _Place = tuple[Any, Any]
 """The window and the timestamp of outputs."""
 

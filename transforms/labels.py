@@ -19,7 +19,7 @@ from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.storage.listing import list_root
-from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Work, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Work, stage
 from beam_pipeline.transforms.listing import IMAGES, ListImages, cut_files
 from beam_pipeline.transforms.output import after
 from beam_pipeline.work import file_parts
@@ -147,9 +147,7 @@ def label_by_folder(work: LabelImages) -> beam.PTransform:
     return label
 
 
-def _label_images(
-    images: packing.ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
-) -> Iterator[Step]:
+def _label_images(images: packing.ImageBatch | Group, work: LabelImages) -> Iterator[Step]:
     """Labels a batch; where keys may repeat, images come in buckets."""
     packed = [images.packed()] if isinstance(images, packing.ImageBatch) else unspill_all(images[1])
     yield step(sum(map(packing.unpacked_size, packed)), in_portions, work, packed)

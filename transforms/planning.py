@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
+from beam_pipeline.core.dataset import splits
 from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.duplicates import (
     CopyFinder,
@@ -22,25 +23,14 @@ from beam_pipeline.core.dataset.duplicates import (
     range_count,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.splits import (
-    Cut,
-    Rank,
-    SplitAssigner,
-    apportion,
-    divide_groups,
-    find_boundaries,
-    find_cuts,
-    rank_of,
-    split_behind,
-    stratum_of,
-)
+from beam_pipeline.core.dataset.splits import Rank
 from beam_pipeline.core.dataset.tally import MOST_MEASURED, Tally, measured_samples
 from beam_pipeline.core.labels.samples import is_unlabelled
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
 from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import after
 from beam_pipeline.work import job, planning
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
@@ -146,9 +136,7 @@ class AssignShards(beam.PTransform):
     plan: beam.PCollection[Plan]
     encoding: EncodingOptions
 
-    def expand(
-        self, samples: beam.PCollection[SampleBatch]
-    ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Group]:
         division = partial(_division, seed=self.encoding.seed, by_image=self.encoding.by_image)
         parts = samples | "Assign" >> stage(Divide(division), PARTS, side=self.plan)
         return group_by_shard(parts, self.plan)
@@ -171,9 +159,7 @@ def preview_changes(plan: beam.PCollection[Plan], request: WriteRequest) -> beam
     return stage(partial(_preview, request=request), ShardFate, side=plan)
 
 
-def _preview(
-    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
-) -> Iterator[Outcome]:
+def _preview(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Outcome]:
     spec = plan.shard_plan.spec(shard[0])
     inputs = shard_inputs(spec, job.unspill_all(shard[1]), plan.class_ids, request.encoding)
     assert request.earlier
@@ -183,7 +169,7 @@ def _preview(
 # --- splits that divide each class ----------------------------------------------------------------
 
 _Counts = Mapping[str, int]
-_Cuts = Mapping[str, Sequence[Cut]]
+_Cuts = Mapping[str, Sequence[splits.Cut]]
 
 
 @dataclass(kw_only=True)
@@ -205,7 +191,7 @@ class AssignSplits(beam.PTransform):
     Returns (tagged): main, `SampleBatch`es; "tally", with the samples by split and class.
     """
 
-    splits: SplitAssigner
+    splits: splits.SplitAssigner
     column: int
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.pvalue.DoOutputsTuple:
@@ -233,7 +219,7 @@ class AssignSplits(beam.PTransform):
             samples
             | "Histograms" >> histograms.with_output_types(tuple[str, dict[int, int]])
             | "SumHistograms" >> beam.CombinePerKey(Sum(Counter, Counter.update))
-            | "FindCuts" >> beam.Map(strata.cuts).with_output_types(tuple[str, list[Cut]])
+            | "FindCuts" >> beam.Map(strata.cuts).with_output_types(tuple[str, list[splits.Cut]])
         )
         candidates = beam.FlatMap(strata.candidates, classes, cuts)
         boundaries = beam.Map(strata.boundaries, cuts)
@@ -265,7 +251,7 @@ class AssignSplits(beam.PTransform):
 class _Strata:
     """The steps of dividing each class by the ranks of its samples, or whole groups."""
 
-    def __init__(self, splits: SplitAssigner, column: int) -> None:
+    def __init__(self, splits: splits.SplitAssigner, column: int) -> None:
         assert splits.fractions
         self._fractions, self._group_by = splits.fractions, splits.group_by
         self._seed, self._column = splits.seed, column
@@ -285,11 +271,13 @@ class _Strata:
             histograms[stratum][rank.prefix] += 1
         return histograms.items()
 
-    def cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[Cut]]:
+    def cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[splits.Cut]]:
         """(stratum, where it is cut, roughly), of its histogram."""
         stratum, histogram = item
-        counts = apportion(stratum, sum(histogram.values()), self._fractions, KeyHasher(self._seed))
-        return stratum, find_cuts(histogram, counts)
+        counts = splits.apportion(
+            stratum, sum(histogram.values()), self._fractions, KeyHasher(self._seed)
+        )
+        return stratum, splits.find_cuts(histogram, counts)
 
     def candidates(
         self, samples: SampleBatch, classes: _Counts, cuts: _Cuts
@@ -308,14 +296,19 @@ class _Strata:
         """(stratum, the rank of the first sample after each cut), of the packed candidates."""
         stratum, parts = item
         ranks = itertools.chain.from_iterable(unpack(Rank, part) for part in parts)
-        return stratum, find_boundaries(cuts[stratum], ranks)
+        return stratum, splits.find_boundaries(cuts[stratum], ranks)
 
     def assign(
-        self, samples: SampleBatch, classes: _Counts, boundaries: Mapping[str, Sequence[Rank]]
+        self,
+        samples: SampleBatch,
+        classes: _Counts,
+        boundaries: Mapping[str, Sequence[Rank]],
     ) -> Iterator[SampleBatch | TaggedOutput]:
         """The samples in their splits, and their counts."""
         return self._counted(
-            sample._replace(split=split_behind(boundaries.get(stratum, ()), rank, self._fractions))
+            sample._replace(
+                split=splits.split_behind(boundaries.get(stratum, ()), rank, self._fractions)
+            )
             for sample, stratum, rank in self._ranked(samples, classes)
         )
 
@@ -323,13 +316,13 @@ class _Strata:
         """(group, stratum -> samples)."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for sample in samples:
-            stratum = stratum_of(sample.labels[self._column], classes)
+            stratum = splits.stratum_of(sample.labels[self._column], classes)
             counts[self._group_of(sample)][stratum] += 1
         return counts.items()
 
     def divide(self, _: None, groups: Iterable[tuple[str, _Counts]]) -> dict[str, str]:
         """Group -> split."""
-        return divide_groups(dict(groups), self._fractions, KeyHasher(self._seed))
+        return splits.divide_groups(dict(groups), self._fractions, KeyHasher(self._seed))
 
     def assign_groups(
         self, samples: SampleBatch, splits: Mapping[str, str]
@@ -353,8 +346,8 @@ class _Strata:
         """(sample, stratum, rank) of each sample."""
         hasher = KeyHasher(self._seed)
         for sample in samples:
-            stratum = stratum_of(sample.labels[self._column], classes)
-            yield sample, stratum, rank_of(sample.key, hasher)
+            stratum = splits.stratum_of(sample.labels[self._column], classes)
+            yield sample, stratum, splits.rank_of(sample.key, hasher)
 
 
 # --- images of the same bytes ---------------------------------------------------------------------
@@ -458,7 +451,7 @@ class _Dropping:
     drops: bool
     keeps_unlabelled: bool
 
-    def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
+    def __call__(self, part: Group) -> Iterator[Outcome]:
         packed = job.unspill_all(part[1])
         examples = self.encoding.examples
         hashes = LabelHashes(examples.file_columns, rows=examples.rows)
@@ -503,7 +496,7 @@ def find_duplicates() -> beam.PTransform:
     return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(_compare, Duplicates)
 
 
-def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
+def _compare(part: Group) -> Iterator[Step]:
     """Finds the duplicates in a range of digests."""
     parts = list(part[1])
     yield step(sum(map(len, parts)), planning.compare_images, parts)

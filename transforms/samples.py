@@ -585,10 +585,8 @@ def paths_of(paths: Paths) -> tuple[str, ...]:
 
 
 def _roots(paths: Sequence[str], patterns: Sequence[str]) -> tuple[ImageRoot, ...]:
-    try:
+    with _in_arguments():
         roots = image_roots(expanded(paths))
-    except UsageError as error:
-        raise UsageError(str(error).replace("--images", "images")) from error
     return tuple(
         root if root.archive or root.patterns else replace(root, patterns=tuple(patterns))
         for root in roots

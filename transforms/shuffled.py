@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
-from beam_pipeline.transforms.in_workers import PARTS, Divide, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
 from beam_pipeline.transforms.planning import group_by_shard, plan_shards
 from beam_pipeline.transforms.writing import WriteDataset
@@ -187,7 +187,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
         plan = (
             (read[TALLY], prepared | "NoRecords" >> empty)
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> plan_shards(Planning(request=request, wishes=wishes, run=run))
+            | "PlanShards" >> plan_shards(Planning(request, wishes, run))
         )
         exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
         finisher = finishing.DatasetFinisher(
@@ -306,12 +306,12 @@ def _divided(plan: Plan, seed: int) -> sharding.ShardDivision | None:
     return None if plan.refusal else sharding.ShardDivision(_in_ranges(plan), seed)
 
 
-def _size(part: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
+def _size(part: Group) -> tuple[int, int]:
     return part[0], sum(1 for packed in job.unspill_all(part[1]) for _ in unpack(SampleRef, packed))
 
 
 def _ranked(
-    part: tuple[int, Iterable[bytes]],
+    part: Group,
     plan: Plan,
     sizes: Mapping[int, int],
     encoding: EncodingOptions,
@@ -339,9 +339,7 @@ class _AssignEqualShards(beam.PTransform):
     plan: beam.PCollection[Plan]
     encoding: EncodingOptions
 
-    def expand(
-        self, samples: beam.PCollection[SampleBatch]
-    ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Group]:
         division = partial(_divided, seed=self.encoding.seed)
         ranges = (
             samples

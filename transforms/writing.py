@@ -27,7 +27,7 @@ from beam_pipeline.core.records import example_source, record_format, shard_writ
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.in_workers import PARTS, Divide, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
 from beam_pipeline.work import incomplete_folder, job, outcome
@@ -38,9 +38,7 @@ from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 SHARDS, IMAGES = "shards", "images"
 
 
-def _shard_task(
-    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
-) -> Iterator[Step]:
+def _shard_task(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Step]:
     number, batches = shard
     task = ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
@@ -115,9 +113,7 @@ def _groups(plan: Plan, request: WriteRequest) -> ShardDivision | None:
     return ShardDivision(by_groups, request.encoding.seed, request.encoding.by_image)
 
 
-def _encode_group(
-    group: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
-) -> Iterator[outcome.Outcome]:
+def _encode_group(group: Group, plan: Plan, request: WriteRequest) -> Iterator[outcome.Outcome]:
     """Encodes the samples of a group, and numbers the records by their shard."""
     shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
     hasher = encoding.hasher

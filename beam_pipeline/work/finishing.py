@@ -14,14 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from beam_pipeline.core import errors, packing
-from beam_pipeline.core.dataset import manifest, names
-from beam_pipeline.core.dataset.changes import (
-    CHANGES_NAME,
-    ShardFate,
-    changes_file,
-    option_differences,
-    with_settled,
-)
+from beam_pipeline.core.dataset import changes, manifest, names
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally, Totals
@@ -90,7 +83,7 @@ class Reports:
     dead_letters: Iterable[packing.DeadLetterBatch]
     refusals: Sequence[errors.Refusal]
     images: Iterable[ImageFigures] = ()
-    changes: Iterable[ShardFate] = ()
+    changes: Iterable[changes.ShardFate] = ()
     totals: Totals | None = None
     duplicates: Iterable[Duplicates] | None = None
 
@@ -210,7 +203,7 @@ class DatasetFinisher:
         """
         folder = self.folder
         made = manifest.parse_manifest(manifest_data, files.join(folder, manifest.MANIFEST_NAME))
-        changed = option_differences(_compared(earlier), _compared(made)) if earlier else ()
+        changed = changes.option_differences(_compared(earlier), _compared(made)) if earlier else ()
         if changed:
             raise errors.ChangedInputsError(
                 f"--resume: since {folder} was written, its images or labels have changed: "
@@ -268,8 +261,10 @@ class DatasetFinisher:
         """(name, content) of what changed since an earlier data set, and of images of the same bytes."""
         if reuse := self.request.earlier:
             gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
-            content = changes_file(reuse.folder, reports.changes, gone=gone, notes=plan.notes)
-            yield CHANGES_NAME, manifest.dump_json(content)
+            content = changes.changes_file(
+                reuse.folder, reports.changes, gone=gone, notes=plan.notes
+            )
+            yield changes.CHANGES_NAME, manifest.dump_json(content)
         if duplicates is not None:
             examples = sum(shard.examples for shard in reports.shards)
             resumable = self.request.encoding.examples.resumable
@@ -362,7 +357,7 @@ class DatasetFinisher:
             "features": encoding.with_features(plan.features).features(turned=turned),
         }
         return manifest.build_manifest(
-            *(plan, tally, reports.shards, reports.sums, with_settled(run, plan.settled)),
+            *(plan, tally, reports.shards, reports.sums, changes.with_settled(run, plan.settled)),
             counted=_counted(encoding.columns),
             roles=self.roles,
             dead_letter_crc=dead_letter_crc,

@@ -304,6 +304,12 @@ def is_somebody_elses(folder: str, name: str) -> bool:
     return gives_way(name) and not _is_side_file(folder, name, None)
 
 
+_EDITED = (
+    "is not as it was written: damaged or edited. If the change is yours, remove the seal, the line or "
+    "value with beam-tfrecord and a long number"
+)
+
+
 def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Yields the name and the fault of each file beside the shards that is not as a run wrote it.
 
@@ -323,13 +329,7 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
         if name == REPORT_NAME or gives_way(name):
             ours = data and (contents.has_seal(data) or len(data) == len(content))
             if data and ours and not _is_side_file(folder, name, manifest):
-                yield (
-                    name,
-                    (
-                        "is not as it was written: damaged or edited. If the change is yours, remove the "
-                        "seal, the line or value with beam-tfrecord and a long number"
-                    ),
-                )
+                yield name, _EDITED
         elif data is None:
             yield name, "is missing; `beam-tfrecord repair` writes it again"
         elif data != content:

@@ -138,7 +138,7 @@ def measure_images(
     return Outcome([Tally(measured=measured)])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Planning:
     """Makes the one plan of a run and notes it in the output folder, before anything else is written there.
 

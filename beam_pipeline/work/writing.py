@@ -26,15 +26,7 @@ from beam_pipeline.core.records import example_source, sharding
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.shard_writer import REPEATED, Maker, sort_by_key_hash, write_shard
 from beam_pipeline.core.references import SampleRef, bytes_of, files_of
-from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import (
-    ONE_BY_ONE,
-    ReadOptions,
-    Request,
-    SharedReads,
-    read_ahead,
-    usual_reading,
-)
+from beam_pipeline.storage import files, read_ahead
 from beam_pipeline.work import job, outcome
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
@@ -134,7 +126,10 @@ class EncodingOptions:
 
     @contextmanager
     def maker(
-        self, class_ids: Mapping[str, int], refs: Sequence[SampleRef], reading: ReadOptions | None
+        self,
+        class_ids: Mapping[str, int],
+        refs: Sequence[SampleRef],
+        reading: read_ahead.ReadOptions | None,
     ) -> Iterator[Maker]:
         """Turns references into examples while the block runs; reads ahead.
 
@@ -143,14 +138,16 @@ class EncodingOptions:
           refs: the references that it will be asked for, in this order, those that it rejects unread included.
           reading: how far it reads ahead; None for what is usual where the images are.
         """
-        reading = reading or usual_reading(ref.uri for ref in refs)
-        requests: Iterable[Request] = self._requests(refs)
-        shared = SharedReads(requests) if self.examples.rows else None
-        with read_ahead(shared.reads if shared else requests, files.read_image, reading) as ahead:
+        reading = reading or read_ahead.usual_reading(ref.uri for ref in refs)
+        requests: Iterable[read_ahead.Request] = self._requests(refs)
+        shared = read_ahead.SharedReads(requests) if self.examples.rows else None
+        with read_ahead.read_ahead(
+            shared.reads if shared else requests, files.read_image, reading
+        ) as ahead:
             read = partial(shared.read, ahead.read) if shared else ahead.read
             yield self.examples.maker(self.options, class_ids, read)
 
-    def _requests(self, refs: Iterable[SampleRef]) -> Iterator[Request]:
+    def _requests(self, refs: Iterable[SampleRef]) -> Iterator[read_ahead.Request]:
         """The reads of samples, in order: each image, then its files; none of those that are rejected unread."""
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
@@ -160,9 +157,11 @@ class EncodingOptions:
             if (bytes_of(ref, columns) if columns else ref.size) > largest:
                 continue
             if ref.uri:
-                yield Request(ref.uri, ref.size, ref.offset)
+                yield read_ahead.Request(ref.uri, ref.size, ref.offset)
             if columns:
-                yield from (Request(uri, size, -1) for _, uri, size in files_of(ref, columns))
+                yield from (
+                    read_ahead.Request(uri, size, -1) for _, uri, size in files_of(ref, columns)
+                )
 
 
 def _has_boxes(columns: Sequence[schema.Column]) -> bool:
@@ -186,7 +185,7 @@ class WriteRequest:
     folder: str
     encoding: EncodingOptions
     resume: bool = False
-    reading: ReadOptions | None = ONE_BY_ONE
+    reading: read_ahead.ReadOptions | None = read_ahead.ONE_BY_ONE
     failures: errors.FailurePolicy = errors.DEFAULT_POLICY
     earlier: EarlierDataSet | None = None
 

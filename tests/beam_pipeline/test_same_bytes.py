@@ -22,11 +22,12 @@ from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms import listing
 from beam_pipeline.transforms.labels import label_by_folder
-from beam_pipeline.transforms.planning import AssignShards, Planning, plan_shards
+from beam_pipeline.transforms.planning import AssignShards, plan_shards
 from beam_pipeline.work import job, writing
 from beam_pipeline.work.job import unspill
 from beam_pipeline.work.labels import LabelImages, Labelling
 from beam_pipeline.work.outcome import TALLY
+from beam_pipeline.work.planning import Planning
 from tests import harness
 from tests.conformance.groups import GROUPS
 from tests.conformance.outcome import Row

@@ -39,12 +39,17 @@ from beam_pipeline.transforms.planning import (
     AssignSplits,
     DropDuplicates,
     LowestSamples,
-    Planning,
     find_duplicates,
 )
 from beam_pipeline.work import incomplete_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome
-from beam_pipeline.work.planning import DuplicateSearch, is_readable, measure_images, with_digests
+from beam_pipeline.work.planning import (
+    DuplicateSearch,
+    Planning,
+    is_readable,
+    measure_images,
+    with_digests,
+)
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 from tests import harness
 from tests.core.dataset.fixtures import group

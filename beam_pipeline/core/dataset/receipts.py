@@ -30,10 +30,7 @@ _FASTEST = 1  # of gzip
 _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
-_DAMAGE = (
-    *(EOFError, zlib.error, RecursionError),
-    *(ValueError, KeyError, TypeError, AttributeError),
-)
+_DAMAGE = (EOFError, zlib.error, RecursionError, ValueError, KeyError, TypeError, AttributeError)
 """Errors raised for the content of a damaged receipt."""
 _FIGURES = sharding.ShardInfo._fields.index("statistics")  # which have an entry of their own
 
