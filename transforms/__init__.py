@@ -52,6 +52,6 @@ _ABOVE = ("ConvertImages", "EncodeImages", "EncodedImages", "Images", "WriteImag
 def __getattr__(name: str) -> Any:
     if name not in _ABOVE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from beam_pipeline import image_transforms
+    from importlib import import_module
 
-    return getattr(image_transforms, name)
+    return getattr(import_module("beam_pipeline.image_transforms"), name)
