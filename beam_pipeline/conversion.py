@@ -31,8 +31,8 @@ from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
 from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.startup import importing_beam
-from beam_pipeline.work import incomplete_folder, job, records
-from beam_pipeline.work.output_folder import prepare_output
+from beam_pipeline.work import job, records
+from beam_pipeline.work.output_folder import delete_incomplete, prepare_output, unpacking_folder
 
 SAMPLES_LAYOUT = "python"
 
@@ -164,7 +164,7 @@ def convert_samples(
             with (
                 tempfile.TemporaryDirectory(prefix=_PREFIX)
                 if uris.is_remote(folder)
-                else contextlib.nullcontext(incomplete_folder.unpacking_folder(folder))
+                else contextlib.nullcontext(unpacking_folder(folder))
             ) as spool_folder:
                 given = samples() if callable(samples) else samples
                 with records.sample_spool(spool_folder) as add:
@@ -183,7 +183,7 @@ def convert_samples(
 
                 Run(config).convert()
         except BaseException:
-            incomplete_folder.delete_incomplete(folder)
+            delete_incomplete(folder)
             raise
     return Dataset.open(folder)
 

@@ -29,7 +29,7 @@ from beam_pipeline.transforms.planning import (
     plan_shards,
 )
 from beam_pipeline.transforms.writing import WriteDataset, Written
-from beam_pipeline.work import finishing, incomplete_folder, outcome
+from beam_pipeline.work import finishing, outcome, output_folder
 from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, row_merger
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.writing import WriteRequest
@@ -97,7 +97,7 @@ class Dataflow:
                 | "ReadContainers"
                 >> read_containers(
                     labels,
-                    incomplete_folder.unpacking_folder(config.output) if reads else "",
+                    output_folder.unpacking_folder(config.output) if reads else "",
                     replace(labelling, keep=None),
                     self.prepared,
                 )

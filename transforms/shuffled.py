@@ -36,7 +36,7 @@ from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
 from beam_pipeline.transforms.planning import group_by_shard, plan_shards
 from beam_pipeline.transforms.writing import WriteDataset
-from beam_pipeline.work import finishing, incomplete_folder, job
+from beam_pipeline.work import finishing, job, output_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.records import RecordReader, class_numbering, feature_entries, fractions_of
@@ -229,7 +229,7 @@ class _ReadRecords(beam.DoFn):
 
     def __init__(self, reader: RecordReader, folder: str) -> None:
         self._reader = reader
-        self._spool = incomplete_folder.unpacking_folder(folder)
+        self._spool = output_folder.unpacking_folder(folder)
 
     def start_bundle(self) -> None:
         """Begins a file, which has a separate name, because a bundle may run twice at once."""

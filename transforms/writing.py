@@ -30,7 +30,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
 from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
-from beam_pipeline.work import incomplete_folder, job, outcome
+from beam_pipeline.work import job, outcome, output_folder
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
 from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
@@ -74,7 +74,7 @@ def _not_written(error: Exception, request: WriteRequest) -> outcome.Outcome:
         return outcome.Outcome(tagged=[(outcome.REFUSALS, refusal)])
     with contextlib.suppress(OSError, errors.ConversionError):
         # If a retry succeeds, the note is removed with the rest of `.incomplete`.
-        incomplete_folder.note_refusal(request.folder, refusal, request.failures.job)
+        output_folder.note_refusal(request.folder, refusal, request.failures.job)
     raise error
 
 

@@ -31,7 +31,7 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files, read_ahead
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work import incomplete_folder, job, output_folder
+from beam_pipeline.work import job, output_folder
 from beam_pipeline.work.receipts import read_receipt, receipts_there
 from beam_pipeline.work.writer_process import cores, submit, writer_processes
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest, write_inputs
@@ -198,7 +198,7 @@ def _changing(folder: str) -> Iterator[Manifest]:
         try:
             yield read_manifest(folder)
         finally:
-            incomplete_folder.delete_incomplete(folder)
+            output_folder.delete_incomplete(folder)
 
 
 # --- repair ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from beam_pipeline.core.records import alteration
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
-from beam_pipeline.work import incomplete_folder, job, output_folder, writing
+from beam_pipeline.work import job, output_folder, writing
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
@@ -238,12 +238,12 @@ class DatasetFinisher:
             except errors.AnotherJobError:
                 if files.read_if_there(files.join(folder, manifest.MANIFEST_NAME)) == manifest_data:
                     # The other job may have deleted the notes.
-                    incomplete_folder.note_names(
+                    output_folder.note_names(
                         folder, names.WRITING_NAME, [*side_files, names.DEAD_LETTERS_NAME]
                     )
                     files.delete(folder, [manifest.MANIFEST_NAME])
                 raise
-        incomplete_folder.delete_incomplete(folder)
+        output_folder.delete_incomplete(folder)
         if self.pointer:
             try:
                 self._point()
@@ -294,9 +294,9 @@ class DatasetFinisher:
         asks = plan.refusal is not None and plan.refusal.error == errors.QuestionError.__name__
         if asks or (earlier and files.exists(uri)):
             return reports.sums.dead.dead, 0
-        if plan.refusal and earlier is None and incomplete_folder.read_note(folder) is None:
+        if plan.refusal and earlier is None and output_folder.read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
-            incomplete_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
+            output_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
         return write_lines(uri, sorted_letters(reports.dead_letters))
 
     def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
@@ -314,13 +314,13 @@ class DatasetFinisher:
             if output_folder.is_somebody_elses(folder, name):
                 del side_files[name]
         in_the_way = {name for name in there & side_files.keys() if not gives_way(name)}
-        strangers = sorted(in_the_way - incomplete_folder.noted_names(folder))
+        strangers = sorted(in_the_way - output_folder.noted_names(folder))
         if strangers:
             raise errors.OutputNotEmptyError(
                 f"{folder} contains {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
-        incomplete_folder.note_names(folder, names.WRITING_NAME, side_files)
+        output_folder.note_names(folder, names.WRITING_NAME, side_files)
 
     def _check_alone(self, refusals: Sequence[errors.Refusal], shards: Sequence[ShardInfo]) -> None:
         """Checks that no other job has deleted or replaced shards.
@@ -366,7 +366,7 @@ class DatasetFinisher:
     def _refuse(self, refusal: errors.Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""
         try:
-            incomplete_folder.note_refusal(self.folder, refusal, self.request.failures.job)
+            output_folder.note_refusal(self.folder, refusal, self.request.failures.job)
         except OSError:  # a full disk: the launcher in this process, if it is this one, knows
             if self.retries:
                 raise

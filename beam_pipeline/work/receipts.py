@@ -23,7 +23,14 @@ from beam_pipeline.core.images.preparation import codec_here
 from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.storage import files
-from beam_pipeline.work.incomplete_folder import read_note_file
+
+
+def read_note_file(uri: str) -> bytes | None:
+    """The content of a file; None if it does not exist. Raises ConversionError."""
+    try:
+        return files.read_if_there(uri)
+    except OSError as error:
+        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
 
 def read_receipt(folder: str, shard: str) -> Receipt | None:
@@ -67,6 +74,13 @@ def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:
     files.make_folder(files.join(folder, RECEIPTS_FOLDER))
     name = receipt_name(receipt.inputs.spec.file_name)
     files.write_bytes(files.join(folder, name), receipt.to_bytes(), new=new)
+
+
+def without_receipt(folder: str, shard_plan: ShardPlan) -> list[str]:
+    """Paths of the receipts of shards that are missing. Raises OSError."""
+    there = receipts_there(folder)
+    expected = (receipt_name(spec.file_name) for spec in shard_plan.specs)
+    return [name for name in expected if name not in there]
 
 
 def receipts_there(folder: str) -> set[str]:

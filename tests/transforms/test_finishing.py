@@ -30,7 +30,7 @@ from beam_pipeline.core.records import example_source, tfrecord
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
 from beam_pipeline.transforms.writing import finish_dataset, sum_totals
 from beam_pipeline.work.finishing import DatasetFinisher, Reports, sorted_letters
-from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
+from beam_pipeline.work.output_folder import noted_refusal, write_note
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")

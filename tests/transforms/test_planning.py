@@ -41,7 +41,7 @@ from beam_pipeline.transforms.planning import (
     LowestSamples,
     find_duplicates,
 )
-from beam_pipeline.work import incomplete_folder
+from beam_pipeline.work import output_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome
 from beam_pipeline.work.planning import (
     DuplicateSearch,
@@ -112,7 +112,7 @@ def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
     """The note says which files may have been left, also by a run that wrote none."""
     plan = planned(tmp_path, replace(LISTED, refusals=[Refusal("ListingError", "x")]))
     assert plan.refusal == Refusal("ListingError", "x")
-    note = incomplete_folder.read_note(str(tmp_path))
+    note = output_folder.read_note(str(tmp_path))
     assert note
     assert note.shard_plan == plan.shard_plan
 

@@ -20,7 +20,7 @@ from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms.writing import write_shards
-from beam_pipeline.work import incomplete_folder, receipts
+from beam_pipeline.work import output_folder, receipts
 from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.pictures import picture, write_files, write_pictures
@@ -186,7 +186,7 @@ def test_an_engine_that_retries_gets_the_error(
         beam.Pipeline(runner="FnApiRunner") as job,
     ):
         in_job(job, folder, shards, failures=FailurePolicy(retries=True))
-    noted = incomplete_folder.noted_refusal(str(folder))
+    noted = output_folder.noted_refusal(str(folder))
     assert type(noted).__name__ == "OutputError"
 
 

@@ -30,7 +30,7 @@ from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
-from beam_pipeline.work import incomplete_folder, output_folder
+from beam_pipeline.work import output_folder
 from beam_pipeline.work.receipts import write_receipt
 from tests.pictures import write_files
 
@@ -71,7 +71,7 @@ def complete(tmp_path: Path) -> Path:
 @pytest.fixture
 def unfinished(tmp_path: Path) -> Path:
     """The folder of a run that was killed after its first shard."""
-    incomplete_folder.write_note(str(tmp_path), PLAN, RUN)
+    output_folder.write_note(str(tmp_path), PLAN, RUN)
     write_files(str(tmp_path), {NAMES[0]: "abc", TEMPORARY: "", ".incomplete/unpacked/1": ""})
     return tmp_path
 
@@ -84,7 +84,7 @@ def names_in(folder: Path) -> list[str]:
 
 def test_a_manifest_says_what_a_complete_run_wrote(complete: Path) -> None:
     """Its shards, name, seed, options and features."""
-    assert output_folder.read_earlier(str(complete)) == incomplete_folder.EarlierRun(
+    assert output_folder.read_earlier(str(complete)) == output_folder.EarlierRun(
         PLAN.shard_plan, RUN, complete=True, classes=PLAN.classes
     )
     assert (
@@ -261,7 +261,7 @@ def test_a_resumed_run_has_the_options_of_the_earlier_one(
 def test_a_resumed_run_of_a_complete_data_set_needs_its_receipts(complete: Path) -> None:
     """Without one, nobody knows what a shard was made of."""
     write_files(str(complete), dict.fromkeys(RECEIPTS[1:], "x"))
-    said = f"--resume: {complete} has no receipt of {NAMES[0]} ("
+    said = f"--resume: {complete} has no receipt {RECEIPTS[0]}, so"
     with pytest.raises(OutputNotEmptyError, match=f"^{re.escape(said)}"):
         output_folder.prepare_resume(str(complete), RUN)
     write_files(str(complete), {RECEIPTS[0]: "x"})
@@ -298,11 +298,11 @@ def test_a_data_set_that_lacks_a_shard_has_no_versions(complete: Path) -> None:
 
 def test_a_refused_run_leaves_its_dead_letters_and_may_be_started_again(tmp_path: Path) -> None:
     """A note says that they may be replaced; a file of somebody else's is in the way all the same."""
-    incomplete_folder.write_note(str(tmp_path), PLAN, RUN)
+    output_folder.write_note(str(tmp_path), PLAN, RUN)
     write_files(str(tmp_path), {"dead_letters.jsonl": "{}\n", TEMPORARY: ""})
     output_folder.clean_up_refused(str(tmp_path))
     assert names_in(tmp_path) == [".incomplete/writing.json", "dead_letters.jsonl"]
-    assert incomplete_folder.noted_names(str(tmp_path)) == {"dead_letters.jsonl"}
+    assert output_folder.noted_names(str(tmp_path)) == {"dead_letters.jsonl"}
     for stranger in ("mine", ".incomplete/plan.json"):
         write_files(str(tmp_path), {stranger: "x"})
         with pytest.raises(OutputNotEmptyError, match="is not empty"):
@@ -314,7 +314,7 @@ def test_a_refused_run_leaves_its_dead_letters_and_may_be_started_again(tmp_path
 
 def test_a_refused_run_without_dead_letters_leaves_nothing(tmp_path: Path) -> None:
     """Neither the empty file nor its folder; what it did not write stays."""
-    incomplete_folder.write_note(str(tmp_path), PLAN, RUN)
+    output_folder.write_note(str(tmp_path), PLAN, RUN)
     write_files(str(tmp_path), {"dead_letters.jsonl": "", "mine": "x"})
     output_folder.clean_up_refused(str(tmp_path))
     assert names_in(tmp_path) == ["mine"]
@@ -327,7 +327,7 @@ def test_a_refused_run_without_dead_letters_leaves_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", [NAMES[2], RECEIPTS[0], "manifest.json"])
 def test_a_failed_run_that_wrote_a_shard_is_left_to_be_resumed(tmp_path: Path, name: str) -> None:
     """Its note, too; so is a data set that was complete before."""
-    incomplete_folder.write_note(str(tmp_path), PLAN, RUN)
+    output_folder.write_note(str(tmp_path), PLAN, RUN)
     content = manifest.dump_json(MANIFEST) if name == "manifest.json" else b"x"
     write_files(str(tmp_path), {name: content, "dead_letters.jsonl": ""})
     before = names_in(tmp_path)
@@ -400,21 +400,19 @@ BEGUN_RUN = {"name": "pets", "seed": 5, "options": {"compression": "gzip"}, "fea
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
     """The folder of a run that was killed, with a file of the user's."""
-    incomplete_folder.write_note(str(tmp_path), BEGUN, BEGUN_RUN)
+    output_folder.write_note(str(tmp_path), BEGUN, BEGUN_RUN)
     write_files(str(tmp_path), {"a": "", TEMPORARY: "", ".incomplete/unpacked/1": ""})
     return tmp_path
 
 
 def test_a_note_says_what_an_unfinished_run_was_about_to_write(begun: Path) -> None:
     """It is read back as it was written; without a run there is none."""
-    noted = incomplete_folder.EarlierRun(BEGUN.shard_plan, BEGUN_RUN, complete=False)
-    assert (
-        incomplete_folder.read_note(str(begun)) == output_folder.read_earlier(str(begun)) == noted
-    )
-    assert incomplete_folder.unpacking_folder(str(begun)) == f"{begun}/.incomplete/unpacked"
-    incomplete_folder.delete_incomplete(str(begun))
+    noted = output_folder.EarlierRun(BEGUN.shard_plan, BEGUN_RUN, complete=False)
+    assert output_folder.read_note(str(begun)) == output_folder.read_earlier(str(begun)) == noted
+    assert output_folder.unpacking_folder(str(begun)) == f"{begun}/.incomplete/unpacked"
+    output_folder.delete_incomplete(str(begun))
     assert names_in(begun) == ["a"]
-    assert incomplete_folder.read_note(str(begun)) is output_folder.read_earlier(str(begun)) is None
+    assert output_folder.read_note(str(begun)) is output_folder.read_earlier(str(begun)) is None
 
 
 @pytest.mark.parametrize("note", ["", "[]", '{"name": "pets"}', '{"name": "a", "shards": [1]}'])
@@ -422,26 +420,26 @@ def test_a_damaged_note_is_an_error_that_names_it(tmp_path: Path, note: str) -> 
     """Nobody knows what that run wrote."""
     write_files(str(tmp_path), {".incomplete/plan.json": note})
     with pytest.raises(ConversionError, match=r"plan\.json is damaged \(.*\); remove it by hand$"):
-        incomplete_folder.read_note(str(tmp_path))
+        output_folder.read_note(str(tmp_path))
 
 
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_a_refusal_is_taken_once_by_the_launcher(tmp_path: Path, is_complete: bool) -> None:
     """It stays in the folder of a run that is not complete, for whoever looks there."""
-    assert incomplete_folder.noted_refusal(str(tmp_path)) is None
-    incomplete_folder.note_refusal(str(tmp_path), Refusal("OutputError", "no space"))
+    assert output_folder.noted_refusal(str(tmp_path)) is None
+    output_folder.note_refusal(str(tmp_path), Refusal("OutputError", "no space"))
     if is_complete:
         write_files(str(tmp_path), {"manifest.json": ""})
-    error = incomplete_folder.noted_refusal(str(tmp_path))
+    error = output_folder.noted_refusal(str(tmp_path))
     assert isinstance(error, OutputError)
     assert str(error) == "no space"
-    assert (incomplete_folder.noted_refusal(str(tmp_path)) is None) is is_complete
+    assert (output_folder.noted_refusal(str(tmp_path)) is None) is is_complete
 
 
 def test_a_refusal_of_another_process_keeps_the_ids_of_its_questions(tmp_path: Path) -> None:
     """The first launcher hears of it from memory, the second one reads the note."""
-    incomplete_folder.note_refusal(str(tmp_path), Refusal("QuestionError", "Which?", ("dates",)))
-    errors = [incomplete_folder.noted_refusal(str(tmp_path)) for _ in range(2)]
+    output_folder.note_refusal(str(tmp_path), Refusal("QuestionError", "Which?", ("dates",)))
+    errors = [output_folder.noted_refusal(str(tmp_path)) for _ in range(2)]
     ids = [error and (str(error), tuple(error.given_ids)) for error in errors]
     assert ids == [("Which?", ("dates",))] * 2
 
@@ -449,11 +447,11 @@ def test_a_refusal_of_another_process_keeps_the_ids_of_its_questions(tmp_path: P
 def test_the_refusal_of_another_job_is_not_taken(tmp_path: Path) -> None:
     """Two jobs that write to one folder note their refusals apart."""
     one, two = "1" * 32, "2" * 32
-    incomplete_folder.note_refusal(str(tmp_path), Refusal("OutputError", "no space"), one)
-    assert incomplete_folder.noted_refusal(str(tmp_path), two) is None
-    assert incomplete_folder.noted_refusal(str(tmp_path)) is None
-    assert str(incomplete_folder.noted_refusal(str(tmp_path), one)) == "no space"
-    incomplete_folder.delete_incomplete(str(tmp_path))
+    output_folder.note_refusal(str(tmp_path), Refusal("OutputError", "no space"), one)
+    assert output_folder.noted_refusal(str(tmp_path), two) is None
+    assert output_folder.noted_refusal(str(tmp_path)) is None
+    assert str(output_folder.noted_refusal(str(tmp_path), one)) == "no space"
+    output_folder.delete_incomplete(str(tmp_path))
     assert names_in(tmp_path) == []
 
 
@@ -467,8 +465,8 @@ def test_a_launcher_hears_of_a_refusal_that_found_no_room(
 
     monkeypatch.setattr(files, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
-        incomplete_folder.note_refusal(
+        output_folder.note_refusal(
             str(tmp_path), Refusal("OutputError", "the disk is full"), "a" * 32
         )
-    assert incomplete_folder.noted_refusal(str(tmp_path), "b" * 32) is None
-    assert str(incomplete_folder.noted_refusal(str(tmp_path), "a" * 32)) == "the disk is full"
+    assert output_folder.noted_refusal(str(tmp_path), "b" * 32) is None
+    assert str(output_folder.noted_refusal(str(tmp_path), "a" * 32)) == "the disk is full"
