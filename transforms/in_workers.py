@@ -132,8 +132,14 @@ def _count_usage() -> None:
         _measure(outcome.RETRIES, [usage.retries])
 
 
-_early = threading.local()
-"""`counts`: samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
+class _Early(threading.local):
+    """Samples of this thread's bundle that are counted before their shard, by whichever stage listens."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+
+_early = _Early()
 
 
 def _count_early(counts: job.Counts) -> None:
@@ -181,7 +187,7 @@ class InWorkers(beam.DoFn):
 
     def start_bundle(self) -> None:
         job.enter(job.with_listener(self._job, _count_early))
-        _early.counts = Counter[str]()
+        _early.counts.clear()
         self._tasks: Tasks[outcome.Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 

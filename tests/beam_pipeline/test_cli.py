@@ -148,9 +148,9 @@ def test_a_manifest_that_lists_files_elsewhere_is_not_believed() -> None:
     (shard,) = shard_names("out")
     manifest.write_text(manifest.read_text().replace(shard, "../precious"))
     assert "not a file of its own folder" in run("verify", "out", code=1).err
-    assert convert(*PHOTOS, "--overwrite") == 0
+    assert convert(*PHOTOS, "--overwrite") == 2
     assert Path("precious").read_text() == "x"
-    assert cli.main(["verify", "out"]) == 0
+    assert Path(f"out/{shard}").exists()
 
 
 @pytest.mark.slow
