@@ -261,7 +261,7 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     try:
         earlier = _earlier_files(folder, paths)
     except errors.ConversionError as error:
-        raise errors.OutputNotEmptyError(f"--overwrite: {error}; move it away") from error
+        raise errors.OutputNotEmptyError(f"--overwrite: {error}") from error
     unlisted = set(filter(is_ours, receipts)) - earlier
     earlier |= _proved_by_receipts(folder, unlisted)
     strangers = sorted(_strangers(paths, earlier) | (unlisted - earlier))

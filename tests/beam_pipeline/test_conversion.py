@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +22,18 @@ from beam_pipeline.core import errors
 from beam_pipeline.core.dataset.manifest import FeatureEntry
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.dataset import Dataset, Shard, open_to_read
-from tests import harness, pictures
 from tests.core.dataset.fixtures import manifest_with
+from tests.harness import convert as command
+from tests.harness import (
+    digests,
+    documented,
+    manifest_of,
+    python,
+    read_all_by,
+    read_shard,
+    shard_names,
+)
+from tests.pictures import write_files, write_pictures
 
 # --- conversion ------------------------------------------------------------------------------------
 
@@ -38,7 +47,7 @@ OPTIONS = {"num_shards": {"train": 2, "test": 1}, "splits": {"train": 0.75, "tes
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("conversion")
-    pictures.write_pictures(str(folder / "photos"), [f"{i}.jpg" for i in range(12)])
+    write_pictures(str(folder / "photos"), [f"{i}.jpg" for i in range(12)])
     lines = [
         "filename,label,age,note",
         *(f"{r['filename']},{r['label']},{r['age']}," for r in ROWS),
@@ -77,7 +86,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
     """Whatever the library: the shards are those of the same table as a CSV file."""
     argv = ("--images", f"{photos}/photos", "--labels", f"{photos}/labels.csv", "--name", "d")
     more = ("--splits=train=0.75,test=0.25", "--num_shards=train=2,test=1", "--columns=note:skip")
-    assert harness.convert(*argv, *more, "--output", str(tmp_path / "a")) == 0
+    assert command(*argv, *more, "--output", str(tmp_path / "a")) == 0
     dataset = convert(
         photos / "photos",
         labels=table,
@@ -88,7 +97,7 @@ def test_a_table_in_memory_gives_the_bytes_of_its_file(
         progress=False,
         **OPTIONS,
     )
-    assert harness.digests(tmp_path / "a") == harness.digests(tmp_path / "b")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
     shown = (tmp_path / "b/report.html").read_text()
     assert "--labels &#x27;&lt;a table in memory&gt;&#x27;" in shown
     assert sum(dataset.splits.values()) == 12
@@ -129,23 +138,22 @@ def test_the_data_set_knows_what_it_holds(photos: Path, tmp_path: Path) -> None:
         ({"labels": 5}, "labels is a int, expected a path or several"),
         ({"labels": [{"filename": object()}]}, "labels contains a object, expected texts"),
         ({"labels": ROWS, "beam_options": ["--runner=FlinkRunner"]}, "labels is a table in this"),
+        (
+            {"labels": [{"filename": "0.jpg", "a": "x", "b": "y"}]},
+            "labels: which of the columns a, b is the label? ",
+        ),
+        ({"images": [{"x": 1}]}, "convert_samples"),
     ],
 )
 def test_a_wrong_argument_is_named_as_an_argument(
-    photos: Path, tmp_path: Path, arguments: dict[str, object], message: str
+    photos: Path, tmp_path: Path, arguments: dict[str, Any], message: str
 ) -> None:
-    """Found before anything is written."""
-    given = {"labels": str(photos / "labels.csv"), **arguments}
-    with pytest.raises(errors.UsageError) as raised:
-        convert(str(photos / "photos"), output=str(tmp_path / "out"), **given)
+    """Found before anything is written; a table in memory is not called by the file that stands for it."""
+    given = {"images": photos / "photos", "labels": photos / "labels.csv", **arguments}
+    with pytest.raises(errors.ConversionError) as raised:
+        convert(output=tmp_path / "out", **given)
     assert message in str(raised.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_dicts_of_features_have_a_function_of_their_own(tmp_path: Path) -> None:
-    """The message names it."""
-    with pytest.raises(errors.UsageError, match="convert_samples"):
-        convert([{"x": 1}], output=str(tmp_path / "out"))
 
 
 def test_a_question_is_raised_and_yes_answers_it(photos: Path, tmp_path: Path) -> None:
@@ -177,13 +185,6 @@ def test_a_suggestion_is_a_call_that_works(photos: Path, tmp_path: Path) -> None
     assert data_set.classes == {0: "cat", 1: "dog"}
 
 
-def test_errors_speak_of_the_table_in_memory(photos: Path, tmp_path: Path) -> None:
-    """Not of the file that stands for it."""
-    with pytest.raises(errors.ConversionError) as raised:
-        convert(photos, labels=[{"filename": "0.jpg", "a": "x", "b": "y"}], output=tmp_path / "out")
-    assert str(raised.value).startswith("labels: which of the columns a, b is the label? ")
-
-
 @pytest.mark.slow
 def test_nothing_is_printed_but_progress(photos: Path, tmp_path: Path) -> None:
     """No warnings of Beam's or other libraries', in a process of its own with warnings on."""
@@ -193,7 +194,7 @@ def test_nothing_is_printed_but_progress(photos: Path, tmp_path: Path) -> None:
         f" output={str(tmp_path / 'out')!r}, writers=0, progress=False)\n"
         "import sys; assert 'tensorflow' not in sys.modules; print(d.classes)"
     )
-    done = harness.python("-c", code, check=True, timeout=120)
+    done = python("-c", code, check=True, timeout=120)
     assert done.stdout == "{0: 'cat', 1: 'dog'}\n"
     assert done.stderr == ""
 
@@ -203,8 +204,7 @@ def test_the_code_of_the_page_runs(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/python.md, block after block."""
-    page = Path(harness.REPOSITORY, "docs/python.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    blocks = documented("docs/python.md", "python")
     assert len(blocks) == 3
     shutil.copytree(photos / "photos", tmp_path / "photos")
     shutil.copy(photos / "labels.csv", tmp_path / "labels.csv")
@@ -238,7 +238,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
     manifest = convert_samples(
         cars(), output=str(tmp_path / "out"), class_names=names
     ).manifest.content
-    examples = harness.read_all_by(tmp_path / "out", "name")
+    examples = read_all_by(tmp_path / "out", "name")
     assert sorted(examples) == sorted(f"car{i}" for i in range(20))
     for i in range(20):
         tags = [b"red", b"fast"][: i % 3]
@@ -253,7 +253,7 @@ def test_each_sample_becomes_an_example_of_its_values(tmp_path: Path) -> None:
         assert {"tags": [], **found} == expected
     image = tf.io.decode_raw(examples["car3"]["image"][0], tf.uint8)
     np.testing.assert_array_equal(tf.reshape(image, [2, 2, 3]).numpy(), PIXELS + 3)
-    assert manifest == harness.manifest_of(tmp_path / "out")
+    assert manifest == manifest_of(tmp_path / "out")
     kinds = {"image": "bytes", "image/class/label": "int64", "name": "bytes", "score": "float"}
     assert manifest["features"] == {
         **{key: {"kind": kind, "optional": False, "shape": []} for key, kind in kinds.items()},
@@ -283,15 +283,15 @@ def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
     convert_samples(cars, output=str(tmp_path / "a"), writers=0, **options)
     convert_samples(cars(), output=str(tmp_path / "b"), writers=3, **options)
     convert_samples(list(cars())[::-1], output=str(tmp_path / "c"), **options)
-    assert harness.digests(tmp_path / "a") == harness.digests(tmp_path / "b")
-    shards = harness.shard_names(tmp_path / "a")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    shards = shard_names(tmp_path / "a")
     assert len(shards) == 3
     for name in shards:  # the key decides the place, not the order in which samples came
         assert _names(tmp_path / "a", name) == _names(tmp_path / "c", name)
 
 
 def _names(folder: Path, shard: str) -> list[bytes]:
-    return [example["name"][0] for example in harness.read_shard(folder, shard)]
+    return [example["name"][0] for example in read_shard(folder, shard)]
 
 
 def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
@@ -311,35 +311,44 @@ def test_a_function_or_shares_say_the_split(tmp_path: Path) -> None:
     assert min(sizes.values()) > 3
 
 
+ONE = {"x": 1}
+
+
 @pytest.mark.parametrize(
-    ("sample", "message"),
+    ("samples", "options", "message"),
     [
-        (
-            {"x": {}},
-            "sample 1: feature 'x': a dict is not a feature; expected bytes, str, bool, int",
-        ),
-        ({"x": object()}, "sample 1: feature 'x': a object is not a feature"),
-        (
-            {"x": np.zeros(2, complex)},
-            "sample 1: feature 'x': an array of complex128 is not a feature",
-        ),
-        ({"x": [1, "a"]}, "sample 1: feature 'x': a list of bytes and int64 values"),
-        ({"x": [[1]]}, "sample 1: feature 'x': a list is not a feature"),
-        ({"x": 2**63}, "sample 1: feature 'x': 9223372036854775808 does not fit an int64"),
-        ({"x": 1e39}, "sample 1: feature 'x': 1e+39 does not fit a float32"),
-        ({"x": 0.5}, "sample 1: feature 'x': float here, int64 in an earlier sample; float(...)"),
-        ({"x": "a"}, "sample 1: feature 'x': bytes here, int64 in an earlier sample"),
-        ({1: 1}, "sample 1: 1 cannot name a feature"),
-        (5, "sample 1: a int, expected a dict of features"),
-        ({"x": 1, "image/class/label": "cat"}, "'image/class/label' is 'cat', expected an integer"),
+        ([ONE, {"x": {}}], {}, "sample 1: feature 'x': a dict is not a feature; expected bytes, str, bool, int"),
+        ([ONE, {"x": object()}], {}, "sample 1: feature 'x': a object is not a feature"),
+        ([ONE, {"x": np.zeros(2, complex)}], {}, "sample 1: feature 'x': an array of complex128 is not a feature"),
+        ([ONE, {"x": [1, "a"]}], {}, "sample 1: feature 'x': a list of bytes and int64 values"),
+        ([ONE, {"x": [[1]]}], {}, "sample 1: feature 'x': a list is not a feature"),
+        ([ONE, {"x": 2**63}], {}, "sample 1: feature 'x': 9223372036854775808 does not fit an int64"),
+        ([ONE, {"x": 1e39}], {}, "sample 1: feature 'x': 1e+39 does not fit a float32"),
+        ([ONE, {"x": 0.5}], {}, "sample 1: feature 'x': float here, int64 in an earlier sample; float(...)"),
+        ([ONE, {"x": "a"}], {}, "sample 1: feature 'x': bytes here, int64 in an earlier sample"),
+        ([ONE, {1: 1}], {}, "sample 1: 1 cannot name a feature"),
+        ([ONE, 5], {}, "sample 1: a int, expected a dict of features"),
+        ([ONE, {**ONE, "image/class/label": "cat"}], {}, "'image/class/label' is 'cat', expected an integer"),
+        ([{"\ud800": 1}], {}, "UTF-8"),
+        ([{"x": "\ud800"}], {}, "sample 0: "),
+        ([{"name": "\ud800"}], {"key": "name"}, "its key"),
+        ([ONE], {"class_names": ["a", "\ud800"]}, "expected texts of UTF-8"),
+        ([ONE], {"class_names": ["a", ""]}, "expected texts of UTF-8"),
+        ([ONE], {"class_names": ["a", 1]}, "expected texts of UTF-8"),
+        ([], {}, "not one sample"),
+        (cars, {"key": "missing"}, "sample 0: its key (missing) is None"),
+        (cars, {"key": "image/class/label"}, "sample 2: its key '0' is an earlier sample's"),
+        (cars, {"class_names": ["only"]}, "is 1, expected 0 to 0, as there are 1"),
     ],
-)
-def test_what_no_feature_can_hold_is_an_error(tmp_path: Path, sample: Any, message: str) -> None:
-    """The error names the sample, the feature and the type; nothing is left in the output folder."""
-    with pytest.raises(errors.SampleError) as raised:
-        convert_samples([{"x": 1}, sample], output=str(tmp_path / "out"))
+)  # fmt: skip
+def test_samples_are_checked(
+    tmp_path: Path, samples: Any, options: dict[str, Any], message: str
+) -> None:
+    """The error names the sample, the feature or the argument; nothing is left in the output folder."""
+    with pytest.raises((errors.SampleError, errors.UsageError)) as raised:
+        convert_samples(samples, output=str(tmp_path / "out"), **options)
     assert message in str(raised.value)
-    assert os.listdir(tmp_path / "out") == []
+    assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
 
 
 def test_an_error_of_the_generator_is_the_persons_own(tmp_path: Path) -> None:
@@ -357,44 +366,12 @@ def test_an_error_of_the_generator_is_the_persons_own(tmp_path: Path) -> None:
 def test_a_data_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     """As on the command line."""
     convert_samples(cars, output=str(tmp_path / "out"))
-    before = harness.digests(tmp_path / "out")
+    before = digests(tmp_path / "out")
     with pytest.raises(errors.OutputNotEmptyError):
         convert_samples(cars, output=str(tmp_path / "out"))
-    assert harness.digests(tmp_path / "out") == before
+    assert digests(tmp_path / "out") == before
     convert_samples(cars, output=str(tmp_path / "out"), overwrite=True)
-    assert harness.digests(tmp_path / "out") == before
-
-
-@pytest.mark.parametrize(
-    ("samples", "options", "message"),
-    [
-        ([{"\ud800": 1}], {}, "sample 0: .*UTF-8"),
-        ([{"x": "\ud800"}], {}, "sample 0: .*(UTF-8|utf-8)"),
-        ([{"name": "\ud800"}], {"key": "name"}, "sample 0: .*its key"),
-        (
-            [{"x": 1}],
-            {"class_names": ["a", "\ud800"]},
-            "class_names contains .*; expected texts of UTF",
-        ),
-        (
-            [{"x": 1}],
-            {"class_names": ["a", ""]},
-            "class_names contains .*; expected texts of UTF-8",
-        ),
-        ([{"x": 1}], {"class_names": ["a", 1]}, "class_names contains .*; expected texts of UTF-8"),
-        ([], {}, "not one sample"),
-        (cars, {"key": "missing"}, r"sample 0: its key \(missing\) is None"),
-        (cars, {"key": "image/class/label"}, "sample 2: its key '0' is an earlier sample's"),
-        (cars, {"class_names": ["only"]}, "is 1, expected 0 to 0, as there are 1"),
-    ],
-)
-def test_texts_keys_and_ids_are_checked(
-    tmp_path: Path, samples: Any, options: dict[str, Any], message: str
-) -> None:
-    """The error names the sample or the argument; nothing is left in the output folder."""
-    with pytest.raises((errors.SampleError, errors.UsageError), match=message):
-        convert_samples(samples, output=str(tmp_path / "out"), **options)
-    assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
+    assert digests(tmp_path / "out") == before
 
 
 # --- dataset --------------------------------------------------------------------------------------
@@ -415,16 +392,10 @@ MANIFEST = json.loads("""{"format": "beam-tfrecord", "format_version": 1, "name"
  "classes": [{"id": 1, "name": "cat"}, {"id": 5, "name": "dog"}]}""")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a manifest and nothing else."""
-    (tmp_path / "manifest.json").write_text(json.dumps(MANIFEST))
-    return tmp_path
-
-
-def test_features_are_read_with_their_shapes(folder: Path) -> None:
-    """Without a shape a feature is one value, as older manifests have it."""
-    dataset = Dataset.open(folder)
+def test_a_data_set_is_what_its_manifest_says(tmp_path: Path) -> None:
+    """Features with shapes, of which none is one value; shards of a split in order; renamed features, several only all
+    together; how shards and images are stored."""
+    dataset = Dataset.open(_written(tmp_path / "d"))
     assert dataset.features == {
         "h": FeatureEntry("int64", False, ()),
         "image/width": FeatureEntry("int64", False, ()),
@@ -432,35 +403,15 @@ def test_features_are_read_with_their_shapes(folder: Path) -> None:
         "points": FeatureEntry("float", False, (4,)),
     }
     assert [key for key, feature in dataset.features.items() if feature.ragged] == ["boxes"]
-
-
-def test_shards_are_those_of_a_split_in_order(folder: Path) -> None:
-    """Their URIs lie in the folder; a split that is not there is refused with those that are."""
-    dataset = Dataset.open(str(folder))
-    assert dataset.shards("train") == [
-        Shard(f"{folder}/a-0", 1, 10),
-        Shard(f"{folder}/a-1", 2, 20),
-    ]
-    assert dataset.shards("test") == []
+    shards = [Shard(f"{tmp_path}/d/a-0", 1, 10), Shard(f"{tmp_path}/d/a-1", 2, 20)]
+    assert [dataset.shards(split) for split in ("train", "test")] == [shards, []]
     with pytest.raises(errors.UsageError, match="has no split 'dev'; it has test, train"):
         dataset.shards("dev")
-
-
-def test_a_standard_feature_is_found_under_the_key_it_has(folder: Path) -> None:
-    """A renamed one, one of its own name, and none; several only all together."""
-    dataset = Dataset.open(folder)
-    assert dataset.key_of("image/height") == "h"
-    assert dataset.key_of("image/width") == "image/width"
-    assert dataset.key_of("image/channels") is None
+    for key, expected in (("height", "h"), ("width", "image/width"), ("channels", None)):
+        assert dataset.key_of(f"image/{key}") == expected
     assert dataset.keys_of(["image/height", "image/width"]) == ("h", "image/width")
     assert dataset.keys_of(["image/height", "image/channels"]) is None
-
-
-def test_the_options_say_how_shards_and_images_are_stored(folder: Path) -> None:
-    """Compression and bare pixels are those of the conversion."""
-    dataset = Dataset.open(folder)
-    assert dataset.record_format == TFRecordFormat("gzip")
-    assert dataset.bare_pixels
+    assert (dataset.record_format, dataset.bare_pixels) == (TFRecordFormat("gzip"), True)
 
 
 def test_names_from_data_are_escaped_in_a_notebook() -> None:
@@ -471,28 +422,25 @@ def test_names_from_data_are_escaped_in_a_notebook() -> None:
     assert "&lt;script&gt;" in shown
 
 
-def _second(tmp_path: Path, **changed: object) -> str:
+def _written(folder: Path, **changed: object) -> str:
+    """A folder with a manifest and nothing else."""
+    write_files(str(folder), {"manifest.json": json.dumps({**MANIFEST, **changed})})
+    return str(folder)
+
+
+def _second(folder: Path, **changed: object) -> str:
     """A data set of four shards in the split train and one in validation."""
     shards = [{"path": f"b-{i}", "examples": 1, "bytes": 9} for i in range(4)]
     splits = {
         "train": {"examples": 4, "bytes": 36, "shards": shards},
         "validation": {"examples": 1, "bytes": 9, "shards": shards[:1]},
     }
-    (tmp_path / "second").mkdir()
-    manifest = {**MANIFEST, "splits": splits, **changed}
-    (tmp_path / "second/manifest.json").write_text(json.dumps(manifest))
-    return str(tmp_path / "second")
-
-
-def _first(tmp_path: Path) -> str:
-    (tmp_path / "first").mkdir()
-    (tmp_path / "first/manifest.json").write_text(json.dumps(MANIFEST))
-    return str(tmp_path / "first")
+    return _written(folder, splits=splits, **changed)
 
 
 def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Path) -> None:
     """Each shard of the first is followed by two of the second; a split of one alone is there, too."""
-    both = open_to_read([_first(tmp_path), _second(tmp_path)])
+    both = open_to_read([_written(tmp_path / "1"), _second(tmp_path / "2")])
     assert both.splits == {"test": 0, "train": 7, "validation": 1}
     names = [Path(shard.uri).name for shard in both.shards("train")]
     assert names == ["b-0", "a-0", "b-1", "b-2", "a-1", "b-3"]
@@ -501,6 +449,8 @@ def test_data_sets_are_read_as_one_with_their_shards_in_proportion(tmp_path: Pat
     assert both.classes == {1: "cat", 5: "dog"}
     with pytest.raises(errors.UsageError, match="has no split 'other'"):
         both.shards("other")
+    with pytest.raises(errors.UsageError, match="no data set is named"):
+        open_to_read([])
 
 
 @pytest.mark.parametrize(
@@ -518,14 +468,8 @@ def test_data_sets_that_differ_are_not_read_as_one(
     tmp_path: Path, changed: dict[str, object], message: str
 ) -> None:
     """The error names the two folders and what differs."""
-    first, second = _first(tmp_path), _second(tmp_path, **changed)
+    first, second = _written(tmp_path / "1"), _second(tmp_path / "2", **changed)
     with pytest.raises(errors.UsageError) as error:
         open_to_read([first, second])
     assert str(error.value).startswith(f"{first} and {second} cannot be read as one: ")
     assert message in str(error.value)
-
-
-def test_no_data_set_cannot_be_read() -> None:
-    """An empty list is a mistake."""
-    with pytest.raises(errors.UsageError, match="no data set is named"):
-        open_to_read([])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import resource
 import shutil
@@ -16,28 +15,22 @@ from pathlib import Path
 import pytest
 
 from beam_pipeline.cli import main
-from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.work.job import claimed
 from tests.harness import (
     PATIENCE_S,
     Printed,
-    change_json,
     convert,
     convert_killed_before,
-    dead_letters_of,
     digests,
     job,
     made_once,
-    manifest_of,
     program,
     run,
     run_convert,
-    shard_names,
 )
-from tests.pictures import write_files, write_pictures
+from tests.pictures import write_pictures
 
 SHARDS = 3
-FIRST = f"d-train.tfrecord-00000-of-0000{SHARDS}"
 
 
 def _argv(folder: Path) -> list[str]:
@@ -85,96 +78,7 @@ def error_of(printed: Printed) -> str:
 # --- hostile receipts and manifests -------------------------------------------------------------
 
 
-@pytest.mark.promise("hostile_manifest")
-@pytest.mark.parametrize("name", ["/tmp/t_output_victim", "../victim.txt", "manifest.json"])
-def test_repair_writes_no_file_but_shards_of_the_manifest(
-    out: Path, tmp_path: Path, name: str
-) -> None:
-    """A receipt that names another file is refused, whatever folder that is in."""
-    victim = tmp_path / "victim.txt"
-    victim.write_text("mine")
-    before = (out / "manifest.json").read_bytes()
-    os.unlink(out / FIRST)
-    receipt = out / receipt_name(FIRST)
-    change_json(receipt, "spec", 3, value=name)
-    change_json(receipt, "info", 2, value=name)
-    error = run("repair", str(out), code=1).err
-    assert f"{receipt} is damaged: it is of {name!r}, not of {FIRST}" in error
-    assert victim.read_text() == "mine"
-    assert (out / "manifest.json").read_bytes() == before
-    assert not os.path.exists("/tmp/t_output_victim")
-
-
-@pytest.mark.promise("no_file")
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("command", ["verify", "index", "repair"])
-@pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_a_shard_that_is_no_file_is_said(out: Path, command: str, kind: str) -> None:
-    """No command hangs; `repair` puts the shard in the place of a pipe, never of a folder."""
-    os.unlink(out / FIRST)
-    (os.mkfifo if kind == "pipe" else os.mkdir)(out / FIRST)
-    mended = command == "repair" and kind == "pipe"
-    error = run(command, str(out), code=0 if mended else 1).err
-    assert f"{out}/{FIRST}" in error
-    assert "Traceback" not in error
-    assert (out / FIRST).is_file() == mended
-
-
-@pytest.mark.promise("hostile_manifest")
-@pytest.mark.parametrize("command", ["verify", "index", "repair"])
-@pytest.mark.parametrize(
-    ("keys", "value", "found"),
-    [
-        (["options"], ..., "it has no entry 'options'"),
-        (["options", "columns"], ..., "options has no entry 'columns'"),
-        (["options", "compression"], "zip", "options.compression is 'zip', expected one of"),
-        (["splits", "train", "shards", 0, "examples"], "2", "examples is '2', expected a whole"),
-        (["splits", "train", "shards", 0, "bytes"], -1, "bytes is -1, expected a whole number fr"),
-        (["splits", "train", "shards", 0, "crc32c"], 7, "crc32c is 7, expected the base64 of"),
-        (["splits", "train", "shards", 0, "path"], "../x", "which is not a file of its own folder"),
-        (["splits", "train", "shards", 0, "path"], "a\0b", "expected the name of a file"),
-        (["features", "image/encoded"], "bytes", "image/encoded is 'bytes', expected an object"),
-        (["classes", 0, "id"], 1 << 70, "expected a whole number of 64 bits"),
-        (["counts"], [], r"counts is [], expected an object"),
-        (["dead_letters"], {"x": None}, "dead_letters.x is None, expected a whole number"),
-    ],
-)
-def test_a_manifest_with_other_types_is_one_line(
-    out: Path, command: str, keys: list[object], value: object, found: str
-) -> None:
-    """It names the entry, what it is and what was expected."""
-    change_json(out / "manifest.json", *keys, value=value)
-    (line,) = run(command, str(out), code=1).err.splitlines()
-    assert line.startswith(f"beam-tfrecord: error: {out}/manifest.json ")
-    assert found in line
-
-
 # --- shards that a power failure left -----------------------------------------------------------
-
-
-@pytest.mark.promise("zeros")
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_shard_of_zeros_is_written_again(
-    argv: list[str], out: Path, tmp_path: Path, complete: bool
-) -> None:
-    """Its length is right and its receipt is there; `--resume` looks at its checksum."""
-    (out / FIRST).write_bytes(bytes((out / FIRST).stat().st_size))
-    if not complete:
-        _make_unfinished(out)
-    assert convert(*argv, "--resume") == 0
-    assert digests(out) == digests(tmp_path / "whole")
-
-
-def _make_unfinished(out: Path) -> None:
-    """Leaves a data set as a run does that is killed before its last files."""
-    manifest = manifest_of(out)
-    run = {key: manifest[key] for key in ("name", "seed", "options", "features")}
-    note = {"name": "d", "shards": [["train", SHARDS]], "compression": "none", "run": run}
-    for path in out.iterdir():
-        if path.is_file() and path.name not in shard_names(out):
-            path.unlink()
-    (out / ".incomplete").mkdir()
-    (out / ".incomplete" / "plan.json").write_text(json.dumps(note))
 
 
 # --- two jobs at once ---------------------------------------------------------------------------
@@ -299,111 +203,7 @@ def digests_but_notes(out: Path) -> dict[str, str]:
 # --- files of others ----------------------------------------------------------------------------
 
 
-@pytest.mark.promise("files_of_others")
-@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
-def test_files_of_others_among_ours_stay(argv: list[str], out: Path, option: str) -> None:
-    """In `.incomplete` and `.receipts`, too."""
-    mine = [out / "mine.txt", out / ".incomplete" / "mine.txt", out / ".receipts" / "mine.txt"]
-    for path in mine:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("mine")
-    os.unlink(out / FIRST)
-    assert convert(*argv, option) == 0
-    assert [path.read_text() for path in mine] == ["mine"] * 3
-    assert main(["verify", str(out)]) == 0
-
-
-@pytest.mark.promise("files_of_others")
-@pytest.mark.parametrize("name", ["labels.txt", "label_map.pbtxt", ".receipts/x.json.gz"])
-@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
-def test_a_file_that_no_run_wrote_is_refused(
-    argv: list[str], out: Path, tmp_path: Path, option: str, name: str
-) -> None:
-    """A person's own list of labels has the name of ours, and other words in it; moved away, the run goes on."""
-    message = "which no manifest there lists, so --overwrite"
-    if option == "--resume":
-        if name.startswith("."):
-            pytest.skip("a receipt of no shard of the run is not in its way")
-        _make_unfinished(out)
-        message = "but the run that began here did not write it"
-    (out / name).write_text("my own words\n")
-    before = digests_but_notes(out)
-    assert f"contains {name}, {message}" in error_of(run_convert(*argv, option, code=2))
-    assert (out / name).read_text() == "my own words\n"
-    assert digests_but_notes(out) == before
-    (out / name).unlink()
-    assert convert(*argv, option) == 0
-    assert digests(out) == digests(tmp_path / "whole")
-
-
-@pytest.mark.promise("files_of_others")
-@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
-@pytest.mark.parametrize("changed", [b"my own words\n", b"license: mit\n"])
-def test_a_card_of_somebodys_own_stays(
-    argv: list[str], out: Path, tmp_path: Path, option: str, changed: bytes
-) -> None:
-    """One put there, or one of ours with a line more; the run goes on, leaves out its own and says so."""
-    readme = out / "README.md"
-    mine = changed if changed.startswith(b"my") else readme.read_bytes() + changed
-    readme.write_bytes(mine)
-    croissant = (out / "croissant.json").read_bytes()
-    if option == "--resume":
-        _make_unfinished(out)
-        readme.write_bytes(mine)
-    notes = [
-        line for line in run_convert(*argv, option).out.splitlines() if line.startswith("Note: ")
-    ]
-    assert [note.split()[1] for note in notes] == ["README.md"]
-    assert readme.read_bytes() == mine
-    assert (out / "croissant.json").read_bytes() == croissant
-    assert manifest_of(out) == manifest_of(tmp_path / "whole")
-
-
-def test_a_card_can_be_left_out_and_added(argv: list[str], out: Path) -> None:
-    """By --no_card, and by --resume without it."""
-    before = digests(out)
-    assert convert(*argv, "--overwrite", "--no_card") == 0
-    assert set(before) - set(digests(out)) == {"README.md", "croissant.json"}
-    assert convert(*argv, "--resume") == 0
-    assert digests(out) == before
-
-
-@pytest.mark.promise("hostile_manifest")
-def test_a_note_cannot_have_files_elsewhere_deleted(
-    argv: list[str], out: Path, tmp_path: Path
-) -> None:
-    """A path in it that leads out of the folder, or to a file that is not ours, is damage."""
-    victim = tmp_path / "d-train.tfrecord-00000-of-00001"
-    victim.write_text("mine")
-    (out / ".incomplete").mkdir()
-    for name in (f"../{victim.name}", str(victim), "mine.txt", "../labels.txt", 5):
-        note = out / ".incomplete" / "deleting.json"
-        note.write_text(json.dumps([name]))
-        assert f"{note} is damaged" in error_of(run_convert(*argv, "--overwrite", code=2))
-    note.unlink()
-    plan = {"name": "../x", "shards": [["train", 1]], "compression": "none"}
-    (out / ".incomplete" / "plan.json").write_text(json.dumps(plan))
-    assert "plan.json is damaged" in error_of(run_convert(*argv, "--overwrite", code=2))
-    assert victim.read_text() == "mine"
-
-
 # --- refused, interrupted, full -----------------------------------------------------------------
-
-
-@pytest.mark.promise("refused")
-def test_a_refused_run_can_be_corrected(tmp_path: Path) -> None:
-    """It wrote no shard, so the corrected command needs no `--overwrite`; dead letters are kept."""
-    tmp_path /= "own"
-    write_pictures(f"{tmp_path}/photos", ["1.jpg", "2.jpg"])
-    tables = {"bad.csv": "image,label\n8.jpg,a\n", "good.csv": "image,label\n1.jpg,a\n2.jpg,b\n"}
-    write_files(str(tmp_path), tables)
-    argv = ["--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", "--name", "d"]
-    assert convert(*argv, "--labels", f"{tmp_path}/bad.csv") == 1
-    assert "missing_image" in {letter["reason"] for letter in dead_letters_of(tmp_path / "out")}
-    assert sorted(os.listdir(tmp_path / "out")) == [".incomplete", "dead_letters.jsonl"]
-    assert convert(*argv, "--labels", f"{tmp_path}/good.csv") == 0
-    assert dead_letters_of(tmp_path / "out") == []
-    assert not (tmp_path / "out" / ".incomplete").exists()
 
 
 @pytest.mark.promise("disk_small")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,12 @@ from hypothesis import strategies as st
 from tests.archives import zip_bytes
 from tests.harness import (
     ALL_BAD,
-    NONE_BAD,
     convert,
     convert_in_process_of_its_own,
     convert_killed_before,
     dead_letters_of,
     digests,
     manifest_of,
-    run_convert,
     shard_names,
 )
 from tests.pictures import picture, write_files
@@ -167,30 +164,6 @@ def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
     _edited_like_from_nothing(nights, tmp_path)
 
 
-@pytest.mark.promise("reused")
-def test_only_the_shards_of_changed_samples_are_written(
-    photos: Photos, first: Path, tmp_path: Path
-) -> None:
-    """The others are hard links, which stay when the earlier data set is deleted."""
-    photos.draw("00.bmp", 77)
-    photos.labels["01.bmp"] = "cat"
-    photos.remove("02.bmp")
-    photos.draw("new.bmp", 5)
-    argv = [*photos.save(), "--output", f"{tmp_path}/2", "--num_shards", str(SHARDS)]
-    printed = run_convert(*argv, "--reuse", str(first))
-    changes = changes_of(tmp_path / "2")
-    assert changes["since"] == str(first)
-    assert changes["samples"] == {"added": 1, "removed": 1, "changed": 1, "relabelled": 1}
-    kept = linked(tmp_path / "2", first)
-    assert changes["shards"] == {"reused": len(kept), "written": SHARDS - len(kept)}
-    assert SHARDS - 4 <= len(kept) < SHARDS
-    assert changes["bytes"]["reused"] == sum((tmp_path / "2" / n).stat().st_size for n in kept)
-    assert "Since " + str(first) in printed.out
-    whole = digests(tmp_path / "2")
-    shutil.rmtree(first)
-    assert digests(tmp_path / "2") == whole
-
-
 @pytest.mark.slow
 def test_members_of_an_archive_change_with_it(tmp_path: Path) -> None:
     """Shards without a member of an archive that was written anew are taken, the others written."""
@@ -209,61 +182,6 @@ def test_members_of_an_archive_change_with_it(tmp_path: Path) -> None:
     changes = changes_of(tmp_path / "2")
     assert changes["samples"] == {"added": 0, "removed": 0, "changed": 2, "relabelled": 0}
     assert changes["shards"]["written"] in (1, 2)
-    assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
-
-
-def test_an_unchanged_data_set_is_linked_whole(photos: Photos, first: Path, tmp_path: Path) -> None:
-    """Under another name, too: no image is opened, and the manifest differs in the name alone."""
-    argv = [*photos.save()[:-2], "--output", f"{tmp_path}/2", "--num_shards", str(SHARDS)]
-    images = sorted((tmp_path / "images").iterdir())
-    for path in images:
-        os.utime(path, ns=(0, path.stat().st_mtime_ns))
-    assert convert(*argv, "--reuse", str(first)) == 0
-    assert {path.stat().st_atime_ns for path in images} == {0}
-    assert linked(tmp_path / "2", first) == set(shard_names(tmp_path / "2"))
-    assert shard_names(tmp_path / "2")[0] == "2-train.tfrecord-00000-of-00008"
-
-
-@pytest.mark.promise("reused_damaged")
-@pytest.mark.parametrize(
-    "damage",
-    ["zeros", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("cut", "gone", "receipt"))],
-)
-def test_a_damaged_shard_is_written_again_and_named(
-    photos: Photos, first: Path, tmp_path: Path, damage: str
-) -> None:
-    """So is one whose receipt is damaged; all others are linked."""
-    name = shard_names(first)[3]
-    path = first / name
-    if damage == "cut":
-        os.truncate(path, 100)
-    elif damage == "zeros":
-        path.write_bytes(bytes(path.stat().st_size))
-    elif damage == "gone":
-        path.unlink()
-    else:
-        (receipt,) = (first / ".receipts").glob("*-00003-of-*")
-        receipt.write_bytes(b"damaged")
-    argv = [*photos.save(), "--num_shards", str(SHARDS)]
-    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first)) == 0
-    assert linked(tmp_path / "2", first) == {*shard_names(first)} - {name}
-    (note,) = changes_of(tmp_path / "2")["notes"]
-    assert "00003-of-00008" in note
-    assert note.endswith("the shard is written again")
-    assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
-
-
-def test_classes_keep_their_ids(photos: Photos, first: Path, tmp_path: Path) -> None:
-    """A class that sorts first comes last; one that nobody has any more keeps its id."""
-    photos.labels = {
-        key: "ant" if label == "bee" else label for key, label in photos.labels.items()
-    }
-    photos.labels["00.bmp"] = "aardvark"
-    argv = [*photos.save(), "--num_shards", str(SHARDS)]
-    printed = run_convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first))
-    classes = {entry["name"]: entry["id"] for entry in manifest_of(tmp_path / "2")["classes"]}
-    assert classes == {"ant": 0, "bee": 1, "cat": 2, "aardvark": 3}
-    assert "note: 1 new class: 3 aardvark" in printed.out
     assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
 
 
@@ -290,96 +208,6 @@ def test_an_interrupted_run_is_resumed(photos: Photos, first: Path, tmp_path: Pa
     assert convert(*argv, "--output", str(output), "--resume") == 0
     assert digests(output) == whole
     assert linked(output, first) == inodes
-
-
-@pytest.fixture
-def refused(photos: Photos, tmp_path: Path) -> Callable[..., str]:
-    """Runs a conversion that must end with exit code 2 and leave nothing, and returns the error."""
-
-    def run(*options: str) -> str:
-        printed = run_convert(*photos.save(), "--output", f"{tmp_path}/2", *options, code=2)
-        assert not (tmp_path / "2").exists()
-        return printed.err
-
-    return run
-
-
-def test_a_folder_that_cannot_be_reused_is_refused(
-    refused: Callable[..., str], photos: Photos, first: Path, tmp_path: Path
-) -> None:
-    """The message says which option differs, or what the folder lacks."""
-    reuse = ["--reuse", str(first)]
-    assert "is the output folder" in refused("--reuse", f"{tmp_path}/2")
-    assert "there is no manifest.json" in refused("--reuse", f"{tmp_path}/images")
-    assert "seed was 0, is 1" in refused(*reuse, "--seed", "1")
-    webdataset = refused(*reuse, "--format", "webdataset")
-    assert 'would be the same: format was "tfrecord", is "webdataset". Give' in webdataset
-    assert 'image_check was "header", is "full"' in refused(*reuse, "--image_check", "full")
-    assert 'compression was "none", is "gzip"' in refused(*reuse, "--compression", "gzip")
-    assert "--shuffle=records" in refused(*reuse, "--shuffle=records")
-    assert "expected latest:FOLDER" in refused("--reuse", "latest:")
-    manifest = manifest_of(first)
-    write_files(str(first), {"manifest.json": json.dumps({**manifest, "format_version": 2})})
-    assert "has version 2; this program reads version 1" in refused(*reuse)
-    options = {**manifest["options"], "layout": "coco"}
-    write_files(str(first), {"manifest.json": json.dumps({**manifest, "options": options})})
-    assert 'layout was "coco", is "table"' in refused(*reuse)
-    options = {**options, "columns": []}
-    write_files(str(first), {"manifest.json": json.dumps({**manifest, "options": options})})
-    assert 'would be the same: layout was "coco", is "table". Give' in refused(*reuse)
-    options = {**manifest["options"], "columns": []}
-    write_files(str(first), {"manifest.json": json.dumps({**manifest, "options": options})})
-    assert "would be the same: columns was [], is [" in refused(*reuse)
-    write_files(str(first), {"manifest.json": json.dumps(manifest)})
-    shutil.rmtree(first / ".receipts")
-    assert "8 of 8 shards lack a receipt" in refused(*reuse)
-
-
-@pytest.mark.slow
-def test_the_newest_complete_data_set_is_found(photos: Photos, tmp_path: Path) -> None:
-    """`latest:` takes none on the first night, and passes over what is not complete."""
-    sets = tmp_path / "sets"
-    argv = [*photos.save(), "--num_shards", str(SHARDS), "--reuse", f"latest:{sets}"]
-    out = run_convert(*argv, "--output", f"{sets}/1").out
-    assert "does not contain a complete data set yet, so every shard is written" in out
-    assert not (sets / "1" / "changes.json").exists()
-    assert convert(*argv, "--output", f"{sets}/2") == 0
-    os.makedirs(sets / "3")
-    shutil.copytree(sets / "2", sets / "4")
-    (sets / "4" / "manifest.json").unlink()
-    os.utime(sets / "1" / "manifest.json", ns=(0, 0))
-    assert (sets / "latest").read_text() == "2\n"
-    assert convert(*argv, "--output", f"{sets}/5") == 0
-    assert changes_of(sets / "5")["since"] == f"{sets}/2"
-    assert convert(*argv, "--output", f"{sets}/2", "--resume") == 0
-    assert (sets / "latest").read_text() == "5\n"
-    assert sorted(os.listdir(sets)) == [*"12345", "latest"]
-    printed = run_convert(*argv, "--output", f"{sets}/5", "--resume")
-    assert printed.out.splitlines()[-1].startswith(f"{sets}/5 is up to date")
-
-
-@pytest.mark.promise("excluded")
-def test_excluded_images_leave_with_their_shards(
-    photos: Photos, first: Path, tmp_path: Path
-) -> None:
-    """They are dead letters that are not bad; a key of no image is warned of."""
-    write_files(str(tmp_path), {"gone.txt": "05.bmp\n06.bmp\nmisspelt.bmp\n"})
-    argv = [*photos.save(), "--num_shards", str(SHARDS), "--exclude", f"{tmp_path}/gone.txt"]
-    argv = [NONE_BAD if option == ALL_BAD else option for option in argv]
-    printed = run_convert(*argv, "--output", f"{tmp_path}/2", "--reuse", str(first))
-    assert [
-        (letter["key"], letter["reason"], letter["file"], letter["line"])
-        for letter in dead_letters_of(tmp_path / "2")
-    ] == [
-        ("05.bmp", "excluded", f"{tmp_path}/gone.txt", 1),
-        ("06.bmp", "excluded", f"{tmp_path}/gone.txt", 2),
-    ]
-    changes = changes_of(tmp_path / "2")
-    assert changes["samples"] == {"added": 0, "removed": 2, "changed": 0, "relabelled": 0}
-    assert changes["shards"]["reused"] >= SHARDS - 2
-    assert "1 key of " in (warning := printed.err)
-    assert "'misspelt.bmp'" in warning
-    assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fcntl
 import gzip
@@ -12,7 +13,6 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
@@ -35,12 +35,6 @@ NOT_PLAIN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 SECRETS = ("5e3c7e", "hunter2")
 
 
-def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    """Runs `beam-tfrecord` as a person would."""
-    command = [sys.executable, "-m", "beam_pipeline", *argv]
-    return harness.process(*command)
-
-
 def test_lines_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     """A line break within a line is none on the terminal."""
     terminal.say("a", "b\nc", "")
@@ -59,7 +53,7 @@ def test_hostile_names_reach_no_terminal(tmp_path: Path, command: str) -> None:
     write_pictures(str(photos), [*names, "top\x1b[5m.jpg"])
     (photos / "x.t\x1bxt").write_text("x")
     output = str(tmp_path / "ou\x1bt")
-    done = run(command, "--images", str(photos), "--output", output)
+    done = harness.program(command, "--images", str(photos), "--output", output)
     assert done.returncode == 0, done.stderr
     for text in (done.stdout, done.stderr):
         assert NOT_PLAIN.search(text) is None
@@ -87,12 +81,12 @@ def test_hostile_columns_and_options_reach_no_terminal(tmp_path: Path) -> None:
         ["--seed", "\x1b[2J"],
         ["--\x1b[2J"],
     ):
-        done = run("convert", *where, *more, "--yes")
+        done = harness.program("convert", *where, *more, "--yes")
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1, done.stderr
         assert NOT_PLAIN.search(done.stderr) is None
     # about l.csv: what was found, why there is no command, and what to do
-    asked = run("convert", *where)
+    asked = harness.program("convert", *where)
     assert asked.returncode == 2
     assert len(asked.stderr.splitlines()) == 3, asked.stderr
     assert r"\x1bx\ny, \u202ez" in asked.stderr
@@ -123,78 +117,82 @@ def _coco(folder: Path) -> str:
     return f"{folder}/l.json"
 
 
+NIGHTS = """
+plan {argv} --max_bad_fraction=1 --output 1
+convert {argv} --max_bad_fraction=1 --output 1
+convert {argv} --max_bad_fraction=0 --output refused
+images
+convert {argv} --max_bad_fraction=1 --output 2 --reuse 1
+diff 1 2
+inspect 2
+inspect 2 --key {signed}
+inspect 2 --key {with_password}
+index 2
+verify 2
+repair 2
+"""
+OF_AN_OPTION = """
+convert --images {url} --output out
+plan --images photos --labels {url}
+convert --images photos --output {url}
+convert --images photos --output out --inventory {url}
+convert --images photos --output out --reuse {url}
+convert --images photos --output out --classes {url}
+convert --images photos --output out --exclude {url}
+inspect {url}
+diff {url} {url}
+verify {url}
+"""
+
+
+def contents(*texts: str) -> list[str]:
+    """The texts, and the files that are written, of which none may contain a secret."""
+    written = [*Path().glob("[12r]*/**/*"), *Path().glob("out/**/*")]
+    files = [path.read_bytes() for path in written if path.is_file()]
+    plain = [gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data for data in files]
+    return [*texts, *(data.decode("latin-1") for data in plain)]
+
+
 @pytest.mark.slow
 @pytest.mark.promise("secrets")
 @pytest.mark.parametrize("labels", [_table, _coco])
 def test_signed_urls_and_passwords_are_in_no_output(
-    tmp_path: Path, labels: Callable[[Path], str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: Callable[[Path], str]
 ) -> None:
     """Of rows that name no image: neither on the terminal nor in any file, whichever command runs."""
-    photos = tmp_path / "photos"
-    write_pictures(str(photos), ["a.jpg", "b.jpg"])
-    shutil.copy(photos / "a.jpg", photos / "c.jpg")
-    argv = ["--images", str(photos), "--labels", labels(tmp_path), "--name", "d", "--yes"]
-    first, second, refused = (str(tmp_path / name) for name in ("1", "2", "refused"))
-    first_night = [
-        ("plan", *argv, harness.ALL_BAD, "--output", first),
-        ("convert", *argv, harness.ALL_BAD, "--output", first),
-        ("convert", *argv, harness.NONE_BAD, "--output", refused),
-    ]
-    second_night = [
-        ("convert", *argv, harness.ALL_BAD, "--output", second, "--reuse", first),
-        ("diff", first, second),
-        ("inspect", second),
-        ("inspect", second, "--key", SIGNED),
-        ("inspect", second, "--key", WITH_PASSWORD),
-        ("index", second),
-        ("verify", second),
-        ("repair", second),
-    ]
-    done = [run(*command) for command in first_night]
-    assert [one.returncode for one in done] == [0, 0, 1], [one.stderr for one in done]
-    write_pictures(str(photos), ["b.jpg"])
-    done += [run(*command) for command in second_night]
-    printed = [text for one in done for text in (one.stdout, one.stderr)]
-    files = [path for path in tmp_path.glob("[12r]*/**/*") if path.is_file()]
-    names = {path.name for path in files}
-    assert {"README.md", "croissant.json", "report.html", "changes.json"} <= names
-    assert {"duplicates.json", "dead_letters.jsonl", "manifest.json"} <= names
-    found = printed + [_content(path) for path in files]
-    assert [text for text in found if any(secret in text for secret in SECRETS)] == []
-    keys = {letter["key"] for letter in harness.dead_letters_of(second)}
+    monkeypatch.chdir(tmp_path)
+    write_pictures("photos", ["a.jpg", "b.jpg"])
+    shutil.copy("photos/a.jpg", "photos/c.jpg")
+    argv = f"--images photos --labels {labels(tmp_path)} --name d --yes"
+    printed: list[str] = []
+    for line in NIGHTS.format(argv=argv, signed=SIGNED, with_password=WITH_PASSWORD).splitlines():
+        if line == "images":
+            write_pictures("photos", ["b.jpg"])
+        elif line:
+            done = harness.program(*line.split())
+            assert done.returncode == ("refused" in line or "--key" in line), (line, done.stderr)
+            printed += [done.stdout, done.stderr]
+    assert [t for t in contents(*printed) if any(secret in t for secret in SECRETS)] == []
+    names = {"README.md", "croissant.json", "report.html", "changes.json", "duplicates.json"}
+    assert {*names, "dead_letters.jsonl", "manifest.json"} <= set(os.listdir("2"))
+    keys = {letter["key"] for letter in harness.dead_letters_of("2")}
     assert {"https://...@host/d.jpg", "https://host/c.jpg?..."} <= keys
 
 
 @pytest.mark.slow
 @pytest.mark.promise("secrets")
 @pytest.mark.parametrize("url", [SIGNED, WITH_PASSWORD])
-def test_signed_urls_and_passwords_among_options_are_not_printed(tmp_path: Path, url: str) -> None:
+def test_signed_urls_and_passwords_among_options_are_not_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
     """Nor kept in a file, where no option takes a URL of the web."""
-    write_pictures(f"{tmp_path}/photos", ["a/1.jpg", "b/2.jpg"])
-    images, output = ["--images", f"{tmp_path}/photos"], ["--output", f"{tmp_path}/out"]
-    for command in (
-        ["convert", "--images", url, *output],
-        ["plan", *images, "--labels", url],
-        ["convert", *images, "--output", url],
-        ["convert", *images, *output, "--inventory", url],
-        ["convert", *images, *output, "--reuse", url],
-        ["convert", *images, *output, "--classes", url],
-        ["convert", *images, *output, "--exclude", url],
-        ["inspect", url],
-        ["diff", url, url],
-        ["verify", url],
-    ):
-        done = run(*command)
-        assert done.returncode in (1, 2), command
-        assert [secret for secret in SECRETS if secret in done.stdout + done.stderr] == [], command
-    files = [path for path in (tmp_path / "out").glob("**/*") if path.is_file()]
-    found = [_content(path) for path in files]
-    assert [text for text in found if any(secret in text for secret in SECRETS)] == []
-
-
-def _content(path: Path) -> str:
-    data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("latin-1")
+    monkeypatch.chdir(tmp_path)
+    write_pictures("photos", ["a/1.jpg", "b/2.jpg"])
+    for line in OF_AN_OPTION.format(url=url).strip().splitlines():
+        done = harness.program(*line.split())
+        assert done.returncode in (1, 2), line
+        found = contents(done.stdout, done.stderr)
+        assert [t for t in found if any(secret in t for secret in SECRETS)] == [], line
 
 
 @pytest.mark.slow
@@ -202,20 +200,10 @@ def _content(path: Path) -> str:
 def test_a_terminal_of_another_encoding_gets_escapes(tmp_path: Path, encoding: str) -> None:
     """No character that it lacks ends the program."""
     write_pictures(str(tmp_path / "photos"), ["猫/a.jpg", "dog/b.jpg"])
-    command = [
-        sys.executable,
-        "-m",
-        "beam_pipeline",
-        "convert",
-        "--images",
-        "photos",
-        "--output",
-        "o",
-    ]
     env = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
+    done = harness.program("convert", "--images", "photos", "--output", "o", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
-    assert rb"\u732b (1)" in done.stdout
+    assert r"\u732b (1)" in done.stdout
 
 
 # --- progress --------------------------------------------------------------------------------------
@@ -227,18 +215,14 @@ def test_a_terminal_shows_a_bar_with_samples_bytes_rate_and_time(tmp_path: Path)
     size = human_size(sum(map(len, images.values())))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
-    command = [sys.executable, "-m", "beam_pipeline", "convert", "--images", f"{tmp_path}/photos"]
-    job = subprocess.Popen(
-        [*command, "--output", f"{tmp_path}/out", "--yes"], stdout=subprocess.DEVNULL, stderr=theirs
-    )
-    os.close(theirs)
+    inputs = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
     shown = b""
-    while True:
-        try:
-            shown += os.read(ours, 4096)
-        except OSError:  # the terminal's other end is closed
-            break
-    assert job.wait() == 0
+    with harness.job(*inputs, stderr=theirs) as running:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # the terminal's other end is closed
+            while True:
+                shown += os.read(ours, 4096)
+        assert running.wait() == 0
     assert "60 images listed [" in shown.decode()
     last = shown.decode().rpartition("100%")[2]
     assert re.search(r" 60/60 \[\d\d:\d\d<00:00, +[\d.]+ samples/s, ", last)
@@ -359,13 +343,10 @@ def test_the_locale_changes_no_byte(
     )
     Path("ö.csv").write_text("bild,label,größe\nä.jpg,猫,ü\nö.jpg,hünd,ö\nc.jpg,hünd,ß\n", "utf-8")
     argv = "convert --images größe --labels ö.csv --key_column bild --output ä --max_bad_fraction 1"
-    command = [sys.executable, "-m", "beam_pipeline", *argv.split()]
-    other = {"LC_ALL": "C", **PYTHON_KNOWS_NOTHING} if locale == "C" else {"LC_ALL": "C"}
-    if locale == "latin-1":
-        other = latin_1(tmp_path)
+    other = {"LC_ALL": "C", **(PYTHON_KNOWS_NOTHING if locale == "C" else {})}
     found = []
     for variables in ({"LC_ALL": "C.UTF-8"}, other):
-        done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True)
+        done = harness.program(*argv.split(), env={**os.environ, **variables})
         assert done.returncode == 0, done.stderr
         assert harness.reasons_of("ä") == {r"hünd/b\udcff.jpg": "name_not_utf8"}
         found.append((harness.digests("ä"), sorted(os.listdir("ä/.receipts"))))
@@ -382,9 +363,8 @@ def test_a_library_in_another_locale_says_so(tmp_path: Path) -> None:
         "from beam_pipeline.storage.listing import list_local_root\n"
         "list(list_local_root(ImageRoot(sys.argv[1]), 10))\n"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "photos")]
     env = {**os.environ, "LC_ALL": "C", **PYTHON_KNOWS_NOTHING}
-    done = harness.process(*command, env=env)
+    done = harness.python("-c", code, tmp_path / "photos", env=env)
     assert done.stderr.splitlines()[-1].endswith(
         "where Python decodes names as ascii, not as UTF-8; set PYTHONUTF8=1 before Python starts"
     )
@@ -403,55 +383,6 @@ def test_a_long_list_is_cut() -> None:
     (line,) = summary.class_lines([(i, f"c{i}", 2) for i in range(12)], objects=True)
     assert line.startswith("  12 classes, objects of each: 0 c0 (2), 1 c1 (2), ")
     assert line.endswith("9 c9 (2), and 2 more")
-
-
-def test_a_data_set_of_one(tmp_path: Path) -> None:
-    """One example, one shard, one class; other files are counted as ignored."""
-    write_pictures(f"{tmp_path}/photos", ["cat/1.jpg"])
-    write_files(str(tmp_path), {"photos/notes.txt": "x"})
-    lines = harness.run_convert(
-        "--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out"
-    ).out.splitlines()
-    assert lines[0] == "Layout class_folders: no --labels and no other layout's files"
-    assert lines[4].startswith("Wrote 1 example, ")
-    assert lines[6].startswith("  train: 1 example in 1 shard, ")
-    assert lines[7:9] == [
-        "  1 class: 0 cat (1)",
-        "  ignored, hidden or without an image extension: 1 .txt",
-    ]
-
-
-def test_sizes_and_formats_of_the_images(tmp_path: Path) -> None:
-    """The manifest has them as well."""
-    images = {
-        "x/a.png": picture(file_format="PNG", size=(30, 20)),
-        "x/b.png": picture(file_format="PNG", size=(40, 20)),
-        "x/c.bmp": picture(file_format="BMP", size=(50, 20)),
-    }
-    write_files(str(tmp_path / "photos"), images)
-    printed = harness.run_convert("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    assert "  image sizes: 30 to 50 wide, 20 high; 2 png, 1 bmp" in printed.out.splitlines()
-    formats = {"bmp": 1, "png": 2}
-    expected = {"formats": formats, "width": [30, 50], "height": [20, 20]}
-    assert harness.manifest_of(tmp_path / "out")["images"] == expected
-
-
-def test_a_class_called_by_a_number_is_told_from_its_id() -> None:
-    """Else one would read `0 1 (20), 1 2 (20)`."""
-    for classes, names in (
-        ([(0, "1", 20), (1, "2", 7)], "0 is '1' (20), 1 is '2' (7)"),
-        ([(0, "3d", 1), (1, "cat", 2)], "0 is '3d' (1), 1 is 'cat' (2)"),
-    ):
-        assert [*summary.class_lines(classes, chosen=True)] == [f"  2 classes: {names}"]
-
-
-def test_a_run_that_may_lose_all_samples_says_that_it_did(tmp_path: Path) -> None:
-    """Exit code 0, as --max_bad_fraction 1 asks for, but no code that reads the data set."""
-    write_files(str(tmp_path), {f"photos/{name}.jpg": b"text" for name in ("a/1", "b/2")})
-    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", harness.ALL_BAD)
-    out = harness.run_convert(*argv).out
-    assert "  note: no sample could be written, so the data set is empty\n" in out
-    assert "Read it:" not in out
 
 
 def test_the_time_has_a_rate_where_all_was_written(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -35,6 +34,7 @@ from tests.buckets.proxy import (
     S3Handler,
 )
 from tests.harness import REPOSITORY, wait_until
+from tests.pictures import write_files
 
 KEY, SECRET = "minio-of-tests", "secret-of-tests"
 ACCOUNT = "devstoreaccount1"
@@ -70,16 +70,17 @@ class Kinds(NamedTuple):
     delete: tuple[str, str]
 
 
-class Store(ABC):
-    """A new, empty bucket.
+class Store:
+    """A new, empty bucket. Of what tells requests apart, S3 and Azure have most in common.
 
     Attributes:
       scheme: of its URIs.
       container: the service's word for a bucket.
       kinds: how its requests are told apart.
       permissions: the service's names for list, get, create and delete.
+      handler: what the proxy does with its requests.
       bucket: its name.
-      uri: the same as a URI.
+      root: the path of its requests.
       proxy: what the program talks to.
     """
 
@@ -87,60 +88,72 @@ class Store(ABC):
     container: ClassVar[str] = "bucket"
     kinds: ClassVar[Kinds]
     permissions: ClassVar[dict[str, str]]
-    bucket: str
-    proxy: Proxy
+    handler: ClassVar[type[S3Handler]]
+
+    def __init__(self, proxy: Proxy, path: str = "/") -> None:
+        self.proxy = proxy
+        self.bucket = f"bucket-{os.getpid()}-{next(_buckets)}"
+        self.root = path + self.bucket
 
     @property
     def uri(self) -> str:
         return f"{self.scheme}://{self.bucket}"
 
-    @abstractmethod
     def put(self, name: str, content: bytes) -> None:
         """Uploads an object."""
+        raise NotImplementedError
 
-    @abstractmethod
     def names(self, prefix: str = "") -> list[str]:
         """The objects whose names begin so, sorted."""
+        raise NotImplementedError
 
-    @abstractmethod
     def get(self, name: str) -> bytes:
         """Downloads an object."""
+        raise NotImplementedError
 
-    @abstractmethod
+    def delete_one(self, name: str) -> None:
+        """Deletes an object."""
+        raise NotImplementedError
+
     def delete(self, prefix: str) -> None:
         """Deletes every object whose name begins so."""
+        for name in self.names(prefix):
+            self.delete_one(name)
 
-    @abstractmethod
     def touch(self, name: str) -> None:
-        """Makes another version of an object, of the same size."""
+        """Makes another version of an object, of the same size: S3's ETag is the same for the same content."""
+        content = self.get(name)
+        self.put(name, content[:-1] + bytes([content[-1] ^ 1]))
 
-    @abstractmethod
     def name_of(self, request: Request) -> str:
         """The object in the path of a request; empty if it is about others."""
+        return request.path.removeprefix(self.root)[1:]
 
-    @abstractmethod
     def is_read(self, request: Request) -> bool:
         """Whether a request is for the content of an object."""
+        return request.method == "GET" and bool(self.name_of(request))
 
-    @abstractmethod
     def is_copy(self, request: Request) -> bool:
         """Whether a request has the service copy an object."""
+        return COPIED in request.query
 
-    @abstractmethod
     def deleted(self, log: Iterable[Request]) -> list[str]:
         """The objects whose deletion was requested."""
+        return [name for r in log for name in r.query.get(DELETED, "").split("\n") if name]
 
-    @abstractmethod
     def is_about_bucket(self, request: Request) -> bool:
         """Whether a request is about the bucket itself, not about its objects."""
+        of_objects = {"list-type", "delete"} & request.query.keys()
+        of_objects |= {"list", "batch"} & {request.query.get("comp", "")}
+        return request.path == self.root and not of_objects
 
-    @abstractmethod
     def shown(self, status: int, message: str) -> str:
         """A refusal by the proxy, as errors show it."""
+        return f"{status} {self.handler.codes[status]}: {message}"
 
-    @abstractmethod
     def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
-        """Keeps the deletion of an object waiting, after that of the manifest if there is one."""
+        """Keeps the deletion of an object waiting, after that of the probe, and of the manifest if there is one."""
+        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=1 + manifest)
 
     def reads(self, log: Iterable[Request]) -> list[str]:
         """The objects whose content was asked for, as often as it was."""
@@ -154,10 +167,9 @@ class Store(ABC):
 
     def get_folder(self, prefix: str, folder: Path) -> Path:
         """Downloads every object below a prefix."""
-        for name in self.names(prefix + "/"):
-            path = folder / name.removeprefix(prefix + "/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.get(name))
+        names = self.names(prefix + "/")
+        contents = {name.removeprefix(prefix + "/"): self.get(name) for name in names}
+        write_files(str(folder), dict(contents))
         return folder
 
 
@@ -176,28 +188,23 @@ class GoogleStore(Store):
         from google.auth.credentials import AnonymousCredentials
         from google.cloud import storage
 
-        self.proxy = proxy
-        self._client = storage.Client(
-            project="none",
-            credentials=AnonymousCredentials(),
-            client_options={"api_endpoint": f"http://localhost:{port}"},
-        )
-        self.bucket = f"bucket-{os.getpid()}-{next(_buckets)}"
-        self._client.create_bucket(self.bucket)
+        super().__init__(proxy)
+        endpoint = {"api_endpoint": f"http://localhost:{port}"}
+        client = storage.Client("none", AnonymousCredentials(), client_options=endpoint)
+        self._bucket = client.create_bucket(self.bucket)
 
     def put(self, name: str, content: bytes) -> None:
-        self._client.bucket(self.bucket).blob(name).upload_from_string(content)
+        self._bucket.blob(name).upload_from_string(content)
 
     def names(self, prefix: str = "") -> list[str]:
-        return [blob.name for blob in self._client.list_blobs(self.bucket, prefix=prefix)]
+        return [blob.name for blob in self._bucket.list_blobs(prefix=prefix)]
 
     def get(self, name: str) -> bytes:
-        content: bytes = self._client.bucket(self.bucket).blob(name).download_as_bytes()
+        content: bytes = self._bucket.blob(name).download_as_bytes()
         return content
 
-    def delete(self, prefix: str) -> None:
-        for blob in self._client.list_blobs(self.bucket, prefix=prefix):
-            blob.delete()
+    def delete_one(self, name: str) -> None:
+        self._bucket.blob(name).delete()
 
     def touch(self, name: str) -> None:
         self.put(name, self.get(name))
@@ -224,37 +231,11 @@ class GoogleStore(Store):
         return Fault("DELETE", name, delay=seconds, times=1)
 
 
-class _ObjectStore(Store):
-    """What S3 and Azure have in common: an object's name is the rest of the path."""
-
-    root: str
-
-    def touch(self, name: str) -> None:
-        """Changes the last byte, as S3's ETag is the same for the same content."""
-        content = self.get(name)
-        self.put(name, content[:-1] + bytes([content[-1] ^ 1]))
-
-    def name_of(self, request: Request) -> str:
-        return request.path.removeprefix(self.root)[1:]
-
-    def is_read(self, request: Request) -> bool:
-        return request.method == "GET" and bool(self.name_of(request))
-
-    def is_copy(self, request: Request) -> bool:
-        return COPIED in request.query
-
-    def deleted(self, log: Iterable[Request]) -> list[str]:
-        return [name for r in log for name in r.query.get(DELETED, "").split("\n") if name]
-
-    def late_deletion(self, name: str, seconds: float, *, manifest: bool = True) -> Fault:
-        skip = 1 + manifest  # the probe
-        return Fault(*self.kinds.delete, delay=seconds, times=1, skip=skip)
-
-
-class MinioStore(_ObjectStore):
+class MinioStore(Store):
     """A bucket of MinIO."""
 
     scheme = "s3"
+    handler = S3Handler
     kinds = Kinds(
         list=("GET", "list-type=2"),
         read=("GET", r"\A[^?]*\Z"),
@@ -269,10 +250,8 @@ class MinioStore(_ObjectStore):
     }
 
     def __init__(self, port: int, proxy: Proxy) -> None:
-        self.proxy = proxy
+        super().__init__(proxy)
         self._client = client(port)
-        self.bucket = f"bucket-{os.getpid()}-{next(_buckets)}"
-        self.root = f"/{self.bucket}"
         self._client.create_bucket(Bucket=self.bucket)
 
     def put(self, name: str, content: bytes) -> None:
@@ -287,15 +266,8 @@ class MinioStore(_ObjectStore):
         content: bytes = self._client.get_object(Bucket=self.bucket, Key=name)["Body"].read()
         return content
 
-    def delete(self, prefix: str) -> None:
-        for name in self.names(prefix):
-            self._client.delete_object(Bucket=self.bucket, Key=name)
-
-    def is_about_bucket(self, request: Request) -> bool:
-        return request.path == self.root and not {"list-type", "delete"} & request.query.keys()
-
-    def shown(self, status: int, message: str) -> str:
-        return f"{status} {S3Handler.codes[status]}: {message}"
+    def delete_one(self, name: str) -> None:
+        self._client.delete_object(Bucket=self.bucket, Key=name)
 
 
 @functools.cache
@@ -303,20 +275,17 @@ def client(port: int) -> Any:
     """Amazon's own client, past the proxy."""
     from botocore.session import Session
 
-    return Session().create_client(
-        "s3",
-        endpoint_url=f"http://localhost:{port}",
-        aws_access_key_id=KEY,
-        aws_secret_access_key=SECRET,
-        region_name="us-east-1",
-    )
+    session = Session()
+    session.set_credentials(KEY, SECRET)
+    return session.create_client("s3", "us-east-1", endpoint_url=f"http://localhost:{port}")
 
 
-class AzuriteStore(_ObjectStore):
+class AzuriteStore(Store):
     """A container of Azurite."""
 
     scheme = "az"
     container = "container"
+    handler = AzureHandler
     kinds = Kinds(
         list=("GET", "comp=list"),
         read=("GET", r"\A[^?]*\Z"),
@@ -333,47 +302,24 @@ class AzuriteStore(_ObjectStore):
     def __init__(self, port: int, proxy: Proxy) -> None:
         from obstore.store import AzureStore
 
-        self.proxy = proxy
-        self.bucket = f"bucket-{os.getpid()}-{next(_buckets)}"
-        self.root = f"/{ACCOUNT}/{self.bucket}"
+        super().__init__(proxy, f"/{ACCOUNT}/")
         _create_container(port, self.bucket)
-        self._store = AzureStore(
-            self.bucket,
-            config={
-                "account_name": ACCOUNT,
-                "account_key": ACCOUNT_KEY,
-                "endpoint": f"http://localhost:{port}/{ACCOUNT}",
-            },
-            client_options={"allow_http": True},
-        )
+        config = {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY}
+        config["endpoint"] = f"http://localhost:{port}/{ACCOUNT}"
+        self._store = AzureStore(self.bucket, config=config, client_options={"allow_http": True})
 
     def put(self, name: str, content: bytes) -> None:
-        import obstore
-
-        obstore.put(self._store, name, content, use_multipart=False)
+        self._store.put(name, content, use_multipart=False)
 
     def names(self, prefix: str = "") -> list[str]:
-        import obstore
-
-        paths = (one["path"] for page in obstore.list(self._store) for one in page)
+        paths = (one["path"] for page in self._store.list() for one in page)
         return sorted(path for path in paths if path.startswith(prefix))
 
     def get(self, name: str) -> bytes:
-        import obstore
+        return bytes(self._store.get(name).bytes())
 
-        return bytes(obstore.get(self._store, name).bytes())
-
-    def delete(self, prefix: str) -> None:
-        import obstore
-
-        for name in self.names(prefix):
-            obstore.delete(self._store, name)
-
-    def is_about_bucket(self, request: Request) -> bool:
-        return request.path == self.root and request.query.get("comp") not in ("list", "batch")
-
-    def shown(self, status: int, message: str) -> str:
-        return f"{status} {AzureHandler.codes[status]}: {message}"
+    def delete_one(self, name: str) -> None:
+        self._store.delete(name)
 
 
 def _create_container(port: int, name: str) -> None:
@@ -475,38 +421,44 @@ def environment(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(buckets, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
     files._remote.cache_clear()
     yield folder
     files._remote.cache_clear()
 
 
+Stores = Iterator[Store]
+
+
+def _stored(
+    kind: Any, servers: tuple[int, Proxy], patch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> Stores:
+    """A bucket, and a proxy that spoils nothing yet; the program finds them in the environment."""
+    port, proxy = servers
+    for name, value in variables.items():
+        patch.setenv(name, value)
+    patch.setattr(buckets, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
+    proxy.reset()
+    yield kind(port, proxy)
+    proxy.spoil()
+
+
 @pytest.fixture
 def minio_store(
     minio: tuple[int, Proxy], environment: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MinioStore]:
-    """A bucket, and a proxy that spoils nothing yet; the program finds them in the environment."""
-    port, proxy = minio
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    proxy.reset()
-    yield MinioStore(port, proxy)
-    proxy.spoil()
+) -> Stores:
+    variables = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+    variables["AWS_ENDPOINT_URL"] = minio[1].url
+    yield from _stored(MinioStore, minio, monkeypatch, variables)
 
 
 @pytest.fixture
 def azurite_store(
     azurite: tuple[int, Proxy], environment: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[AzuriteStore]:
-    """A container, and a proxy that spoils nothing yet."""
-    port, proxy = azurite
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY)
-    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"{proxy.url}/{ACCOUNT}")
-    proxy.reset()
-    yield AzuriteStore(port, proxy)
-    proxy.spoil()
+) -> Stores:
+    account = {"ACCOUNT_NAME": ACCOUNT, "ACCOUNT_KEY": ACCOUNT_KEY}
+    account["ENDPOINT"] = f"{azurite[1].url}/{ACCOUNT}"
+    variables = {f"AZURE_STORAGE_{name}": value for name, value in account.items()}
+    yield from _stored(AzuriteStore, azurite, monkeypatch, variables)
 
 
 @pytest.fixture(scope="session")
@@ -535,16 +487,9 @@ def google_servers() -> Iterator[tuple[int, Proxy]]:
 
 
 @pytest.fixture
-def google_store(
-    google_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[GoogleStore]:
-    """A bucket, and a proxy that spoils nothing yet; the program finds them in the environment."""
-    port, proxy = google_servers
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
-    monkeypatch.setattr(buckets, "RETRY_SECONDS", 3.0)  # a fault in the code shall not hang
-    proxy.reset()
-    yield GoogleStore(port, proxy)
-    proxy.spoil()
+def google_store(google_servers: tuple[int, Proxy], monkeypatch: pytest.MonkeyPatch) -> Stores:
+    variables = {"STORAGE_EMULATOR_HOST": google_servers[1].url}
+    yield from _stored(GoogleStore, google_servers, monkeypatch, variables)
 
 
 MEBI = 1 << 20
@@ -554,8 +499,10 @@ def random_bytes(size: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
-def write_a(cloud: Store, content: bytes, then: Callable[[], object] = lambda: None) -> None:
-    """Writes a new file `a` and does something else before it is complete."""
-    with files.open_output(f"{cloud.uri}/a", new=True) as sink:
+def write_a(
+    cloud: Store, content: bytes, name: str = "a", then: Callable[[], object] = lambda: None
+) -> None:
+    """Writes a new file and does something else before it is complete."""
+    with files.open_output(f"{cloud.uri}/{name}", new=True) as sink:
         sink.write(content)
         then()

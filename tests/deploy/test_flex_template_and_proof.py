@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -11,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,8 +23,9 @@ from tests.deploy.tools import DATAFLOW, load_script
 from tests.engines import test_dataflow
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Received, Step
 from tests.engines.test_dataflow import staged
-from tests.harness import REPOSITORY, program, wait_until
+from tests.harness import REPOSITORY, program, python, wait_until
 from tests.pictures import write_pictures
+from tests.rows import in_rows
 
 # --- flex template ---------------------------------------------------------------------------------
 
@@ -71,17 +72,7 @@ def test_a_file_that_is_out_of_date_is_told(
     assert path.read_bytes() == (DATAFLOW / "metadata.json").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("images", ["gs://a/b c", "gs://a/*.jpg", '["gs://a/b", "gs://c,d"]'], ["/home/a", "a"]),
-        ("output", ["gs://sets/pets"], ["out/pets", '["gs://a"]']),
-        ("overwrite", ["true", "false"], ["yes", "1", ""]),
-        ("seed", ["0", "-7"], ["1.5", "x"]),
-        ("max_bad_fraction", ["0", "0.01", ".5", "1e-3"], ["1%", ""]),
-        ("shard_size", ["200MB", "1.5GiB", "128 MiB", "1000"], ["big", "-1"]),
-    ],
-)
+@in_rows
 def test_regexes_tell_good_values_from_bad(name: str, good: list[str], bad: list[str]) -> None:
     """Before a machine is started for them."""
     (regex,) = PARAMETERS[name]["regexes"]
@@ -89,34 +80,13 @@ def test_regexes_tell_good_values_from_bad(name: str, good: list[str], bad: list
     assert [value for value in bad if re.search(regex, value)] == []
 
 
-def test_parameters_become_a_command_line() -> None:
+@in_rows
+def test_parameters_become_a_command_line(options: dict[str, list[str]]) -> None:
     """Every kind of parameter, and what was left open, among what Dataflow adds."""
-    becomes: dict[str, list[str]] = {
-        '--labels=["gs://photos/one.csv", "gs://photos/two,2.csv"]': [
-            *("--labels=gs://photos/one.csv", "--labels=gs://photos/two,2.csv")
-        ],
-        "--overwrite=true": ["--overwrite"],
-        "--resume=false": [],
-        "--clip_boxes=True": ["--clip_boxes"],
-        '--list_column=["tags=;", "colours=, "]': [
-            "--list_column=tags=;",
-            "--list_column=colours=, ",
-        ],
-        **{key: [] for key in ("--name=", "--class_ids=", "--inventory=")},
-        '--labels={"team": "pets"}': ['--label={"team": "pets"}'],
-        "--labels=goog-template=flex": ["--label=goog-template=flex"],
-    }
-    stays = ["--images=gs://photos/a, b", "--output=gs://sets/pets", "--seed=-7", "--job_name=pets"]
-    stays += [
-        "--splits=train=0.9,validation=0.1",
-        "--template_location=gs://temp/staging/job_object",
-    ]
-    becomes |= {token: [token] for token in stays}
     image = "eu.pkg.dev/p/r/image:1"
-    assert MAIN.command_line([*becomes], {"BEAM_TFRECORD_IMAGE": image}) == [
-        *("convert", *(token for tokens in becomes.values() for token in tokens)),
-        *("--no_wait", "--runner=DataflowRunner", f"--sdk_container_image={image}"),
-        "--sdk_location=container",
+    assert MAIN.command_line([*options], {"BEAM_TFRECORD_IMAGE": image}) == [
+        *("convert", *itertools.chain(*options.values()), "--no_wait", "--runner=DataflowRunner"),
+        *(f"--sdk_container_image={image}", "--sdk_location=container"),
     ]
 
 
@@ -136,15 +106,7 @@ def test_options_that_beam_has_too() -> None:
     assert ours & beam_parser()._option_string_actions.keys() == {"--labels"}
 
 
-@pytest.mark.parametrize(
-    ("token", "message"),
-    [
-        ("--resume=yes", "resume is 'yes'; expected true or false"),
-        ('--images=["gs://a', "images is '[\"gs://a', which is no JSON: "),
-        ("--images=[1]", "images is '[1]'; expected a JSON list of strings, at least one"),
-        ("--images=[]", "images is '[]'; expected a JSON list of strings, at least one"),
-    ],
-)
+@in_rows
 def test_values_that_cannot_be_read(
     token: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,53 +126,36 @@ IMAGE = "europe-west4-docker.pkg.dev/my-project/beam-tfrecord/beam-tfrecord:2026
 ACCOUNT = "beam-tfrecord-worker@my-project.iam.gserviceaccount.com"
 
 
+@pytest.fixture
+def mine(cloud: Cloud, tmp_path: Path) -> str:
+    """A folder of a bucket with some images."""
+    write_pictures(str(tmp_path / "mine"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(8)])
+    cloud.put_folder(tmp_path / "mine", "mine")
+    return f"{cloud.uri}/mine"
+
+
 @pytest.mark.dataflow
+@in_rows
 def test_the_launcher_writes_the_job(
     cloud: Cloud,
+    mine: str,
     service: FakeDataflow,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
 ) -> None:
     """As Dataflow calls it; the job runs in the image, and nothing is submitted from here."""
-    write_pictures(str(tmp_path / "photos"), ["cat/1.jpg", "dog/2.jpg"])
-    cloud.put_folder(tmp_path / "photos", "photos")
     monkeypatch.setenv("BEAM_TFRECORD_IMAGE", IMAGE)
-    main = load_script(DATAFLOW / "main.py")
-    argv = [
-        f"--images={cloud.uri}/photos",
-        f"--output={cloud.uri}/sets/pets",
-        "--resume=true",
-        "--name=",
-    ]
-    argv += [
-        "--runner=DataflowRunner",
-        f"--project={PROJECT}",
-        f"--region={REGION}",
-        "--job_name=pets",
-    ]
-    argv += [
-        '--labels={"team": "pets"}',
-        f"--service_account_email={ACCOUNT}",
-        "--max_num_workers=20",
-    ]
-    argv += ["--flexrs_goal=COST_OPTIMIZED", f"--staging_location={cloud.uri}/temp/staging"]
-    job_object = "temp/staging/template_launches/1/job_object"
-    argv += [
-        f"--temp_location={cloud.uri}/temp/temp",
-        f"--template_location={cloud.uri}/{job_object}",
-    ]
-    code = main.run(argv)
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
+    names = {"BUCKET/photos": mine, "BUCKET": cloud.uri, "PROJECT": PROJECT, "REGION": REGION}
+    for name, value in {**names, "ACCOUNT": ACCOUNT}.items():
+        argv = [token.replace(name, value) for token in argv]
+    assert load_script(DATAFLOW / "main.py").run(argv) == 0
     assert service.jobs == []
-    job = json.loads(cloud.get(job_object))
-    assert job["name"] == "pets"
-    assert job["labels"] == {"team": "pets"}
+    job = json.loads(cloud.get("temp/staging/template_launches/1/job_object"))
     environment = job["environment"]
+    (pool,) = environment["workerPools"]
+    assert (job["name"], job["labels"]) == ("pets", {"team": "pets"})
     assert environment["serviceAccountEmail"] == ACCOUNT
     assert environment["flexResourceSchedulingGoal"] == "FLEXRS_COST_OPTIMIZED"
-    (pool,) = environment["workerPools"]
     images = {harness["containerImage"] for harness in pool["sdkHarnessContainerImages"]}
     assert images == {IMAGE}
     assert [p["name"] for p in pool["packages"] if p["name"].endswith((".whl", ".tar.gz"))] == []
@@ -220,9 +165,8 @@ def test_the_launcher_writes_the_job(
 
 
 PROVE = load_script(DATAFLOW / "prove.py")
-SCRIPT = DATAFLOW / "prove.sh"
-ARGV = ("my-project", "us-east1", "my-bucket")
 JOB = {"createTime": "2026-01-01T00:00:00Z", "currentStateTime": "2026-01-01T00:05:12.500000001Z"}
+OTHERS = {"photos/1.jpg", "beam-tfrecord-proof/1.jpg", ".beam-tfrecord-staging/1"}
 
 
 def test_the_usage_of_a_job_has_the_units_of_the_metrics() -> None:
@@ -233,9 +177,24 @@ def test_the_usage_of_a_job_has_the_units_of_the_metrics() -> None:
         *("  job time 312 s", "  2.000000 vCPU hours", "  8.000000 GB hours of memory"),
         *("  0.002000 GB shuffled", "  no BillableShuffleDataProcessed yet"),
     ]
-    assert next(PROVE.usage({**JOB, "startTime": "2026-01-01T00:05:00.5Z"}, metrics)) == (
-        "  job time 12 s"
-    )
+    begun = {**JOB, "startTime": "2026-01-01T00:05:00.5Z"}
+    assert next(PROVE.usage(begun, metrics)) == "  job time 12 s"
+
+
+def _prove(*argv: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": REPOSITORY, **variables}
+    command = ["bash", str(DATAFLOW / "prove.sh"), *argv]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, cwd="/", stdout=pipe, stderr=pipe, text=True)
+
+
+def _proved(code: int, *argv: str, **variables: str) -> tuple[str, str]:
+    """What prove.sh prints, which has to end with this exit code."""
+    with _prove(*argv, **variables) as process:
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == code, out + err
+    assert "Traceback" not in err
+    return out, err
 
 
 def test_an_environment_without_the_extra(tmp_path: Path) -> None:
@@ -243,39 +202,19 @@ def test_an_environment_without_the_extra(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
-    done = _prove(*ARGV, environment={"PYTHON": str(python)})
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("prove.sh: error: ")
-    assert "pip install '.[gcp]'" in done.stderr
-
-
-def _command(*argv: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    return {
-        "args": ["bash", SCRIPT, *argv],
-        "env": {**os.environ, "PYTHON": sys.executable, **(environment or {})},
-        "cwd": "/",
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-    }
-
-
-def _prove(*argv: str, environment: dict[str, str] | None = None) -> Any:
-    return subprocess.run(**_command(*argv, environment=environment), check=False, timeout=300)
-
-
-# --- against the stand-in --------------------------------------------------------------------------
-
-OTHERS = ("photos/1.jpg", "beam-tfrecord-proof/1.jpg", ".beam-tfrecord-staging/1")
+    out, err = _proved(2, "my-project", "us-east1", "my-bucket", PYTHON=str(python))
+    assert out == ""
+    assert err.startswith("prove.sh: error: ")
+    assert "pip install '.[gcp]'" in err
 
 
 @pytest.fixture
-def argv(cloud: Cloud, service: FakeDataflow, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def argv(cloud: Cloud, service: FakeDataflow) -> list[str]:
     """A proof in a bucket that holds other things."""
-    monkeypatch.setenv("PYTHONPATH", REPOSITORY)
     for name in OTHERS:
         cloud.put(name, b"x")
     service.usage = {"cpu_num_seconds": 1250.0, "mem_mb_seconds": 5_120_000.0}
+    service.usage |= {"shuffle_service_actual_gb": 0.002, "shuffle_service_chargeable_gb": 0.0005}
     return [PROJECT, REGION, cloud.bucket, f"--dataflow_endpoint={service.url}"]
 
 
@@ -283,57 +222,43 @@ def _runs(cloud: Cloud, service: FakeDataflow, folder: Path) -> Callable[[Receiv
     """Does a job as the service would, on the engine in Beam's own package."""
 
     def run(_: Received) -> None:
-        folder.mkdir()
         (folder / "pipeline.pb").write_bytes(staged(cloud, service)["pipeline.pb"])
         script = os.path.join(REPOSITORY, "tests/engines/run_staged.py")
-        subprocess.run(
-            [sys.executable, script, str(folder / "pipeline.pb")], capture_output=True, check=True
-        )
+        python(script, folder / "pipeline.pb", check=True)
 
     return run
 
 
 def _left(cloud: Cloud) -> set[str]:
-    return set(cloud.names()) - set(OTHERS)
+    return set(cloud.names()) - OTHERS
 
 
 @pytest.mark.dataflow
 def test_a_proof(cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path) -> None:
     """Bytes, metrics and plan are told; afterwards the bucket is as it was."""
-    service.runs = _runs(cloud, service, tmp_path / "staged")
-    service.usage = {
-        **service.usage,
-        "shuffle_service_actual_gb": 0.002,
-        "shuffle_service_chargeable_gb": 0.0005,
-    }
-    done = _prove(*argv, "--samples", "50")
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
+    service.runs = _runs(cloud, service, tmp_path)
+    out, _ = _proved(0, *argv, "--samples", "50")
+    lines = out.splitlines()
     assert "The same bytes here and on Dataflow, by the checksums of every shard" in lines
     at = lines.index("On Dataflow:")
     assert lines[at + 1].startswith(("  job time 312 s", "  job time 313 s"))
     assert lines[at + 2 : at + 6] == [
-        "  0.347222 vCPU hours",
-        "  1.388889 GB hours of memory",
-        "  0.002000 GB shuffled",
-        "  0.000500 GB of shuffle billed",
+        *("  0.347222 vCPU hours", "  1.388889 GB hours of memory"),
+        *("  0.002000 GB shuffled", "  0.000500 GB of shuffle billed"),
     ]
     (job,) = service.jobs
     (pool,) = job.body["environment"]["workerPools"]
     assert (pool["numWorkers"], pool["machineType"]) == (1, "e2-standard-4")
-    assert _left(cloud) == set()
-    assert set(cloud.names()) == set(OTHERS)
-    assert [
-        name for name in os.listdir(tempfile.gettempdir()) if name.startswith(job.body["name"])
-    ] == []
+    assert set(cloud.names()) == OTHERS
+    here = os.listdir(tempfile.gettempdir())
+    assert [name for name in here if name.startswith(job.body["name"])] == []
 
 
 @pytest.mark.dataflow
 def test_an_interrupted_proof(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
     """Ctrl-C cancels the job, waits for its end, and removes what was made; exit code 130."""
     service.script = (Step("RUNNING"),)
-    command = _command(*argv, "--samples", "5")
-    with subprocess.Popen(**command) as process:
+    with _prove(*argv, "--samples", "5") as process:
         wait_until(lambda: service.looks >= 2, process)
         assert _left(cloud)
         process.send_signal(signal.SIGINT)
@@ -348,11 +273,10 @@ def test_an_interrupted_proof(cloud: Cloud, service: FakeDataflow, argv: list[st
 
 @pytest.mark.dataflow
 def test_bytes_that_differ(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
+    cloud: Cloud, mine: str, service: FakeDataflow, argv: list[str], tmp_path: Path
 ) -> None:
     """A shard with other bytes than its manifest records is an error, and everything is removed."""
-    write_pictures(str(tmp_path / "photos"), [f"{'ab'[i % 2]}/{i}.jpg" for i in range(8)])
-    run = _runs(cloud, service, tmp_path / "staged")
+    run = _runs(cloud, service, tmp_path)
 
     def spoil(job: Received) -> None:
         run(job)
@@ -361,38 +285,32 @@ def test_bytes_that_differ(
         cloud.put(shard, data[:-1] + bytes([data[-1] ^ 1]))
 
     service.runs = spoil
-    cloud.put_folder(tmp_path / "photos", "mine")
-    done = _prove(*argv, "--images", f"{cloud.uri}/mine", "--num_shards=2")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "proof-train.tfrecord-00001-of-00002" in done.stdout + done.stderr
-    assert "verify ended with exit code 1" in done.stderr
+    out, err = _proved(1, *argv, "--images", mine, "--num_shards=2")
+    assert "proof-train.tfrecord-00001-of-00002" in out + err
+    assert "verify ended with exit code 1" in err
     assert {name.partition("/")[0] for name in _left(cloud)} == {"mine"}
 
 
 def test_data_sets_that_differ(tmp_path: Path) -> None:
     """Manifests and class files are compared; the error names the parts."""
-    for name, count in (("here", 4), ("there", 5)):
-        folder = f"{tmp_path}/{name}"
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    for folder, count in ((here, 4), (there, 5)):
         write_pictures(f"{folder}/in", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(count)])
         argv = (f"--images={folder}/in", f"--output={folder}/out", "--name=proof")
         PROVE.beam_tfrecord("convert", *argv)
-    PROVE.compare(str(tmp_path / "here/out"), str(tmp_path / "here/out"))
+    PROVE.compare(f"{here}/out", f"{here}/out")
     with pytest.raises(ConversionError, match="the data sets differ in classes, counts, splits"):
-        PROVE.compare(str(tmp_path / "here/out"), str(tmp_path / "there/out"))
+        PROVE.compare(f"{here}/out", f"{there}/out")
 
 
 @pytest.mark.dataflow
-def test_a_job_that_fails(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path
-) -> None:
+def test_a_job_that_fails(cloud: Cloud, mine: str, service: FakeDataflow, argv: list[str]) -> None:
     """Its reason is printed, images of a bucket stay where they are, the rest is removed."""
-    write_pictures(str(tmp_path / "photos"), ["a/1.jpg", "b/2.jpg"])
-    cloud.put_folder(tmp_path / "photos", "mine")
     service.script = (Step("RUNNING"), Step("FAILED", {}, (("ERROR", "no quota"),)))
-    done = _prove(*argv, "--images", f"{cloud.uri}/mine")
-    assert done.returncode == 1
-    assert "ended as FAILED, with the message:\nno quota\n" in done.stderr
-    assert _left(cloud) == {"mine/a/1.jpg", "mine/b/2.jpg"}
+    before = _left(cloud)
+    _, err = _proved(1, *argv, "--images", mine)
+    assert "ended as FAILED, with the message:\nno quota\n" in err
+    assert _left(cloud) == before
 
 
 @pytest.mark.dataflow
@@ -402,13 +320,11 @@ def test_what_cannot_be_removed_is_told(
     """With the commands that remove it; exit code 1."""
     service.refusal = (403, "PERMISSION_DENIED", "not you")
     cloud.proxy.spoil(Fault("DELETE", "shape_0003", status=403))
-    done = _prove(*argv, "--samples", "5")
-    assert done.returncode == 1
-    assert "not you" in done.stderr
-    lines = done.stderr.splitlines()
+    _, err = _proved(1, *argv, "--samples", "5")
+    assert "not you" in err
+    lines = err.splitlines()
     at = lines.index("Remove by hand what is left:")
     assert lines[at + 1].startswith("  gcloud dataflow jobs list --status=active --filter=name=")
-    folder = lines[at + 2].removeprefix("  gcloud storage rm -r ")
-    assert [f"gs://{cloud.bucket}/{name}" for name in _left(cloud)] == [
-        f"{folder}/images/shape_0003.png"
-    ]
+    folder = lines[at + 2].removeprefix("  gcloud storage rm -r gs://")
+    left = {f"{cloud.bucket}/{name}" for name in _left(cloud)}
+    assert left == {f"{folder}/images/shape_0003.png"}

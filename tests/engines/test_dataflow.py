@@ -22,14 +22,16 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
-from beam_pipeline import cli, launch, terminal
+from beam_pipeline import launch, terminal
+from beam_pipeline.cli import EXIT_OUTAGE
 from beam_pipeline.core.errors import Refusal
 from beam_pipeline.engines import dataflow
 from beam_pipeline.work.output_folder import note_refusal
 from tests.buckets.services import GoogleStore as Cloud
-from tests.engines.fake_dataflow import DONE, PROJECT, REGION, FakeDataflow, Step
+from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Step
 from tests.harness import PATIENCE_S, REPOSITORY, convert, job, process, run_convert, wait_until
 from tests.pictures import write_pictures
+from tests.rows import in_rows
 
 pytestmark = pytest.mark.dataflow
 
@@ -107,132 +109,79 @@ def _fetched(cloud: Cloud, url: str) -> bytes:
     return cloud.get(url.removeprefix(f"{cloud.uri}/"))
 
 
-def test_what_is_submitted(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
-    """Project, region, workers and staged files, with nothing named but the runner and a region."""
-    captured = run_convert(*argv, *IN_REGION, "--no_wait")
-    (job,) = service.jobs
-    assert (job.project, job.region) == (PROJECT, REGION)
-    assert re.fullmatch(r"beam-tfrecord-pets-[0-9a-f]{8}", job.body["name"])
+def submitted(service: FakeDataflow, path: str) -> Any:
+    """What is at a place of the last job; None if there is nothing."""
+    job = service.jobs[-1]
     environment = job.body["environment"]
     (pool,) = environment["workerPools"]
-    assert pool["machineType"] == "e2-standard-4"
-    assert pool["numThreadsPerWorker"] == 2
-    assert pool["autoscalingSettings"] == {}
-    assert "ipConfiguration" not in pool
-    assert "flexResourceSchedulingGoal" not in environment
-    assert "use_runner_v2" in environment["experiments"]
-    assert environment["version"]["job_type"] == "FNAPI_BATCH"
     options = environment["sdkPipelineOptions"]["options"]
-    assert options["save_main_session"] is False
-    assert "setup_file" not in options
-    folder = rf"{cloud.uri}/\.beam-tfrecord-staging/{job.body['name']}\.[0-9.]+"
-    assert re.fullmatch(folder, options["staging_location"])
-    assert re.fullmatch(folder, options["temp_location"])
-    packages = {package["name"]: package["location"] for package in pool["packages"]}
-    where = options["staging_location"].replace("gs:/", "storage.googleapis.com")
-    assert packages == {name: f"{where}/{name}" for name in packages}
-    assert set(packages) == {WHEEL, "extra_packages.txt", "submission_environment_dependencies.txt"}
-    contents = staged(cloud, service)
-    assert set(contents) == {*packages, "pipeline.pb"}
-    assert contents["extra_packages.txt"].decode() == f"{WHEEL}\n"
+    found: Any = {**job._asdict(), **job.body, "pool": pool, "options": options}
+    for name in path.split("."):
+        found = found.get(name) if found else None
+    return found
+
+
+@in_rows
+def test_what_is_submitted(
+    cloud: Cloud,
+    service: FakeDataflow,
+    argv: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: str,
+    places: dict[str, str],
+) -> None:
+    """Project, region, workers and folders, with nothing named but the runner and a region, or with all options."""
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", REGION)
+    given = options.replace("BUCKET", cloud.uri).split()
+    captured = run_convert(*argv, *given, "--no_wait")
+    for path, pattern in places.items():
+        found = str(submitted(service, path))
+        pattern = pattern.replace("BUCKET", cloud.uri)
+        assert found == pattern or re.fullmatch(pattern, found), (path, found)
     assert "sets/pets/.incomplete" not in "".join(cloud.names("sets"))
-    assert captured.out.splitlines()[-2:] == [f"Job {FIRST_ID}", URL]
+    job, url = captured.out.splitlines()[-2:]
+    assert (job, given or url) == (f"Job {FIRST_ID}", given or URL)
     assert service.looks == 0
 
 
-def test_what_the_person_says_counts(cloud: Cloud, service: FakeDataflow, argv: list[str]) -> None:
-    """Each default gives way to an option."""
-    account = "worker@another-project.iam.gserviceaccount.com"
-    said = ["--project=another-project", "--region=us-east1", f"--temp_location={cloud.uri}/temp"]
-    said += [f"--staging_location={cloud.uri}/staging", "--job_name=mine", "--save_main_session"]
-    said += ["--worker_machine_type=n2-highmem-8", "--number_of_worker_harness_threads=5"]
-    said += ["--flexrs_goal=COST_OPTIMIZED", "--no_use_public_ips", "--max_num_workers=7"]
-    said += [
-        f"--subnetwork=regions/{REGION}/subnetworks/private",
-        f"--service_account_email={account}",
-    ]
-    assert convert(*argv, *said, "--no_wait") == 0
-    (job,) = service.jobs
-    assert (job.project, job.region, job.body["name"]) == ("another-project", "us-east1", "mine")
-    environment = job.body["environment"]
-    assert environment["serviceAccountEmail"] == account
-    assert environment["flexResourceSchedulingGoal"] in (2, "FLEXRS_COST_OPTIMIZED")
-    (pool,) = environment["workerPools"]
-    assert pool["machineType"] == "n2-highmem-8"
-    assert pool["numThreadsPerWorker"] == 5
-    assert pool["autoscalingSettings"] == {"maxNumWorkers": 7}
-    assert pool["ipConfiguration"] in (2, "WORKER_IP_PRIVATE")
-    assert pool["subnetwork"] == f"regions/{REGION}/subnetworks/private"
-    options = environment["sdkPipelineOptions"]["options"]
-    assert options["save_main_session"] is True
-    assert options["temp_location"].startswith(f"{cloud.uri}/temp/mine.")
-    assert options["staging_location"].startswith(f"{cloud.uri}/staging/mine.")
-
-
-def test_the_region_of_the_environment(
-    service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is where gcloud looks for it."""
-    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", "asia-east1")
-    assert convert(*argv, "--no_wait") == 0
-    assert service.jobs[0].region == "asia-east1"
-
-
-@pytest.mark.parametrize(
-    ("said", "names"),
-    [
-        ("--setup_file=HERE/setup.py", {"workflow.tar.gz"}),
-        (f"--extra_package=HERE/{WHEEL}", {WHEEL, "extra_packages.txt"}),
-        ("--sdk_container_image=europe-docker.pkg.dev/p/r/i:1 --sdk_location=container", set()),
-    ],
-    ids=["setup_file", "extra_package", "container"],
-)
-def test_the_package_is_not_staged_twice(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], said: str, names: set[str], tmp_path: Path
+@in_rows
+def test_the_package_is_staged_once(
+    cloud: Cloud, service: FakeDataflow, argv: list[str], tmp_path: Path, options: str, names: str
 ) -> None:
     """Where the person sees to it, nothing is added."""
-    from beam_pipeline.engines.dataflow import build_package
-
-    here = tmp_path / "here"
-    here.mkdir()
-    build_package(str(here))
-    (here / "setup.py").write_text(
-        "import setuptools\nsetuptools.setup(name='mine', version='1')\n"
-    )
-    assert convert(*argv, *IN_REGION, *said.replace("HERE", str(here)).split(), "--no_wait") == 0
+    dataflow.build_package(str(tmp_path))
+    setup = "import setuptools\nsetuptools.setup(name='mine', version='1')\n"
+    (tmp_path / "setup.py").write_text(setup)
+    given = options.replace("HERE", str(tmp_path)).replace("WHEEL", WHEEL).split()
+    assert convert(*argv, *IN_REGION, *given, "--no_wait") == 0
     contents = staged(cloud, service)
-    contents.pop("pipeline.pb")
-    contents.pop("submission_environment_dependencies.txt")
-    assert contents.keys() == names
+    where = submitted(service, "options.staging_location").replace("gs:/", "storage.googleapis.com")
+    packages = submitted(service, "pool.packages")
+    assert {p["name"]: p["location"] for p in packages} == {
+        name: f"{where}/{name}" for name in contents if name != "pipeline.pb"
+    }
+    always = {"pipeline.pb", "submission_environment_dependencies.txt"}
+    assert contents.keys() - always == set(names.replace("WHEEL", WHEEL).split())
     assert contents.get("extra_packages.txt", f"{WHEEL}\n".encode()) == f"{WHEEL}\n".encode()
 
 
-@pytest.mark.parametrize(
-    ("said", "workers"),
-    [
-        ((), (14, 56)),
-        (("--max_num_workers=5",), (5, 5)),
-        (("--num_workers=3", "--num_shards=80"), (3, 10)),
-        (("--resize=256",), (153, 611)),
-        (("--autoscaling_algorithm=NONE", "--num_workers=2"), (2, None)),
-    ],
-)
+@in_rows
 def test_workers_by_the_size_of_an_inventory(
     cloud: Cloud,
     service: FakeDataflow,
     argv: list[str],
     monkeypatch: pytest.MonkeyPatch,
-    said: tuple[str, ...],
-    workers: tuple[int, int | None],
+    options: str,
+    workers: list[int | None],
 ) -> None:
-    """An inventory of 5 GB has about 10^8 rows; options that are given stay as they are."""
+    """Options that are given stay as they are."""
+    inventory = f"{cloud.uri}/inventory.csv"
     cloud.put("inventory.csv", f"uri,size\n{cloud.uri}/photos/0.jpg,900\n".encode())
-    sizes = {f"{cloud.uri}/inventory.csv": 5 * 10**9}
-    monkeypatch.setattr("beam_pipeline.inputs.files.size_of", sizes.__getitem__)
-    inventory = f"--inventory={cloud.uri}/inventory.csv"
-    assert convert(*argv, *IN_REGION, inventory, *said, "--no_wait") == 0
-    (pool,) = service.jobs[-1].body["environment"]["workerPools"]
-    assert (pool["numWorkers"], pool["autoscalingSettings"].get("maxNumWorkers")) == workers
+    monkeypatch.setattr("beam_pipeline.inputs.files.size_of", {inventory: 5 * 10**9}.__getitem__)
+    given = (f"--inventory={inventory}", *options.split())
+    assert convert(*argv, *IN_REGION, *given, "--no_wait") == 0
+    most = submitted(service, "pool.autoscalingSettings.maxNumWorkers")
+    assert [submitted(service, "pool.numWorkers"), most] == workers
 
 
 def test_states_and_counts_are_shown(
@@ -241,8 +190,7 @@ def test_states_and_counts_are_shown(
     """What was committed, and samples of unfinished shards, at most those planned; then what came of it."""
     assert convert(*argv[:4], "--writers=0") == 0  # what the job would write
     before = cloud.get_folder("sets/pets", tmp_path / "before")
-    listed = {"images_listed": 20}
-    planned = {**listed, "samples_planned": 20, "bytes_planned": 20_000}
+    planned = {"images_listed": 20, "samples_planned": 20, "bytes_planned": 20_000}
     service.script = (
         Step("RUNNING"),
         Step("RUNNING", {"images_listed": 12}),
@@ -250,8 +198,11 @@ def test_states_and_counts_are_shown(
         Step("RUNNING", {**planned, "samples_done": 8, "bytes_done": 8_000}),
         Step("DONE", {**planned, "samples_done": 20, "bytes_done": 20_000}),
     )
+    logger = logging.getLogger("apache_beam.runners.dataflow.dataflow_runner")
+    state = (logger.level, logger.propagate, list(logger.handlers))
     captured = run_convert(*argv, *IN_REGION, "--resume")
-    shown = [line for line in captured.err.splitlines() if "Retrying" not in line]
+    assert (logger.level, logger.propagate, list(logger.handlers)) == state  # is Beam's log
+    shown = _shown(captured.err)
     assert shown[:3] == ["Dataflow: running", "12 images listed", "20 samples, 20.0 kB to write"]
     assert shown[3].startswith("9 of 20 samples, 8.0 kB of 20.0 kB, ")
     assert shown[4].startswith("20 of 20 samples, 20.0 kB of 20.0 kB, ")
@@ -262,6 +213,10 @@ def test_states_and_counts_are_shown(
     assert _contents(after) == _contents(before)
 
 
+def _shown(err: str) -> list[str]:
+    return [line for line in err.splitlines() if "Retrying" not in line]
+
+
 def _contents(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -270,45 +225,18 @@ def _contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-COUNTED = {"shards_written": 1}
-"""Makes a step last until the launcher has asked for it."""
-
-
 @pytest.mark.promise("dataflow_fails")
-def test_a_failed_job_says_why(service: FakeDataflow, argv: list[str], quick: None) -> None:
-    """What the service says, the error of each try as one line; exit code 1."""
-    traceback = (
-        "Traceback (most recent call last):\n  File x\nOSError: no space [while running 'X']"
-    )
-    service.script = (
-        Step("RUNNING"),
-        Step("RUNNING", COUNTED, (("ERROR", traceback), ("WARNING", "slow"), ("DEBUG", "noise"))),
-        Step("RUNNING", COUNTED, (("WARNING", "slow"),)),
-        Step("FAILED"),
-    )
-    captured = run_convert(*argv, *IN_REGION, code=1)
-    lines = [line for line in captured.err.splitlines() if "Retrying" not in line]
-    assert lines == [
-        "Dataflow: running",
-        "Dataflow: error: OSError: no space [while running 'X']",
-        "Dataflow: warning: slow",
-        "Dataflow: warning: slow",
-        f"beam-tfrecord: error: job {FIRST_ID} ended as FAILED, with the message:",
-        *traceback.splitlines(),
-        f"All that it logged: {URL}",
-    ]
-
-
-def test_words_that_come_behind_the_end(
-    service: FakeDataflow, argv: list[str], quick: None
+@in_rows
+def test_a_job_that_does_not_end_well_says_why(
+    service: FakeDataflow, argv: list[str], quick: None, script: list[Any], said: str
 ) -> None:
-    """Are waited for; Google's service sends some half a minute later."""
-    looks = [Step("FAILED")] * 8
-    service.script = (*looks, Step("FAILED", {}, (("ERROR", "Workflow failed: no quota"),)))
-    assert (
-        "ended as FAILED, with the message:\nWorkflow failed: no quota\nAll"
-        in run_convert(*argv, *IN_REGION, code=1).err
+    """What the service says, the error of each try as one line; exit code 1."""
+    service.script = tuple(
+        Step(state, *more[:1], *(tuple(map(tuple, messages)) for messages in more[1:]))
+        for state, *more in script
     )
+    lines = said.replace("ID", FIRST_ID).replace("URL", URL).splitlines()
+    assert _shown(run_convert(*argv, *IN_REGION, code=1).err)[-len(lines) :] == lines
 
 
 @pytest.mark.promise("dataflow_fails")
@@ -330,26 +258,14 @@ def test_the_reason_that_a_worker_noted_comes_first(
     monkeypatch.setattr(service, "_look", look_and_note)
     monkeypatch.setattr(launch, "new_job", lambda: JOB_NAME)
     service.script = (Step("FAILED", {}, (("ERROR", "Traceback\nTooManyBadSamplesError: 4"),)),)
-    assert (
-        run_convert(*argv, *IN_REGION, code=1).err.splitlines()[-1]
-        == "beam-tfrecord: error: 4 bad samples"
-    )
-
-
-@pytest.mark.promise("dataflow_fails")
-def test_a_cancelled_job(service: FakeDataflow, argv: list[str], quick: None) -> None:
-    """Says so, and how to go on."""
-    service.script = (Step("RUNNING"), Step("CANCELLING", COUNTED), Step("CANCELLED"))
-    assert run_convert(*argv, *IN_REGION, code=1).err.splitlines()[-1] == (
-        f"beam-tfrecord: error: job {FIRST_ID} was cancelled; run it again with --resume to "
-        "continue it"
-    )
+    last = run_convert(*argv, *IN_REGION, code=1).err.splitlines()[-1]
+    assert last == "beam-tfrecord: error: 4 bad samples"
 
 
 def test_a_service_that_is_busy_is_an_outage(service: FakeDataflow, argv: list[str]) -> None:
     """A schedule may try again later."""
     service.refusal = (429, "RESOURCE_EXHAUSTED", "Quota exceeded")
-    assert "A quota is used up" in run_convert(*argv, *IN_REGION, code=cli.EXIT_OUTAGE).err
+    assert "A quota is used up" in run_convert(*argv, *IN_REGION, code=EXIT_OUTAGE).err
 
 
 @pytest.mark.promise("dataflow_fails")
@@ -376,27 +292,19 @@ def test_one_job_at_a_time_writes_a_folder(service: FakeDataflow, argv: list[str
     assert f"There is already active job named {name}" in printed.err
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ([], "give --region"),
-        (["--region=r", "--no_auth"], "give --project=PROJECT_ID"),
-        (["--region=r", "--temp_location=gs://OUT/temp"], "--temp_location gs://OUT/temp is in"),
-        (["--region=r", "--output=gs://whole"], "give --temp_location=gs://BUCKET/FOLDER"),
-        (["--region=r", "--writers=2"], "--writers is for processes of this machine"),
-        (["--region=r", "--dry_run=True"], "--dry_run submits nothing"),
-    ],
-)
+@in_rows
 def test_what_cannot_be_is_said_before_anything_is_done(
-    cloud: Cloud, service: FakeDataflow, argv: list[str], said: list[str], message: str
+    cloud: Cloud, service: FakeDataflow, argv: list[str], options: str, message: str
 ) -> None:
     """Exit code 2; nothing was submitted or written."""
-    out = f"{cloud.bucket}/sets/pets"
-    error = run_convert(
-        *argv, *(option.replace("OUT", out) for option in said), code=2
-    ).err.splitlines()[-1]
-    assert message.replace("OUT", out) in error
+    out = f"{cloud.uri}/sets/pets"
+    printed = run_convert(*argv, *options.replace("OUT", out).split(), code=2)
+    assert message.replace("OUT", out) in printed.err.splitlines()[-1]
     assert service.jobs == []
+    assert_unwritten(cloud)
+
+
+def assert_unwritten(cloud: Cloud) -> None:
     assert [name for name in cloud.names() if not name.startswith("photos/")] == []
 
 
@@ -431,7 +339,7 @@ def test_options_that_beam_refuses(cloud: Cloud, service: FakeDataflow, argv: li
     error = run_convert(*argv[:-1], *IN_REGION, "--job_name=Not_A_Name", code=2).err
     assert "beam-tfrecord: error: --runner=DataflowRunner: Pipeline has validations errors" in error
     assert "Invalid job_name (Not_A_Name)" in error
-    assert [name for name in cloud.names() if not name.startswith("photos/")] == []
+    assert_unwritten(cloud)
 
 
 def test_paths_of_this_machine_are_all_named(
@@ -465,32 +373,23 @@ def test_ctrl_c_leaves_the_job_to_the_service(
     )
 
 
-def _commands() -> list[str]:
-    """Every command for Dataflow in the README and its page."""
-    found = []
-    for page in ("README.md", "docs/dataflow.md"):
-        text = Path(REPOSITORY, page).read_text(encoding="utf-8")
-        found += [
-            command.replace("\\\n", " ")
-            for command in re.findall(r"^beam-tfrecord convert (?:.*\\\n)*.*$", text, re.MULTILINE)
-            if "DataflowRunner" in command
-        ]
-    return found
-
-
 def test_the_commands_of_the_docs_run(
     cloud: Cloud, service: FakeDataflow, argv: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they stand, but for the bucket's name and the service's address; each ends without waiting."""
     monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", REGION)
-    commands = _commands()
+    pages = [Path(REPOSITORY, page) for page in ("README.md", "docs/dataflow.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    commands = re.findall(r"^beam-tfrecord convert (?:.*\\\n)*.*$", text, re.MULTILINE)
+    commands = [command for command in commands if "DataflowRunner" in command]
     assert len(commands) >= 5
     cloud.put("labels.csv", b"filename,label\n" + b"".join(f"{n},x\n".encode() for n in NAMES))
     for number, command in enumerate(commands):
-        said = shlex.split(command.replace("gs://my-bucket", cloud.uri), comments=True)[2:]
-        said[said.index("--output") + 1] += f"-{number}"
-        extra = {f"--dataflow_endpoint={service.url}", "--no_wait"} - set(said)
-        assert convert(*said, *extra) == 0, command
+        said = command.replace("\\\n", " ").replace("gs://my-bucket", cloud.uri)
+        options = shlex.split(said, comments=True)[2:]
+        options[options.index("--output") + 1] += f"-{number}"
+        extra = {f"--dataflow_endpoint={service.url}", "--no_wait"} - set(options)
+        assert convert(*options, *extra) == 0, command
     assert len(service.jobs) == len(commands)
 
 
@@ -549,10 +448,10 @@ def _run_staged(python: str, contents: dict[str, bytes], folder: Path) -> dict[s
 
 def _data_sets(folder: Path) -> dict[str, list[str]]:
     """Options of data sets that were made below a folder: every kind of input that needs a module of its own."""
-    from tests.layouts import make_cifar10, make_voc
+    from tests.layouts import data_sets, make_cifar10
 
     make_cifar10.make_cifar10(str(folder))
-    make_voc.make_voc(str(folder))
+    data_sets.make("voc", str(folder))
     write_pictures(str(folder / "photos"), [name.rpartition("/")[2] for name in NAMES])
     (folder / "photos/7.jpg").write_bytes(b"no image")
     rows = [f"{i}.jpg,{i % 3},{i / 4}" for i in range(20)] + ["gone.jpg,1,1.5"]
@@ -616,15 +515,6 @@ def _check_counters(counters: dict[str, int], counts: dict[str, Any]) -> None:
     assert counters["bytes_planned"] == counters["bytes_done"]
 
 
-def test_the_logger_is_as_it_was(service: FakeDataflow, argv: list[str], quick: None) -> None:
-    """Following a job leaves Beam's log to others as it found it."""
-    logger = logging.getLogger("apache_beam.runners.dataflow.dataflow_runner")
-    before = (logger.level, logger.propagate, list(logger.handlers))
-    service.script = DONE
-    convert(*argv, *IN_REGION)
-    assert (logger.level, logger.propagate, list(logger.handlers)) == before
-
-
 @pytest.mark.parametrize(
     "prime", ["--dataflow_service_options=enable_prime", "--experiments=enable_prime"]
 )
@@ -636,16 +526,10 @@ def test_prime_gets_no_machine_type(prime: str) -> None:
     assert workers.machine_type is None
 
 
-@pytest.mark.parametrize(
-    ("argv", "warns"),
-    [
-        ([], False),
-        (["--use_public_ips"], False),
-        (["--no_use_public_ips"], True),
-        (["--no_use_public_ips", "--sdk_container_image=i"], True),
-        (["--no_use_public_ips", "--sdk_container_image=i", "--sdk_location=container"], False),
-    ],
-)
-def test_private_workers_cannot_fetch_packages(argv: list[str], warns: bool) -> None:
+def test_private_workers_cannot_fetch_packages() -> None:
     """Said before the job is submitted, unless their image holds the packages."""
-    assert bool(dataflow.private_addresses_note(PipelineOptions(argv))) is warns
+    options = ["--no_use_public_ips", "--sdk_container_image=i", "--sdk_location=container"]
+    for argv in ([], ["--use_public_ips"], options):
+        assert not dataflow.private_addresses_note(PipelineOptions(argv))
+    for argv in (options[:1], options[:2]):
+        assert dataflow.private_addresses_note(PipelineOptions(argv))

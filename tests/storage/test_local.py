@@ -40,13 +40,16 @@ READS: list[Callable[[str], Any]] = [
 
 
 @pytest.mark.parametrize("length", [0, 1, 1000, 1 << 20, (1 << 20) + 1, 3_000_000])
-def test_a_file_is_read_whole(tmp_path: Path, length: int) -> None:
-    """With one read if its size was listed, and without knowing its size; no descriptor is left open."""
+def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path, length: int) -> None:
+    """With another size than listed, it has changed, or an inventory was wrong; no descriptor is left open."""
     content = (bytes(range(256)) * (length // 256 + 1))[:length]
-    path = tmp_path / "a.jpg"
-    path.write_bytes(content)
+    path = str(tmp_path / "a.jpg")
+    Path(path).write_bytes(content)
     before = os.listdir("/proc/self/fd")
-    assert read_listed(str(path), length) == read_file(str(path)) == content
+    assert read_listed(path, length) == read_file(path) == content
+    for listed in {max(length + error, 0) for error in (-1000, -1, 1, 1000, 1 << 40)} - {length}:
+        with pytest.raises(ChangedFileError, match=f"^{length} bytes, listed with {listed}; "):
+            read_listed(path, listed)
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -70,53 +73,25 @@ def test_the_files_read_last_stay_open_until_their_reader_goes(tmp_path: Path) -
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("length", [0, 1, 1000])
-@pytest.mark.parametrize("error", [-1000, -1, 1, 1000, 1 << 40])
-def test_a_file_of_another_size_than_listed_is_not_read(
-    tmp_path: Path, length: int, error: int
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: os.truncate(open(path, "wb").name, 1 << 40)]
+)
+def test_nothing_is_read_of_what_is_not_as_listed(
+    tmp_path: Path, make: Callable[[str], None]
 ) -> None:
-    """It grew or shrank since, or an inventory was wrong."""
-    path = tmp_path / "a.jpg"
-    path.write_bytes(bytes(length))
-    listed = length + error
-    if listed < 0:
-        return
-    before = os.listdir("/proc/self/fd")
-    with pytest.raises(ChangedFileError, match=f"^{length} bytes, listed with {listed}; "):
-        read_listed(str(path), listed)
-    assert os.listdir("/proc/self/fd") == before
-
-
-def test_a_file_that_grew_to_terabytes_takes_no_memory(tmp_path: Path) -> None:
-    """Its size is looked at before anything is read."""
-    path = tmp_path / "a.jpg"
-    path.touch()
-    os.truncate(path, 1 << 40)
+    """A file that grew to terabytes takes no memory, and a pipe does not hang until somebody writes to it."""
+    path = f"{tmp_path}/a.jpg"
+    make(path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ChangedFileError):
-        read_listed(str(path), 100)
-    request = read_ahead.Request(str(path), 100, -1)
-    with (
-        read_ahead.Prefetch([request], no_read, read_ahead.ReadOptions(prefetched=1)) as ahead,
-        pytest.raises(ChangedFileError),
-    ):
+    said = "listed as a file of 100 bytes|1099511627776 bytes, listed with 100; "
+    with pytest.raises(ChangedFileError, match=said):
+        read_listed(path, 100)
+    request, options = read_ahead.Request(path, 100, -1), read_ahead.ReadOptions(prefetched=1)
+    ahead = read_ahead.Prefetch([request], no_read, options)
+    with ahead, pytest.raises(ChangedFileError, match=said):
         ahead.read(*request)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
-
-
-@pytest.mark.timeout(20)
-def test_a_pipe_never_hangs(tmp_path: Path) -> None:
-    """Opening it the usual way would wait for somebody who writes to it."""
-    path = str(tmp_path / "a.jpg")
-    os.mkfifo(path)
-    with pytest.raises(ChangedFileError, match="a pipe or a device, listed as a file of 100 bytes"):
-        read_listed(path, 100)
-    request = read_ahead.Request(path, 100, -1)
-    with (
-        read_ahead.Prefetch([request], no_read, read_ahead.ReadOptions(prefetched=1)) as ahead,
-        pytest.raises(ChangedFileError),
-    ):
-        ahead.read(*request)
 
 
 def no_read(uri: str, size: int, offset: int) -> bytes:
@@ -157,26 +132,19 @@ def test_part_of_a_file_is_read(tmp_path: Path) -> None:
     assert read_file(str(path), 4, 10) == b""
 
 
-def test_files_are_listed_at_any_depth(tmp_path: Path) -> None:
-    """By their paths below the folder, with sizes and the time of the last change."""
+def test_files_are_listed_at_any_depth_or_by_the_names_of_a_folder(tmp_path: Path) -> None:
+    """With sizes and the time of the last change; folders count as names, and have no size."""
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/b").write_bytes(b"12")
-    (tmp_path / ".a").write_bytes(b"1")
-    os.utime(tmp_path / "sub/b", ns=(5, 7))
-    os.utime(tmp_path / ".a", ns=(5, 9))
-    found = sorted(local.LocalFiles().list_files(str(tmp_path)))
+    for name, content, changed in (("sub/b", b"12", 7), (".a", b"1", 9)):
+        (tmp_path / name).write_bytes(content)
+        os.utime(tmp_path / name, ns=(5, changed))
+    disk, folder = local.LocalFiles(), str(tmp_path)
+    found = sorted(disk.list_files(folder))
     assert found == [base.FoundFile(".a", 1, 9), base.FoundFile("sub/b", 2, 7)]
-    assert local.LocalFiles().version_of(str(tmp_path / ".a")) == 9
-
-
-def test_a_folder_is_listed_by_its_own_names(tmp_path: Path) -> None:
-    """Folders count as names, and have no size."""
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/b").write_bytes(b"12")
-    (tmp_path / ".a").write_bytes(b"1")
-    assert local.LocalFiles().list_folder(str(tmp_path)) == [".a", "sub"]
-    assert local.LocalFiles().list_folder(str(tmp_path / "none")) == []
-    (name, file), *_ = local.LocalFiles().files_in(str(tmp_path)).items()
+    assert disk.version_of(f"{folder}/.a") == 9
+    assert disk.list_folder(folder) == [".a", "sub"]
+    assert disk.list_folder(f"{folder}/none") == []
+    (name, file), *_ = disk.files_in(folder).items()
     assert (name, file.name, file.size) == (".a", ".a", 1)
 
 
@@ -197,27 +165,22 @@ def test_a_description_asks_the_disk_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_copy_on_one_disk_is_a_hard_link(tmp_path: Path) -> None:
-    """It replaces an older file, and a link that is there already stays."""
-    (tmp_path / "a").write_bytes(b"content")
-    (tmp_path / "b").write_bytes(b"older")
+    """It replaces an older file, and a link that is there already stays. A symbolic one may be relative to its folder."""
+    a, b, temporary = f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/.incomplete/b.1.x"
+    copy_from = local.LocalFiles().copy_from
+    Path(a).write_bytes(b"content")
+    Path(b).write_bytes(b"older")
     for _ in range(2):
-        temporary = str(tmp_path / ".incomplete/b.1.x")
-        assert local.LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "b"), temporary)
-        assert os.path.samefile(tmp_path / "a", tmp_path / "b")
+        assert copy_from(a, b, temporary)
+        assert os.path.samefile(a, b)
         assert not os.listdir(tmp_path / ".incomplete")
-    (tmp_path / "a").unlink()
-    assert (tmp_path / "b").read_bytes() == b"content"
+    os.unlink(a)
+    assert Path(b).read_bytes() == b"content"
     with pytest.raises(FileNotFoundError):
-        local.LocalFiles().copy_from(str(tmp_path / "a"), str(tmp_path / "c"), str(tmp_path / "t"))
-
-
-def test_a_symbolic_link_is_not_linked(tmp_path: Path) -> None:
-    """It may be relative to its folder."""
-    (tmp_path / "a").write_bytes(b"content")
-    (tmp_path / "link").symlink_to("a")
-    temporary = str(tmp_path / "t")
-    assert not local.LocalFiles().copy_from(str(tmp_path / "link"), str(tmp_path / "b"), temporary)
-    assert sorted(os.listdir(tmp_path)) == ["a", "link"]
+        copy_from(a, f"{tmp_path}/c", temporary)
+    os.symlink("b", a)
+    assert not copy_from(a, f"{tmp_path}/c", temporary)
+    assert sorted(os.listdir(tmp_path)) == [".incomplete", "a", "b"]
 
 
 def test_a_file_is_older_than_what_was_written_later(tmp_path: Path) -> None:
@@ -234,11 +197,13 @@ def test_a_file_is_older_than_what_was_written_later(tmp_path: Path) -> None:
         local.LocalFiles().is_older(a, 4, str(tmp_path / "none"))
 
 
-def test_a_regular_file_is_opened_for_reading(tmp_path: Path) -> None:
-    """From its beginning, not for writing, and no child process inherits it."""
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"a.jpg,cat\n")
-    file = local.open_regular(str(path))
+def test_a_regular_file_is_opened_for_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its beginning, not for writing, and no child process inherits it. The system itself does not open a socket."""
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
+    Path("a.csv").write_bytes(b"a.jpg,cat\n")
+    file = local.open_regular("a.csv")
     try:
         assert os.read(file, 100) == b"a.jpg,cat\n"
         assert not os.get_inheritable(file)
@@ -246,11 +211,6 @@ def test_a_regular_file_is_opened_for_reading(tmp_path: Path) -> None:
             os.write(file, b"x")
     finally:
         os.close(file)
-
-
-def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system itself does not open it."""
-    monkeypatch.chdir(tmp_path)  # a socket's path has at most 107 bytes
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s")
         with pytest.raises(OSError, match="No such device or address"):
@@ -270,28 +230,21 @@ def incomplete(folder: Path) -> list[str]:
     return os.listdir(folder / "hidden")
 
 
-def test_a_file_appears_when_it_is_done(tmp_path: Path) -> None:
-    """Until the block ends there is nothing under its name, and afterwards all of it."""
-    path = tmp_path / "a.tfrecord"
-    with atomic(str(path)) as file:
-        file.write(b"hello ", b"world")
-        file.write(bytes(1 << 20))
-        assert not path.exists()
-        assert len(incomplete(tmp_path)) == 1
-        assert incomplete(tmp_path)[0].startswith("a.tfrecord.")
-        file.write(b"!")
-    assert path.read_bytes() == b"hello world" + bytes(1 << 20) + b"!"
-    assert incomplete(tmp_path) == []
-
-
-def test_a_file_replaces_an_older_one_at_once(tmp_path: Path) -> None:
-    """The older one stays whole and readable until the newer is."""
-    path = tmp_path / "a"
-    path.write_bytes(b"old")
-    with atomic(str(path)) as file:
-        file.write(b"new" * 200_000)
-        assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"new" * 200_000
+def test_a_file_appears_when_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the block ends there is nothing under its name, or the older file, whole; a path may be relative."""
+    monkeypatch.chdir(tmp_path)
+    for before in (None, b"old"):
+        path = Path("a.tfrecord")
+        with atomic("a.tfrecord") as file:
+            file.write(b"hello ", b"world")
+            file.write(bytes(1 << 20))
+            assert (path.read_bytes() if path.exists() else None) == before
+            (name,) = incomplete(tmp_path)
+            assert name.startswith("a.tfrecord.")
+            file.write(b"!")
+        assert path.read_bytes() == b"hello world" + bytes(1 << 20) + b"!"
+        assert incomplete(tmp_path) == []
+        path.write_bytes(b"old")
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GeneratorExit])
@@ -325,7 +278,6 @@ def test_a_file_that_the_disk_has_no_room_for_is_removed(
     tmp_path: Path, room: int, sizes: list[int]
 ) -> None:
     """A write that the system cuts off and then refuses is an error, not a shorter file."""
-    resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     path = tmp_path / "a"
     before = len(os.listdir("/dev/fd"))
@@ -358,16 +310,6 @@ def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
         assert len(incomplete(tmp_path)) == 2
     assert path.read_bytes() == b"1" * 500_000  # whose block ended last
     assert incomplete(tmp_path) == []
-
-
-def test_a_relative_path_without_a_folder_is_a_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file lands in the current folder."""
-    monkeypatch.chdir(tmp_path)
-    with atomic("a") as file:
-        file.write(b"x")
-    assert (tmp_path / "a").read_bytes() == b"x"
 
 
 @settings(max_examples=profiles.examples(100))
@@ -405,12 +347,8 @@ def interruptions() -> Iterator[list[int]]:
 @pytest.mark.parametrize(
     "sizes",
     [
-        [400_000],
-        [65_536, 0, 0, 300_000],
-        [65_535, 1, 300_000],
-        [1, 65_534, 2, 0, 300_000, 0],
-        [1000] * 400,
-        [0, 0, 4096, 0, 300_000],
+        *([400_000], [65_536, 0, 0, 300_000], [65_535, 1, 300_000], [1000] * 400),
+        *([1, 65_534, 2, 0, 300_000, 0], [0, 0, 4096, 0, 300_000]),
     ],
     ids=str,
 )

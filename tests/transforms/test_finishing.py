@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
+import re
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import Tally, Totals
@@ -20,24 +22,26 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import (
     ChangedInputsError,
     FailurePolicy,
-    LostSamplesError,
     Refusal,
     TooManyBadSamplesError,
 )
-from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS, Column
+from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.packing import DeadLetterBatch
-from beam_pipeline.core.records import example_source, tfrecord
+from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
+from beam_pipeline.core.records.tfrecord import TFRecordFormat
+from beam_pipeline.storage import files
 from beam_pipeline.transforms.writing import finish_dataset, sum_totals
 from beam_pipeline.work.finishing import DatasetFinisher, Reports, sorted_letters
 from beam_pipeline.work.output_folder import noted_refusal, write_note
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
+from tests.transforms.outputs import outputs
 
 UNREADABLE = DeadLetter("read", "b.jpg", "/photos/b.jpg", "unreadable", "no such file")
 EMPTY = DeadLetter("read", "c.jpg", "/photos/c.jpg", "empty_file", "the file is empty")
 UNLABELLED = DeadLetter("join", "a.jpg", "/photos/a.jpg", "unlabelled", "no row")
 PLAN = Plan(
-    ShardPlan("pets", (("train", 2),), tfrecord.TFRecordFormat()),
+    ShardPlan("pets", (("train", 2),), TFRecordFormat()),
     (("cat", 1), ("dog", 2)),
     Tally(
         listed=6,
@@ -57,32 +61,23 @@ OPTIONS = {"image_check": "header", "compression": "none", "columns": []}
 HERE = FailurePolicy(retries=False, raises_refusals=False)
 
 
-def finish(
-    folder: Path,
-    plan: Plan = PLAN,
-    dead_letters: list[DeadLetterBatch] = DEAD,
-    columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS,
-    **changes: Any,
-) -> None:
-    """Finishes a run of two shards and three dead letters."""
-    found = {"shards": SHARDS, "refusals": [], **changes}
-    shards, refusals = found.pop("shards"), found.pop("refusals")
-    finisher_of(folder, columns, **found).finish(
-        plan, Reports(shards=shards, dead_letters=dead_letters, refusals=refusals)
-    )
-
-
-def finisher_of(
-    folder: Path | str, columns: tuple[Column, ...] = CLASS_FOLDER_COLUMNS, **changes: Any
-) -> DatasetFinisher:
+def finisher_of(folder: Path | str, **changes: Any) -> DatasetFinisher:
     """A finisher that lets all bad samples pass."""
     request = WriteRequest(
         folder=str(folder),
-        encoding=EncodingOptions(example_source.LabelledImages(columns), seed=3),
+        encoding=EncodingOptions(LabelledImages(CLASS_FOLDER_COLUMNS), seed=3),
         failures=changes.pop("failures", HERE),
     )
     values = {"max_bad_fraction": 1.0, "recorded": OPTIONS, **changes}
     return DatasetFinisher(request=request, **values)
+
+
+def finish(folder: Path, plan: Plan = PLAN, **changes: Any) -> bool:
+    """Finishes a run of two shards and three dead letters, but for some changes."""
+    reports = {"shards": SHARDS, "dead_letters": DEAD, "refusals": []}
+    fields = {field.name for field in dataclasses.fields(Reports)} & changes.keys()
+    reports |= {name: changes.pop(name) for name in fields}
+    return finisher_of(folder, **changes).finish(plan, Reports(**reports))
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -110,23 +105,8 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
     assert [(c["name"], c["examples"]) for c in manifest["classes"]] == [("cat", 2), ("dog", 1)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"classes": (("cat", 0), ("dog", 1 << 63))}, "expected a whole number of 64 bits"),
-        (
-            {"questions": ("half a surrogate pair: \ud800",)},
-            "cannot contain text that is not UTF-8",
-        ),
-    ],
-)
-def test_what_a_manifest_cannot_hold_is_not_written(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    """Nothing is called a manifest that no reader takes for one."""
-    finish(tmp_path, replace(PLAN, **changes))
-    assert message in str(noted_refusal(str(tmp_path)))
-    assert "manifest.json" not in files_of(tmp_path)
+LISTED_ONCE = Totals.of([*SHARDS, *DEAD])
+CODECS = ("Pillow 11", "Pillow 12")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +122,13 @@ def test_what_a_manifest_cannot_hold_is_not_written(
         ({"shards": SHARDS[:1]}, "LostSamplesError", "2 shards were planned, 1 were written"),
         ({"shards": [*SHARDS, SHARDS[0]]}, "LostSamplesError", "2 shards were planned, 3 were"),
         ({"dead_letters": DEAD[:1]}, "LostSamplesError", "6 listed images + 0 label rows without"),
+        # the engine counts dead letters apart from the list, and may lose or repeat one of the two
+        ({"dead_letters": DEAD[:1], "totals": LISTED_ONCE}, "LostSamplesError", "dead_letters.jsonl lists {'un"),
+        ({"dead_letters": [*DEAD, DEAD[1]], "totals": LISTED_ONCE}, "LostSamplesError", "dead_letters.jsonl lists {'un"),
+        ({"images": [ImageFigures(codecs=CODECS)]}, "CodecError", "some shards contain images encoded by Pillow 11, others by Pillow 12"),
+        # nothing is called a manifest that no reader takes for one
+        ({"plan": replace(PLAN, classes=(("cat", 0), ("dog", 1 << 63)))}, "ConversionError", "OUT/manifest.json is not a manifest of beam-tfrecord: classes[1].id is 9223372036854775808, expected a whole number of 64 bits"),
+        ({"plan": replace(PLAN, questions=("half a surrogate pair: \ud800",))}, "OutputError", "manifest.json cannot contain text that is not UTF-8"),
     ],
 )  # fmt: skip
 def test_a_run_that_is_not_complete_leaves_the_reason(
@@ -149,15 +136,18 @@ def test_a_run_that_is_not_complete_leaves_the_reason(
 ) -> None:
     """The first reason counts; there are dead letters and no manifest."""
     write_note(str(tmp_path), PLAN, {})
-    finish(tmp_path, **changes)
-    assert sorted(files_of(tmp_path)) == [
-        ".incomplete/plan.json",
-        ".incomplete/refusal.json",
-        "dead_letters.jsonl",
-    ]
+    assert not finish(tmp_path, **changes)
     refusal = noted_refusal(str(tmp_path))
-    assert type(refusal).__name__ == error
-    assert str(refusal).startswith(start)
+    said = str(refusal).replace(str(tmp_path), "OUT")
+    assert (type(refusal).__name__, said[: len(start)]) == (error, start)
+    notes = [".incomplete/plan.json", ".incomplete/refusal.json"]
+    assert sorted(files_of(tmp_path)) == [*notes, "dead_letters.jsonl"]
+
+
+def test_a_question_lists_no_dead_letters(tmp_path: Path) -> None:
+    """Its answer may change them all."""
+    finish(tmp_path, replace(PLAN, refusal=Refusal("QuestionError", "Which?", ("dates",))))
+    assert sorted(files_of(tmp_path)) == [".incomplete/refusal.json"]
 
 
 def test_an_engine_that_reports_nothing_else_gets_an_error(tmp_path: Path) -> None:
@@ -167,57 +157,56 @@ def test_an_engine_that_reports_nothing_else_gets_an_error(tmp_path: Path) -> No
     assert isinstance(noted_refusal(str(tmp_path)), TooManyBadSamplesError)
 
 
+@pytest.mark.parametrize("retries", [False, True])
+@pytest.mark.parametrize("full_from", ["dead_letters.jsonl", ".incomplete"])
+def test_a_full_disk_is_a_reason_unless_the_engine_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retries: bool, full_from: str
+) -> None:
+    """The launcher in this process hears of it, even if there is no room for a note."""
+    opened = files.open_output
+
+    def open_output(uri: str, **options: Any) -> Any:
+        if full_from in uri or uri.endswith("refusal.json"):
+            raise OSError(errno.ENOSPC, "No space left on device", uri)
+        return opened(uri, **options)
+
+    monkeypatch.setattr(files, "open_output", open_output)
+    refused = replace(PLAN, refusal=Refusal("ListingError", "no"))
+    plan = refused if full_from == ".incomplete" else PLAN
+    failures = FailurePolicy(retries, raises_refusals=False)
+    if retries:
+        with pytest.raises(OSError, match="No space left"):
+            finish(tmp_path, plan, failures=failures)
+    else:
+        assert not finish(tmp_path, plan, failures=failures)
+    said = (
+        "the files beside the shards in .* cannot be written: .*No space" if plan is PLAN else "no$"
+    )
+    noted = str(noted_refusal(str(tmp_path)))
+    assert (noted == "None" and retries) or re.match(said, noted)
+
+
 def test_a_complete_data_set_is_not_rewritten(tmp_path: Path) -> None:
-    """Only what is missing is written, and what was changed by hand stays."""
-    finish(tmp_path)
+    """Only what is missing is written, and what was changed by hand stays; a run of other inputs is refused."""
+    images = [ImageFigures(codecs=CODECS[:1])]
+    assert finish(tmp_path, images=images)
     before = files_of(tmp_path)
     (tmp_path / "labels.txt").write_text("mine")
     (tmp_path / "features.json").unlink()
-    finish(tmp_path)
+    other_texts = replace(PLAN, tally=replace(PLAN.tally, ignored=Counter({".txt": 4})))
+    assert finish(tmp_path, other_texts, images=images)
     assert files_of(tmp_path) == {**before, "labels.txt": b"mine"}
-
-
-def test_a_resumed_run_of_other_inputs_is_refused(tmp_path: Path) -> None:
-    """The manifest stays; files that were passed over do not count."""
-    finish(tmp_path)
-    before = files_of(tmp_path)
-    finish(tmp_path, replace(PLAN, tally=replace(PLAN.tally, ignored=Counter({".txt": 4}))))
-    assert files_of(tmp_path) == before
-    changed = [SHARDS[0], SHARDS[1]._replace(crc32c=1)]
-    finish(tmp_path, shards=changed)
+    assert not finish(tmp_path, images=images, shards=[SHARDS[0], SHARDS[1]._replace(crc32c=1)])
     refusal = noted_refusal(str(tmp_path))
     assert isinstance(refusal, ChangedInputsError)
     assert str(refusal).startswith(f"--resume: since {tmp_path} was written, its images or labels")
-    assert files_of(tmp_path) == before
+    assert files_of(tmp_path) == {**before, "labels.txt": b"mine"}
 
 
-@pytest.mark.parametrize("listed", [DEAD[:1], [*DEAD, DEAD[1]]])
-def test_dead_letters_are_listed_as_often_as_they_are_counted(
-    tmp_path: Path, listed: list[DeadLetterBatch]
-) -> None:
-    """The engine counts them apart from the list, and may lose or repeat one of the two."""
-    totals = Totals.of([*SHARDS, *DEAD])
-    reports = Reports(shards=SHARDS, dead_letters=listed, refusals=[], totals=totals)
-    assert not finisher_of(tmp_path).finish(PLAN, reports)
-    refusal = noted_refusal(str(tmp_path))
-    assert isinstance(refusal, LostSamplesError)
-    assert str(refusal).startswith("dead_letters.jsonl lists {'un")
-    assert "manifest.json" not in files_of(tmp_path)
-
-
-def reports_in(pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-    """The reports of a run of two shards and three dead letters."""
-    reports = {"shards": SHARDS, "dead_letters": DEAD, "refusals": []}
-    return {name: pipeline | name >> beam.Create(r, reshuffle=False) for name, r in reports.items()}
-
-
-def dead_letters(count: int) -> Iterator[DeadLetterBatch]:
-    """Batches of images without a label, in an order of their own."""
-    for start in range(7):
-        yield DeadLetterBatch(
-            DeadLetter("join", f"a/{n:07}.jpg", f"/photos/a/{n:07}.jpg", "unlabelled", "no row")
-            for n in range(start, count, 7)
-        )
+def dead_letters(keys: Iterable[str], batches: int) -> Iterator[DeadLetterBatch]:
+    """Batches of images without a label."""
+    letters = [DeadLetter("join", key, f"/a/{key}", "unlabelled", "no row") for key in keys]
+    return (DeadLetterBatch(letters[start::batches]) for start in range(batches))
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4])
@@ -225,16 +214,20 @@ def test_many_dead_letters_are_sorted_in_portions(most: int) -> None:
     """Whatever fits in memory, they come in the one order."""
     assert list(sorted_letters(DEAD, most)) == [UNLABELLED, UNREADABLE, EMPTY]
     assert list(sorted_letters([], most)) == []
-    in_one = list(sorted_letters(dead_letters(5000)))
-    assert list(sorted_letters(dead_letters(5000), 1000 * most)) == in_one == sorted(in_one)
+    keys = [f"{n:07}.jpg" for n in range(5000)]
+    for portion in (1000 * most, 1 << 20):
+        found = list(sorted_letters(dead_letters(keys, 7), portion))
+        assert [letter.key for letter in found] == keys
 
 
 @pytest.mark.parametrize("count", [30_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_the_memory_of_a_worker_does_not_grow(count: int) -> None:
     """It has a portion, and the others packed; all of 30,000 would take 7 MB."""
+    keys = (f"{n * 7919 % count:07}.jpg" for n in range(count))  # none of the batches is large
+    batches = (batch for key in keys for batch in dead_letters([key], 1))
     tracemalloc.start()
     try:
-        letters = sum(1 for _ in sorted_letters(dead_letters_one_by_one(count), 10_000))
+        letters = sum(1 for _ in sorted_letters(batches, 10_000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -242,20 +235,17 @@ def test_the_memory_of_a_worker_does_not_grow(count: int) -> None:
     assert peak < 4_000_000
 
 
-def dead_letters_one_by_one(count: int) -> Iterator[DeadLetterBatch]:
-    """The same, but no batch is large."""
-    for n in range(count):
-        key = f"{n * 7919 % count:07}.jpg"
-        yield DeadLetterBatch([DeadLetter("join", key, f"/a/{key}", "unlabelled", "no row")])
-
-
 @pytest.mark.parametrize("retries", [False, True])
 def test_one_machine_or_several_finish_alike(tmp_path: Path, retries: bool) -> None:
     """The engine sums up the reports where there are several; the files are the same."""
-    failures = FailurePolicy(retries, raises_refusals=False)
+    finisher = finisher_of(tmp_path / "job", failures=FailurePolicy(retries, raises_refusals=False))
+    given = {"shards": SHARDS, "dead_letters": DEAD, "refusals": []}
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        finisher = finisher_of(tmp_path / "job", failures=failures)
-        last = finish_dataset(finisher, reports_in(pipeline))
+        reports = {
+            name: pipeline | name >> beam.Create(items, reshuffle=False)
+            for name, items in given.items()
+        }
+        last = finish_dataset(finisher, reports)
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | last
     finish(tmp_path / "here")
     assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
@@ -264,13 +254,13 @@ def test_one_machine_or_several_finish_alike(tmp_path: Path, retries: bool) -> N
 def test_all_reports_are_summed_into_one() -> None:
     """Shards, dead letters and images, whoever reports them."""
     shards = [ShardInfo("train", n, f"d-{n}", 1, 80, 7, ((n, 1),)) for n in range(3)]
-    dead = DeadLetterBatch([DeadLetter("read", "b", "/b", "unreadable", "gone")])
-    expected = Totals.of([*shards, dead, dead, ImageFigures((("resized", 3),))])
+    images = ImageFigures((("resized", 3),))
+    expected = Totals.of([*shards, DEAD[1], DEAD[1], images])
     assert expected.classes == {"train": Counter([0, 1, 2])}
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        reports = {
-            "shards": pipeline | "Shards" >> beam.Create(shards),
-            "dead_letters": pipeline | "DeadLetters" >> beam.Create([dead, dead]),
-            "images": pipeline | "Images" >> beam.Create([ImageFigures((("resized", 3),))]),
-        }
-        assert_that(sum_totals(reports), equal_to([expected]))
+    given = {"shards": shards, "dead_letters": [DEAD[1], DEAD[1]], "images": [images]}
+    found = outputs(
+        lambda p: sum_totals(
+            {name: p | name >> beam.Create(items) for name, items in given.items()}
+        )
+    )
+    assert found == [expected]

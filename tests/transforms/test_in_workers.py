@@ -11,7 +11,6 @@ import apache_beam as beam
 import pytest
 from apache_beam import coders
 from apache_beam.pvalue import AsSingleton
-from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_pipeline.core import packing
@@ -32,6 +31,7 @@ from beam_pipeline.work.outcome import (
     Outcome,
     step,
 )
+from tests.transforms.outputs import in_order, outputs
 from tests.transforms.tasks import LETTER, Doubled, Fatal
 
 
@@ -39,26 +39,23 @@ def double_each(number: int) -> Iterator[Step]:
     yield step(SMALL if number % 3 else 0, Doubled.run, Doubled(number))
 
 
-def double(pipeline: beam.Pipeline, numbers: list[int]) -> Any:
-    return (
-        pipeline
-        | beam.Create(numbers)
-        | beam.ParDo(InWorkers(double_each))
-        .with_output_types(int)
-        .with_outputs(DEAD_LETTERS, TALLY, "odd", main="main")
-    )
+def double(*numbers: int) -> Any:
+    """Builds a stage that doubles numbers."""
+    stage = beam.ParDo(InWorkers(double_each)).with_output_types(int)
+    stage = stage.with_outputs(DEAD_LETTERS, TALLY, "odd", main="main")
+    return lambda pipeline: pipeline | beam.Create(numbers) | stage
 
 
 @pytest.mark.parametrize("writers", [0, 1, 2])
 def test_each_task_has_its_outputs(writers: int) -> None:
-    """With any number of processes; small tasks stay here."""
-    with writer_process.writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = double(pipeline, list(range(20)))
-        letters = found[DEAD_LETTERS] | beam.FlatMap(list)
-        assert_that(found["main"], equal_to([2 * n for n in range(20)]), label="main")
-        assert_that(letters, equal_to([LETTER]), label="letters")
-        assert_that(found[TALLY], equal_to([Tally(listed=1)] * 20), label="tallies")
-        assert_that(found["odd"], equal_to([n % 2 for n in range(20)]), label="tagged")
+    """With any number of processes; small tasks stay here. The error of a task is that of the job."""
+    numbers = range(20)
+    with writer_process.writer_processes(writers):
+        found = outputs(double(*numbers), "main", DEAD_LETTERS, TALLY, "odd")
+        doubled, odd = in_order(2 * n for n in numbers), in_order(n % 2 for n in numbers)
+        assert found == [doubled, [LETTER], Tally(listed=20), odd]
+        with pytest.raises(Exception, match="negative"):
+            outputs(double(1, -1, 2), "main")
 
 
 def double_fatally(number: int) -> Iterator[Step]:
@@ -67,24 +64,9 @@ def double_fatally(number: int) -> Iterator[Step]:
 
 def test_what_a_process_did_not_finish_is_done_here() -> None:
     """Nothing is lost when a process dies, as if memory ran out."""
-    with writer_process.writer_processes(1), beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = (
-            pipeline
-            | beam.Create([1, 2, 3])
-            | beam.ParDo(InWorkers(double_fatally)).with_output_types(int).with_outputs(main="main")
-        )
-        assert_that(found["main"], equal_to([2, 4, 6]))
-
-
-@pytest.mark.parametrize("writers", [0, 2])
-def test_the_error_of_a_task_is_that_of_the_job(writers: int) -> None:
-    """Whichever process raised it."""
-    with (
-        writer_process.writer_processes(writers),
-        pytest.raises(Exception, match="negative"),
-        beam.Pipeline(runner="FnApiRunner") as pipeline,
-    ):
-        double(pipeline, [1, -1, 2])
+    stage = beam.ParDo(InWorkers(double_fatally)).with_output_types(int)
+    with writer_process.writer_processes(1):
+        assert outputs(lambda p: p | beam.Create([1, 2, 3]) | stage) == [2, 4, 6]
 
 
 IMAGES = [ImageRef(f"{n}.jpg", f"/photos/{n}.jpg", n) for n in range(10)]
@@ -106,50 +88,44 @@ class Shown(beam.DoFn):
 @pytest.mark.parametrize("writers", [0, 2])
 def test_outputs_keep_the_window_and_the_timestamp_of_their_element(writers: int) -> None:
     """In whichever call they are yielded: of the next element, or at the end of the bundle."""
-    with writer_process.writer_processes(writers), beam.Pipeline(runner="FnApiRunner") as pipeline:
-        numbers = (
-            pipeline
-            | beam.Create([TimestampedValue(n, n) for n in range(20)])
-            | beam.Map(lambda number: number)
-            | beam.WindowInto(FixedWindows(WINDOWS))
-        )
-        found = numbers | "Double" >> beam.ParDo(InWorkers(double_each)).with_output_types(
-            int
-        ).with_outputs("odd", main="main")
-        expected = [(2 * n, n // WINDOWS * WINDOWS + WINDOWS, n) for n in range(20)]
-        assert_that(found["main"] | beam.ParDo(Shown()), equal_to(expected), label="main")
-        odd = [(n % 2, end, n) for n, (_, end, _) in enumerate(expected)]
-        assert_that(found["odd"] | "Odd" >> beam.ParDo(Shown()), equal_to(odd), label="tagged")
+
+    def build(pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+        timed = pipeline | beam.Create([TimestampedValue(n, n) for n in range(20)])
+        windows = timed | beam.Map(lambda n: n) | beam.WindowInto(FixedWindows(WINDOWS))
+        stage = beam.ParDo(InWorkers(double_each)).with_output_types(int)
+        found = windows | "Double" >> stage.with_outputs("odd", main="main")
+        return {tag: found[tag] | f"Show {tag}" >> beam.ParDo(Shown()) for tag in ("main", "odd")}
+
+    expected = [(2 * n, n // WINDOWS * WINDOWS + WINDOWS, n) for n in range(20)]
+    odd = [(n % 2, end, n) for n, (_, end, _) in enumerate(expected)]
+    with writer_process.writer_processes(writers):
+        assert outputs(build, "main", "odd") == [in_order(expected), in_order(odd)]
 
 
 @pytest.mark.parametrize(("side", "divides"), [(False, True), (True, True), (True, False)])
 def test_batches_of_a_window_are_divided_together(side: bool, divides: bool) -> None:
     """Each reference has its part; without parts, batches are dropped."""
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        batches = (
-            pipeline
-            | beam.Create([TimestampedValue(n, n) for n in range(10)])
-            | "Batch" >> beam.Map(lambda n: packing.ImageBatch(IMAGES[n : n + 1]))
-            | beam.WindowInto(FixedWindows(WINDOWS))
-        )
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        timed = pipeline | beam.Create([TimestampedValue(n, n) for n in range(10)])
+        batch = beam.Map(lambda n: packing.ImageBatch(IMAGES[n : n + 1]))
         sides = [AsSingleton(pipeline | "Side" >> beam.Create([divides]))] if side else []
         divide = Divide(division_if if side else partial(NameDivision, 3))
         divided = beam.ParDo(divide, *sides).with_output_types(tuple[int, bytes])
-        keys = (
-            batches
-            | "Divide" >> divided
-            | beam.FlatMapTuple(
-                lambda part, packed: [(part, ref.key) for ref in packing.unpack(ImageRef, packed)]
-            )
-            | "Windows" >> beam.ParDo(Shown())
-            | beam.MapTuple(lambda element, end, _: (*element, end))
-        )
-        parts = NameDivision(3).numbers([[ref.key for ref in IMAGES]])
-        expected = [
-            (part, ref.key, WINDOWS if ref.size < WINDOWS else 2 * WINDOWS)
-            for part, ref in zip(parts, IMAGES, strict=True)
-        ]
-        assert_that(keys, equal_to(expected if divides else []))
+        batches = timed | "Batch" >> batch | beam.WindowInto(FixedWindows(WINDOWS))
+        return batches | "Divide" >> divided | "Windows" >> beam.ParDo(Shown())
+
+    found = [
+        (part, ref.key, end)
+        for (part, packed), end, _ in outputs(build)
+        for ref in packing.unpack(ImageRef, packed)
+    ]
+    parts = NameDivision(3).numbers([[ref.key for ref in IMAGES]])
+    expected = [
+        (part, ref.key, WINDOWS if ref.size < WINDOWS else 2 * WINDOWS)
+        for part, ref in zip(parts, IMAGES, strict=True)
+    ]
+    assert sorted(found) == (sorted(expected) if divides else [])
 
 
 def division_if(divides: bool) -> NameDivision | None:
@@ -162,14 +138,13 @@ def test_a_refusal_that_nothing_collects_is_raised() -> None:
     def refuse(_: int) -> Iterator[Outcome]:
         yield Outcome(tally=Tally(refusals=[Refusal("ListingError", "/gone cannot be listed")]))
 
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        found = pipeline | beam.Create([1]) | beam.ParDo(InWorkers(refuse)).with_outputs(TALLY)
-        assert_that(found[TALLY] | beam.Map(lambda tally: len(tally.refusals)), equal_to([1]))
-    with (
-        pytest.raises(ListingError, match="/gone cannot be listed"),
-        beam.Pipeline(runner="FnApiRunner") as pipeline,
-    ):
-        _ = pipeline | beam.Create([1]) | beam.ParDo(InWorkers(refuse, raises=True))
+    stage = InWorkers(refuse)
+    (tally,) = outputs(
+        lambda p: p | beam.Create([1]) | beam.ParDo(stage).with_outputs(TALLY), TALLY
+    )
+    assert [refusal.error for refusal in tally.refusals] == ["ListingError"]
+    with pytest.raises(ListingError, match="/gone cannot be listed"):
+        outputs(lambda p: p | beam.Create([1]) | beam.ParDo(InWorkers(refuse, raises=True)))
 
 
 def begin_shard(samples: int) -> Iterator[Step]:

@@ -28,7 +28,7 @@ from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.listing import OUTSIDE, REPLACED, InventoryTask, cut_of, list_group
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
-from tests.transforms.outputs import assert_items, assert_total
+from tests.transforms.outputs import in_order, outputs
 
 PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
 URIS = st.sampled_from(
@@ -298,14 +298,15 @@ def test_inventories_are_listed_as_their_roots_would_be(
     monkeypatch.chdir(tmp_path)
     files = tuple(f"{number}.csv" for number in range(len(rows)))
     write_files(".", {name: HEADER + text for name, text in zip(files, rows, strict=True)})
+
+    def build(pipeline: beam.Pipeline) -> dict[str, Any]:
+        read = pipeline | read_inventory(files, roots, KeyDivision(7))
+        groups = read["images"] | beam.GroupByKey()
+        found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), roots))
+        listed = found | "Images" >> beam.Map(lambda of: ImageBatch(items_of(ImageRef, of[0])))
+        counts = (read[TALLY], found | "Counts" >> beam.Map(lambda of: of[1])) | beam.Flatten()
+        return {"images": listed, DEAD_LETTERS: read[DEAD_LETTERS], TALLY: counts}
+
     for batch_size in (1, 2, 4096):
         monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
-        with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            read: Any = pipeline | read_inventory(files, roots, KeyDivision(7))
-            groups = read["images"] | beam.GroupByKey()
-            found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), roots))
-            listed = found | "Images" >> beam.Map(lambda of: ImageBatch(items_of(ImageRef, of[0])))
-            assert_items(listed, images, "images")
-            assert_items(read[DEAD_LETTERS], [], "dead letters")
-            counts = found | "Counts" >> beam.Map(lambda of: of[1])
-            assert_total((read[TALLY], counts) | beam.Flatten(), tally)
+        assert outputs(build, "images", DEAD_LETTERS, TALLY) == [in_order(images), [], tally]

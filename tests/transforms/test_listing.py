@@ -18,19 +18,14 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
-from beam_pipeline.core.packing import ImageBatch
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.storage.listing import FanOut, list_root
+from beam_pipeline.storage.listing import list_root
 from beam_pipeline.transforms import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.transforms.buckets import SMALL, Serve, image_at, photos, together
-
-
-def keys(images: Any) -> Any:
-    """The keys of images."""
-    return images | f"Keys of {images.producer.full_label}" >> beam.Map(lambda image: image.key)
+from tests.transforms.outputs import in_order, outputs
 
 
 @pytest.fixture
@@ -48,19 +43,12 @@ def test_an_image_has_key_uri_size_and_version(folders: str) -> None:
     """A name that is no file has a reason instead."""
     os.mkfifo(f"{folders}/a/pipe.jpg")
     version = os.stat(f"{folders}/a/1.jpg").st_mtime_ns
-    with beam.Pipeline(FnApiRunner()) as pipeline:
-        images = pipeline | ReadImages(f"{folders}/a")
-        assert images.element_type == ImageFile
-        small = images | beam.Filter(lambda image: image.key != "deep/2.png")
-        assert_that(
-            small | beam.Map(lambda image: (*image[:4], image.reason)),
-            equal_to(
-                [
-                    ("1.jpg", f"{folders}/a/1.jpg", 3, version, ""),
-                    ("pipe.jpg", f"{folders}/a/pipe.jpg", 0, 0, "not_a_file"),
-                ]
-            ),
-        )
+    found = outputs(lambda pipeline: pipeline | ReadImages(f"{folders}/a"))
+    assert {type(image) for image in found} == {ImageFile}
+    assert [(*image[:4], image.reason) for image in found if image.key != "deep/2.png"] == [
+        ("1.jpg", f"{folders}/a/1.jpg", 3, version, ""),
+        ("pipe.jpg", f"{folders}/a/pipe.jpg", 0, 0, "not_a_file"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,10 +64,9 @@ def test_paths_and_patterns(folders: str, images: Any, patterns: Any, expected: 
     """As the command takes them; the same paths as elements give the same images."""
     several = [images] if isinstance(images, str) else images
     paths = [f"{folders}/{path}" for path in several]
-    with beam.Pipeline(FnApiRunner()) as pipeline:
-        assert_that(keys(pipeline | ReadImages(paths, patterns)), equal_to(expected))
-        listed = pipeline | beam.Create(paths) | ReadAllImages(patterns)
-        assert_that(keys(listed), equal_to(expected), label="All")
+    found = outputs(lambda pipeline: pipeline | ReadImages(paths, patterns))
+    assert [image.key for image in found] == expected
+    assert outputs(lambda p: p | beam.Create(paths) | ReadAllImages(patterns)) == found
 
 
 @pytest.mark.buckets
@@ -101,7 +88,7 @@ def test_a_bucket_among_the_paths(serve: Serve, folders: str) -> None:
         )
         of_window = beam.CombineGlobally(beam.combiners.ToListCombineFn()).without_defaults()
         assert_that(
-            keys(listed) | of_window | "Sorted" >> beam.Map(together),
+            listed | beam.Map(lambda image: image.key) | of_window | "Sorted" >> beam.Map(together),
             equal_to([["4.jpg", *names], ["5.jpg"]]),
         )
 
@@ -112,11 +99,8 @@ def test_paths_are_looked_at_when_the_transform_is_applied(tmp_path: Path) -> No
     reading = ReadImages(gone)
     with pytest.raises(UsageError, match=f"^images {gone}: no such file or folder$"):
         _ = beam.Pipeline() | reading
-    with (
-        pytest.raises(Exception, match=f"images {gone}: no such file or folder"),
-        beam.Pipeline(FnApiRunner()) as pipeline,
-    ):
-        _ = pipeline | beam.Create([gone]) | ReadAllImages()
+    with pytest.raises(Exception, match=f"images {gone}: no such file or folder"):
+        outputs(lambda pipeline: pipeline | beam.Create([gone]) | ReadAllImages())
 
 
 # --- Listing buckets, asked of a server that answers as Google Cloud Storage does
@@ -139,27 +123,12 @@ def test_a_pattern_and_label_files_hold_in_a_bucket(serve: Serve) -> None:
     assert together(list_root(root)).images == [image_at("photos/a.raw", "photos")]
 
 
-def run(roots: tuple[ImageRoot, ...], fan_out: FanOut = SMALL) -> tuple[list[ImageRef], Tally]:
+def run(*roots: str) -> tuple[list[ImageRef], Tally]:
     """The images and counts of `ListImages` on Beam's engine."""
-    _collected.clear()
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        listed = pipeline | ListImages(roots=roots, fan_out=fan_out, raises=False)
-        for tag in ("images", DEAD_LETTERS, TALLY):
-            _ = listed[tag] | tag >> beam.Map(_collected_here)
-    tally = Tally()
-    for item in _collected:
-        if isinstance(item, Tally):
-            tally.add(item)
-    images = [image for item in _collected if isinstance(item, ImageBatch) for image in item]
-    return sorted(images), tally
-
-
-_collected: list[Any] = []
-
-
-def _collected_here(item: Any) -> None:
-    """Called by the engine, which runs in this process."""
-    _collected.append(item)
+    listing = ListImages(roots=tuple(map(ImageRoot, roots)), fan_out=SMALL, raises=False)
+    images, letters, tally = outputs(lambda p: p | listing, "images", DEAD_LETTERS, TALLY)
+    assert letters == []
+    return images, tally
 
 
 @pytest.mark.buckets
@@ -169,10 +138,9 @@ def test_the_job_lists_buckets_in_ranges_and_folders_as_ever(serve: Serve, tmp_p
     names = [*photos(20_000), "photos/.git/a.jpg", "photos/labels.csv"]
     more = ["more/a.jpg", "more/.git/b.jpg"]
     server = serve([*names, *more])
-    roots = (ImageRoot("gs://pets/photos"), ImageRoot("gs://pets/more"), ImageRoot(str(tmp_path)))
-    images, tally = run(roots)
+    images, tally = run("gs://pets/photos", "gs://pets/more", str(tmp_path))
     x = f"{tmp_path}/x.jpg"
-    assert images == sorted(
+    assert images == in_order(
         [
             *(image_at(name, "photos") for name in names[:-2]),
             image_at("more/a.jpg", "more"),
@@ -193,7 +161,7 @@ def test_a_request_that_fails_is_a_refusal(serve: Serve, answered: int) -> None:
     """Whether for a first page, for a probe or for a page of a range: the job ends with the reason."""
     server = serve(photos(20_000))
     server.most_requests = answered
-    images, tally = run((ImageRoot("gs://pets/photos"),))
+    images, tally = run("gs://pets/photos")
     assert len(images) == tally.listed < 20_000
     assert {refusal.error for refusal in tally.refusals} == {"ListingError"}
     said = (
@@ -206,7 +174,7 @@ def test_a_request_that_fails_is_a_refusal(serve: Serve, answered: int) -> None:
 def test_what_cannot_be_listed_travels_to_the_end_of_the_job(serve: Serve) -> None:
     """As a reason to refuse, once, beside what else was listed."""
     serve(photos(3))
-    images, tally = run((ImageRoot("gs://pets/photos"), ImageRoot("gs://cats")))
+    images, tally = run("gs://pets/photos", "gs://cats")
     assert len(images) == tally.listed == 3
     (refusal,) = tally.refusals
     assert refusal.error == "ListingError"

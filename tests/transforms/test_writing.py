@@ -10,12 +10,11 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipeline.core import packing
 from beam_pipeline.core.dataset import duplicates, tally
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.errors import FailurePolicy, Refusal, UsageError
+from beam_pipeline.core.errors import FailurePolicy, UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
@@ -24,6 +23,7 @@ from beam_pipeline.work import output_folder, receipts
 from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.pictures import picture, write_files, write_pictures
+from tests.transforms.outputs import outputs
 
 NAME = "d-train.tfrecord-00000-of-00001"
 
@@ -142,52 +142,41 @@ def shards(tmp_path: Path) -> dict[int, list[SampleRef]]:
     return {0: refs[:1], 1: refs[1:], 2: []}
 
 
-def in_job(
-    pipeline: beam.Pipeline, folder: Path, shards: Mapping[int, Sequence[SampleRef]], **options: Any
-) -> Any:
-    """The outputs of a job that writes these shards, each in two batches."""
+def in_job(folder: Path, shards: Mapping[int, Sequence[SampleRef]], **options: Any) -> list[Any]:
+    """The shards and the refusals of a job that writes these, each in two batches."""
     elements = [
         (number, [packing.pack(batch) for batch in (refs[:2], refs[2:]) if batch])
         for number, refs in shards.items()
     ]
-    plan = pipeline | "Plan" >> beam.Create([PLAN])
-    writing = write_shards(plan, WriteRequest(folder=str(folder), encoding=ENCODING, **options))
-    return pipeline | "Shards" >> beam.Create(elements) | writing
+    request = WriteRequest(folder=str(folder), **{"encoding": ENCODING, **options})
+
+    def build(pipeline: beam.Pipeline) -> Any:
+        plan = pipeline | "Plan" >> beam.Create([PLAN])
+        return pipeline | beam.Create(elements) | write_shards(plan, request)
+
+    return outputs(build, "shards", REFUSALS)
 
 
+@pytest.mark.parametrize("retries", [False, True])
 def test_a_shard_that_cannot_be_written_is_a_refusal(
-    tmp_path: Path, shards: dict[int, list[SampleRef]]
+    tmp_path: Path, shards: dict[int, list[SampleRef]], retries: bool
 ) -> None:
-    """On an engine that does not retry, the others are written; the reason goes to the end of the job."""
-    folder = tmp_path / "job"
-    blocked = folder / PLAN.shard_plan.spec(1).file_name
-    blocked.mkdir(parents=True)
-    with beam.Pipeline(runner="FnApiRunner") as job:
-        found = in_job(job, folder, shards, failures=HERE)
-        numbers = found["shards"] | beam.Map(lambda info: (info.split, info.number))
-        assert_that(numbers, equal_to([("test", 0), ("train", 1)]), label="shards")
+    """On an engine that does not retry, the others are written; the reason goes to the end of the job.
 
-        def is_the_reason(refusals: list[Refusal]) -> None:
-            (refusal,) = refusals
-            assert refusal.error == "OutputError"
-            assert refusal.message.startswith(f"a shard in {folder} cannot be written: ")
-
-        assert_that(found[REFUSALS], is_the_reason, label="refusals")
-
-
-def test_an_engine_that_retries_gets_the_error(
-    tmp_path: Path, shards: dict[int, list[SampleRef]]
-) -> None:
-    """And the reason is noted, in case it does not help."""
+    One that retries gets the error, and the reason is noted, in case it does not help.
+    """
     folder = tmp_path / "job"
     (folder / PLAN.shard_plan.spec(1).file_name).mkdir(parents=True)
-    with (
-        pytest.raises(Exception, match="Is a directory"),
-        beam.Pipeline(runner="FnApiRunner") as job,
-    ):
-        in_job(job, folder, shards, failures=FailurePolicy(retries=True))
-    noted = output_folder.noted_refusal(str(folder))
-    assert type(noted).__name__ == "OutputError"
+    if retries:
+        with pytest.raises(Exception, match="Is a directory"):
+            in_job(folder, shards, failures=FailurePolicy(retries=True))
+        noted = output_folder.noted_refusal(str(folder))
+        assert type(noted).__name__ == "OutputError"
+        return
+    infos, (refusal,) = in_job(folder, shards, failures=HERE)
+    assert [(info.split, info.number) for info in infos] == [("test", 0), ("train", 1)]
+    assert refusal.error == "OutputError"
+    assert refusal.message.startswith(f"a shard in {folder} cannot be written: ")
 
 
 @dataclass(frozen=True)
@@ -205,11 +194,8 @@ def test_samples_of_a_kind_of_ones_own_are_made_as_they_say(
     """Their shards are not those of others with the same record, and `repair` does not make them."""
     own = EncodingOptions(Shifted(CLASS_FOLDER_COLUMNS))
     folder = tmp_path / "job"
-    with beam.Pipeline(runner="FnApiRunner") as job:
-        plan = job | "Plan" >> beam.Create([PLAN])
-        writing = write_shards(plan, WriteRequest(folder=str(folder), encoding=own))
-        found = job | beam.Create([(0, [packing.pack(shards[0])])]) | writing
-        assert_that(found["shards"] | beam.Map(lambda info: info.classes), equal_to([((10, 1),)]))
+    (info,), _ = in_job(folder, {0: shards[0]}, encoding=own)
+    assert info.classes == ((10, 1),)
     receipt = receipts.read_receipt(str(folder), PLAN.shard_plan.spec(0).file_name)
     assert receipt
     with pytest.raises(UsageError, match=r"made by tests\.transforms\.test_writing\.Shifted"):

@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import pyarrow
@@ -18,30 +18,34 @@ from pyarrow import parquet
 
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.listing import cuts, filters
+from beam_pipeline.core.listing.cuts import (
+    ByLines,
+    ByRowGroups,
+    Cut,
+    LineBlock,
+    LineRange,
+    RowGroupRange,
+)
+from beam_pipeline.core.listing.filters import ImageRoot
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.listing import Subfolder, list_local_root
 from beam_pipeline.transforms import listing
 from beam_pipeline.transforms.listing import cut_files
-from beam_pipeline.work import file_parts, writer_process
+from beam_pipeline.work import file_parts
 from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
     cut_file,
-    line_ranges,
     read_lines,
 )
 from beam_pipeline.work.listing import ListingTask, PackedFiles, Part, list_folders
 from beam_pipeline.work.outcome import Outcome
+from beam_pipeline.work.writer_process import writer_processes
 from tests.pictures import write_files
 
-
-class Found(NamedTuple):
-    """Attributes: images and dead letters, sorted; tally, the sum of all."""
-
-    images: list[ImageRef]
-    dead_letters: list[DeadLetter]
-    tally: Tally
+Found = tuple[list[ImageRef], list[DeadLetter], Tally]
+"""Images and dead letters, sorted, and the sum of all counts."""
 
 
 def make_tree(folder: Path) -> None:
@@ -72,25 +76,21 @@ def found_in(outcomes: Iterable[Outcome]) -> Found:
         images += [image for batch in outcome.main for image in batch]
         dead_letters += outcome.dead_letters
         tally.add(outcome.tally or Tally())
-    return Found(sorted(images), sorted(dead_letters), tally)
+    return sorted(images), sorted(dead_letters), tally
 
 
-def whole(root: filters.ImageRoot) -> Found:
+def whole(root: ImageRoot) -> Found:
     """What is listed of a root at once."""
-    images: list[ImageRef] = []
-    dead_letters: list[DeadLetter] = []
-    tally = Tally()
+    outcomes = []
     for listed in list_local_root(root, 1000):
-        images += listed.images
-        dead_letters += listed.dead_letters
-        tally.ignored.update(listed.ignored)
-        tally.label_files.add(listed.label_files)
-    tally.listed = len(images) + len(dead_letters)
-    tally.add_dead_letters(dead_letters)
-    return Found(sorted(images), sorted(dead_letters), tally)
+        count = len(listed.images) + len(listed.dead_letters)
+        tally = Tally(count, listed.ignored, label_files=listed.label_files)
+        tally.add_dead_letters(listed.dead_letters)
+        outcomes.append(Outcome([listed.images], tally, DeadLetterBatch(listed.dead_letters)))
+    return found_in(outcomes)
 
 
-def by_tasks(root: filters.ImageRoot, most: int, together: int) -> Found:
+def by_tasks(root: ImageRoot, most: int, together: int) -> Found:
     """Lists a root by tasks of some parts each."""
     waiting: list[Part] = [Subfolder.root(root)]
     outcomes = []
@@ -110,7 +110,7 @@ def test_any_division_lists_the_same(
 ) -> None:
     """Images, dead letters, ignored files and label files."""
     make_tree(tmp_path)
-    root = filters.ImageRoot(str(tmp_path), patterns)
+    root = ImageRoot(str(tmp_path), patterns)
     assert by_tasks(root, most, together) == whole(root)
 
 
@@ -118,9 +118,9 @@ def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
     """Files of a folder that it has begun, and other folders."""
     names = [*(f"{i}.jpg" for i in range(5)), "a/6.jpg", "b/7.jpg"]
     write_files(str(tmp_path), dict.fromkeys(names, b"x"))
-    root = filters.ImageRoot(str(tmp_path))
+    root = ImageRoot(str(tmp_path))
     listed = ListingTask(root, [Subfolder.root(root)], most=2).run()
-    assert len(found_in([listed.outcome]).images) == 2
+    assert len(found_in([listed.outcome])[0]) == 2
     assert [part.size for part in listed.rest if isinstance(part, PackedFiles)] == [2, 1]
     folders = sorted(part.path for part in listed.rest if isinstance(part, Subfolder))
     assert folders == [f"{tmp_path}/a", f"{tmp_path}/b"]
@@ -131,7 +131,7 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
     write_files(str(tmp_path), {"pool/a.jpg": b"x", "more/b.jpg": b"x"})
     os.symlink(tmp_path / "more", tmp_path / "pool" / "more")
     os.symlink(tmp_path / "pool", tmp_path / "fold")
-    root = filters.ImageRoot(str(tmp_path))
+    root = ImageRoot(str(tmp_path))
     listed = ListingTask(root, [Subfolder.root(root)]).run()
     assert [link.path for link in listed.links] == [f"{tmp_path}/fold/more"]
     assert (listed.outcome.tally or Tally()).listed == 5
@@ -141,28 +141,21 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
 def writers(request: pytest.FixtureRequest) -> Iterator[int]:
     """Some writer processes."""
     count: int = request.param
-    with writer_process.writer_processes(count):
+    with writer_processes(count):
         yield count
 
 
 @pytest.mark.usefixtures("writers")
 def test_a_folder_is_listed_wherever_its_parts_are(tmp_path: Path) -> None:
-    """Images, dead letters and counts are those of listing it at once."""
-    make_tree(tmp_path)
-    for patterns in ((), ("**/*.png",)):
-        root = filters.ImageRoot(str(tmp_path), patterns)
-        for here, most in ((0, 1), (0, 5), (30, 7), (1000, 1000)):
-            assert found_in(list_folders(root, here, most)) == whole(root)
-
-
-@pytest.mark.usefixtures("writers")
-def test_a_flat_folder_is_listed_in_parts(tmp_path: Path) -> None:
-    """Its files are handed on while it is read."""
-    write_files(str(tmp_path), {f"{i}.jpg": b"x" for i in range(50)})
-    root = filters.ImageRoot(str(tmp_path))
-    outcomes = list(list_folders(root, 10, 4))
-    assert found_in(outcomes) == whole(root)
-    assert max(len(batch) for outcome in outcomes for batch in outcome.main) <= 4 * 4
+    """Images, dead letters and counts are those of listing it at once; files of a flat one are handed on meanwhile."""
+    make_tree(tmp_path / "tree")
+    write_files(f"{tmp_path}/flat", {f"{i}.jpg": b"x" for i in range(50)})
+    for folder, patterns in (("tree", ()), ("tree", ("**/*.png",)), ("flat", ())):
+        root = ImageRoot(f"{tmp_path}/{folder}", patterns)
+        for here, most in ((0, 1), (0, 5), (10, 4), (30, 7), (1000, 1000)):
+            outcomes = list(list_folders(root, here, most))
+            assert found_in(outcomes) == whole(root)
+            assert max(len(batch) for outcome in outcomes for batch in outcome.main) <= 4 * most
 
 
 @pytest.mark.usefixtures("writers")
@@ -170,14 +163,14 @@ def test_a_flat_folder_is_listed_in_parts(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_listed_is_the_last_outcomes_refusal(tmp_path: Path) -> None:
     """The message is the same whichever process finds it."""
     write_files(str(tmp_path), {f"{i}/{j}.jpg": b"x" for i in range(9) for j in range(3)})
-    outcomes = list_folders(filters.ImageRoot(str(tmp_path)), 12, 3)
+    outcomes = list_folders(ImageRoot(str(tmp_path)), 12, 3)
     next(outcomes)
     if os.geteuid():
         for folder in range(9):
             os.chmod(tmp_path / str(folder), 0o000)
     else:  # whom no mode keeps out
         shutil.rmtree(tmp_path)
-    refused = found_in(outcomes).tally.refusals
+    refused = found_in(outcomes)[2].refusals
     assert [refusal.error for refusal in refused] == ["ListingError"]
     reason = "Permission denied" if os.geteuid() else "No such file or directory"
     expected = rf"{re.escape(str(tmp_path))}/\d cannot be listed \({reason}\), so its images would"
@@ -193,7 +186,7 @@ def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> Non
         for other in range(folders):
             if other != number:
                 os.symlink(f"../f{other}", tmp_path / f"f{number}" / f"to{other}")
-    (refused,) = found_in(list_folders(filters.ImageRoot(str(tmp_path)), 10, 100)).tally.refusals
+    (refused,) = found_in(list_folders(ImageRoot(str(tmp_path)), 10, 100))[2].refusals
     assert re.match(
         r"links .* lead to the same folders more than 2000 times, .*/f\d/.*/to\d+; remove",
         refused.message,
@@ -201,27 +194,18 @@ def test_many_folders_that_link_to_each_other_are_refused(tmp_path: Path) -> Non
 
 
 LINES = b"uri,size\n" + b"".join(b"a%03d.jpg,1\n" % n for n in range(100))
+CUTS: dict[str, Cut] = {"csv": ByLines(","), "parquet": ByRowGroups()}
 
 
-def comma(_: str) -> cuts.Cut | None:
-    return cuts.ByLines(",")
+def by_ending(path: str) -> Cut | None:
+    return CUTS.get(path.rpartition(".")[2])
 
 
-def row_groups(_: str) -> cuts.Cut | None:
-    return cuts.ByRowGroups()
-
-
-def uncut(_: str) -> cuts.Cut | None:
-    return None
-
-
-def by_ending(path: str) -> cuts.Cut | None:
-    return {"csv": comma, "parquet": row_groups}.get(path.rpartition(".")[2], uncut)(path)
-
-
-def lines_of(part: FilePart) -> cuts.LineRange:
-    assert isinstance(part.range, cuts.LineRange)
-    return part.range
+def cut_into(path: Path, size: int) -> list[Any]:
+    """The ranges of the parts that a file is cut into; None for the whole file."""
+    parts = cut_file(str(path), by_ending, size)
+    assert {part.uri for part in parts} == {str(path)}
+    return [part.range for part in parts]
 
 
 def write_parquet(path: Path, rows: int) -> None:
@@ -230,79 +214,71 @@ def write_parquet(path: Path, rows: int) -> None:
     parquet.write_table(pyarrow.table(columns), path, row_group_size=1)
 
 
+HEADER = b"uri,size\na.jpg,1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "size", "ranges"),
+    [
+        # two lines begin in the first part, one in the next
+        ("a.csv", HEADER + b"b.jpg,2\n", 12, [(0, 17, 1, True), (17, 25, 3, True)]),
+        ("a.csv", LINES, PART_BYTES, [(0, len(LINES), 1, False)]),  # a small file
+        ("a.txt", LINES, 100, []),
+        ("gone.csv", None, 100, []),
+        # the header is somewhere below
+        ("a.csv", b"\n\n" + HEADER, 4, []),
+        ("a.csv", b" \r\n" + HEADER, 4, []),
+        ("a.csv", b",,\n" + HEADER, 4, []),
+    ],
+)
+def test_where_a_file_is_cut(
+    tmp_path: Path, name: str, content: bytes | None, size: int, ranges: list[tuple[int, ...]]
+) -> None:
+    """Each part knows its first line; what cannot be cut is one part, and reading reports what is not there."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    expected = [LineRange(begin, end, first, regular=bool(r)) for begin, end, first, r in ranges]
+    assert cut_into(tmp_path / name, size) == (expected or [None])
+
+
 def test_parts_are_the_file(tmp_path: Path) -> None:
-    """Put together in order, and each knows its first line."""
+    """Put together in order; behind a quoted line break, the rest of the file is one part."""
     path = tmp_path / "a.csv"
-    path.write_bytes(LINES)
-    parts = [lines_of(part) for part in cut_file(str(path), comma, 100)]
-    assert len(parts) == 11
-    assert b"".join(read_lines(str(path), part) for part in parts) == LINES
-    assert parts[3].first == 1 + LINES[: parts[3].begin].count(b"\n")
-    # two lines begin in the first part, one in the next
-    path.write_bytes(b"uri,size\na.jpg,1\nb.jpg,2\n")
-    assert [lines_of(part) for part in cut_file(str(path), comma, 12)] == [
-        cuts.LineRange(0, 17, 1, regular=True),
-        cuts.LineRange(17, 25, 3, regular=True),
-    ]
-
-
-def test_small_files_and_those_that_cannot_be_cut_are_one_part(tmp_path: Path) -> None:
-    """So is one that is not there, which reading reports."""
-    path = tmp_path / "a.csv"
-    path.write_bytes(LINES)
-    assert cut_file(str(path), comma, PART_BYTES) == [
-        FilePart(str(path), cuts.LineRange(0, len(LINES)))
-    ]
-    assert cut_file(str(path), uncut, 100) == [FilePart(str(path))]
-    assert cut_file(str(tmp_path / "gone"), comma, 100) == [FilePart(f"{tmp_path}/gone")]
-    for beginning in (b"\n\n", b" \r\n", b",,\n"):  # the header is somewhere below
-        path.write_bytes(beginning + b"uri,size\na.jpg,1\n")
-        assert cut_file(str(path), comma, 4) == [FilePart(str(path))]
-
-
-def test_a_quoted_line_break_ends_the_cutting(tmp_path: Path) -> None:
-    """The rest of the file is one part."""
-    path = tmp_path / "a.csv"
-    path.write_bytes(LINES + b'"a\nb",1\n' + LINES)
-    *cut, rest = (lines_of(part) for part in cut_file(str(path), comma, 100))
-    assert all(part.regular for part in cut)
-    assert (rest.end, rest.regular) == (-1, False)
-    found = b"".join(read_lines(str(path), part) for part in cut)
-    assert found == path.read_bytes()[: rest.begin]
+    for content in (LINES, LINES + b'"a\nb",1\n' + LINES):
+        path.write_bytes(content)
+        parts = cut_into(path, 100)
+        regular = [part for part in parts if part.regular]
+        assert len(regular) >= 11 - (len(parts) > 11)
+        found = b"".join(read_lines(str(path), part) for part in regular)
+        rest = parts[len(regular) :]
+        assert [(part.begin, part.end) for part in rest] == [(len(found), -1)] * len(rest)
+        assert bool(rest) == (found != content == found + content[len(found) :])
+        assert all(part.first == 1 + content[: part.begin].count(b"\n") for part in parts)
 
 
 def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of its lines is read twice."""
-    path = tmp_path / "a.csv"
-    path.write_bytes(LINES)
-
+    (tmp_path / "a.csv").write_bytes(LINES)
     look_at = file_parts._look_at
 
-    def breaks(uri: str, start: int, *arguments: Any) -> cuts.LineBlock:
+    def breaks(uri: str, start: int, *arguments: Any) -> LineBlock:
         return look_at(uri if start < 100 else f"{tmp_path}/gone", start, *arguments)
 
     monkeypatch.setattr(file_parts, "_look_at", breaks)
-    assert cut_file(str(path), comma, 100) == [FilePart(str(path))]
+    assert cut_into(tmp_path / "a.csv", 100) == [None]
 
 
 def test_a_parquet_file_is_cut_between_row_groups(tmp_path: Path) -> None:
     """One that is small on disk is not opened, and a broken one is read as a whole, which says so."""
     path = tmp_path / "a.parquet"
     write_parquet(path, 7)
-    parts = cut_file(str(path), row_groups, 300)
-    ranges = [part.range for part in parts if isinstance(part.range, cuts.RowGroupRange)]
-    assert [(part.begin, part.end, part.first) for part in ranges] == [
-        (0, 2, 1),
-        (2, 4, 3),
-        (4, 6, 5),
-        (6, 7, 7),
-    ]
-    assert [part.uri for part in parts] == [str(path)] * 4
-    assert cut_file(str(path), row_groups, PART_BYTES) == [FilePart(str(path))]
+    ranges = [(part.begin, part.end, part.first) for part in cut_into(path, 300)]
+    assert ranges == [(0, 2, 1), (2, 4, 3), (4, 6, 5), (6, 7, 7)]
+    assert cut_into(path, PART_BYTES) == [None]
     path.write_bytes(path.read_bytes()[:-1])
-    assert cut_file(str(path), row_groups, 300) == [FilePart(str(path))]
+    assert cut_into(path, 300) == [None]
 
 
 @pytest.mark.parametrize("spread", [False, True])
@@ -310,8 +286,7 @@ def test_files_are_cut_in_a_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: bool
 ) -> None:
     """Each file has its own parts."""
-    (tmp_path / "a.csv").write_bytes(LINES)
-    (tmp_path / "b").write_bytes(b"")
+    write_files(str(tmp_path), {"a.csv": LINES, "b": b""})
     write_parquet(tmp_path / "c.parquet", 7)
     paths = [str(tmp_path / name) for name in ("a.csv", "b", "c.parquet")]
     monkeypatch.setattr(listing, "PART_BYTES", 300)
@@ -322,30 +297,11 @@ def test_files_are_cut_in_a_job(
         assert_that(parts | beam.Map(repr), equal_to(list(map(repr, expected))))
 
 
-def test_the_rest_behind_an_irregular_block_is_one_part() -> None:
-    """It begins where the last regular one ends, and nothing says where it ends."""
-    blocks = [
-        cuts.LineBlock(0, 10, 3, regular=True),
-        cuts.LineBlock(10, 10, 0, regular=True),
-        cuts.LineBlock(10, 20, 2, regular=False),
-        cuts.LineBlock(20, 30, 2, regular=True),
-    ]
-    assert list(line_ranges(blocks)) == [
-        cuts.LineRange(0, 10, 1, regular=True),
-        cuts.LineRange(10, -1, 4),
-    ]
-
-
-def test_a_part_has_the_size_of_its_range() -> None:
-    """That of a whole file is not known."""
-    unknown, part = FilePart("a"), FilePart("a", cuts.RowGroupRange(0, 1, 1, 10, 20))
+def test_a_part_has_the_size_of_its_range(tmp_path: Path) -> None:
+    """That of a whole file is not known. Where the file has become shorter, rows would be lost: an error."""
+    unknown, part = FilePart("a"), FilePart("a", RowGroupRange(0, 1, 1, 10, 20))
     assert (unknown.size, unknown.read_at_once) == (0, False)
     assert (part.size, part.read_at_once) == (20, True)
-
-
-def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
-    """Rows would be lost."""
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"abc")
+    (tmp_path / "a.csv").write_bytes(b"abc")
     with pytest.raises(OSError, match=r"a\.csv has become shorter while it was read"):
-        read_lines(str(path), cuts.LineRange(0, 9))
+        read_lines(f"{tmp_path}/a.csv", LineRange(0, 9))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,13 +14,31 @@ from PIL import Image
 
 from beam_pipeline.core.records.tfrecord import crc32c_extend, frame_footer, frame_header
 from beam_pipeline.core.records.wire import encode_example
-from tests.pictures import write_files
+from tests.pictures import picture, write_files
 
 
 def feature(kind: str, *shape: int | None, optional: bool = False, **more: Any) -> dict[str, Any]:
     """A feature as the manifest describes it."""
     return {"kind": kind, "optional": optional, "shape": list(shape), **more}
 
+
+SIDES = ("ymin", "xmin", "ymax", "xmax")
+IMAGE = {"image/encoded": feature("bytes")}
+CLASS = "image/class/label"
+LABEL = {**IMAGE, CLASS: feature("int64")}
+MASK = "image/segmentation/class/encoded"
+SIZES = {f"image/{side}": feature("int64") for side in ("height", "width", "channels")}
+OBJECTS = {
+    **{f"image/object/bbox/{side}": feature("float", None) for side in SIDES},
+    "image/object/class/label": feature("int64", None),
+}
+BOXES = [
+    ([0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8], [4, 2]),
+    ([], [], [], [], []),
+    None,
+    ([0.0] * 3, [0.25] * 3, [0.5] * 3, [1.0] * 3, [1, 1, 3]),
+]
+"""Values of `OBJECTS` of four images: with two objects, with none, with lists left out, with three."""
 
 EVERY_KIND = {
     "one": {"kind": "int64", "optional": False},
@@ -56,6 +74,25 @@ def jpeg(width: int, height: int) -> bytes:
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "JPEG", quality=90)
     return out.getvalue()
+
+
+def pictures(values: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Examples of these values, each with an image of its own."""
+    return [{"image/encoded": picture(i), **features} for i, features in enumerate(values)]
+
+
+def bare(*images: Any) -> list[dict[str, Any]]:
+    """Examples of arrays as bare pixels, each with its number as class."""
+    return [
+        {"image/encoded": image.tobytes(), **dict(zip(SIZES, image.shape, strict=True)), CLASS: i}
+        for i, image in enumerate(images)
+    ]
+
+
+def detection_set(folder: Path) -> str:
+    """A data set of the four images of `BOXES`."""
+    objects = [dict(zip(OBJECTS, lists or (), strict=False)) for lists in BOXES]
+    return write_by_hand(folder, {**IMAGE, **OBJECTS}, pictures(objects))
 
 
 def write_by_hand(

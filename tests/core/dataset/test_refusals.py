@@ -174,54 +174,18 @@ def test_names_of_splits_are_asked_about(
     assert [(question.id, question.answer) for question in questions] == ([asked] if asked else [])
 
 
-UNSEEN = replace(FOLDERS, unseen=True)
-
-
-def passed_over(*keys: str, archive: bool = False) -> LabelFiles:
-    """What a listing counts of these files."""
-    found = LabelFiles()
-    for key in keys:
-        found.see(LabelFile(key, f"gs://b/{key}", archive))
-    return found
-
-
 @in_rows
 def test_label_files_are_asked_about(
-    keys: list[str], reasons: list[str], answers: list[Any]
+    keys: list[str], archive: bool, images: int, unseen: bool, asked: list[tuple[str, Any]]
 ) -> None:
     """A question an extension; a single file has a command."""
-    questions = list(plausibility.label_file_questions(passed_over(*keys), 10, UNSEEN))
-    assert [question.reason for question in questions] == reasons
-    assert [question.answer for question in questions] == answers
-
-
-@pytest.mark.parametrize(
-    ("found", "images", "checks"),
-    [
-        (passed_over("a.csv"), 10, FOLDERS),
-        (passed_over("a.csv"), 0, UNSEEN),
-        (passed_over(), 10, UNSEEN),
-        (passed_over("README.txt"), 1, UNSEEN),
-        (passed_over("1.txt", "2.txt", "3.txt", "4.txt"), 9, UNSEEN),
-        (passed_over("1.xml", "2.xml", archive=True), 5, UNSEEN),
-        (passed_over("out/manifest.json", "out/d.tfrecord-00000-of-00001"), 5, UNSEEN),
-    ],
-)
-def test_nothing_is_asked_about_other_files(
-    found: LabelFiles, images: int, checks: plausibility.LabelChecks
-) -> None:
-    """Where somebody has looked, without images, and of a few texts or a written data set."""
-    assert list(plausibility.label_file_questions(found, images, checks)) == []
-
-
-def test_a_table_in_an_archive_has_no_command() -> None:
-    """--labels reads no members."""
-    (question,) = plausibility.label_file_questions(
-        passed_over("p.zip/a.csv", archive=True), 10, UNSEEN
-    )
-    assert question == Question(
-        "label_files_ignored",
-        "1 .csv file (p.zip/a.csv) would be ignored.",
-        "Name the file whose rows name the images with --labels. Take the labels out of the "
-        "archive first.",
+    passed_over = LabelFiles()
+    for key in keys:
+        passed_over.see(LabelFile(key, f"gs://b/{key}", archive))
+    checks = replace(FOLDERS, unseen=unseen)
+    questions = list(plausibility.label_file_questions(passed_over, images, checks))
+    assert [(question.reason, question.answer) for question in questions] == asked
+    assert {question.id for question in questions} <= {"label_files_ignored"}
+    assert (
+        all("out of the archive first" in question.advice for question in questions) or not archive
     )

@@ -221,61 +221,13 @@ def test_the_key_of_the_class_ids_comes_from_the_options(
 # --- classes ------------------------------------------------------------------------------------
 
 
-def counted(*classes: tuple[int, int], split: str = "train") -> sharding.ShardInfo:
-    return sharding.ShardInfo(split, 0, "x", 0, 0, 0, classes)
-
-
-ANIMALS = [
-    {"id": 0, "name": "cat", "examples": 5},
-    {"id": 1, "name": "dog", "examples": 0},
-    {"id": 2, "name": "eel", "examples": 1},
-]
-IN_SPLITS = [
-    {"id": 0, "name": "cat", "examples": 5, "splits": {"test": 2, "train": 3}},
-    {"id": 1, "name": "dog", "examples": 1, "splits": {"test": 0, "train": 1}},
-]
-OBJECTS = [{"id": 1, "name": "car", "objects": 3, "splits": {"train": 3}}]
-
-
-@pytest.mark.parametrize(
-    ("classes", "shards", "faults"),
-    [
-        ([], [counted()], []),
-        (ANIMALS, [counted((0, 2), (2, 1)), counted((0, 3))], []),  # they add up over all shards
-        (
-            ANIMALS,
-            [counted((0, 4), (1, 2)), counted((7, 3), (-1, 1))],
-            [
-                "class 0 (cat): 4 examples, the manifest lists 5",
-                "class 1 (dog): 2 examples, the manifest lists 0",
-                "class 2 (eel): 0 examples, the manifest lists 1",
-                "class -1: 1 examples, the manifest has no such class",
-                "class 7: 3 examples, the manifest has no such class",
-            ],
-        ),
-        (IN_SPLITS, [counted((0, 2), split="test"), counted((0, 1), (1, 1)), counted((0, 2))], []),
-        (  # the whole may be right where two splits are wrong
-            IN_SPLITS,
-            [counted((0, 3), split="test"), counted((0, 2), (1, 1))],
-            [
-                "class 0 (cat) in test: 3 examples, the manifest lists 2",
-                "class 0 (cat) in train: 2 examples, the manifest lists 3",
-            ],
-        ),
-        (OBJECTS, [counted((1, 3))], []),
-        (
-            OBJECTS,
-            [counted((1, 2), (9, 4))],
-            [
-                "class 1 (car): 2 objects, the manifest lists 3",
-                "class 1 (car) in train: 2 objects, the manifest lists 3",
-                "class 9: 4 objects, the manifest has no such class",
-            ],
-        ),
-    ],
-)
+@in_rows
 def test_classes_are_as_many_as_the_manifest_says(
-    classes: list[dict[str, Any]], shards: list[sharding.ShardInfo], faults: list[str]
+    classes: list[dict[str, Any]], shards: list[tuple[str, dict[int, int]]], faults: list[str]
 ) -> None:
     """In all and in each split; those that only one of them has are faults."""
-    assert list(verify_classes(manifest_with(classes=classes), shards)) == faults
+    counted = [
+        sharding.ShardInfo(split, 0, "x", 0, 0, 0, tuple(numbers.items()))
+        for split, numbers in shards
+    ]
+    assert list(verify_classes(manifest_with(classes=classes), counted)) == faults

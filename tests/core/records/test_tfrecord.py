@@ -8,6 +8,7 @@ import os
 import random
 import re
 import struct
+from pathlib import Path
 from typing import Any
 
 import google_crc32c
@@ -19,7 +20,7 @@ from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records import example_view, sharding, tfrecord
 from beam_pipeline.core.records.record_format import EncodedSample
 from tests.core.records.fixtures import Memory, record_of
-from tests.rows import in_rows
+from tests.rows import in_rows, raised
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=8)
 THREE_RECORDS = [b"first", b"", b"the third record"]
@@ -91,92 +92,61 @@ def test_a_file_cut_at_any_byte_is_noticed() -> None:
 def test_a_flip_in_any_byte_is_noticed(flip: int) -> None:
     """Whichever byte is changed, the error names path, record and offset."""
     content = framed_all(*THREE_RECORDS)
-    starts = [0, 21, 37]
     for offset in range(len(content)):
         damaged = bytearray(content)
         damaged[offset] ^= flip
-        number = [i for i, start in enumerate(starts) if start <= offset][-1]
-        start = starts[number]
+        number, start = max(one for one in enumerate((0, 21, 37)) if one[1] <= offset)
         part = "length" if offset - start < 12 else "data"
-        expected = (
+        assert str(raised(DamagedRecordError, read, bytes(damaged))) == (
             f"data/x.tfrecord: record {number} at byte {start}: "
             f"the checksum of the record's {part} is wrong"
         )
-        with pytest.raises(DamagedRecordError, match=f"^{re.escape(expected)}$"):
-            read(bytes(damaged))
 
 
 @pytest.mark.parametrize("length", [1 << 62, 1 << 63, (1 << 64) - 1])
 def test_a_length_beyond_the_end_of_the_file_is_damage_however_large(
-    tmp_path_factory: pytest.TempPathFactory, length: int
+    tmp_path: Path, length: int
 ) -> None:
     """A length with a right checksum that no file can hold is a damaged record as well."""
     packed = struct.pack("<Q", length)
     header = packed + struct.pack("<I", tfrecord.mask_crc(google_crc32c.value(packed)))
     assert tfrecord.frame_header(length) == header
-    path = os.path.join(tmp_path_factory.mktemp("records"), "x.tfrecord")
-    with open(path, "wb") as file:
-        file.write(header + b"a few bytes")
-    with (
-        open(path, "rb") as file,
-        pytest.raises(DamagedRecordError, match=f"record 0 at byte 0: it claims {length} bytes"),
-    ):
-        list(tfrecord.read_records(file, path))
+    (tmp_path / "x").write_bytes(header + b"a few bytes")
+    with (tmp_path / "x").open("rb") as file:
+        error = raised(DamagedRecordError, lambda: list(tfrecord.read_records(file, "x")))
+    assert f"record 0 at byte 0: it claims {length} bytes" in str(error)
 
 
 PLAIN, GZIP = tfrecord.TFRecordFormat(), tfrecord.TFRecordFormat("gzip")
 
 
 @in_rows
-def test_a_file_name_is_the_one_of_tfds(
-    arguments: tuple[str, str, int, int, str], name: str
-) -> None:
-    """NAME-SPLIT.tfrecord-INDEX-of-COUNT, five digits or as many as it takes, .gz at the end."""
-    *shard, compression = arguments
-    assert tfrecord.TFRecordFormat(str(compression)).shard_name(*shard) == name  # type: ignore[arg-type]
-
-
-@in_rows
-def test_the_name_of_an_index_is_no_name_of_aframed_all(shard: str, index: str) -> None:
-    """Only the extension changes, the last one if there are two; it is never the same name."""
-    assert PLAIN.index_name(shard) == index
-
-
-@in_rows
-def test_a_receipt_is_named_like_its_shard_without_the_mark(shard: str, stem: str) -> None:
-    """So a pattern such as `*.tfrecord-*` does not match it."""
-    assert PLAIN.receipt_stem(shard) == GZIP.receipt_stem(shard) == stem
+def test_files_have_these_names(compression: str, method: str, parts: Any, name: str) -> None:
+    """Shards are named as by TFDS; the name of an index or a receipt never matches a shard's."""
+    assert getattr(tfrecord.TFRecordFormat(compression), method)(*parts) == name
 
 
 PART = st.binary(max_size=300)
 SAMPLES = st.lists(st.builds(EncodedSample, PART, PART, PART), max_size=6)
 
 
+@pytest.mark.parametrize("chosen", [PLAIN, GZIP])
 @given(samples=SAMPLES)
-def test_a_plain_shard_is_framed_records_one_after_another(samples: list[EncodedSample]) -> None:
-    """The sink gets the frames of the joined parts, and the figures are those of its bytes."""
-    sink = Memory()
-    writer = PLAIN.writer(sink)
-    for sample in samples:
-        writer.write(sample)
-    writer.finish()
-    assert sink.data == b"".join(framed(sample.record) for sample in samples)
-    assert (writer.bytes, writer.crc32c) == (len(sink.data), google_crc32c.value(sink.data))
-
-
-@given(samples=SAMPLES)
-def test_a_gzip_shard_holds_the_same_compressed(samples: list[EncodedSample]) -> None:
-    """Decompressed it is the plain shard; the figures are those of the compressed bytes."""
+def test_a_shard_is_framed_records_one_after_another(
+    chosen: tfrecord.TFRecordFormat, samples: list[EncodedSample]
+) -> None:
+    """The sink gets the frames of the joined parts, compressed or not; the figures are those of its bytes."""
     noise = random.Random(len(samples)).randbytes(200_000)  # more than the compressor holds back
     samples = [*samples, EncodedSample(b"", noise, b"")]
     sink = Memory()
-    writer = GZIP.writer(sink)
+    writer = chosen.writer(sink)
     for sample in samples:
         writer.write(sample)
     writer.finish()
-    plain = b"".join(framed(sample.record) for sample in samples)
-    assert gzip.decompress(sink.data) == plain
-    assert sink.data[:9] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00"  # no time, no name
+    plain = gzip.decompress(sink.data) if chosen is GZIP else sink.data
+    assert plain == framed_all(*(sample.record for sample in samples))
+    if chosen is GZIP:
+        assert sink.data[:9] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00"  # no time, no name
     assert (writer.bytes, writer.crc32c) == (len(sink.data), google_crc32c.value(sink.data))
 
 
@@ -254,25 +224,18 @@ SHARD = framed_all(b"abc", b"defgh")
 @in_rows
 def test_damage_is_placed(data: bytes, message: str) -> None:
     """What is wrong, in which record, and where it begins, whether data are read or not."""
-    with pytest.raises(DamagedRecordError) as caught:
-        list(tfrecord.read_records(io.BytesIO(data), "shard"))
-    assert str(caught.value) == message
-    with pytest.raises(DamagedRecordError) as caught:
-        _spans(data)
-    assert str(caught.value) == message
-
-
-def test_offsets_are_sums_of_sizes() -> None:
-    """Records of 19, 16 and 21 bytes; none at all."""
-    assert tfrecord.record_offsets([19, 16, 21], "s", examples=3, size=56) == [0, 19, 35, 56]
-    assert tfrecord.record_offsets([], "s", examples=0, size=0) == [0]
+    for read in (tfrecord.read_records, tfrecord.record_spans):
+        error = raised(DamagedRecordError, lambda read=read: list(read(io.BytesIO(data), "shard")))
+        assert str(error) == message
 
 
 @in_rows
 def test_sizes_that_do_not_fit_the_shard_are_an_error(sizes: list[int], error: str) -> None:
-    """Another number of records, or more bytes than the file has."""
-    with pytest.raises(DamagedRecordError, match=f"^{error}$"):
-        tfrecord.record_offsets(sizes, "s", examples=3, size=56)
+    """Another number of records, or more bytes than the file has; offsets are sums of sizes."""
+    assert tfrecord.record_offsets([19, 16, 21], "s", examples=3, size=56) == [0, 19, 35, 56]
+    assert tfrecord.record_offsets([], "s", examples=0, size=0) == [0]
+    call = (DamagedRecordError, tfrecord.record_offsets, sizes, "s")
+    assert str(raised(*call, examples=3, size=56)) == error
 
 
 def test_an_image_reaches_the_sink_without_a_copy() -> None:
