@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.pages import make_data
 from tests.harness import REPOSITORY, float32, read_all, run_shell, split_of_each
-from tests.layouts.make_official_lists import make_official_lists
+from tests.layouts import data_sets
 from tests.training import train
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
@@ -88,7 +88,7 @@ def test_the_code_that_reads_files_of_matlab_runs(
 @pytest.mark.slow  # eight conversions
 def test_the_commands_for_public_data_sets_give_their_classes(tmp_path: Path) -> None:
     """Of several folders, of a list of findings, of boxes and of names: the very values."""
-    make_official_lists(str(tmp_path))
+    data_sets.make("official_lists", str(tmp_path))
     for language, code in _blocks("official_lists"):
         if language == "bash" and re.search("chest|WIDER|HAM10000|UTKFace", code):
             run_shell(code, tmp_path)

@@ -32,7 +32,7 @@ from beam_pipeline.core.records.formats import record_format
 from beam_pipeline.core.records.sharding import ShardDivision, ShardPlan
 from beam_pipeline.work.outcome import divide
 from tests.harness import REPOSITORY, run_shell
-from tests.layouts import make_tables
+from tests.layouts import data_sets
 from tests.pictures import write_pictures
 from tests.promises import PAGE, PROMISES, holders, page
 
@@ -230,7 +230,7 @@ EXPECTED = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the page's commands ran."""
     found = tmp_path_factory.mktemp("readers")
-    make_tables.make_table_boxes(f"{found}/boxes")
+    data_sets.make("table_boxes", f"{found}/boxes")
     run_shell(READERS_COMMANDS, found)
     return found
 

@@ -401,7 +401,7 @@ class WebDataset:
         if unusable or not archives:
             typed = ", ".join(unusable) or "nothing"
             raise UsageError(f"--layout {self.name} reads archives (.tar, .zip), not {typed}")
-        given = {n for n, kind in options.columns.items() if kind in _FILES_OR_SKIP}
+        given = [n for n, kind in options.columns.items() if kind in _FILES_OR_SKIP]
         skipped = frozenset(n for n in given if options.columns[n] == schema.SKIP_KIND)
         first, ignored = _beginnings(archives, skipped)
         image, columns, questions = _image_among([*first.values()], options)

@@ -15,7 +15,7 @@ from beam_pipeline.layouts import coco_tasks, kitti, label_files, voc, yolo
 from beam_pipeline.layouts.automl import SETS, Automl
 from beam_pipeline.layouts.coco_file import CocoReader
 from beam_pipeline.layouts.image_records import RecordColumns, RecordReader
-from tests.layouts.make_boxes import CAR, DONT_CARE
+from tests.layouts.data_sets import CAR, DONT_CARE
 from tests.layouts.make_coco import entry, instances, one, with_changes
 from tests.layouts.make_voc import BOX, CAT, labelimg_xml
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -12,22 +13,12 @@ from typing import Any
 
 from tests.conformance.outcome import converted
 from tests.harness import REPOSITORY, run_shell
-from tests.layouts import make_boxes, make_texts
+from tests.layouts import data_sets
+from tests.layouts.make_archives import make_archives
 from tests.layouts.make_cifar10 import make_cifar10
-from tests.layouts.make_coco import make_coco
-from tests.layouts.make_label_tools import make_label_tools
-from tests.layouts.make_official_lists import make_official_lists
+from tests.layouts.make_files_in_cells import make_files_in_cells
 from tests.layouts.make_parquet import make_parquet
 from tests.layouts.make_segmentation import make_segmentation
-from tests.layouts.make_shape_tools import make_shape_tools
-from tests.layouts.make_tables import (
-    make_archives,
-    make_class_folders,
-    make_imagefolder,
-    make_table_boxes,
-    make_tables,
-)
-from tests.layouts.make_voc import make_voc
 
 FOLDER = Path(REPOSITORY, "docs/datasets")
 _COMMAND = re.compile(r"^ *beam-tfrecord convert ", re.MULTILINE)
@@ -38,27 +29,27 @@ beam-tfrecord() { [ "$1" != convert ] || { echo "$PWD"; printf '%q ' "${@:2}"; e
 _OUTPUT = ("--output", "--name")
 
 
+_EXPORTED = (
+    *(
+        "automl",
+        "captions",
+        "class_folders",
+        "conversations",
+        "imagefolder",
+        "kitti",
+        "label_tools",
+    ),
+    *("official_lists", "shape_tools", "table_boxes", "tables", "voc", "yolo"),
+)
 MAKERS: Mapping[str, Callable[[str], None]] = {
+    **{name: functools.partial(data_sets.make, name) for name in _EXPORTED},
     "archives": make_archives,
-    "automl": make_boxes.make_automl,
-    "caption_files": make_texts.make_caption_files,
-    "captions": make_texts.make_captions,
+    "caption_files": data_sets.make_caption_files,
     "cifar10": make_cifar10,
-    "class_folders": make_class_folders,
-    "coco": make_coco,
-    "conversations": make_texts.make_conversations,
-    "files_in_cells": make_texts.make_files_in_cells,
-    "imagefolder": make_imagefolder,
-    "kitti": make_boxes.make_kitti,
-    "label_tools": make_label_tools,
-    "official_lists": make_official_lists,
+    "coco": data_sets.make_coco,
+    "files_in_cells": make_files_in_cells,
     "parquet": make_parquet,
     "segmentation": make_segmentation,
-    "shape_tools": make_shape_tools,
-    "table_boxes": make_table_boxes,
-    "tables": make_tables,
-    "voc": make_voc,
-    "yolo": make_boxes.make_yolo,
 }
 """Name -> writes data sets of a kind into a folder."""
 

@@ -43,7 +43,7 @@ from tests.archives import tar_bytes, zip_bytes
 from tests.conformance.outcome import Row
 from tests.conformance.pages import MAKERS
 from tests.conformance.trees import JPEG, Tree, coco, image, jpeg, masks, paths, png, texts, tiff
-from tests.layouts.make_label_tools import exported
+from tests.layouts.data_sets import exported
 from tests.layouts.make_parquet import image_of, write_parquet
 from tests.layouts.make_voc import labelimg_xml
 from tests.pictures import picture

@@ -10,7 +10,6 @@ import pytest
 from beam_pipeline.cli import main
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts import layout, opening
-from beam_pipeline.layouts.paths import archive_roots, expanded
 from tests import archives, harness
 from tests.pictures import picture, write_files
 
@@ -26,21 +25,6 @@ def _classes(folder: str) -> dict[str, str]:
         key: features["image/class/text"][0].decode()
         for key, features in harness.read_all(folder).items()
     }
-
-
-def _images(folder: str) -> dict[str, bytes]:
-    return {key: features["image/encoded"][0] for key, features in harness.read_all(folder).items()}
-
-
-def test_a_name_of_two_splits_is_asked_about(working_folder: Path) -> None:
-    """As its images would be in train, unless it is the only archive."""
-    for name in ("train", "train_val", "test_val"):
-        archives.make_zip(Path(f"{name}.zip"), PETS)
-    (question,) = _source("train.zip", "train_val.zip").questions
-    assert question.reason == "train.zip name a split, and train_val.zip no single one."
-    (question,) = _source("test_val.zip", "train_val.zip").questions
-    assert question.reason == "None names a single split: test_val.zip, train_val.zip."
-    assert _source("train_val.zip").questions == ()
 
 
 def test_what_cannot_be_read_is_a_dead_letter(working_folder: Path) -> None:
@@ -84,40 +68,6 @@ def test_a_run_is_resumed_unless_an_archive_has_changed(
     shard.unlink()
     assert main(["repair", "out"]) == 1
     assert "its images have changed" in capsys.readouterr().err
-
-
-def test_paths_with_braces_and_globs(working_folder: Path) -> None:
-    """A file that is called as the pattern comes before what it stands for."""
-    for name in ("s/a-00.tar", "s/a-01.tar", "s/b.tar", "x{1,2}.zip"):
-        (archives.make_zip if name.endswith("zip") else archives.make_tar)(Path(name), PETS)
-    assert expanded(["s/a-{00..01}.tar", "x{1,2}.zip"]) == (
-        "s/a-00.tar",
-        "s/a-01.tar",
-        "x{1,2}.zip",
-    )
-
-    def names(*paths: str) -> list[str]:
-        roots, others = archive_roots(paths)
-        assert others == ()
-        return [root.archive.name for root in roots if root.archive]
-
-    assert names("s/*.tar") == ["a-00.tar", "a-01.tar", "b.tar"]
-    assert names("./*/a-*.tar", "s/a-00.tar") == ["a-00.tar", "s/a-01.tar"]
-    assert names("s") == ["a-00.tar", "a-01.tar", "b.tar"]
-    write_files(".", {"s/c.jpg": b""})
-    assert archive_roots(["s"]) == ((), ("s",))
-
-
-def test_a_table_in_an_archive_is_a_question(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The listing finds it, wherever it lies, and asks once."""
-    archives.make_zip(Path("a.zip"), {**PETS, "labels.csv": b"x", "few.xml": b""})
-    assert _source("a.zip").questions == ()
-    assert harness.convert_asking("--images", "a.zip", "--output", "out") == 2
-    assert "- 1 .csv file (a.zip/labels.csv) would be ignored." in (capsys.readouterr().err)
-    assert harness.convert("--images", "a.zip", "--output", "out") == 0
-    assert len(harness.manifest_of("out")["questions"]) == 1
 
 
 def test_a_folder_with_an_archives_name_is_a_folder(working_folder: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shlex
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from beam_pipeline.core.labels.schema import ColumnKind, further_column
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.named_files import CellFiles
-from tests.harness import NONE_BAD, convert, convert_asking, dead_letters_of, manifest_of, read_all
+from tests.harness import NONE_BAD, convert, dead_letters_of, read_all
 from tests.pictures import encoded, picture, write_files
 
 RIGHT, DEPTH, NOTE, LABEL = "right", "depth", "note", "label"
@@ -52,11 +50,6 @@ OPTIONS = ("--images", "d", "--labels", "pairs.csv", "--output", "out")
 FILES = ("--file_columns", "right,depth,note")
 
 
-def content(path: str) -> bytes:
-    data = TREE[path]
-    return data if isinstance(data, bytes) else data.encode()
-
-
 def stored(name: str, data: bytes, *, channels: int = 3) -> dict[str, list[Any]]:
     """The features of a picture of 9 x 7 pixels."""
     sides = {"height": [7], "width": [9], "channels": [channels]}
@@ -69,114 +62,6 @@ def tree(working_folder: Path) -> Path:
     """The working folder, with the tree in it."""
     write_files(str(working_folder), TREE)
     return working_folder
-
-
-def test_the_question_has_the_command(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Paths of existing files are no features before somebody says so; the command works as printed."""
-    assert convert_asking(*OPTIONS) == 2
-    said = capsys.readouterr().err
-    assert "cells of right, depth, note are paths of files that exist" in said
-    assert "--file_columns right,depth,note" in said
-    (command,) = (
-        line.strip() for line in said.splitlines() if line.startswith("    beam-tfrecord")
-    )
-    assert "--columns right:file,depth:file,note:file" in command
-    assert convert_asking(*shlex.split(command)[2:]) == 0
-    assert read_all("out")[KEYS[0]]["note/encoded"] == [b"note 0"]
-    options = ("--columns", "right:str,depth:skip,note:skip", "--output", "texts", *OPTIONS[:4])
-    assert convert(*options, "--max_bad_fraction", "1") == 0
-    assert read_all("texts")[KEYS[0]]["label/right"] == [b"right/0.png"]
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
-def test_cells_with_several_files(tree: Path, ending: str) -> None:
-    """A list of paths is a list of files, perhaps empty; relative paths may be beside the table."""
-    views = [[f"d/right/{j}.png" for j in range(i)] for i in range(4)]
-    rows = [{"image": key, "views": cell} for key, cell in zip(KEYS, views, strict=True)]
-    options: tuple[str, ...] = ("--file_columns", "views")
-    if ending == "parquet":
-        from pyarrow import Table, parquet
-
-        parquet.write_table(Table.from_pylist(rows), "views.parquet")
-    elif ending == "csv":
-        cells = [(row["image"], ";".join(row["views"])) for row in rows]
-        write_files(".", {"views.csv": csv(("image", "views"), *cells)})
-        options += ("--list_column", "views=;")
-    else:
-        write_files(".", {"views.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
-    given = ("--images", "d/left", "--labels", f"views.{ending}", "--output", "out", NONE_BAD)
-    for row in rows:
-        row["image"] = row["image"].removeprefix("left/")  # type: ignore[union-attr]
-    assert convert(*given, *options) == 0
-    examples = read_all("out")
-    for i in range(4):
-        example = examples[f"{i}.png"]
-        assert example["views/encoded"] == [content(f"d/right/{j}.png") for j in range(i)]
-        assert example["views/width"] == [9] * i
-        assert example["views/format"] == [b"png"] * i
-
-
-def test_empty_cells_leave_the_features_out(tree: Path) -> None:
-    """As for all columns but the label."""
-    write_files(".", {"pairs.csv": csv(("image", RIGHT), (KEYS[0], "right/0.png"), (KEYS[1], ""))})
-    given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--max_bad_fraction", "1")
-    assert convert(*given, "--file_columns", RIGHT) == 0
-    examples = read_all("out")
-    assert "right/encoded" in examples[KEYS[0]]
-    assert not [key for key in examples[KEYS[1]] if key.startswith(RIGHT)]
-
-
-def test_an_object_that_is_left_out_takes_its_file_along(
-    tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In a table of objects, each has a file; that of a box without an area is not written."""
-    head = ("image", "xmin", "ymin", "xmax", "ymax", "class", RIGHT)
-    boxes = ((1, 1, 1, 3), (1, 1, 3, 3), (2, 2, 4, 4))
-    rows = [(KEYS[0], *map(str, box), "cat", f"right/{i}.png") for i, box in enumerate(boxes)]
-    write_files(".", {"pairs.csv": csv(head, *rows)})
-    given = ("--images", "d", "--labels", "pairs.csv", "--output", "out", "--max_bad_fraction", "1")
-    assert convert(*given, "--file_columns", RIGHT) == 0
-    files = [(tree / "d" / "right" / f"{i}.png").read_bytes() for i in (1, 2)]
-    assert read_all("out")[KEYS[0]]["image/object/right/encoded"] == files
-
-
-def test_members_of_an_archive(tree: Path) -> None:
-    """Paths in the archive name files in it, with the same bytes as from folders."""
-    with zipfile.ZipFile("d.zip", "w") as archive:
-        for name, data in TREE.items():
-            if name.startswith("d/"):
-                archive.writestr(name.removeprefix("d/"), data)
-    given = ("--images", "d.zip", "--labels", "pairs.csv", "--output", "packed", NONE_BAD)
-    assert convert(*given, *FILES) == 0
-    assert convert(*OPTIONS, *FILES) == 0
-    unpacked = read_all("out")
-    for key, example in read_all("packed").items():
-        same = unpacked[key.removeprefix("d.zip/")]
-        files = {name for name in example if not name.startswith("image/")}
-        assert {name: example[name] for name in files} == {name: same[name] for name in files}
-    assert manifest_of("packed")["counts"]["dead_letters"] == 0
-
-
-def test_metadata_of_hugging_face_names_files_beside_it(tree: Path) -> None:
-    """Paths are relative to the file of each split."""
-    tables = {
-        f"h/{split}/metadata.csv": csv(
-            ("file_name", "right_file"), *((f"{i}.png", f"r/{i}.png") for i in numbers)
-        )
-        for split, numbers in {"train": (0, 1), "test": (2, 3)}.items()
-    }
-    pictures = {
-        f"h/{('train', 'test')[i // 2]}/{folder}{i}.png": content(f"d/{of}/{i}.png")
-        for i in range(4)
-        for folder, of in (("", "left"), ("r/", RIGHT))
-    }
-    write_files(".", {**tables, **pictures})
-    given = ("--images", "h", "--output", "out", NONE_BAD)
-    assert convert(*given, "--file_columns", "right_file") == 0
-    examples = read_all("out")
-    assert {key: example["right_file/encoded"] for key, example in examples.items()} == {
-        f"{('train', 'test')[i // 2]}/{i}.png": [content(f"d/right/{i}.png")] for i in range(4)
-    }
 
 
 def test_a_changed_file_changes_its_sample(tree: Path) -> None:
@@ -285,30 +170,6 @@ def test_only_files_below_the_images_or_the_table_are_found(tmp_path: Path, uri:
 
 # --- pairs without a table: partners are the files of the same names in folders, or in each scene ----
 
-PAIRS = ("--layout", "pairs")
-
 
 def png(number: int) -> bytes:
     return picture(number, file_format="PNG")
-
-
-Tree = dict[str, bytes | str]
-KITTI: Tree = {
-    f"d/{folder}/00000{i}.png": deep(i) if folder == "depth" else png(3 * i + n)
-    for n, folder in enumerate(("image_2", "image_3", "depth"))
-    for i in range(4)
-}
-
-
-def test_further_parts_are_optional_and_the_image_can_be_chosen(working_folder: Path) -> None:
-    """As for columns of tables, whose empty cells leave their features out."""
-    write_files(".", KITTI)
-    Path("d/depth/000002.png").unlink()
-    assert convert("--images", "d", *PAIRS, "--key_column", "image_3", "--output", "out") == 0
-    examples = read_all("out")
-    assert sorted(examples) == [f"image_3/00000{i}.png" for i in range(4)]
-    with_depth = {key for key, example in examples.items() if "depth/encoded" in example}
-    assert with_depth == examples.keys() - {"image_3/000002.png"}
-    for key, value in stored("image_2", png(6)).items():
-        assert examples["image_3/000002.png"][key] == value
-    assert dead_letters_of("out") == []

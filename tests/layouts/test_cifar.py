@@ -531,38 +531,6 @@ def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -
     )
 
 
-def test_paths_and_options_that_do_not_fit_are_refused(data: Path) -> None:
-    """Something else, several paths, a batch twice, the other set; labels lie with the images."""
-    folder = f"{data}/data/{PY_100}"
-    twice = (f"data/{PY}/test_batch", f"data/{BIN}/test_batch.bin")
-    for images, message in (
-        (
-            (folder,),
-            f"--images {folder}: none of CIFAR-10's files is there; expected data_batch_1 and the "
-            "others, or a folder with them, such as cifar-10-batches-py",
-        ),
-        (("gone",), f"--images {data}/gone: none of CIFAR-10's files is there; "),
-        (
-            (f"data/{PY}", f"data/{BIN}"),
-            "--images: 2 paths, expected one folder or archive, or single batches",
-        ),
-        (twice, "--images names a batch twice, expected each once"),
-        (
-            (f"{folder}.tar.gz",),
-            f"--images: {folder}.tar.gz lacks {', '.join(CIFAR10_BATCHES)}; download it again",
-        ),
-    ):
-        assert usage_error(SourceOptions(images=images)).startswith(message)
-    assert usage_error(SourceOptions(images=(f"data/{PY}",), labels=("x.csv",))) == (
-        "--layout cifar10 takes labels from where the images are; leave out --labels"
-    )
-    (data / f"data/{BIN_100}/coarse_label_names.txt").unlink()
-    assert usage_error(SourceOptions(images=(f"data/{BIN_100}",)), "cifar100") == (
-        f"--images: {data}/data/{BIN_100}: the names of the classes, meta or coarse_label_names.txt "
-        "and fine_label_names.txt, are missing; download it again"
-    )
-
-
 @pytest.mark.parametrize(
     ("meta", "message"),
     [

@@ -11,12 +11,9 @@ import pytest
 
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.labels.schema import ColumnKind, label_column, object_column
-from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.references import ImageRef, LabelRow
 from beam_pipeline.layouts import label_files
 from tests.pictures import write_files
-
-WHAT = "label files (*.txt)"
 
 
 @pytest.fixture
@@ -25,42 +22,6 @@ def folder(working_folder: Path) -> Path:
     names = ("a/1.txt", "a/2.TXT", "a/.3.txt", "a/4.csv", "b/deep/5.txt", "c/6.csv")
     write_files(str(working_folder), dict.fromkeys(names, "x"))
     return working_folder
-
-
-def test_folders_are_named_once_and_sorted(folder: Path) -> None:
-    """However they were typed, they are absolute; one in a bucket is taken as it is."""
-    assert label_files.label_folders(
-        ["b/deep", "a/", f"{folder}/a", "s3://x/labels/"], "*.txt", WHAT
-    ) == (
-        ImageRoot(f"{folder}/a", ("*.txt",)),
-        ImageRoot(f"{folder}/b/deep", ("*.txt",)),
-        ImageRoot("s3://x/labels", ("*.txt",)),
-    )
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        (" ", "--labels: an empty path"),
-        ("gone", f"--labels gone does not exist; expected a folder of {WHAT}"),
-        ("a/1.txt", f"--labels a/1.txt is a file; expected a folder of {WHAT}"),
-        ("c", f"no {WHAT} in {{folder}}/c; expected one for each image, of its name"),
-    ],
-)
-def test_a_folder_that_cannot_be_used_is_an_error(folder: Path, path: str, message: str) -> None:
-    """It says what was found and what was expected."""
-    with pytest.raises(UsageError) as caught:
-        label_files.label_folders(["a", path], "*.txt", WHAT)
-    assert str(caught.value) == message.format(folder=folder)
-
-
-def test_a_pattern_says_how_deep_files_may_lie(folder: Path) -> None:
-    """`*` stays in the folder, `**/` goes below it."""
-    with pytest.raises(UsageError, match="no label files"):
-        label_files.label_folders(["b"], "*.txt", WHAT)
-    assert label_files.label_folders(["b"], "**/*.txt", WHAT) == (
-        ImageRoot(f"{folder}/b", ("**/*.txt",)),
-    )
 
 
 def test_a_path_is_shown_as_it_would_be_typed(folder: Path) -> None:

@@ -12,25 +12,16 @@ from typing import BinaryIO
 import pytest
 
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.images.preparation import PixelFormat
-from beam_pipeline.core.labels import classes, schema
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.references import LabelRow, SampleRef
+from beam_pipeline.core.references import LabelRow
 from beam_pipeline.layouts.layout import (
-    ContainerLabels,
     FileLabels,
-    FolderLabels,
-    Labels,
-    Source,
     SourceOptions,
 )
 from beam_pipeline.layouts.registry import LAYOUTS, all_layouts, layout_named
-from tests.conformance.pages import MAKERS
-from tests.conformance.trees import images, texts
+from tests.conformance.trees import texts
 from tests.harness import ALL_BAD, assert_the_same_bytes_everywhere, convert, digests, manifest_of
-from tests.layouts import bucket, make_boxes, make_voc, proofs
+from tests.layouts import bucket, proofs
 from tests.pictures import write_files
 
 
@@ -41,39 +32,7 @@ class Reader:
         yield LabelRow(file.read().decode(), (), "", uri, 1)
 
 
-class Unpacker:
-    """Reads a container as one sample."""
-
-    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
-        yield SampleRef("1", unpack_to, 1, "train", (), origin=uri)
-
-
 ROOTS = (ImageRoot("/photos"), ImageRoot("gs://pets"))
-
-
-@pytest.mark.parametrize(
-    ("labels", "uris"),
-    [
-        (FolderLabels(), ()),
-        (FileLabels(Reader(), files=("/a.csv", "/b.csv")), ("/a.csv", "/b.csv")),
-        (FileLabels(Reader(), folders=(ImageRoot("/labels", ("*.txt",)),)), ("/labels",)),
-        (ContainerLabels(Unpacker(), ("/batch_1",)), ("/batch_1",)),
-    ],
-)
-def test_a_source_names_all_that_is_read(labels: Labels, uris: tuple[str, ...]) -> None:
-    """Roots of images, and files or folders of labels or containers."""
-    source = Source("x", ROOTS, labels, LabelledImages(schema.CLASS_FOLDER_COLUMNS))
-    assert source.uris == ("/photos", "gs://pets", *uris)
-
-
-def test_a_source_has_the_columns_and_pixels_of_its_examples() -> None:
-    """They are told to the rest of the job by the source alone."""
-    source = Source(
-        "x", (), FolderLabels(), LabelledImages(schema.CLASS_FOLDER_COLUMNS, PixelFormat(8, 9))
-    )
-    assert (source.columns, source.pixels) == (schema.CLASS_FOLDER_COLUMNS, PixelFormat(8, 9))
-    assert Source("x", (), FolderLabels(), LabelledImages(())).pixels is None
-    assert (source.notes, source.questions, source.numbering) == ((), (), classes.ClassNumbering())
 
 
 @pytest.mark.parametrize("named", [{}, {"files": ("/a",), "folders": ROOTS}])
@@ -81,24 +40,6 @@ def test_label_files_come_by_name_or_by_folder(named: dict[str, tuple[str, ...]]
     """Neither or both is a mistake of the layout."""
     with pytest.raises(AssertionError, match="label files come by name or by folder"):
         FileLabels(Reader(), **named)
-
-
-def test_classes_are_numbered_as_asked_for_or_as_the_layout_has_it() -> None:
-    """The layout's own first id counts where the person said none."""
-    for order in ("code_point", "numeric"):
-        options = SourceOptions((), label_order=order)
-        assert options.numbering() == classes.ClassNumbering(0, order)
-        assert options.numbering(base=1) == classes.ClassNumbering(1, order)
-    asked = SourceOptions((), label_base=0, label_order="numeric")
-    assert asked.numbering(base=1) == classes.ClassNumbering(0, "numeric")
-    assert SourceOptions((), class_ids="keep").numbering().from_name
-
-
-def test_ids_from_names_have_no_first_one() -> None:
-    """Both options together are an error."""
-    options = SourceOptions((), class_ids="keep", label_base=0)
-    with pytest.raises(UsageError, match=r"^--label_base means nothing with --class_ids keep"):
-        options.numbering()
 
 
 def test_the_registry_names_layouts_as_they_name_themselves() -> None:
@@ -116,7 +57,6 @@ def test_the_names_of_layouts_import_none() -> None:
 
 # --- recognition ---------------------------------------------------------------------------------
 
-OWN_SETS = ("automl", "coco", "imagefolder", "kitti", "parquet", "voc", "yolo")
 BATCHES = "{data_batch_1,data_batch_2,data_batch_3,data_batch_4,data_batch_5,test_batch}"
 TREE = {
     **texts(
@@ -124,21 +64,6 @@ TREE = {
     ),
     **texts("", "cifar/cifar-100-python/{train,test}", "cifar/cifar-100-binary/{train,test}.bin"),
     **texts("", "cifar/{cifar-10-python,cifar-100-binary}.tar.gz", "one/train", "x.tar.gz"),
-    **images("splits/{train,test}/cat/1.jpg", "lonely/{JPEGImages,image_2}/a.jpg"),
-    **images("{cvat/images,beside,classes/cat,empty/images,words/images,cars/images}/a.jpg"),
-    "cvat/annotations/annotations.xml": '<?xml version="1.0"?>\n<annotations></annotations>',
-    "beside/a.xml": "<album/>",
-    "classes/cat/a.xml": make_voc.CAT,
-    "good/a.xml": make_voc.CAT,
-    "tables/labels.csv": "filename,label\na.jpg,cat\n",
-    "numbers/a.txt": "0 0.5 0.5 0.1 0.1\n",
-    "scores/a.txt": f"{make_boxes.CAR} 0.9\n",
-    "blank/a.txt": "",
-    "named/label_2/a.txt": "Car",
-    "empty/labels/a.txt": "",
-    "words/labels/a.txt": "a cat on a mat, 2 years old",
-    "cars/labels/a.txt": make_boxes.CAR,
-    "splits/data.yaml": "train: x",
 }
 
 RECOGNISED = {
@@ -151,71 +76,17 @@ RECOGNISED = {
     "cifar/cifar-100-binary.tar.gz": "cifar100: named cifar-100-binary.tar.gz",
     "gs://no-bucket/cifar-10-batches-py": "cifar10: named cifar-10-batches-py",
     "gs://no-bucket/cifar-100-python.tar.gz": "cifar100: named cifar-100-python.tar.gz",
-    "splits": "",
     "one": "",
-    "VOCdevkit/VOC2007": "voc: JPEGImages/ beside Annotations/ in VOCdevkit/VOC2007",
-    "VOCdevkit/VOC2012/JPEGImages/": "voc: JPEGImages/ beside Annotations/ in VOCdevkit/VOC2012",
-    "VOCdevkit": "voc: JPEGImages/ beside Annotations/ in VOCdevkit/VOC2007, VOCdevkit/VOC2012",
-    "VOCdevkit/VOC2007 VOCdevkit/VOC2012": "voc: JPEGImages/ beside Annotations/ in VOCdevkit/VOC2007; JPEGImages/ beside Annotations/ in VOCdevkit/VOC2012",
-    "VOCdevkit/VOC2007 --labels VOCdevkit/VOC2007/Annotations": "voc: .xml files of Pascal VOC in VOCdevkit/VOC2007/Annotations",
-    "labelled": "voc: images/ beside annotations/ in labelled",
-    "labelled/images": "voc: images/ beside annotations/ in labelled",
-    "labelled/images/*.jpg --labels labelled/annotations": "voc: .xml files of Pascal VOC in labelled/annotations",
-    "cvat": "",
-    "cvat/images": "",
-    "beside": "",
-    "lonely": "",
-    "classes": "",
-    "classes --labels good": "voc: .xml files of Pascal VOC in good",
-    "classes --labels tables/labels.csv": "table: label files are given",
-    "classes --labels cvat/annotations": "table: label files are given",
-    "classes --labels good tables/labels.csv": "table: label files are given",
-    "kitti": "kitti: image_2/ beside label_2/ in kitti/training",
-    "kitti/training/": "kitti: image_2/ beside label_2/ in kitti/training",
-    "kitti/training/image_2": "kitti: image_2/ beside label_2/ in kitti/training",
-    "kitti/training/image_2 --labels kitti/training/label_2": "kitti: .txt files of KITTI in kitti/training/label_2",
-    "kitti --labels kitti": "kitti: .txt files of KITTI in kitti/training/label_2",
-    "kitti/training/image_2/*.png --labels kitti/training": "kitti: .txt files of KITTI in kitti/training/label_2",
-    "lonely --labels named": "kitti: .txt files of KITTI in named/label_2",
-    "lonely --labels numbers": "yolo: label files of YOLO in numbers",
-    "lonely --labels scores": "table: label files are given",
-    "lonely --labels blank": "table: label files are given",
-    "coco": "coco: annotations/instances_train2017.json, annotations/instances_val2017.json in coco",
-    "export": "coco: test/_annotations.coco.json, train/_annotations.coco.json, valid/_annotations.coco.json in export",
-    "export/valid": "coco: _annotations.coco.json in export/valid",
-    "coco/train2017 coco/val2017 --labels coco/annotations/instances_train2017.json coco/annotations/instances_val2017.json": "coco: COCO's JSON in coco/annotations/instances_train2017.json, coco/annotations/instances_val2017.json",
-    "coco/train2017 --labels coco/annotations/instances_*.json": "coco: COCO's JSON in coco/annotations/instances_*.json",
-    "coco/train2017 --labels coco/annotations": "coco: COCO's JSON in coco/annotations/instances_train2017.json, coco/annotations/instances_val2017.json",
     "gs://b/val2017 --labels gs://b/annotations/instances_val2017.json": "coco: COCO's JSON in gs://b/annotations/instances_val2017.json",
     "gs://b/val2017 --labels s3://b/train/_annotations.coco.json": "coco: COCO's JSON in s3://b/train/_annotations.coco.json",
-    "coco/train2017 coco/val2017": "",
-    "coco --labels coco/annotations/instances_val2017.json tables/labels.csv": "table: label files are given",
-    "panoptic/train2017 --labels panoptic/annotations/panoptic_train2017.json": "coco_panoptic: COCO's panoptic JSON in panoptic/annotations/panoptic_train2017.json",
-    "inat --labels inat/val.json": "coco: COCO's JSON in inat/val.json",
-    "coco6": "yolo: data.yaml in coco6",
-    "coco6/data.yaml": "yolo: data.yaml describes a data set of YOLO",
-    "coco6/images/train": "yolo: label files of YOLO in coco6/labels/train, for the images in coco6/images/train",
-    "empty": "",
-    "words": "",
-    "cars": "",
-    "cppe": "imagefolder: train/metadata.jsonl in cppe names images in its column file_name",
-    "pets": "imagefolder: metadata.csv in pets names images in its column file_name",
-    "captions": "imagefolder: train/metadata.jsonl in captions names images in its column file_name",
-    "hf": "parquet: data/test-00000-of-00001.parquet contains images in its column image",
-    "hf/data/*.parquet": "parquet: train-00001-of-00002.parquet contains images in its column image",
-    "plain.parquet": "parquet: plain.parquet contains images in its column jpg",
-    "my-project-vcm --labels flowers.csv": "automl: AutoML's CSV in flowers.csv",
-    "my-project-vcm --labels tables/labels.csv": "table: label files are given",
 }
 """Value of --images, perhaps with --labels -> the layout and its reason; "" if only class_folders is left."""
 
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data sets of some layouts, and folders that are like them."""
+    """The names of CIFAR's files."""
     folder = tmp_path_factory.mktemp("sets")
-    for name in OWN_SETS:
-        MAKERS[name](str(folder))
     write_files(str(folder), TREE)
     return folder
 

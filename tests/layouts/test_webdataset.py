@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError
-from beam_pipeline.layouts import layout, opening, webdataset
+from beam_pipeline.layouts import layout, webdataset
 from tests.archives import make_tar
 from tests.conformance.trees import csv, jsonl, masks, png
 from tests.harness import NONE_BAD, convert, read_all
@@ -38,59 +38,6 @@ def shard(**samples: Any) -> dict[str, bytes]:
     return files
 
 
-@pytest.mark.parametrize(
-    ("files", "reasons"),
-    [
-        (shard(a__jpg=IMAGE), {"a.tar/a.jpg": "unlabelled"}),
-        (shard(a__jpg=IMAGE, a__cls=b""), {"a.tar/a.jpg": "bad_label_value"}),
-        (shard(a__jpg=IMAGE, a__cls=b"\xff"), {"a.tar/a.jpg": "bad_label_value"}),
-        (shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"{"), {"a.tar/a.jpg": "bad_label_value"}),
-        (shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"[1]"), {"a.tar/a.jpg": "bad_label_value"}),
-        (
-            shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b'{"x": "\\ud800"}'),
-            {"a.tar/a.jpg": "bad_label_value"},
-        ),
-        (
-            shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"[" * 99999),
-            {"a.tar/a.jpg": "bad_label_value"},
-        ),
-        (shard(a__cls=b"cat"), {"a.tar/a": "missing_image"}),
-        (
-            shard(a__jpg=IMAGE, a__png=IMAGE, a__cls=b"cat"),
-            {"a.tar/a.jpg": AMBIGUOUS, "a.tar/a.png": AMBIGUOUS},
-        ),
-        (shard(a__v_jpg=IMAGE, a__w_jpg=IMAGE), {f"a.tar/a.{n}.jpg": AMBIGUOUS for n in "vw"}),
-        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__cls=b"cat", a__npy=b"x"), {}),
-        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__seg_jpg=IMAGE), {"a.tar/a.jpg": AMBIGUOUS}),
-        (shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__json=b'{"seg": 1}'), {"a.tar/a.jpg": AMBIGUOUS}),
-        (
-            shard(a__jpg=IMAGE, a__seg_png=IMAGE, a__cls=b"cat", b__seg_png=IMAGE, b__cls=b"cat"),
-            {"a.tar/b": "missing_image"},
-        ),
-        (shard(a__jpg=IMAGE, a__cls=b"cat", a__x_json=b"{"), {"a.tar/a.jpg": "bad_label_value"}),
-        (
-            shard(a__jpg=IMAGE, a__json=b'{"image/encoded": {}, "image/object/class/text": []}'),
-            {"a.tar/a.jpg": "bad_label_value"},
-        ),
-        (
-            shard(a__jpg=IMAGE, a__json=b'{"image/encoded": {}, "x": [], "__empty__": 1}'),
-            {"a.tar/a.jpg": "bad_label_value"},
-        ),
-        (shard(a__JPG=IMAGE, a__Cls=b" cat\n"), {}),
-        (shard(_x__jpg=IMAGE, _x__cls=b"cat"), {}),
-    ],
-)
-def test_what_is_wrong_with_a_sample(
-    files: dict[str, bytes], reasons: dict[str, str], working_folder: Path
-) -> None:
-    """It is left out with its reason, and the others are written."""
-    make_tar(Path("a.tar"), files)
-    samples, letters = outcomes("a.tar")
-    assert letters == reasons
-    assert samples[:2] == ["a.tar/g0.jpg", "a.tar/g1.jpg"]
-    assert len(samples) == (2 if any("/a" in key for key in reasons) else 3)
-
-
 def read(name: str, **options: Any) -> list[Any]:
     """The samples and dead letters of an archive."""
     labels = opened(name, **options).labels
@@ -103,14 +50,6 @@ def outcomes(name: str) -> tuple[list[str], dict[str, str]]:
     found = read(name)
     letters = {item.key: item.reason for item in found if isinstance(item, DeadLetter)}
     return [item.key for item in found if not isinstance(item, DeadLetter)], letters
-
-
-def test_files_that_json_names_are_kept_beside_those_of_the_archive(working_folder: Path) -> None:
-    """Their names are for the join, which looks for them or says that there are none."""
-    fields = b'{"x": "p.png", "y": ["q.png"]}'
-    make_tar(Path("a.tar"), {"a.jpg": IMAGE, "a.depth.png": IMAGE, "a.json": fields})
-    (sample,) = read("a.tar", columns={"x": "file", "y": "file"})
-    assert {"p.png", ("q.png",)} <= {*sample.labels}
 
 
 def test_a_path_twice_is_no_sample(working_folder: Path) -> None:
@@ -229,20 +168,6 @@ def test_files_of_skipped_columns_are_neither_read_nor_judged(working_folder: Pa
     ]
 
 
-def test_files_of_a_sample_may_be_anywhere(working_folder: Path) -> None:
-    """As where an archive was packed kind by kind, all of it or the last sample alone."""
-    files = shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b'{"age": 3}')
-    make_tar(Path("a.tar"), files)
-    make_tar(Path("b.tar"), sorted(files.items(), key=lambda file: file[0].partition(".")[2]))
-    make_tar(Path("c.tar"), [("a.json", files.pop("a.json")), *files.items()])
-    a, *others = (
-        {(sample.key[6:], sample.labels) for sample in read(f"{name}.tar", columns={"age": "int"})}
-        for name in "abc"
-    )
-    assert a == {("g0.jpg", ("cat", None)), ("g1.jpg", ("dog", None)), ("a.jpg", ("cat", 3))}
-    assert others == [a, a]
-
-
 def test_of_two_files_of_labels_neither_is_guessed(working_folder: Path) -> None:
     """Wherever they are; two that state the same are no doubt."""
     files = shard(a__jpg=IMAGE, a__cls=b"cat", a__json=b"{}")
@@ -259,18 +184,6 @@ def test_of_two_files_of_labels_neither_is_guessed(working_folder: Path) -> None
     }
 
 
-def test_an_archive_is_recognised_by_its_beginning(working_folder: Path) -> None:
-    """A text beside no image is none; nor are folders, or archives beside folders."""
-    make_tar(Path("wds.tar"), shard())
-    make_tar(Path("plain.tar"), {"cat/1.jpg": IMAGE, "README.txt": b"", "dog/2.jpg": IMAGE})
-    Path("folder").mkdir()
-    layouts = {
-        images: opening.open_source("auto", layout.SourceOptions(images=images))[0].layout
-        for images in [("wds.tar",), ("plain.tar",), ("folder", "wds.tar")]
-    }
-    assert list(layouts.values()) == ["webdataset", "class_folders", "class_folders"]
-
-
 def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:
     """Where it is looked into only by the job: samples would be lost unnoticed."""
     for name in ("a.tar", "b.tar", "c.tar"):
@@ -281,20 +194,6 @@ def test_an_archive_cut_short_stops_the_run(working_folder: Path) -> None:
     Path("b.tar").write_bytes(data[:2000])
     with pytest.raises(ContainerError, match=r"b\.tar: it ends at byte 2000"):
         list(source.labels.reader.read(str(working_folder / "b.tar"), "nowhere"))
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("0.jpg", ("0", "jpg")),
-        ("a.b/0.Seg.PNG", ("a.b/0", "seg.png")),
-        ("a/noext", ("a/noext", "")),
-        (".jpg", ("", "jpg")),
-    ],
-)
-def test_a_name_ends_at_its_first_dot(path: str, expected: tuple[str, str]) -> None:
-    """Dots of folders do not count."""
-    assert webdataset.sample_name(path) == expected
 
 
 @given(

@@ -115,33 +115,16 @@ def test_every_count_is_added(one: Tally, other: Tally) -> None:
     assert whole.refusals == sorted([*one.refusals, *other.refusals], key=refusal_order)[:3]
 
 
-def test_samples_are_counted_by_split_and_class() -> None:
-    """Bytes are those of the images, and without a class column there are no classes."""
-    samples = [
-        sample("a", 3, "cat", size=10),
-        sample("b", 4, "dog", size=20),
-        sample("c", None, "cat", size=5, split="test"),
-    ]
+@in_rows
+def test_samples_are_counted_by_split_and_class(
+    samples: list[Any], column: int | None, counts: Any, sizes: Any, classes: Any
+) -> None:
+    """Bytes are those of the images."""
     tally = Tally()
-    tally.add_samples(samples, 1)
+    tally.add_samples([sample(key, *labels, **more) for key, labels, more in samples], column)
     assert tally == Tally(
-        samples=Counter({"train": 2, "test": 1}),
-        sample_bytes=Counter({"train": 30, "test": 5}),
-        classes=Counter({"cat": 2, "dog": 1}),
+        samples=Counter(counts), sample_bytes=Counter(sizes), classes=Counter(classes)
     )
-    without = Tally()
-    without.add_samples(samples, None)
-    assert without.classes == Counter()
-
-
-def test_objects_are_counted_where_samples_have_lists_of_classes() -> None:
-    """A sample counts once for each of its objects, and one without objects for none."""
-    tally = Tally()
-    tally.add_samples(
-        [sample("a", ("cat", "dog", "cat")), sample("b", ()), sample("c", ("dog",))], 0
-    )
-    assert tally.classes == {"cat": 2, "dog": 2}
-    assert tally.samples == {"train": 3}
 
 
 def test_the_first_keys_of_each_reason_are_kept() -> None:
@@ -295,57 +278,20 @@ KEPT = Kept({"train": 10, "test": 2}, (("cat", 0), ("dog", 1)))
 
 @in_rows
 def test_shards_keep_their_number_from_half_to_double_their_size(
-    train_bytes: int, count: int, settled: dict[str, int] | None
+    numbers: Any, split_bytes: Any, value: Any, options: Any, notes: list[str]
 ) -> None:
     """Of 100 bytes; a number that would be the same anyhow is not settled."""
-    choice = KEPT.count_shards(ShardConfig(None, 100), {"train": train_bytes})
-    assert choice.value == {"train": count}
-    assert choice.options == ({"num_shards": settled} if settled else {})
-    assert bool(choice.notes) == (count != 10)
-
-
-def test_a_note_says_why_all_shards_are_written() -> None:
-    """Their size, or the number that was typed."""
-    assert KEPT.count_shards(ShardConfig(None, 100), {"train": 3000}).notes == [
-        "train: 30 shards, all of them written, instead of 10, whose average would be 300 bytes, "
-        "while --shard_size is 100"
-    ]
-    choice = KEPT.count_shards(ShardConfig({"train": 7}, 100), {"train": 1000, "test": 200})
-    assert choice.value == {"train": 7, "test": 2}
-    assert choice.notes == ["train: 7 shards, all of them written, instead of 10, by --num_shards"]
-
-
-def test_a_new_split_gets_shards_by_its_size() -> None:
-    """Without a note."""
-    choice = KEPT.count_shards(ShardConfig(None, 100), {"validation": 250})
-    assert (choice.value, choice.options, choice.notes) == ({"validation": 3}, {}, [])
+    choice = KEPT.count_shards(ShardConfig(numbers, 100), split_bytes)
+    assert (choice.value, choice.options, choice.notes) == (value, options, notes)
 
 
 @in_rows
 def test_classes_keep_their_ids_and_new_ones_follow(
-    names: list[str], classes: Any, settled: dict[str, int], notes: Any
+    kept: bool, numbering: Any, names: list[str], classes: Any, options: Any, notes: Any
 ) -> None:
     """What a conversion from nothing would number otherwise is recorded, as --classes records it."""
-    choice = KEPT.number_classes(ClassNumbering(), names)
-    assert choice.value == classes
-    order = {"label_base": 0, "label_order": "code_point", "classes": settled}
-    assert choice.options == (order if settled else {})
-    assert choice.notes == notes
-
-
-def test_ids_of_the_format_or_of_a_person_stay() -> None:
-    """Nothing is kept where ids are known, or are the names."""
-    known = ClassNumbering(1, known=(("emu", 5),))
-    assert KEPT.number_classes(known, ["emu"]).value == (("emu", 5),)
-    integers = ClassNumbering(from_name=True)
-    assert KEPT.number_classes(integers, ["7"]).value == (("7", 7),)
-
-
-def test_without_an_earlier_data_set_only_the_order_is_settled() -> None:
-    """Integers are sorted as numbers where the order is left open."""
-    choice = NOTHING_KEPT.number_classes(ClassNumbering(order="auto"), ["10", "2"])
-    assert choice.value == (("2", 0), ("10", 1))
-    assert choice.options == {"label_order": "numeric"}
+    choice = (KEPT if kept else NOTHING_KEPT).number_classes(ClassNumbering(**numbering), names)
+    assert (choice.value, choice.options, list(choice.notes)) == (classes, options, notes)
 
 
 # --- estimate

@@ -159,12 +159,6 @@ def test_the_error_lists_questions_and_commands() -> None:
     ]
 
 
-ROOTS = {"split_roots": ("pets/train", "pets/val"), "above_roots": "pets"}
-COLUMNS = {"split_columns": {"data set": "str", "fold": "int64"}}
-FILES = {"split_files": {"/l/train.csv": "train", "/l/test.csv": "test"}}
-TEST_FILE = {"split_files": {"/l/test.csv": "test"}}
-
-
 @in_rows
 def test_names_of_splits_are_asked_about(
     checks: dict[str, Any], splits: set[str], asked: tuple[str, Any] | None

@@ -37,9 +37,6 @@ def test_the_worked_example(shape: Any) -> None:
     assert rows_of(shape, 3, 2) == ["011", "011"]
 
 
-RING = [0, 0, 3, 0, 3, 3, 0, 3, 0, 0, 1, 1, 2, 1, 2, 2, 1, 2, 1, 1]
-
-
 @in_rows
 def test_a_pixel_is_inside_if_its_centre_is(shape: Any, rows: list[str], pixels: bool) -> None:
     """Of all polygons of an object; a hole is one that crosses itself, by the even-odd rule."""

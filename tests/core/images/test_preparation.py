@@ -140,9 +140,6 @@ def test_a_missing_library_is_named() -> None:
 # --- filters ---------------------------------------------------------------------------------
 
 
-SIDES = st.integers(1, 70_000)
-
-
 def refused(limits: dict[str, float], height: int, width: int) -> tuple[Reason, str] | None:
     """(reason, message) of an image that is left out; None if it stays."""
     try:

@@ -218,9 +218,6 @@ def test_damaged_data_does_not_matter() -> None:
     assert _spans(bytes(data)) == [(0, 19), (19, 18)]
 
 
-SHARD = framed_all(b"abc", b"defgh")
-
-
 @in_rows
 def test_damage_is_placed(data: bytes, message: str) -> None:
     """What is wrong, in which record, and where it begins, whether data are read or not."""

@@ -210,10 +210,6 @@ def test_a_mask_is_drawn_over_its_image(mode: str) -> None:
     assert found.getpixel((10, 10)) == pytest.approx(expected, abs=1)
 
 
-FAR_FRAME = b"GIF87a\x13\0\r\0\x80\0\0" + bytes(6) + b",\xff\xff\xff\xff\x13\0\r\0\0\x08\x01\0\0;"
-"""A GIF whose only frame lies at (65535, 65535), so that the whole has four billion pixels."""
-
-
 def test_a_huge_image_is_not_decoded() -> None:
     """Nor is one whose header only claims that it is."""
     huge = bytearray(picture(file_format="PNG"))

@@ -75,63 +75,26 @@ def test_a_sealed_file_is_unchanged_until_a_byte_changes() -> None:
         assert not contents.is_unchanged(changed)
 
 
-LIST = ("labels.txt", b"cat\ndog\n")
-
-MAP = (
-    "label_map.pbtxt",
-    b'item {\n  id: 1\n  name: "cat"\n}\n\nitem {\n  id: 2\n  name: "dog"\n}\n',
-)
-
-
-@pytest.mark.parametrize(
-    ("classes", "has_boxes", "expected"),
-    [
-        ([("cat", 0), ("dog", 1)], False, [LIST]),
-        ([("cat", 0), ("dog", 1)], True, [LIST]),
-        ([("cat", 1), ("dog", 2)], False, [LIST]),
-        ([("cat", 1), ("dog", 2)], True, [LIST, MAP]),
-        ([("cat", 2), ("dog", 3)], False, []),
-        ([("cat", 1), ("dog", 3)], False, []),
-        ([("고양이", 0)], False, [("labels.txt", "고양이\n".encode())]),
-        (  # as COCO's 80 of 90 classes
-            [("cat", 1), ("dog", 62)],
-            True,
-            [(MAP[0], MAP[1].replace(b"2", b"62"))],
-        ),
-        ([("big\ncat", 0), ("dog", 1)], False, []),
-        ([], True, []),
-    ],
-)
+@rows.in_rows
 def test_files_say_which_class_has_which_id(
-    classes: list[tuple[str, int]], has_boxes: bool, expected: list[tuple[str, bytes]]
+    classes: dict[str, int], kind: str, files: dict[str, bytes]
 ) -> None:
     """A list needs ids without gaps and a name a line; a label map needs boxes and ids from 1 on."""
-    assert metadata.class_files(_of_classes(classes, has_boxes=has_boxes)) == dict(expected)
-
-
-def _of_classes(classes: list[tuple[str, int]], *, has_boxes: bool) -> Manifest:
-    column = {"name": "label", "kind": "box" if has_boxes else "class", "feature": "x"}
-    return manifest_with(
-        classes=[{"id": class_id, "name": name} for name, class_id in classes],
-        options={"compression": "none", "columns": [column]},
+    manifest = manifest_with(
+        classes=[{"id": class_id, "name": name} for name, class_id in classes.items()],
+        options={"columns": [{"name": "label", "kind": kind, "feature": "x"}]},
     )
-
-
-PACKAGE = "tensorflow_datasets.core.features"
+    assert metadata.class_files(manifest) == files
 
 
 def _feature(kind: str, *shape: int | None, optional: bool = False) -> dict[str, Any]:
     return {"kind": kind, "optional": optional, "shape": list(shape)}
 
 
-def _split(name: str, *examples: int, dataset: str = "pets") -> dict[str, Any]:
+def _split(name: str, *examples: int) -> dict[str, Any]:
+    path = f"pets-{name}.tfrecord-{{:05d}}-of-{len(examples):05d}"
     shards = [
-        {
-            "path": f"{dataset}-{name}.tfrecord-{i:05d}-of-{len(examples):05d}",
-            "examples": n,
-            "bytes": 100 * n,
-        }
-        for i, n in enumerate(examples)
+        {"path": path.format(i), "examples": n, "bytes": 100 * n} for i, n in enumerate(examples)
     ]
     return {"examples": sum(examples), "bytes": 100 * sum(examples), "shards": shards}
 
@@ -151,31 +114,16 @@ def _manifest(**changes: Any) -> Manifest:
     return manifest_with(**{**entries, **changes})
 
 
-def _features(manifest: Manifest) -> dict[str, Any]:
-    features: dict[str, Any] = json.loads(metadata.tfds_files(manifest)["features.json"])
-    return features["content"]["features"]
-
-
-def _python_class(manifest: Manifest, key: str) -> str:
-    name: str = _features(manifest)[key]["pythonClassName"]
-    return name.rpartition(".")[2]
-
-
 @rows.in_rows
-def test_other_ids_than_0_1_2_are_plain_integers(ids: tuple[int, int]) -> None:
-    """A `ClassLabel` would give such ids the names of others, so there is none and no names."""
-    classes = [{"id": i, "name": name} for i, name in zip(ids, "ab", strict=True)]
-    manifest = _manifest(classes=classes)
-    assert _python_class(manifest, "image/class/label") == "Tensor"
-    assert list(metadata.tfds_files(manifest)) == ["dataset_info.json", "features.json"]
-
-
-@rows.in_rows
-def test_names_that_a_file_of_lines_cannot_hold_are_left_out(name: str) -> None:
-    """TFDS strips lines and drops empty ones; then classes have numbers but no names."""
-    manifest = _manifest(classes=[{"id": 0, "name": name}, {"id": 1, "name": "dog"}])
-    assert _features(manifest)["image/class/label"]["classLabel"] == {"numClasses": "2"}
-    assert list(metadata.tfds_files(manifest)) == ["dataset_info.json", "features.json"]
+def test_classes_that_tfds_cannot_name_are_plain(
+    classes: list[Any], feature: dict[str, Any]
+) -> None:
+    """Ids from 0 on are those of a `ClassLabel`, which strips lines of names and drops empty ones."""
+    manifest = _manifest(classes=[{"id": i, "name": name} for i, name in classes])
+    files = metadata.tfds_files(manifest)
+    label = json.loads(files["features.json"])["content"]["features"]["image/class/label"]
+    assert list(files) == ["dataset_info.json", "features.json"]
+    assert feature.items() <= label.items()
 
 
 def test_every_name_of_a_file_is_known() -> None:
