@@ -12,7 +12,7 @@ from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels import boxes, schema
 from beam_pipeline.core.labels.classes import Exclusion, numbering_note
-from beam_pipeline.core.records.alteration import EVENT_PHRASES, Event
+from beam_pipeline.core.records.alteration import EVENT_PHRASES, LEFT_TURNED, OBJECTS_OUTSIDE
 from beam_pipeline.core.references import DEFAULT_SPLIT
 from beam_pipeline.core.report.side_files import CARD_NAMES
 from beam_pipeline.core.text import counted, enumerated, human_size
@@ -141,15 +141,14 @@ def size_line(images: ImageEntries) -> str:
 
 def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
     """Says what happened to images; labels may contain places in them, such as boxes."""
-    left_turned, outside_of_crops = Event.LEFT_TURNED.value, Event.OBJECTS_OUTSIDE.value
     handled = [
         f"{events[event]} {phrase}"
         for event, phrase in EVENT_PHRASES.items()
-        if event in events and event not in (left_turned, outside_of_crops)
+        if event in events and event not in (LEFT_TURNED, OBJECTS_OUTSIDE)
     ]
     if handled:
         yield f"  images: {', '.join(handled)}"
-    if turned := events.get(left_turned):
+    if turned := events.get(LEFT_TURNED):
         yield (
             f"  note: EXIF turns or mirrors {counted(turned, 'image')}, which TensorFlow shows as stored; "
             f"--orientation apply turns {'it' if turned == 1 else 'them'}"
@@ -160,7 +159,7 @@ def _image_lines(events: Mapping[str, int], has_places: bool) -> Iterator[str]:
                 "drawn on the images as viewers show them, unless the size in the labels tells; "
                 "--orientation apply takes them as drawn there"
             )
-    if outside := events.get(outside_of_crops):
+    if outside := events.get(OBJECTS_OUTSIDE):
         yield f"  note: {counted(outside, 'object')} left out, outside of what the crop keeps"
 
 

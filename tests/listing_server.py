@@ -1,18 +1,22 @@
-"""A server that lists a bucket as Google Cloud Storage does, and keeps no objects."""
+"""A server that lists a bucket as Google Cloud Storage does, and keeps no objects; and what listing it should give."""
 
 from __future__ import annotations
 
 import json
-import threading
-import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-PAGE = 1000
+from beam_pipeline.core.listing.filters import Listed
+from beam_pipeline.core.references import ImageRef
+from beam_pipeline.storage.listing import FanOut, NameRange
+from tests.servers import Asked
+
+PAGE = 200
+SMALL = FanOut(first=2 * PAGE, names=16 * PAGE)
 
 
 def size_of(name: str) -> int:
@@ -36,50 +40,44 @@ class Request(NamedTuple):
     found: int
 
 
-class ListingServer(ThreadingHTTPServer):
-    """Serves `GET /storage/v1/b/BUCKET/o` of one bucket.
+class ListingServer:
+    """Serves `GET /storage/v1/b/pets/o` by `answer`; of any other bucket there is none.
 
     Args:
-      bucket: its name; of any other there is none.
-      names: of the objects in it.
-      page: names a page at most.
-      latency: seconds that each answer is held back.
+      names: of the objects in the bucket.
 
     Attributes:
       requests: what was asked for, in order.
       most_requests: how many are answered; further ones are forbidden.
     """
 
-    daemon_threads = True
-
-    def __init__(
-        self, bucket: str, names: Iterable[str], page: int = PAGE, latency: float = 0.0
-    ) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.bucket = bucket
-        self.names = sorted(set(names), key=str.encode)
-        self.keys = [name.encode() for name in self.names]
-        self.page = page
-        self.latency = latency
+    def __init__(self, names: Iterable[str]) -> None:
+        self.keys = sorted({name.encode() for name in names})
         self.requests: list[Request] = []
         self.most_requests = 1_000_000
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    def answer(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        url = urlsplit(asked.path)
+        given = {name: values[0] for name, values in parse_qs(url.query).items()}
+        status, content = 200, {}
+        if unquote(url.path) != "/storage/v1/b/pets/o":
+            status, content = 404, {"error": {"code": 404, "message": "The bucket does not exist."}}
+        elif len(self.requests) >= self.most_requests:
+            status, content = 403, {"error": {"code": 403, "message": "No more."}}
+        else:
+            names = ("prefix", "startOffset", "endOffset", "pageToken")
+            most = min(int(given.get("maxResults", PAGE)), PAGE)
+            content = self._list(*(given.get(name, "") for name in names), most)
+        return status, {"Content-Type": "application/json"}, json.dumps(content).encode()
 
-    def list(self, prefix: str, start: str, end: str, token: str, most: int) -> dict[str, Any]:
-        """What the service answers."""
-        low = bisect_left(self.keys, max(prefix.encode(), start.encode()))
+    def _list(self, prefix: str, start: str, end: str, token: str, most: int) -> dict[str, Any]:
+        first = prefix.encode()
+        low = bisect_left(self.keys, max(first, start.encode()))
         if token:
             low = bisect_right(self.keys, token.encode())
         high = bisect_left(self.keys, end.encode()) if end else len(self.keys)
-        found = []
-        for index in range(low, min(high, low + most)):
-            if not self.keys[index].startswith(prefix.encode()):
-                high = index
-                break
-            found.append(self.names[index])
+        high = min(high, bisect_left(self.keys, first + b"\xff"))
+        found = [key.decode() for key in self.keys[low : min(high, low + most)]]
         self.requests.append(Request(prefix, start, end, token, most, len(found)))
         answer: dict[str, Any] = {"kind": "storage#objects"}
         if found:
@@ -87,20 +85,13 @@ class ListingServer(ThreadingHTTPServer):
                 {"name": name, "size": str(size_of(name)), "generation": str(generation_of(name))}
                 for name in found
             ]
-        if low + len(found) < high and len(found) == most:
-            following = self.keys[low + len(found)]
-            if following.startswith(prefix.encode()):
-                answer["nextPageToken"] = found[-1]
+        if low + most < high:
+            answer["nextPageToken"] = found[-1]
         return answer
 
     def chains(self) -> list[int]:
         """How many pages each listing took, one after another; listings of one name left out."""
-        pages: dict[tuple[str, str, str], int] = {}
-        for request in self.requests:
-            if request.most > 1:
-                listing = (request.prefix, request.start, request.end)
-                pages[listing] = pages.get(listing, 0) + 1
-        return list(pages.values())
+        return list(Counter(request[:3] for request in self.requests if request.most > 1).values())
 
     @property
     def probes(self) -> int:
@@ -108,46 +99,27 @@ class ListingServer(ThreadingHTTPServer):
         return sum(request.most == 1 for request in self.requests)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: ListingServer
-
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        given = {name: values[0] for name, values in parse_qs(url.query).items()}
-        if unquote(url.path) != f"/storage/v1/b/{self.server.bucket}/o":
-            self._answer(404, {"error": {"code": 404, "message": "The bucket does not exist."}})
-            return
-        if len(self.server.requests) >= self.server.most_requests:
-            self._answer(403, {"error": {"code": 403, "message": "No more."}})
-            return
-        most = min(int(given.get("maxResults", self.server.page)), self.server.page)
-        start, end = given.get("startOffset", ""), given.get("endOffset", "")
-        token = given.get("pageToken", "")
-        self._answer(200, self.server.list(given.get("prefix", ""), start, end, token, most))
-
-    def _answer(self, status: int, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode()
-        time.sleep(self.server.latency)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+Serve = Callable[[Iterable[str]], ListingServer]
 
 
-@contextmanager
-def serving(bucket: str, names: Iterable[str], page: int = PAGE) -> Iterator[ListingServer]:
-    """A server in a thread of its own while the block runs."""
-    with ListingServer(bucket, names, page) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+def image_at(name: str, folder: str = "") -> ImageRef:
+    """What is listed of an object."""
+    key = name.removeprefix(f"{folder}/") if folder else name
+    return ImageRef(key, f"gs://pets/{name}", size_of(name), generation_of(name))
+
+
+def together(parts: Iterable[Listed | NameRange]) -> Listed:
+    """All batches as one, images and dead letters sorted."""
+    whole = Listed([], [], Counter())
+    for part in parts:
+        assert isinstance(part, Listed)
+        whole.images += part.images
+        whole.dead_letters += part.dead_letters
+        whole.ignored.update(part.ignored)
+        whole.label_files.add(part.label_files)
+    images, letters = sorted(whole.images), sorted(whole.dead_letters)
+    return replace(whole, images=images, dead_letters=letters)
+
+
+def photos(count: int) -> list[str]:
+    return [f"photos/image_{number:07d}.jpg" for number in range(count)]

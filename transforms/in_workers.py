@@ -123,7 +123,7 @@ def _measure(name: str, values: Iterable[int]) -> None:
 
 def _count_usage() -> None:
     """Counts the requests of this process since the last time."""
-    usage = pace.take_usage()
+    usage = pace.meter.take()
     if usage.throttled_s:
         count(outcome.THROTTLED, usage.throttled_s)
     if usage.read_ms:

@@ -24,7 +24,7 @@ from beam_pipeline.core.dataset.manifest import (
     line_crc,
 )
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
-from beam_pipeline.core.errors import ChangedInputsError, CodecError, ConversionError, UsageError
+from beam_pipeline.core.errors import ChangedInputsError, CodecError, ConversionError
 from beam_pipeline.core.images.preparation import check_codec
 from beam_pipeline.core.records import formats, sharding, tfrecord
 from beam_pipeline.core.records.record_format import RecordFormat
@@ -61,14 +61,12 @@ class _CheckedShard(NamedTuple):
       faults: one sentence each; empty if the shard is sound.
       info: its figures, or None if it could not be read.
       receipt_faults: the faults of its receipt, one sentence each.
-      sharing: tells which data sets share the damaged file; empty if the shard is sound or none do.
     """
 
     entry: ShardEntry
     faults: Sequence[str]
     info: sharding.ShardInfo | None
     receipt_faults: Sequence[str]
-    sharing: str
 
 
 def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
@@ -84,15 +82,12 @@ def _checked_shards(folder: str, manifest: Manifest) -> Iterator[_CheckedShard]:
             except OSError as error:
                 results.append(f"{uri}: cannot be read: {error.strerror or error}")
             faults = [item for item in results if isinstance(item, str)]
-            infos = [item for item in results if isinstance(item, sharding.ShardInfo)]
-            yield _CheckedShard(
-                entry,
-                faults,
-                infos[0] if infos else None,
-                # --shuffle=records wrote a folder without any receipt, or they were removed.
-                [*_receipt_faults(folder, split, entry, manifest)] if receipts else (),
-                _sharing(folder, entry.path) if faults and not uris.is_remote(folder) else "",
-            )
+            if faults and not uris.is_remote(folder):
+                faults[0] += _sharing(folder, entry.path)
+            info = next((item for item in results if isinstance(item, sharding.ShardInfo)), None)
+            # --shuffle=records wrote a folder without any receipt, or they were removed.
+            of_receipt = [*_receipt_faults(folder, split, entry, manifest)] if receipts else ()
+            yield _CheckedShard(entry, faults, info, of_receipt)
 
 
 def _receipt_faults(
@@ -147,9 +142,7 @@ def _manifest_faults(folder: str, manifest: Manifest) -> Iterator[str]:
 def _faults(folder: str, manifest: Manifest) -> Iterator[str]:
     infos: list[sharding.ShardInfo] = []
     for shard in _checked_shards(folder, manifest):
-        for number, fault in enumerate(shard.faults):
-            yield fault if number else f"{fault}{shard.sharing}"
-        yield from shard.receipt_faults
+        yield from (*shard.faults, *shard.receipt_faults)
         if shard.info:
             infos.append(shard.info)
     yield from _manifest_faults(folder, manifest)
@@ -256,7 +249,7 @@ def _repair(call: Call) -> bool:
         shards = [*_checked_shards(folder, manifest)]
         damaged = [shard for shard in shards if shard.faults]
         for shard in damaged:
-            complain(f"{shard.faults[0]}{shard.sharing}")
+            complain(shard.faults[0])
         failed = _rewrite(folder, [shard.entry for shard in damaged], manifest)
         remaining = [fault for s in shards if not s.faults for fault in s.receipt_faults]
         of_manifest = [*_manifest_faults(folder, manifest)]
@@ -341,16 +334,7 @@ def _index(call: Call) -> bool:
     folder = files.canonical(call.arguments.folder)
     with _changing(folder) as manifest:
         record_format = manifest.record_format
-        if record_format.name != formats.DEFAULT_FORMAT:
-            raise UsageError(
-                f"{folder} contains shards in the format {record_format.name}, and only TFRecords have an "
-                "index beside them; convert with --format tfrecord"
-            )
-        if not record_format.indexable:
-            raise UsageError(
-                f"{folder} is compressed with {record_format.compression} and cannot be indexed, because "
-                "readers cannot seek in a compressed shard; convert with --compression none"
-            )
+        formats.check_jumps(record_format, folder, "an index")
         shards = manifest.shards
         records = sum(_index_shard(folder, entry, record_format) for entry in shards)
     counts = f"{text.counted(len(shards), 'shard')}, {text.counted(records, 'record')}"
@@ -362,21 +346,16 @@ def _index_shard(folder: str, entry: ShardEntry, record_format: RecordFormat) ->
     """Writes the index of one shard, atomically, and returns the number of its records."""
     uri = files.join(folder, entry.path)
     index = files.join(folder, record_format.index_name(entry.path))
-    try:
-        with files.open_input(uri) as file:
-            spans = list(record_format.spans(file, uri))
-    except OSError as error:
-        raise ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
-    if len(spans) != entry.examples:
+    with files.naming(uri), files.open_input(uri) as file:
+        sizes = [*record_format.sizes(file, uri)]
+    if len(sizes) != entry.examples:
         raise ConversionError(
-            f"{uri}: contains {text.counted(len(spans), 'record')}, the manifest lists {entry.examples}; "
+            f"{uri}: contains {text.counted(len(sizes), 'record')}, the manifest lists {entry.examples}; "
             "run `beam-tfrecord verify` to find all faults"
         )
-    try:
-        files.write_bytes(index, tfrecord.index_file(spans))
-    except OSError as error:
-        raise ConversionError(f"{index} cannot be written: {error.strerror or error}") from error
-    return len(spans)
+    with files.naming(index, deed="written"):
+        files.write_bytes(index, tfrecord.index_file(sizes))
+    return len(sizes)
 
 
 INDEX = Command(

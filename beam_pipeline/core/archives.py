@@ -54,8 +54,6 @@ _LOCATION = re.compile(
 )
 
 _COMPRESSED = re.compile(r"\.(tgz|tbz2?|txz|tzst|tar\.(gz|bz2|xz|zst|lz4|z))\Z", re.IGNORECASE)
-_UNPACKERS = {"bz2": "bunzip2", "tbz": "bunzip2", "tbz2": "bunzip2", "xz": "unxz", "txz": "unxz"}
-_UNPACKERS |= {"zst": "unzstd", "tzst": "unzstd", "lz4": "unlz4"}
 
 
 class ArchiveError(ValueError):
@@ -106,11 +104,9 @@ def archive_kind(path: str) -> str:
     """
     compressed = _COMPRESSED.search(path)
     if compressed:
-        ending = (compressed[2] or compressed[1]).lower()
-        unpacked = f"{path[: compressed.start()]}.tar"
         raise UsageError(
             f"{path} is compressed as a whole, so no image in it can be read on its own; uncompress it "
-            f"once, as with {_UNPACKERS.get(ending, 'gunzip')}, and name {unpacked}"
+            f"once, and name {path[: compressed.start()]}.tar"
         )
     extension = path.rpartition(".")[2].lower()
     return extension if extension in KINDS else ""
@@ -343,10 +339,9 @@ def _tar_entry(info: tarfile.TarInfo) -> Entry:
 def _kind_problem(info: tarfile.TarInfo) -> str:
     """Returns why a member is not a plain file; empty if it is."""
     if info.issym() or info.islnk():
-        kind, option = ("symbolic", "") if info.issym() else ("hard", "hard-")
         return (
-            f"a {kind} link to {excerpt(info.linkname)}; pack the files that links lead to "
-            f"(tar --{option}dereference)"
+            f"a link to {excerpt(info.linkname)}; pack the files that links lead to (tar --dereference "
+            "--hard-dereference)"
         )
     if info.sparse is not None:
         return "a sparse file, expected a plain one"
@@ -387,7 +382,6 @@ _MOST_INFLATED, _LEAST_DEFLATED = 1032, 64
 _STRONGLY_ENCRYPTED = 0x40
 _NAME_IS_UTF8 = 0x800
 _DOS, _UNIX = 0, 3
-_METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "XZ"}
 
 
 def zip_entries(file: BinaryIO) -> Iterator[Entry]:
@@ -501,8 +495,8 @@ def _content_problem(info: zipfile.ZipInfo) -> str:
     if info.flag_bits & (ENCRYPTED | _STRONGLY_ENCRYPTED):
         return "encrypted; unpack the archive with its password, and pack it again without"
     if info.compress_type not in (STORED, DEFLATED):
-        method = _METHODS.get(info.compress_type, f"method {info.compress_type}")
-        return f"compressed by {method}, expected stored or deflated; pack it again (zip -0)"
+        method = info.compress_type
+        return f"compressed by method {method}, expected stored or deflated; pack it again (zip -0)"
     if info.compress_type == STORED and info.compress_size != info.file_size:
         return f"stored in {info.compress_size} bytes, but it claims to have {info.file_size}"
     if info.file_size > _MOST_INFLATED * info.compress_size + _LEAST_DEFLATED:

@@ -145,24 +145,14 @@ class DeadLetter(NamedTuple):
 
 
 def image_dead_letter(
-    stage: Stage, key: str, uri: str, reason: Reason, message: str, file: str = ""
+    stage: Stage, key: str, uri: str, reason: Reason, message: str, file: str = "", line: int = 0
 ) -> DeadLetter:
     """A dead letter for a listed image, its reason given as the enum member."""
-    return DeadLetter(
-        stage=stage.value, key=key, uri=uri, reason=reason.value, message=message, file=file
-    )
+    return DeadLetter(stage.value, key, uri, reason.value, message, file, line)
 
 
 def row_dead_letter(
     stage: Stage, key: str, reason: Reason, message: str, file: str, line: int
 ) -> DeadLetter:
     """A dead letter for a label row, its reason given as the enum member."""
-    return DeadLetter(
-        stage=stage.value,
-        key=key,
-        uri="",
-        reason=reason.value,
-        message=message,
-        file=file,
-        line=line,
-    )
+    return image_dead_letter(stage, key, "", reason, message, file, line)

@@ -24,10 +24,6 @@ _MOST_CHARACTERS = 32 << 20  # of one value
 _MARGIN = 16  # characters; no word, number's end or escape that a cut could split is longer
 _NEAR = 30
 _DEEPEST = 100  # objects in objects that are skipped
-_PROBLEMS = {
-    "Expecting value": "expected a value",
-    "Expecting property name enclosed in double quotes": "expected a key in quotes",
-}
 _blank = re.compile(r"[ \t\r\n]*").match
 
 
@@ -156,7 +152,8 @@ class JsonFile:
             except json.JSONDecodeError as error:
                 is_cut = error.pos + _MARGIN > len(self._text) or error.msg.startswith("Untermin")
                 if self._ended or not is_cut:
-                    raise self._error(_problem(error), error.pos) from error
+                    problem = error.msg.removesuffix(": ").removesuffix(" at")
+                    raise self._error(problem[:1].lower() + problem[1:], error.pos) from error
             except RecursionError as error:
                 raise self._error("a value that is nested too deep") from error
             except ValueError as error:  # sys.get_int_max_str_digits()
@@ -210,10 +207,3 @@ class JsonFile:
             return JsonFileError(f"{problem} at the end of the file, byte {byte}")
         near = self._text[max(0, position - _NEAR) : position + _NEAR]
         return JsonFileError(f"{problem} at byte {byte}, near {near!r}")
-
-
-def _problem(error: json.JSONDecodeError) -> str:
-    if error.msg.startswith("Unterminated string"):
-        return "a text without an end, which begins"
-    message = error.msg.removesuffix(": ").removesuffix(" at")
-    return _PROBLEMS.get(message, message[:1].lower() + message[1:])

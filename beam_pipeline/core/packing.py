@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar
 
 import zstandard
 
@@ -319,11 +319,7 @@ class Batch(Sequence[_Item], Generic[_Item]):
     def __len__(self) -> int:
         return self._count if self._items is None else len(self._items)
 
-    @overload
-    def __getitem__(self, index: int) -> _Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_Item]: ...
-    def __getitem__(self, index: int | slice) -> _Item | Sequence[_Item]:
+    def __getitem__(self, index: Any) -> Any:
         return self._unpacked()[index]
 
     def __eq__(self, other: object) -> bool:

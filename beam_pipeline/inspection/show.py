@@ -386,7 +386,7 @@ def exporting(source: Source, folder: str) -> Iterator[Callable[[FoundExample], 
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
         lines.write(f"{text}\n".encode("utf-8", "backslashreplace"))
 
-    try:
+    with files.naming(f"--to {folder}", OutputError, "written"):
         if files.list_folder(folder):
             raise OutputNotEmptyError(f"--to {folder} is not empty; name a new folder")
         files.make_folder(folder)
@@ -395,8 +395,6 @@ def exporting(source: Source, folder: str) -> Iterator[Callable[[FoundExample], 
                 yield write
         finally:
             files.remove_folder(files.join(folder, INCOMPLETE_FOLDER))
-    except OSError as error:
-        raise OutputError(f"--to {folder} cannot be written: {error.strerror or error}") from error
 
 
 def _images(features: Features) -> Iterator[tuple[str, bytes, str]]:

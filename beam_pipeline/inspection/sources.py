@@ -18,47 +18,29 @@ from fnmatch import fnmatchcase
 from typing import Any, BinaryIO, NamedTuple
 
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, Manifest
-from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
+from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.labels.schema import written_key
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records import example_view, formats, tfrecord
-from beam_pipeline.core.text import counted, excerpt, is_utf8, quoted
+from beam_pipeline.core.text import excerpt, is_utf8, quoted
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.readers.shards import open_shard
 from beam_pipeline.storage import files
 
 CLASS_TEXTS = (
-    "image/class/text",
-    "image/object/class/text",
-    "label/text",
-    "label_text",
-    "class_name",
+    *("image/class/text", "image/object/class/text", "label/text", "label_text", "class_name"),
     "class/text",
 )
 CLASS_IDS = (
-    "image/class/label",
-    "image/object/class/label",
-    "label",
-    "class",
-    "labels",
-    "image/label",
+    *("image/class/label", "image/object/class/label", "label", "class", "labels", "image/label"),
     "class/label",
 )
 """Features that contain classes, ours and other writers', the usual ones first."""
 
 KEYS = (
-    "image/source_id",
-    "image/filename",
-    "image/id",
-    "source_id",
-    "filename",
-    "file_name",
-    "image/file_name",
-    "id",
-    "key",
-    "__key__",
-    "tfds_id",
+    *("image/source_id", "image/filename", "image/id", "source_id", "filename", "file_name"),
+    *("image/file_name", "id", "key", "__key__", "tfds_id"),
 )
 """Features that name a sample."""
 
@@ -208,10 +190,8 @@ def open_source(paths: Sequence[str]) -> Source:
             for standards in (KEYS, CLASS_TEXTS, CLASS_IDS)
         )
         return Source(folder, shards, names, folder, manifest, *written)
-    try:
+    with files.naming(uris[0]):
         records = [file for uri in uris for file in _files_of(uri)]
-    except OSError as error:
-        raise ConversionError(f"{uris[0]} cannot be read: {error.strerror or error}") from error
     folders = {posixpath.dirname(file.uri) for file in records}
     names = _class_names(folders.pop()) if len(folders) == 1 else {}
     more = f" and {len(uris) - 1} more" if len(uris) > 1 else ""
@@ -244,13 +224,10 @@ def _files_of(uri: str) -> Iterator[RecordFile]:
         if (fnmatchcase(name, pattern) if is_glob else _may_hold_records(posixpath.basename(name)))
     ]
     if not names:
-        reason = "no file has such a name" if is_glob else "no such file or folder"
-        if not is_glob and (is_folder or listed):
-            reason = (
-                f"the folder has no {MANIFEST_NAME}, and no file with 'tfrecord' in its name; name "
-                "the files"
-            )
-        raise UsageError(f"{uri}: {reason}")
+        raise UsageError(
+            f"{uri}: no TFRecords; expected their files, a pattern of their names, or a folder with {MANIFEST_NAME} "
+            "or with files that have 'tfrecord' in their names"
+        )
     for name in names:
         yield RecordFile(files.join(folder, name), _split_of(name), listed[name].size)
 
@@ -296,25 +273,19 @@ def read_examples(
     """
     head = file.read(tfrecord.HEADER_BYTES)
     file.seek(0)
-    compression, stream = "", file
+    compression: str = ""
+    stream: Any = file
     if head and head != tfrecord.frame_header(int.from_bytes(head[:8], "little")):
         if head.startswith(_GZIP_MAGIC):
-            compression, stream = "gzip", gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+            compression, stream = "gzip", gzip.GzipFile(fileobj=file)
         elif head[0] & 15 == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0:
             compression, stream = "zlib", io.BufferedReader(_Inflated(file), _PIECE_BYTES)
         else:
             raise DamagedRecordError(
                 f"{path} is no TFRecord file, or its first record is damaged: it begins with {excerpt(head)}"
             )
-    number = 0
-    try:
-        for record in tfrecord.read_records(stream, path, most):
-            yield len(record), parsed(record, path, number)
-            number += 1
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DamagedRecordError(
-            f"{path}: the {compression} stream is broken after {counted(number, 'record')}: {error}"
-        ) from error
+    for number, record in enumerate(tfrecord.unpacked_records(stream, path, compression, most)):
+        yield len(record), parsed(record, path, number)
 
 
 def parsed(record: bytes, path: str, number: int) -> example_view.ExampleView:

@@ -45,7 +45,7 @@ from beam_pipeline.layouts.pairs import column_name, is_mask, rank
 from beam_pipeline.layouts.paths import archive_notes, archive_questions, archive_roots
 from beam_pipeline.layouts.table import table_numbering
 from beam_pipeline.storage import files
-from beam_pipeline.storage.listing import MemberFilter, OpenedArchive
+from beam_pipeline.storage.listing import MemberFilter, OpenedArchive, opened_archive
 
 CLASS, CAPTION, FIELDS = "cls", "txt", "json"
 SIDECARS = (CLASS, CAPTION, FIELDS)
@@ -284,7 +284,7 @@ class WebDatasetReader:
         assert root.archive
         images, table = MemberFilter(root), replace(self.table, uri=root.uri)
         try:
-            with OpenedArchive(root) as archive:
+            with opened_archive(root) as archive:
                 for name, sample in _collect(archive, images, self.skipped, scattered):
                     names.append(hash(name))
                     yield from self._outcomes(root.archive.key(name), sample, table)
@@ -377,7 +377,7 @@ class WebDataset:
         if unusable or not archives:
             return ""
         root, images, labels = archives[0], {}, {}
-        with OpenedArchive(root) as archive:
+        with opened_archive(root) as archive:
             for entry in islice(archive.entries(), _RECOGNISED_BY):
                 name, extension = sample_name(entry.name)
                 if extension in SIDECARS:
@@ -463,7 +463,7 @@ def _beginnings(
         assert root.archive
         images = MemberFilter(root)
         most = _LOOKED_AT_REMOTE if is_remote(root.uri) else _LOOKED_AT
-        with OpenedArchive(root) as archive:
+        with opened_archive(root) as archive:
             samples = dict(_collect(archive, images, skipped, most=most))
         first |= {root.archive.key(name): sample for name, sample in samples.items()}
         further.update(images.ignored)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from beam_pipeline.core import errors, references
-from beam_pipeline.core.records.formats import DEFAULT_FORMAT
+from beam_pipeline.core.records.formats import check_jumps
 from beam_pipeline.dataset import Folders, fingerprint, open_to_read
 from beam_pipeline.readers import samples, shards
 
@@ -66,26 +65,13 @@ class RandomAccess:
         dataset = open_to_read(folder, weights)
         self._shards = dataset.shards(split)
         record_format = dataset.record_format
-        if record_format.name != DEFAULT_FORMAT:
-            raise errors.UsageError(
-                f"{dataset.path} contains shards in the format {record_format.name}, and this reads records "
-                "of TFRecords only; convert with --format tfrecord, or see docs/grain.md"
-            )
-        if not record_format.indexable:
-            raise errors.UsageError(
-                f"{dataset.path} is compressed with {record_format.compression}: to reach a record, "
-                "all before it would have to be decompressed; convert with --compression none"
-            )
+        check_jumps(record_format, dataset.path, "RandomAccess")
         shards.check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._name = f"{dataset.path!r}, {split!r}"
         options = samples.PixelOptions(image_size, channels, exact, dtype)
         self._sampler = samples.sampler_of(dataset, self._shards, features, decode, options)
         self._records = shards.Records(self._shards, record_format)
-        if self._records.total > sys.maxsize:
-            raise errors.DamagedRecordError(
-                f"{dataset.path}: the manifest claims {self._records.total} examples"
-            )
 
     def __len__(self) -> int:
         return self._records.total

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
 from typing import Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core import text, uris
+from beam_pipeline.core import errors, text, uris
 from beam_pipeline.core.dataset.manifest import crc32c_text
-from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.records import example_view, tfrecord
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.dataset import Dataset, Shard
@@ -45,14 +43,10 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
     """
     for shard in {shard.uri: shard for shard in shards}.values():
         if not uris.is_remote(shard.uri):
-            if os.path.exists(shard.uri) and not os.path.isfile(shard.uri):
-                raise DamagedRecordError(
-                    f"{shard.uri} cannot be read: a folder, pipe or device, not a file"
-                )
-            size = files.size_of(shard.uri)
-            if size != shard.bytes:
-                difference = f"has {size} bytes" if size >= 0 else "is missing"
-                raise DamagedRecordError(
+            stored = files.describe(shard.uri)
+            if stored is None or stored.size != shard.bytes:
+                difference = f"has {stored.size} bytes" if stored else "is missing or not a file"
+                raise errors.DamagedRecordError(
                     f"{shard.uri} {difference}, the manifest lists {shard.bytes}: it was damaged or "
                     f"replaced; run: beam-tfrecord verify {dataset.path}"
                 )
@@ -62,10 +56,10 @@ def check_shards(dataset: Dataset, shards: Sequence[Shard], *, lengths: bool = F
 
 def _check_lengths(shard: Shard, record_format: RecordFormat) -> None:
     with open_shard(shard.uri) as file:
-        walk = record_format.spans if record_format.indexable else record_format.records
+        walk = record_format.sizes if record_format.indexable else record_format.records
         records = sum(1 for _ in walk(file, shard.uri))
     if records != shard.examples:
-        raise DamagedRecordError(
+        raise errors.DamagedRecordError(
             f"{shard.uri} has {text.counted(records, 'record')}, the manifest lists {shard.examples}"
         )
 
@@ -77,11 +71,8 @@ def open_shard(uri: str) -> Iterator[BinaryIO]:
     Raises:
       DamagedRecordError: it cannot be opened or read, or is a folder, pipe or device.
     """
-    try:
-        with files.open_input(uri) as file:
-            yield file
-    except OSError as error:
-        raise DamagedRecordError(f"{uri} cannot be read: {error.strerror or error}") from error
+    with files.naming(uri, errors.DamagedRecordError), files.open_input(uri) as file:
+        yield file
 
 
 def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[bytes]:
@@ -99,14 +90,14 @@ def records_of_shard(shard: Shard, record_format: RecordFormat) -> Iterator[byte
             yield record
             count += 1
         if count < len(wanted):
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{uri}: ends before record {wanted.start + count}, the manifest lists more"
             )
         if not measured:
             return
         measured.finish()
         if measured.bytes != shard.bytes or shard.crc32c not in ("", crc32c_text(measured.crc32c)):
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{uri}: its {measured.bytes} bytes with the checksum {crc32c_text(measured.crc32c)} are not "
                 f"the {shard.bytes} bytes with {shard.crc32c or 'any'} in the manifest: it was replaced"
             )
@@ -162,7 +153,7 @@ class Records:
         size = offsets[place.number + 1] - offset
         where = f"{uri}: record {place.number} at byte {offset}"
         if size > tfrecord.MAX_RECORD_BYTES + tfrecord.FRAMING_BYTES:
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{where}: it has {size} bytes, an example has less than 2 GiB"
             )
         try:
@@ -170,13 +161,13 @@ class Records:
             if len(data) < size:
                 data = files.read_image(uri, size, offset)
         except OSError as error:
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{where} cannot be read: {error.strerror or error}"
             ) from error
         record = tfrecord.unframed(data)
         if record is None:
             several = list(islice(self._format.records(io.BytesIO(data), where), 2))
-            raise DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
+            raise errors.DamagedRecordError(f"{where}: {len(several)} records where one is indexed")
         return record
 
     def read_all(self, places: Sequence[Place]) -> Iterable[bytes]:
@@ -197,7 +188,7 @@ class Records:
             if sizes is None:
                 self._warn_of_scan(shard.uri)
                 with open_shard(shard.uri) as file:
-                    sizes = [span.size for span in self._format.spans(file, shard.uri)]
+                    sizes = [*self._format.sizes(file, shard.uri)]
             offsets = tfrecord.record_offsets(
                 sizes, shard.uri, examples=shard.examples, size=shard.bytes
             )
@@ -232,8 +223,6 @@ def _recorded_sizes(shard: Shard, record_format: RecordFormat) -> Sequence[int] 
     if sizes:
         return sizes
     index = files.join(folder, record_format.index_name(name))
-    try:
+    with files.naming(index, errors.DamagedRecordError):
         data = files.read_if_there(index)
-    except OSError as error:
-        raise DamagedRecordError(f"{index} cannot be read: {error.strerror or error}") from error
     return None if data is None else tfrecord.parse_index(data, index)

@@ -48,12 +48,8 @@ try:
         unconverted,
     )
 except ModuleNotFoundError as error:
-    if error.name != "tensorflow":
-        raise
-    raise ModuleNotFoundError(
-        "reading with tf.data needs TensorFlow: pip install tensorflow",
-        name="tensorflow",
-    ) from error
+    error.msg += "; reading with tf.data needs TensorFlow: pip install tensorflow"
+    raise
 
 _CLASS = "image/class/label"
 _NUMBER = "image/label"
@@ -199,12 +195,8 @@ def load(
     elements = elements.map(augment, num_parallel_calls=tf.data.AUTOTUNE) if augment else elements
     elements = _batched(elements, reader, max_boxes, batch, drop_remainder=drop_remainder)
     in_order = deterministic if deterministic is not None else seed is not None
-    return _prefetched(elements, in_order=in_order or not buffer)
-
-
-def _prefetched(elements: Any, *, in_order: bool) -> Any:
     options = tf.data.Options()
-    options.deterministic = in_order
+    options.deterministic = in_order or not buffer
     return elements.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 

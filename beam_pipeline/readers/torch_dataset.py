@@ -17,12 +17,8 @@ from beam_pipeline.readers.shards import Records, check_shards, records_of_shard
 try:
     import torch
 except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ModuleNotFoundError(
-        "reading with PyTorch needs PyTorch: pip install torch",
-        name="torch",
-    ) from error
+    error.msg += "; reading with PyTorch needs PyTorch: pip install torch"
+    raise
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -100,13 +96,8 @@ class TFRecordDataset(IterableDataset[Any]):
         check_shards(dataset, self._shards)
         self._data = fingerprint(self._shards)
         self._record_format = dataset.record_format
-        self._sample = samples.sampler_of(
-            dataset,
-            self._shards,
-            features,
-            decode,
-            samples.PixelOptions(image_size, channels, exact, dtype),
-        )
+        options = samples.PixelOptions(image_size, channels, exact, dtype)
+        self._sample = samples.sampler_of(dataset, self._shards, features, decode, options)
         self._shuffle_buffer = shuffle_buffer
         self._seed = seed
         running = distributed.is_available() and distributed.is_initialized()

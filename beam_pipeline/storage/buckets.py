@@ -48,6 +48,9 @@ _AT_ONCE = 16  # requests about many objects
 _QUIET_SECONDS = 10.0  # of retries that are not worth a warning
 _WARNING_SECONDS = 60.0  # between two warnings of a process
 
+Span = tuple[int, int] | None
+"""The first byte of a part of an object and the byte after it; None for the whole object."""
+
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -99,23 +102,16 @@ class Waiting:
 
     def __init__(self, service: str) -> None:
         self._service = service
-        self._began: float | None = None
+        self._began = time.monotonic()
 
     def add(self, error: str, limit: float) -> None:
         """Takes the text of a transient error, and the seconds to retry at most."""
         now = time.monotonic()
-        self._began = now if self._began is None else self._began
         waited = now - self._began
-        if waited < _QUIET_SECONDS or now < Waiting.warned + _WARNING_SECONDS:
-            return
-        Waiting.warned = now
-        _logger.warning(
-            "%s has given no good answer for %.0f s, the last: %s; retrying for up to %.0f s",
-            self._service,
-            waited,
-            terminal_line(error),
-            limit,
-        )
+        if waited >= _QUIET_SECONDS and now >= Waiting.warned + _WARNING_SECONDS:
+            Waiting.warned = now
+            text = "%s has given no good answer for %.0f s, the last: %s; retrying for up to %.0f s"
+            _logger.warning(text, self._service, waited, terminal_line(error), limit)
 
 
 class BucketFiles(base.FileSystem):
@@ -163,9 +159,7 @@ class BucketFiles(base.FileSystem):
         """Returns an error of the library in one line."""
 
     @abstractmethod
-    def get(
-        self, uri: str, span: tuple[int, int] | None = None, version: str = ""
-    ) -> tuple[bytes, str]:
+    def get(self, uri: str, span: Span = None, version: str = "") -> tuple[bytes, str]:
         """Reads an object, or the bytes from a start to before an end.
 
         Args:
@@ -291,9 +285,7 @@ class BucketFiles(base.FileSystem):
             return b""
         return self.fetch(uri, None if offset < 0 else (offset, offset + size))[0]
 
-    def fetch(
-        self, uri: str, span: tuple[int, int] | None = None, version: str = ""
-    ) -> tuple[bytes, str]:
+    def fetch(self, uri: str, span: Span = None, version: str = "") -> tuple[bytes, str]:
         """Reads as `get`, and again after transient errors; a PermissionError names the permission."""
         try:
             return self.retried(lambda: self.get(uri, span, version), uri)
@@ -418,10 +410,8 @@ class BucketFiles(base.FileSystem):
                 for among in by_bucket.values()
                 for start in range(0, len(among), self.deletes)
             ]
-        for (
-            request
-        ) in requests:  # unlike with `pool.map`, all are made, whatever the first one raises
-            request.result()
+        for done in requests:  # unlike with `pool.map`, all are made, whatever the first one raises
+            done.result()
 
 
 class Collected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
@@ -9,16 +10,14 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
 from google_crc32c import extend
 
+from beam_pipeline.core import errors, text
 from beam_pipeline.core.dataset.names import temporary_name
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.records.record_format import Sink
-from beam_pipeline.core.text import decoded
 from beam_pipeline.core.uris import is_remote, scheme_of
 from beam_pipeline.storage import base, local
 
@@ -55,7 +54,7 @@ def _remote(scheme: str) -> base.FileSystem:
     try:
         imported = importlib.import_module(f"{__package__}.{module}")
     except ImportError as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"{scheme}:// needs a library that is not installed ({error}): "
             f"pip install '.[{extra}]' in the checkout of beam-tfrecord"
         ) from error
@@ -115,6 +114,17 @@ def join(folder: str, *names: str) -> str:
     return posixpath.join(folder, *names)
 
 
+@contextlib.contextmanager
+def naming(
+    uri: str, error: type[errors.ConversionError] = errors.ConversionError, deed: str = "read"
+) -> Iterator[None]:
+    """Turns an OSError of the block into an error for people, which names a file."""
+    try:
+        yield
+    except OSError as fault:
+        raise error(f"{uri} cannot be {deed}: {fault.strerror or fault}") from fault
+
+
 def read_image(uri: str, size: int, offset: int = -1) -> bytes:
     """Reads a whole file, or one image of a file that contains several.
 
@@ -154,14 +164,11 @@ def read_text(uri: str, name: str = "", *, most: int | None = None) -> str:
     Raises:
       UsageError: the file is missing, cannot be read, is too long, or is not UTF-8.
     """
-    try:
-        size = size_of(uri) if most is not None else 0
-        if most is not None and size > most:
-            raise UsageError(f"{name or uri} has {size} bytes; expected {most} at most")
-        data = read_bytes(uri)
-    except OSError as error:
-        raise UsageError(f"{name or uri} cannot be read: {error.strerror or error}") from error
-    return decoded(data, name or uri)
+    name = name or uri
+    with naming(name, errors.UsageError):
+        if most is not None and (size := size_of(uri)) > most:
+            raise errors.UsageError(f"{name} has {size} bytes; expected {most} at most")
+        return text.decoded(read_bytes(uri), name)
 
 
 def check_credentials(uris: Iterable[str]) -> None:
@@ -197,7 +204,7 @@ def delete(folder: str, names: list[str]) -> None:
         file_system(folder).delete([join(folder, name) for name in names])
 
 
-def open_output(uri: str, *, new: bool = False) -> AbstractContextManager[Sink]:
+def open_output(uri: str, *, new: bool = False) -> contextlib.AbstractContextManager[Sink]:
     """Opens a file that appears under its name, whole, when its `with` block ends without error.
 
     Args:

@@ -62,15 +62,9 @@ CREDENTIALS_HELP = (
     "GOOGLE_APPLICATION_CREDENTIALS, or run on a machine of Google Cloud with a service account"
 )
 _BROKEN_CONNECTION = (
-    ConnectionError,
-    TimeoutError,
-    TransportError,
-    http.client.HTTPException,
-    requests.ConnectionError,
-    requests.Timeout,
-    requests.exceptions.ChunkedEncodingError,
-    requests.exceptions.ContentDecodingError,
-    urllib3.exceptions.HTTPError,
+    *(ConnectionError, TimeoutError, TransportError, http.client.HTTPException),
+    *(requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError),
+    *(requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError),
 )
 
 
@@ -95,9 +89,7 @@ class GoogleStorage(buckets.BucketFiles):
     def check_credentials(self) -> None:
         session()
 
-    def get(
-        self, uri: str, span: tuple[int, int] | None = None, version: str = ""
-    ) -> tuple[bytes, str]:
+    def get(self, uri: str, span: buckets.Span = None, version: str = "") -> tuple[bytes, str]:
         """Implements `get` of the protocol; the CRC-32C of a whole object is compared."""
         return download(buckets.place_of(uri), span, version)
 
@@ -412,9 +404,7 @@ def _metadata_server_answers() -> bool:
 # Downloads.
 
 
-def download(
-    place: buckets.Place, span: tuple[int, int] | None, generation: str
-) -> tuple[bytes, str]:
+def download(place: buckets.Place, span: buckets.Span, generation: str) -> tuple[bytes, str]:
     """Requests an object, or part of it, once; the CRC-32C of a whole object is compared.
 
     Args:

@@ -27,7 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
-from beam_pipeline.core import errors, references, text
+from beam_pipeline.core import errors, references, text, uris
 from beam_pipeline.core.archives import (
     TAR,
     ZIP,
@@ -43,7 +43,6 @@ from beam_pipeline.core.archives import (
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.packing import BATCH_SIZE, Columns, Same, items_of
-from beam_pipeline.core.uris import is_remote
 from beam_pipeline.storage import base, files
 from beam_pipeline.storage.files import file_system
 from beam_pipeline.storage.key_ranges import EVERYTHING, KeyRange, find_key_ranges
@@ -64,7 +63,7 @@ def list_root(root: filters.ImageRoot, batch_size: int = BATCH_SIZE) -> Iterator
     """
     if root.archive:
         return list_archive(root, batch_size)
-    if not is_remote(root.uri):
+    if not uris.is_remote(root.uri):
         return list_local_root(root, batch_size)
     return (list_bucket if lists_ranges(root) else _list_remote_root)(root, batch_size)
 
@@ -84,7 +83,7 @@ def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filter
       ListingError: a folder below the root or the size of a file cannot be read, or links multiply
         the folders.
     """
-    listing = LocalListing(root, [Subfolder.root(root)])
+    listing = LocalListing(root, [Subfolder(root.uri)])
     dead_letters: list[DeadLetter] = []
 
     def images() -> Iterator[references.ImageRef]:
@@ -96,37 +95,20 @@ def list_local_root(root: filters.ImageRoot, batch_size: int) -> Iterator[filter
     yield from filters.in_batches(images(), batch_size, listing.rules, dead_letters)
 
 
-class Folder(NamedTuple):
-    """A folder that is listed.
+class Subfolder(NamedTuple):
+    """A folder to list.
 
     Attributes:
       path: its path.
-      above: itself and the folders above it.
-      links: how many of these are links.
+      above: the folders above it; once it is opened, itself as well.
+      links: how many of these, and itself, are links.
+      is_link: it is a link.
     """
 
     path: str
     above: frozenset[_Identity] = frozenset()
     links: int = 0
-
-
-class Subfolder(NamedTuple):
-    """A folder to list.
-
-    Attributes:
-      parent: the folder that it is in.
-      path: its path.
-      is_link: it is a link.
-    """
-
-    parent: Folder
-    path: str
     is_link: bool = False
-
-    @classmethod
-    def root(cls, root: filters.ImageRoot) -> Subfolder:
-        """The folder of a root."""
-        return cls(Folder(""), root.uri)
 
 
 class Files(NamedTuple):
@@ -141,11 +123,8 @@ class Files(NamedTuple):
     names: Sequence[str]
 
 
-class LinkedFolder(NamedTuple):
-    """Attributes: path, of a folder that links within links lead to; identity."""
-
-    path: str
-    identity: _Identity
+LinkedFolder = tuple[str, _Identity]
+"""The path of a folder that links within links lead to, and its identity."""
 
 
 class LocalListing:
@@ -184,21 +163,20 @@ class LocalListing:
                 self.done += len(part.names)
                 yield part
 
-    def _enter(self, subfolder: Subfolder) -> Folder | None:
-        """A folder to list; None if it is one of the folders above itself."""
-        parent, path, is_link = subfolder
+    def _enter(self, folder: Subfolder) -> Subfolder | None:
+        """A folder that is open; None if it is one of the folders above itself."""
         try:
-            status = os.stat(path)
+            status = os.stat(folder.path)
         except OSError as error:
-            raise _listing_error(path, error) from error
+            raise _listing_error(folder.path, error) from error
         identity = status.st_dev, status.st_ino
-        if identity in parent.above:
+        if identity in folder.above:
             return None
-        if is_link and parent.links:
-            self.links.add(LinkedFolder(path, identity))
-        return Folder(path, parent.above | {identity}, parent.links + is_link)
+        if folder.is_link and folder.links > 1:
+            self.links.add((folder.path, identity))
+        return folder._replace(above=folder.above | {identity})
 
-    def _scan(self, folder: Folder, at_once: int) -> Iterator[Files]:
+    def _scan(self, folder: Subfolder, at_once: int) -> Iterator[Files]:
         names: list[str] = []
         try:
             with os.scandir(folder.path) as entries:
@@ -206,7 +184,9 @@ class LocalListing:
                     if _is_folder(entry):
                         key = entry.path[len(self._prefix) :]
                         if self.rules.can_hold(key) and self.rules.enters(entry.name):
-                            self.waiting.append(Subfolder(folder, entry.path, entry.is_symlink()))
+                            is_link = entry.is_symlink()
+                            links = folder.links + is_link
+                            self.waiting.append(Subfolder(entry.path, folder.above, links, is_link))
                         continue
                     names.append(entry.name)
                     if len(names) == at_once:
@@ -224,17 +204,14 @@ class LocalListing:
           ListingError: a name cannot be decoded, or the size of a file cannot be read.
         """
         before = os.path.join(part.folder, "")
-        uris = [before + name for name in part.names]
         start = len(self._prefix)
-        keys = [uri[start:] for uri in uris]
-        if not self.rules.lists_all(keys, self._prefix):
-            lists = self.rules.lists
-            chosen = [(key, uri) for key, uri in zip(keys, uris, strict=True) if lists(key, uri)]
-            keys, uris = [key for key, _ in chosen], [uri for _, uri in chosen]
+        files = [(uri[start:], uri) for uri in map(before.__add__, part.names)]
+        if not self.rules.lists_all([key for key, _ in files], self._prefix):
+            files = [file for file in files if self.rules.lists(*file)]
         dead_letters: list[DeadLetter] = []
-        if not text.is_utf8("".join(uris)) or not text.is_utf8_everywhere():
-            keys, uris = _decoded(keys, uris, dead_letters)
-        return _with_status(keys, uris, dead_letters), dead_letters
+        if not text.is_utf8("".join(uri for _, uri in files)) or not text.is_utf8_everywhere():
+            files = [*_decoded(files, dead_letters)]
+        return _with_status(files, dead_letters), dead_letters
 
 
 class Links:
@@ -248,17 +225,13 @@ class Links:
     def add(self, folder: LinkedFolder) -> None:
         """Counts a folder that is a link within a link. Raises ListingError."""
         self.folders.append(folder)
-        path = folder.path
-        self._repeats += self._first.setdefault(folder.identity, path) != path
+        path, identity = folder
+        self._repeats += self._first.setdefault(identity, path) != path
         if self._repeats > _MOST_REPEATS:
-            parts = path.split("/")
-            above = ("/".join(parts[:end]) for end in range(2, len(parts) + 1))
-            links = [*filter(os.path.islink, above)]
             raise errors.ListingError(
                 f"links between folders lead to the same folders more than {_MOST_REPEATS} times, such as "
-                f"to {text.printable(os.path.realpath(path))} by way of "
-                f"{', '.join(text.printable(link) for link in links[-3:])}; remove links that lead back, or "
-                "name the folders themselves in --images"
+                f"to {text.printable(os.path.realpath(path))} by way of {text.printable(path)}; remove links that lead back, "
+                "or name the folders themselves in --images"
             )
 
 
@@ -278,38 +251,35 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False  # a link to itself
 
 
-def _decoded(
-    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
-) -> tuple[list[str], list[str]]:
-    """The keys and paths that are text; adds the others to dead letters."""
-    chosen = []
-    for key, uri in zip(keys, uris, strict=True):
+_Paths = tuple[str, str]  # the key and the path of a file
+
+
+def _decoded(files: Iterable[_Paths], dead_letters: list[DeadLetter]) -> Iterator[_Paths]:
+    """Yields the files whose paths are text; adds the others to dead letters."""
+    for key, uri in files:
         if not key.isascii() and not text.is_utf8_everywhere():
             raise errors.ListingError(
                 f"{text.printable(uri)}: a name that is not ASCII, where Python decodes names as "
                 f"{sys.getfilesystemencoding()}, not as UTF-8; set PYTHONUTF8=1 before Python starts"
             )
         if text.is_utf8(uri):
-            chosen.append((key, uri))
+            yield key, uri
             continue
         name, path = text.printable(key), text.printable(uri)
         message = "the name is not valid UTF-8; rename the file"
         dead_letters.append(
             image_dead_letter(Stage.LIST, name, path, Reason.NAME_NOT_UTF8, message)
         )
-    return [key for key, _ in chosen], [uri for _, uri in chosen]
 
 
-def _with_status(
-    keys: Sequence[str], uris: Sequence[str], dead_letters: list[DeadLetter]
-) -> Columns:
+def _with_status(files: Iterable[_Paths], dead_letters: list[DeadLetter]) -> Columns:
     """The columns of images with their sizes and versions; adds what is not a file to dead letters.
 
     Raises:
       ListingError: the size of a file cannot be read, so that it would look as if it had changed.
     """
     rows: list[tuple[str, str, int, int]] = []
-    for key, uri in zip(keys, uris, strict=True):
+    for key, uri in files:
         try:
             status = os.stat(uri)
         except OSError as error:
@@ -595,50 +565,45 @@ def archive_entries(root: filters.ImageRoot) -> Iterator[tuple[Entry, int]]:
     Raises:
       ListingError: it cannot be read, or is damaged.
     """
-    with OpenedArchive(root) as archive:
+    with opened_archive(root) as archive:
         for entry in archive.entries():
             yield entry, archive.version
 
 
-class OpenedArchive:
-    """An archive open for reading while a `with` block runs, whose errors become ListingErrors.
+class OpenedArchive(NamedTuple):
+    """An archive open for reading.
 
     Attributes:
+      file: its file.
+      kind: "tar" or "zip".
       version: of its file.
     """
 
-    def __init__(self, root: filters.ImageRoot) -> None:
-        assert root.archive
-        self._uri = root.uri
-        self._entries = _ENTRIES[root.archive.kind]
-        self.version = 0
-
-    def __enter__(self) -> OpenedArchive:
-        try:
-            self.version = files.version_of(self._uri)
-            self._file = files.open_input(self._uri)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._file.close()
-        if isinstance(error, ArchiveError):
-            raise errors.ListingError(f"{self._uri}: {error}") from error
-        if isinstance(error, OSError):
-            raise self._unreadable(error) from error
+    file: BinaryIO
+    kind: str
+    version: int
 
     def entries(self) -> Iterator[Entry]:
         """Yields its files. Raises ArchiveError, OSError."""
-        return self._entries(self._file)
+        return _ENTRIES[self.kind](self.file)
 
     def content(self, member: Member, size: int) -> bytes:
         """Reads a file of it. Raises OSError."""
-        self._file.seek(member.at)
-        return content(member, self._file.read(member.length), size)
+        self.file.seek(member.at)
+        return content(member, self.file.read(member.length), size)
 
-    def _unreadable(self, error: OSError) -> errors.ListingError:
-        return errors.ListingError(f"{self._uri} cannot be read: {error.strerror or error}")
+
+@contextmanager
+def opened_archive(root: filters.ImageRoot) -> Iterator[OpenedArchive]:
+    """Opens an archive while the block runs, whose errors become ListingErrors."""
+    assert root.archive
+    try:
+        with files.naming(root.uri, errors.ListingError):
+            version = files.version_of(root.uri)
+            with files.open_input(root.uri) as file:
+                yield OpenedArchive(file, root.archive.kind, version)
+    except ArchiveError as error:
+        raise errors.ListingError(f"{root.uri}: {error}") from error
 
 
 class ArchiveMembers(base.FileSystem):

@@ -59,18 +59,11 @@ _TIMED_OUT = re.compile(r"TimedOut|kind: Timeout")
 _TRANSIENT_CODES = frozenset({"RequestTimeout", "SlowDown", "InternalError", "ServerBusy"})
 
 _REFUSED_CODES = frozenset(
-    {
-        "InvalidAccessKeyId",
-        "SignatureDoesNotMatch",
-        "ExpiredToken",
-        "InvalidToken",
-        "TokenRefreshRequired",
-        "RequestTimeTooSkewed",
-        "AuthorizationHeaderMalformed",
-        "AuthenticationFailed",
-        "InvalidAuthenticationInfo",
-        "NoAuthenticationInformation",
-    }
+    [
+        *("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
+        *("TokenRefreshRequired", "RequestTimeTooSkewed", "AuthorizationHeaderMalformed"),
+        *("AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation"),
+    ]
 )
 """Codes of answers that refuse the credentials, rather than a permission."""
 
@@ -159,9 +152,7 @@ class ObstoreFiles(buckets.BucketFiles):
 
     # Reading.
 
-    def get(
-        self, uri: str, span: tuple[int, int] | None = None, version: str = ""
-    ) -> tuple[bytes, str]:
+    def get(self, uri: str, span: buckets.Span = None, version: str = "") -> tuple[bytes, str]:
         store, name = self._named(uri)
         options: dict[str, Any] = {"range": span} if span else {}
         if version:

@@ -72,6 +72,7 @@ class _Meter:
         self._waiting += requests
 
     def take(self) -> Usage:
+        """Takes the figures of this process."""
         if not (self._retries or self._throttled or self._read_ms or self._waiting):
             return Usage()
         with self._lock:
@@ -146,8 +147,3 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
-
-
-def take_usage() -> Usage:
-    """Takes the figures of this process."""
-    return meter.take()

@@ -47,6 +47,9 @@ class Request(NamedTuple):
     offset: int
 
 
+Requests = Iterable[Request]
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """The read-ahead of one writer.
@@ -61,12 +64,6 @@ class ReadOptions:
     max_reads: int = 1
     max_bytes: int = DEFAULT_MAX_BYTES
     prefetched: int = 0
-
-    def __post_init__(self) -> None:
-        if self.max_reads < 1 or self.max_bytes < 1:
-            raise ValueError(f"{self}: expected at least one read and one byte")
-        if self.prefetched and self.max_reads > 1:
-            raise ValueError(f"{self}: expected several reads or prefetched files, not both")
 
 
 ONE_BY_ONE = ReadOptions()
@@ -88,9 +85,7 @@ class ReadAhead:
         plain function, without a thread.
     """
 
-    def __init__(
-        self, requests: Iterable[Request], read: ImageReader, options: ReadOptions
-    ) -> None:
+    def __init__(self, requests: Requests, read: ImageReader, options: ReadOptions) -> None:
         self.read: ImageReader = self._take if options.max_reads > 1 else read
         self._requests = iter(requests)
         self._plain_read = read
@@ -146,9 +141,7 @@ class Prefetch:
       read: an `ImageReader` that must be called with exactly the requests, in their order.
     """
 
-    def __init__(
-        self, requests: Iterable[Request], read: ImageReader, options: ReadOptions
-    ) -> None:
+    def __init__(self, requests: Requests, read: ImageReader, options: ReadOptions) -> None:
         self.read: ImageReader = self._take
         self._requests = iter(requests)
         self._plain_read = read
@@ -197,7 +190,7 @@ class SharedReads:
       reads: the requests that are read, in order.
     """
 
-    def __init__(self, requests: Iterable[Request], max_bytes: int = SHARED_BYTES) -> None:
+    def __init__(self, requests: Requests, max_bytes: int = SHARED_BYTES) -> None:
         """Takes all requests, in order, and the bytes of images that are kept at most.
 
         An image that the very next request needs is kept in any case.
@@ -242,9 +235,7 @@ class SharedReads:
         return image
 
 
-def read_ahead(
-    requests: Iterable[Request], read: ImageReader, options: ReadOptions
-) -> ReadAhead | Prefetch:
+def read_ahead(requests: Requests, read: ImageReader, options: ReadOptions) -> ReadAhead | Prefetch:
     """Reads ahead, or lets the kernel do it, depending on the options."""
     return (Prefetch if options.prefetched else ReadAhead)(requests, read, options)
 

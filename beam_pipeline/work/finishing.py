@@ -350,7 +350,7 @@ class DatasetFinisher:
         self, plan: Plan, tally: Tally, reports: Reports, dead_letter_crc: int
     ) -> dict[str, Any]:
         encoding = self.request.encoding
-        turned = alteration.Event.LEFT_TURNED.value in reports.sums.events
+        turned = alteration.LEFT_TURNED in reports.sums.events
         run = {
             "seed": encoding.seed,
             "options": self.recorded,

@@ -169,7 +169,7 @@ def list_folders(root: ImageRoot, here: float = _HERE, most: int = MOST_FILES) -
     """
     here = here if writer_process.backlog() else float("inf")
     batch_size = min(most, BATCH_SIZE)
-    listing = LocalListing(root, [Subfolder.root(root)])
+    listing = LocalListing(root, [Subfolder(root.uri)])
     images, parts, held = FoundImages(listing), list[Part](), 0
     running: writer_process.Tasks[ListedPart] = writer_process.Tasks(repeat=True)
 

@@ -390,7 +390,7 @@ def test_a_bucket_that_refuses_most_reads(
     cloud.proxy.take_log()
     results: list[Any] = []
     monkeypatch.setattr(Engine, "wait_for", lambda _, result: results.append(result))
-    pace.take_usage()
+    pace.meter.take()
     path, status = ("/.*alt=media", 429) if cloud.scheme == "gs" else (r"/[^?]*\Z", 503)
     cloud.proxy.spoil(proxy.Fault("GET", f"photos{path}", status=status, per_second=40))
     assert convert(*argv, "--output", f"{cloud.uri}/refused", NONE_BAD) == 0

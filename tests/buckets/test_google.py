@@ -12,9 +12,8 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -22,6 +21,7 @@ import pytest
 from beam_pipeline.core.errors import CredentialsError
 from beam_pipeline.storage.buckets import Place
 from tests.harness import run
+from tests.servers import Asked, Server, served
 
 google = pytest.importorskip("beam_pipeline.storage.google", reason="needs google-cloud-storage")
 
@@ -35,68 +35,26 @@ def hash_of(content: bytes) -> str:
     return f"crc32c={base64.b64encode(crc).decode()}, md5=x"
 
 
-class Server(ThreadingHTTPServer):
-    """Answers each request with the next of its answers, the last one again and again.
-
-    Attributes:
-      answers: (status, headers, body); one with the header `Close` ends the connection unannounced.
-      requests: (path, headers) as they came.
-      connections: how many came.
-    """
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("localhost", 0), _Handler)
-        self.answers: list[tuple[int, dict[str, str], bytes]] = [
-            (200, {"X-Goog-Hash": hash_of(CONTENT), "X-Goog-Generation": "17"}, CONTENT)
-        ]
-        self.requests: list[tuple[str, dict[str, str]]] = []
-        self.connections = 0
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that distrusts the server hangs up."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-    lock: ClassVar = threading.Lock()
-
-    def setup(self) -> None:
-        super().setup()
-        with self.lock:
-            self.server.connections += 1
-
-    def do_GET(self) -> None:
-        with self.lock:
-            self.server.requests.append((self.path, dict(self.headers.items())))
-            answers = self.server.answers
-            status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = "Close" in headers
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that clients of this process find in the environment."""
-    with Server() as found:
-        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
+    """A server that clients of this process find in the environment.
+
+    It answers each request with the next of its answers, the last one again and again, and keeps (path, headers).
+    """
+
+    def answer(asked: Asked) -> Any:
+        server.requests.append((asked.path, asked.headers))
+        return server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+
+    with served(answer) as server:
+        headers = {"X-Goog-Hash": hash_of(CONTENT), "X-Goog-Generation": "17"}
+        server.answers, server.requests = [(200, headers, CONTENT)], []
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{found.server_port}")
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         google._forget_session()
-        yield found
+        yield server
         google._forget_session()
-        found.shutdown()
 
 
 def get(span: tuple[int, int] | None = None, generation: str = "") -> tuple[bytes, str]:
@@ -170,22 +128,21 @@ def _read_in_child() -> None:
     assert get()[0] == CONTENT
 
 
-ERRORS = {
-    "JSON": b'{"error": {"message": "no\\nsuch object", "errors": [{"reason": "notFound"}]}}',
-    "text": b"no such object",
-    "JSON of something else": b'["no such object"]',
-    "nothing": b"",
-}
-
-
-@pytest.mark.parametrize("body", ERRORS.values(), ids=ERRORS)
-def test_an_error_shows_the_words_of_the_server(server: Server, body: bytes) -> None:
-    """As one line with the status."""
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": {"message": "no\\nsuch object", "errors": [{"reason": "notFound"}]}}', ""),
+        (b"no such object", ""),
+        (b'["no such object"]', '404 ["no such object"]'),
+        (b"", "404 Not Found"),
+    ],
+)
+def test_an_error_shows_the_words_of_the_server(server: Server, body: bytes, said: str) -> None:
+    """As one line with the status, if they are JSON or text."""
     server.answers = [(404, {}, body)]
-    shown = {b"": "404 Not Found", b'["no such object"]': '404 ["no such object"]'}
     with pytest.raises(FileNotFoundError) as caught:
         retried()
-    assert caught.value.strerror == shown.get(body, "404 no such object")
+    assert caught.value.strerror == (said or "404 no such object")
 
 
 def test_an_exceeded_quota_is_waited_for(server: Server) -> None:
@@ -225,7 +182,7 @@ def test_a_proxy_is_used_except_for_hosts_that_need_none(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the environment says."""
-    monkeypatch.setenv("HTTP_PROXY", f"http://localhost:{server.server_port}")
+    monkeypatch.setenv("HTTP_PROXY", server.url)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://storage.invalid")
     google._forget_session()
     assert get()[0] == CONTENT

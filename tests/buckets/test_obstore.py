@@ -9,9 +9,7 @@ import logging
 import math
 import os
 import re
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from beam_pipeline.storage import buckets, files, obstore_driver, pace
 from tests.buckets import proxy, services
 from tests.harness import program, python
 from tests.rows import in_rows
+from tests.servers import Asked, served
 
 URI = "s3://pets/a"
 NO_CONNECTION = """Generic S3 error: Error performing GET http://h/pets/a in 2ms - HTTP error: error sending \
@@ -294,28 +293,18 @@ def test_a_refused_request_waits_as_long_as_others_succeed(clock: list[float]) -
     pace.paces.clear()
 
 
-class _Regions(BaseHTTPRequestHandler):
-    def do_HEAD(self) -> None:
-        self.send_response(403)
-        if self.path == "/pets":
-            self.send_header("x-amz-bucket-region", "eu-west-3")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_the_region_of_a_bucket() -> None:
     """Told to anyone, along with the refusal; an unknown bucket and no answer are no errors."""
     pytest.importorskip("botocore")
     from beam_pipeline.storage.s3 import region_of
 
-    with HTTPServer(("localhost", 0), _Regions) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        port = server.server_address[1]
+    def answer(asked: Asked) -> Any:
+        return 403, {"x-amz-bucket-region": "eu-west-3"} if asked.path == "/pets" else {}, b""
+
+    with served(answer) as server:
+        port = server.server_port
         assert region_of("pets", http.client.HTTPConnection("localhost", port)) == "eu-west-3"
         assert region_of("dogs", http.client.HTTPConnection("localhost", port)) is None
-        server.shutdown()
     assert region_of("pets", http.client.HTTPConnection("localhost", port, timeout=1)) is None
 
 

@@ -13,7 +13,7 @@ below a folder whose name ends in .zip or .tar are members of that archive.
 | `%a.csv ; id,label ; #,<cat\|dog>` | a table: its header, or -, and its rows, each with the next of the numbers 0 to 5 and of the values; the header [ makes them a list of JSON |
 | `... ; {a,b}` | names instead of these numbers |
 | `@a.csv ; ...` | a table that is named with --labels |
-| `&labelme` | an export of tests/layouts/exports |
+| `&via_csv` | the texts of tests/layouts/exports/via_csv; with a slash before the name, in the working folder |
 | `!coco` | the data sets of `MAKERS`, in the working folder |
 | `--resize 8` | options |
 | `(encoded)` | a library encodes images, so their bytes do not count |
@@ -45,7 +45,7 @@ from tests.conformance.pages import MAKERS
 from tests.conformance.trees import JPEG, Tree, coco, image, jpeg, masks, paths, png, texts, tiff
 from tests.layouts.data_sets import exported
 from tests.layouts.make_parquet import image_of, write_parquet
-from tests.layouts.make_voc import labelimg_xml
+from tests.layouts.make_voc import CAT, labelimg_xml
 from tests.pictures import picture
 
 FOLDER = Path(__file__).with_name("rows")
@@ -75,6 +75,12 @@ def _mask(_: str, words: str) -> bytes:
     pixels = [int(values[i % len(values)]) for i in range(width * height)]
     bits = 16 if max(pixels) > 255 else 8
     return grey_png(b"".join(p.to_bytes(bits // 8, "big") for p in pixels), width, height, bits)
+
+
+def _ramp(path: str, _: str) -> bytes:
+    """A grey PNG of 16 bits and 16 x 8 pixels, whose values begin at the number in its name."""
+    first = int(Path(path).stem)
+    return grey_png(bytes([*range(first, 256), *range(first)]), 16, 8, 16)
 
 
 def _repeated(_: str, words: str) -> str:
@@ -115,8 +121,10 @@ def _of_images(_: str, columns: str) -> bytes:
 
 
 GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
+    "annotation": lambda _, __: CAT,
     "bytes": _escaped,
     "coco": lambda _, names: coco(paths(*names.split())),
+    "copy": lambda path, number: image(int(number), path),
     "cut": lambda path, most: _cut(path)[: int(most)],
     "images": _of_images,
     "jpeg": lambda _, __: JPEG,
@@ -124,6 +132,7 @@ GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
     "parquet": _parquet,
     "ids": _mask,
     "png": lambda _, number: png(int(number)),
+    "ramp": _ramp,
     "repeated": _repeated,
     "text": lambda _, text: text.replace("\\n", "\n"),
     "tiff": lambda _, __: tiff(),
@@ -132,12 +141,12 @@ GENERATORS: Mapping[str, Callable[[str, str], bytes | str]] = {
 }
 
 
-def _generated(path: str, made: str) -> bytes | str:
+def generated(path: str, made: str) -> bytes | str:
     """What a generator makes, with some texts replaced: `name words ; old => new ; old => new`."""
     (generator, *words), *changes = (made.split(" ; ")[0].split(" ", 1), *made.split(" ; ")[1:])
     content = GENERATORS[generator](path, "".join(words))
     for change in changes:
-        old, _, new = change.partition(" =>")
+        old, _, new = change.replace("\\n", "\n").replace("\\t", "\t").partition(" =>")
         assert isinstance(content, str)
         assert old in content, (old, content)
         content = content.replace(old, new.removeprefix(" "))
@@ -184,7 +193,9 @@ class _Parts:
         if part[0] == "!":
             self.makers.append(MAKERS[part[1:]])
         elif part[0] == "&":
-            self.files |= {self._placed(n): text for n, text in exported(part[1:]).items()}
+            texts_of = exported(part[1:].removeprefix("/"))
+            place = "/" if part[1] == "/" else ""
+            self.files |= {self._placed(place + name): text for name, text in texts_of.items()}
         elif part[0] in "%@":
             name, header, row, *names = part[1:].split(" ; ")
             content = _table(header, row, paths(*names or ["{0..5}"]))
@@ -192,7 +203,7 @@ class _Parts:
             self.labels += [self._placed(name)] if part[0] == "@" else []
         elif " := " in part:
             name, _, made = part.partition(" := ")
-            self.files |= {path: _generated(path, made) for path in paths(self._placed(name))}
+            self.files |= {path: generated(path, made) for path in paths(self._placed(name))}
         elif " = " in part:
             name, _, text = part.partition(" = ")
             self.files |= texts(text.replace("\\n", "\n"), self._placed(name))
@@ -238,7 +249,7 @@ def _packed(files: Tree) -> Tree:
     return packed
 
 
-def _lines(group: str) -> Iterator[list[str]]:
+def lines_of(group: str) -> Iterator[list[str]]:
     """The parts of each row, its name first."""
     text = (FOLDER / f"{group}.txt").read_text(encoding="utf-8")
     words: dict[str, str] = {}
@@ -264,5 +275,5 @@ def rows(group: str, *further: str, base: str = "set", **settings: bool) -> dict
     """Name -> the conversion that a line of a group describes, with further options unless it is marked."""
     return {
         name: _row([*parts, *([] if "(asks)" in parts else further)], base, **settings)
-        for name, *parts in _lines(group)
+        for name, *parts in lines_of(group)
     }

@@ -41,11 +41,11 @@ def test_a_uri_names_archive_and_member(archive: str, member: Member) -> None:
 
 
 def test_archives_are_known_by_their_extension() -> None:
-    """In any case; a tar that is compressed is refused, with what uncompresses it."""
+    """In any case; a tar that is compressed is refused."""
     paths = ["a.tar", "gs://b/A.ZIP", "a.tar.d", "a.jpg", "x.tar/"]
     assert [archive_kind(path) for path in paths] == ["tar", "zip", "", "", ""]
-    for path, tool in [("a.tar.gz", "gunzip"), ("a.tgz", "gunzip"), ("b/a.tar.XZ", "unxz")]:
-        with pytest.raises(errors.UsageError, match=f"with {tool}, and name .*a.tar$"):
+    for path in ("a.tar.gz", "a.tgz", "b/a.tar.XZ"):
+        with pytest.raises(errors.UsageError, match=r"uncompress it once, and name .*a\.tar$"):
             archive_kind(path)
 
 
@@ -152,8 +152,8 @@ def special(kind: bytes, **fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (special(tarfile.SYMTYPE, linkname="/etc/passwd"), "a symbolic link to '/etc/passwd'"),
-        (special(tarfile.LNKTYPE, linkname="b.jpg"), "a hard link to 'b.jpg'; pack the files"),
+        (special(tarfile.SYMTYPE, linkname="/etc/passwd"), "a link to '/etc/passwd'"),
+        (special(tarfile.LNKTYPE, linkname="b.jpg"), "a link to 'b.jpg'; pack the files"),
         (special(tarfile.FIFOTYPE), "a device or a pipe, not a file"),
         (special(tarfile.CHRTYPE), "a device or a pipe, not a file"),
     ],
@@ -347,9 +347,7 @@ def _set(**fields: int) -> Callable[[zipfile.ZipInfo], None]:
     ("change", "problem"),
     [
         (_set(flag_bits=1), "encrypted; unpack the archive with its password"),
-        (_set(compress_type=12), "compressed by bzip2, expected stored or deflated"),
-        (_set(compress_type=93), "compressed by Zstandard, expected stored or deflated"),
-        (_set(compress_type=77), "compressed by method 77, expected stored or deflated"),
+        (_set(compress_type=12), "compressed by method 12, expected stored or deflated"),
         (_set(external_attr=0o120777 << 16, create_system=3), "a symbolic link, not a file"),
         (_set(external_attr=0o010666 << 16, create_system=3), "a device or a pipe, not a file"),
         (_set(file_size=8), "stored in 7 bytes, but it claims to have 8"),

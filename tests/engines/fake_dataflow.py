@@ -7,14 +7,16 @@ otherwise is up to a test: `runs` is called with it, and the job runs until then
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests import servers
 
 PROJECT = "shapes-project"
 REGION = "europe-west4"
@@ -57,11 +59,6 @@ _USAGE = {
 """Original name of a metric of the service, behind `Service-` -> its name."""
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, *_: object) -> None:
-        pass  # a client that is gone
-
-
 class FakeDataflow:
     """The service, on a port of its own.
 
@@ -76,37 +73,9 @@ class FakeDataflow:
     """
 
     def __init__(self) -> None:
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                size = int(self.headers.get("Content-Length") or 0)
-                path, _, query = self.path.partition("?")
-                asked = dict(urllib.parse.parse_qsl(query))
-                code, answer = service._answer(self.command, path, asked, self.rfile.read(size))
-                data = json.dumps(answer).encode()
-                self.send_response(code)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def do_POST(self) -> None:
-                self.do_GET()
-
-            def do_PUT(self) -> None:
-                self.do_GET()
-
-        self._server = _Server(("localhost", 0), Handler)
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        self.url = f"http://localhost:{self._server.server_address[1]}"
+        self._serving = contextlib.ExitStack()
+        self.url = self._serving.enter_context(servers.served(self._respond)).url
         self.script: tuple[Step, ...] = DONE
         self.refusal: tuple[int, str, str] | None = None
         self.jobs: list[Received] = []
@@ -120,9 +89,13 @@ class FakeDataflow:
         self._patience = _PATIENCE
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.close()
+
+    def _respond(self, asked: servers.Asked) -> tuple[int, dict[str, str], bytes]:
+        path, _, query = asked.path.partition("?")
+        given = dict(urllib.parse.parse_qsl(query))
+        code, answer = self._answer(asked.method, path, given, asked.body)
+        return code, {"Content-Type": "application/json"}, json.dumps(answer).encode()
 
     def write_credentials(self, path: Path) -> None:
         """A service account that nobody knows but this service, which gives it tokens."""

@@ -22,8 +22,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
 import beam_pipeline
-from beam_pipeline import launch, terminal
-from beam_pipeline.cli import EXIT_OUTAGE
+from beam_pipeline import cli, launch, terminal
 from beam_pipeline.core.errors import Refusal
 from beam_pipeline.engines import dataflow
 from beam_pipeline.work.output_folder import note_refusal
@@ -262,24 +261,20 @@ def test_the_reason_that_a_worker_noted_comes_first(
     assert last == "beam-tfrecord: error: 4 bad samples"
 
 
-def test_a_service_that_is_busy_is_an_outage(service: FakeDataflow, argv: list[str]) -> None:
-    """A schedule may try again later."""
-    service.refusal = (429, "RESOURCE_EXHAUSTED", "Quota exceeded")
-    assert "A quota is used up" in run_convert(*argv, *IN_REGION, code=EXIT_OUTAGE).err
-
-
 @pytest.mark.promise("dataflow_fails")
 def test_a_job_that_the_service_refuses(service: FakeDataflow, argv: list[str]) -> None:
-    """Its words, once, and no traceback."""
+    """Its words, once, and no traceback; a schedule may try again later where it is only busy."""
+    service.refusal = (429, "RESOURCE_EXHAUSTED", "Quota exceeded")
+    busy = run_convert(*argv, *IN_REGION, code=cli.EXIT_OUTAGE)
+    assert "A quota is used up" in busy.err
     service.refusal = (403, "PERMISSION_DENIED", "Dataflow API has not been used in project 7")
-    captured = run_convert(*argv, *IN_REGION, code=1)
-    assert captured.err.count("Dataflow API has not been used in project 7") == 1
-    message = "beam-tfrecord: error: the job could not be submitted to Dataflow: "
-    advice = captured.err.splitlines()[-1]
-    assert advice.startswith("The account that submits needs roles/dataflow.developer")
-    assert message in captured.err
-    assert "403" in captured.err
-    assert "Traceback" not in captured.err
+    err = run_convert(*argv, *IN_REGION, code=1).err
+    assert err.count("Dataflow API has not been used in project 7") == 1
+    assert "beam-tfrecord: error: the job could not be submitted to Dataflow: " in err
+    advice = "The account that submits needs roles/dataflow.developer"
+    assert err.splitlines()[-1].startswith(advice)
+    assert "403" in err
+    assert "Traceback" not in err
 
 
 def test_one_job_at_a_time_writes_a_folder(service: FakeDataflow, argv: list[str]) -> None:

@@ -8,9 +8,8 @@ import re
 import shlex
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import grpc
 import pytest
@@ -22,6 +21,7 @@ from beam_pipeline.core.errors import AnotherJobError, ConversionError, UsageErr
 from beam_pipeline.engines import base, flink
 from beam_pipeline.options import ConvertOptions
 from tests import harness, pictures
+from tests.servers import Asked, served
 
 PAGES = ("docs/flink.md", "deploy/flink/README.md")
 CLUSTER = flink.Cluster("1.19", task_managers=2, slots=6)
@@ -29,21 +29,17 @@ CLUSTER = flink.Cluster("1.19", task_managers=2, slots=6)
 
 def test_a_job_takes_the_whole_cluster() -> None:
     """A part for each slot, a process for each slot of a TaskManager, Flink's own version."""
+    workers = {"--environment_config": "localhost:50000", "--sdk_worker_parallelism": 3}
     defaults = flink._cluster_defaults(CLUSTER, set())
     assert defaults == {
         "--parallelism": 6,
         "--execution_mode_for_batch": "BATCH",
         "--flink_version": "1.19",
         "--environment_type": "EXTERNAL",
-        "--environment_config": "localhost:50000",
-        "--sdk_worker_parallelism": 3,
+        **workers,
     }
-
-
-def test_workers_of_ones_own_are_left_alone() -> None:
-    """Who names the environment gets nothing of ours beside it."""
-    defaults = flink._cluster_defaults(CLUSTER, {"--environment_type"})
-    assert not {"--environment_config", "--sdk_worker_parallelism"} & set(defaults)
+    # who names the environment gets nothing of ours beside it
+    assert not workers.keys() & flink._cluster_defaults(CLUSTER, {"--environment_type"}).keys()
 
 
 def test_a_version_that_beam_does_not_know_is_refused() -> None:
@@ -54,58 +50,37 @@ def test_a_version_that_beam_does_not_know_is_refused() -> None:
     assert "--flink_version" not in flink._cluster_defaults(old, {"--flink_job_server_jar"})
 
 
-class _Rest(BaseHTTPRequestHandler):
+JOBS = {  # id -> state, start, Beam's options
+    "a1": ("RUNNING", 30, {"beamTfrecordOutput": "/out"}),
+    "b2": ("RESTARTING", 20, {"beamTfrecordOutput": "/out2"}),
+    "c3": ("FINISHED", 10, {"beamTfrecordOutput": "/out"}),
+    "d4": ("RUNNING", 40, {}),
+}
+CANCELLED: list[str] = []
+
+
+def _rest(asked: Asked) -> Any:
     """Flink's REST interface, as far as jobs are asked for."""
-
-    JOBS: ClassVar = {
-        # id -> state, start, Beam's options
-        "a1": ("RUNNING", 30, {"beamTfrecordOutput": "/out"}),
-        "b2": ("RESTARTING", 20, {"beamTfrecordOutput": "/out2"}),
-        "c3": ("FINISHED", 10, {"beamTfrecordOutput": "/out"}),
-        "d4": ("RUNNING", 40, {}),
+    if asked.method == "PATCH":
+        CANCELLED.append(asked.path)
+        return 200, {}, b"{}"
+    found: dict[str, Any] = {
+        "/overview": {"flink-version": "1.19.3", "taskmanagers": 1, "slots-total": 2},
     }
-    cancelled: ClassVar[list[str]] = []
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        found: Any = {
-            "/overview": {"flink-version": "1.19.3", "taskmanagers": 1, "slots-total": 2},
-            "/jobs/overview": {
-                "jobs": [
-                    {"jid": job, "name": "n", "state": state, "start-time": start}
-                    for job, (state, start, _) in self.JOBS.items()
-                ]
-            },
-            **{
-                f"/jobs/{job}/config": {"jid": job, "execution-config": {"user-config": options}}
-                for job, (_, _, options) in self.JOBS.items()
-            },
-        }[self.path]
-        self._answer(found)
-
-    def do_PATCH(self) -> None:
-        self.cancelled.append(self.path)
-        self._answer({})
-
-    def _answer(self, found: Any) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(found).encode())
+    jobs = []
+    for job, (state, start, options) in JOBS.items():
+        jobs.append({"jid": job, "name": "n", "state": state, "start-time": start})
+        config = {"jid": job, "execution-config": {"user-config": options}}
+        found[f"/jobs/{job}/config"] = config
+    return 200, {}, json.dumps({**found, "/jobs/overview": {"jobs": jobs}}[asked.path]).encode()
 
 
 @pytest.fixture
 def master() -> Iterator[str]:
     """The address of a cluster with some jobs."""
-    _Rest.cancelled.clear()
-    server = ThreadingHTTPServer(("localhost", 0), _Rest)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"localhost:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    CANCELLED.clear()
+    with served(_rest) as server:
+        yield server.url.removeprefix("http://")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -156,7 +131,7 @@ def test_a_job_that_still_runs_is_named(
     engine.prepare(config)
     google = engine.options.view_as(GoogleCloudOptions)
     assert google.job_name == base.job_name(config)
-    monkeypatch.setitem(_Rest.JOBS, "e5", ("RUNNING", 50, {"beamTfrecordOutput": config.output}))
+    monkeypatch.setitem(JOBS, "e5", ("RUNNING", 50, {"beamTfrecordOutput": config.output}))
     told = (
         rf"^job e5 is still running at http://{master}/jobs/e5, and writes to "
         rf"{config.output}\. Wait for its end, or cancel it: curl -X PATCH "
@@ -165,7 +140,7 @@ def test_a_job_that_still_runs_is_named(
     with pytest.raises(AnotherJobError, match=told):
         base.engine_for(argv, wait=False).prepare(config)
     assert engine.interrupt() == "interrupted; no manifest was written"
-    assert _Rest.cancelled == ["/jobs/e5"]
+    assert CANCELLED == ["/jobs/e5"]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +187,7 @@ def test_a_thread_that_loses_its_connection_is_passed_over(
 
 
 def test_java_and_the_jar_must_be_there(tmp_path: Path) -> None:
-    """It is said before a job begins."""
+    """Both are said before a job begins."""
     with pytest.raises(UsageError, match="needs Java on this machine"):
         flink.with_defaults(["--runner=FlinkRunner", "--job_server_java_launcher=no-such-java"])
     java = tmp_path / "java"

@@ -37,16 +37,11 @@ def modules_of(repository: Path) -> dict[str, bytes]:
     """Path in an installation -> content of every module and template of a checkout."""
     found = {}
     for name, target in (("beam_pipeline", "."), ("transforms", "beam_pipeline")):
-        folder = repository / name
-        for path in folder.rglob("*"):
+        for path in (repository / name).rglob("*"):
             inside = path.relative_to(repository)
+            left_out = {"__pycache__", "README.md"}.intersection(path.parts)
             link = inside.parts[:2] == ("beam_pipeline", "transforms")
-            if (
-                path.is_file()
-                and not link
-                and path.name != "README.md"
-                and "__pycache__" not in path.parts
-            ):
+            if path.is_file() and not link and not left_out:
                 found[Path(target, inside).as_posix()] = path.read_bytes()
     return found
 

@@ -20,35 +20,25 @@ from apache_beam.options.pipeline_options import (
 )
 
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.engines import dataflow, flink, local
-from beam_pipeline.engines.base import CachedOptions, Engine, engine_for
+from beam_pipeline.engines.base import CachedOptions, engine_for
 from tests.harness import convert_in_process_of_its_own, run_convert
 from tests.pictures import write_pictures
+from tests.rows import in_rows
 
-FN_API = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
-
-@pytest.mark.parametrize(
-    ("argv", "kind", "name"),
-    [
-        ([], local.LocalEngine, "FnApiRunner"),
-        (["--direct_num_workers=2"], local.LocalEngine, "FnApiRunner"),
-        (["--runner=direct"], local.LocalEngine, "DirectRunner"),
-        (["--runner", "prismrunner"], local.PrismEngine, "PrismRunner"),
-        ([f"--runner={FN_API}"], local.LocalEngine, "FnApiRunner"),
-        (["--runner=dataflow"], dataflow.DataflowEngine, "DataflowRunner"),
-        (["--runner=DATAFLOWRUNNER"], dataflow.DataflowEngine, "DataflowRunner"),
-        (["--runner=flink"], flink.FlinkEngine, "FlinkRunner"),
-        (["--runner=somebody.elses.Engine"], Engine, "Engine"),
-    ],
-)
-def test_the_engine_that_options_name(argv: list[str], kind: type[Engine], name: str) -> None:
+@in_rows
+def test_the_engine_that_options_name(argv: str, kind: str, name: str) -> None:
     """Without --runner it is Beam's in this process."""
-    engine = engine_for(argv)
-    assert type(engine) is kind
-    assert engine.name == name
-    assert engine.failures.retries == (not issubclass(kind, local.LocalEngine))
+    engine = engine_for(argv.split())
+    assert (type(engine).__name__, engine.name) == (kind, name)
+    assert engine.failures.retries == (kind not in ("LocalEngine", "PrismEngine"))
     assert engine.waits
+
+
+@in_rows
+def test_the_options_of_an_engine(argv: str, option: str, value: str | None) -> None:
+    """Those that are given count."""
+    assert engine_for(argv.split()).options.get_all_options()[option] == value
 
 
 def test_a_job_that_cannot_be_built_leaves_no_temporary_folder(
@@ -87,66 +77,23 @@ def test_clouds_and_clusters_are_left_alone() -> None:
         engine_for(["--runner=prism"], wait=False)
 
 
-# --- local ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("runner", [[], ["--runner=FnApiRunner"], ["--runner=direct"]])
-def test_worker_processes_of_beam_are_refused(runner: list[str]) -> None:
-    """The error says why, and which option to use instead."""
-    with pytest.raises(UsageError) as caught:
-        engine_for([*runner, "--direct_running_mode=multi_processing"])
-    assert str(caught.value) == (
-        "--direct_running_mode=multi_processing: a job whose worker process dies would wait for ever, as "
-        "Beam does not notice. Leave the option out and use --writers=N instead: N processes write "
-        "shards, faster than Beam's workers would"
-    )
-
-
-def test_the_options_of_a_local_engine() -> None:
-    """Prism is quiet unless something else is asked for; so are workers of the default engine."""
-    assert engine_for([]).options.get_all_options(drop_default=True)["prism_log_level"] == "warn"
-    given = engine_for(["--prism_log_level=debug", "--runner=prism"]).options
-    assert given.get_all_options()["prism_log_level"] == "debug"
-    level = "default_sdk_harness_log_level"
-    assert engine_for([]).options.get_all_options()[level] == "ERROR"
-    assert engine_for([f"--{level}=INFO"]).options.get_all_options()[level] == "INFO"
-    assert engine_for(["--runner=direct"]).options.get_all_options()[level] is None
-
-
-# --- prism ----------------------------------------------------------------------------------------
-
-
-MULTI = "--direct_running_mode=multi_processing"
 BUILD = (
     f"`go install github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}` builds it"
 )
-NO_BINARY = "Prism did not start: [Errno 8] Exec format error: '{}/text'; --prism_location names a "
-NO_BINARY += f"binary of Prism; {BUILD}"
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        ("--runner=PrismRunner --prism_location={}/nowhere", 1, "Prism did not start: "),
-        ("--runner=PrismRunner --prism_location={}/text", 1, NO_BINARY),
-        (
-            "--runner=FlinkRunner --flink_version=9.9",
-            2,
-            "Apache Beam: argument --flink_version: invalid choice: '9.9'",
-        ),
-        (MULTI, 2, f"{MULTI}: a job"),
-    ],
-)
+@in_rows
 def test_what_an_engine_refuses_is_one_line(
-    options: str, code: int, message: str, tmp_path: Path
+    tmp_path: Path, options: str, code: int, message: str
 ) -> None:
-    """Before anything is written, but for a binary that cannot be run, of which the system tells."""
+    """Nothing is written."""
     write_pictures(f"{tmp_path}/photos", ["a/1.jpg"])
-    Path(tmp_path, "text").write_text("no binary")
-    os.chmod(f"{tmp_path}/text", 0o755)
-    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    (line,) = run_convert(*argv, *options.format(tmp_path).split(), code=code).err.splitlines()
-    assert line.startswith(f"beam-tfrecord: error: {message.format(tmp_path)}")
+    (tmp_path / "text").write_text("no binary")
+    (tmp_path / "text").chmod(0o755)
+    options, message = (text.replace("OUT", str(tmp_path)) for text in (options, message))
+    argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out", *options.split())
+    (line,) = run_convert(*argv, code=code).err.splitlines()
+    assert line.startswith(f"beam-tfrecord: error: {message.replace('BUILD', BUILD)}")
     assert code == 1 or not (tmp_path / "out").exists()
 
 
@@ -156,15 +103,11 @@ def test_what_an_engine_refuses_is_one_line(
 ARGV = ["--runner=PrismRunner", "--direct_num_workers=3", "--unknown=1"]
 
 
-def test_they_have_the_values_of_beam_s() -> None:
-    """All of them, also those of views that were never made."""
-    assert CachedOptions(ARGV).get_all_options() == PipelineOptions(ARGV).get_all_options()
-    assert CachedOptions(ARGV).view_as(StandardOptions).runner == "PrismRunner"
-
-
 def test_a_view_is_made_once_and_shares_its_values() -> None:
-    """A value that is set in one is there in all, as with Beam's."""
+    """A value that is set in one is there in all, as with Beam's; so are values of views that were never made."""
     options = CachedOptions(ARGV)
+    assert options.get_all_options() == PipelineOptions(ARGV).get_all_options()
+    assert options.view_as(StandardOptions).runner == "PrismRunner"
     view = options.view_as(DirectOptions)
     assert options.view_as(DirectOptions) is view
     view.direct_num_workers = 7

@@ -215,7 +215,7 @@ _PICTURES = (".jpg", ".png", ".ppm", ".bmp")
 
 
 class Fault(NamedTuple):
-    """What is wrong with a sample, and its dead letter.
+    """What is wrong with a sample, and its dead letter, as a line of faults.txt has it.
 
     Attributes:
       proof: whose data set.
@@ -266,96 +266,9 @@ def _files_of(name: str) -> list[Path]:
     return [path for path in files if path.is_file() and path.suffix not in _PICTURES]
 
 
-FAULTS_TEXT = r"""
-label_studio  1  {"id": 7, "annotations" => 006.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["a", "b"]  a region with the labels ['a', 'b'], expected one
-label_studio  1  {"id": 10, "annotations" => 009.jpg  "rectanglelabels": ["square"]  "rectanglelabels": []  a region with the labels [], expected one
-label_studio  1  {"id": 11, "annotations" => 010.jpg  "x": & "x":  "z": & "z":  expected x, y, width and height
-label_studio  1  {"id": 1, "annotations" => 000.jpg  "points": [[  "points": [[1, 1], [2, 2]], "z": [[  an outline of 2 points, expected 3 or more
-label_studio  1  {"id": 13, "annotations" => 012.jpg  "image_rotation": 0  "image_rotation": 90  labelled on an image turned by 90; turn the file instead
-label_studio  1  {"id": 17, "annotations" => 016.jpg  "id": "region0", "to_name": "image"  "id": "region0", "to_name": "other"  regions of several images, 'image', 'other', in one task
-label_studio  1  {"id": 19, "annotations" => 018.jpg  "original_width" & "original_width" & "rotation": 0 & "rotation": 0  "w" & "w" & "rotation": 9 & "rotation": 9  a turned rectangle without original_width
-label_studio  1  {"id": 23, "annotations" => 022.jpg  "result": [  "result": 7, "z": [  result is 7, expected a list
-label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"]  "rectanglelabels": ["disc"]  2 annotations by different people that differ; keep one of them, or name a person with --annotator: 1, 2
-label_studio  1  {"id": 3, "annotations" => 002.jpg  "rectanglelabels": ["square"] & "completed_by": 2  "rectanglelabels": ["disc"] & "completed_by": 1  2 annotations that differ; keep one of them
-labelbox  7  006.jpg  "left":  "x":  expected left, top, width, height
-labelbox  1  000.jpg  "y":  "z":  expected x and y
-labelbox  5  004.jpg  "name": "square"  "z": ""  expected a text as name
-ultralytics  2  000.jpg  [[0,  [[7,  class 7.0 is not among the 2 classes
-ultralytics  4  002.jpg  [[1,  [[1, 1,  expected 5 numbers
-ultralytics  5  003.jpg  [[0,  [[0, 1e400,  expected a list of numbers
-ultralytics  6  004.jpg  "train"  "a b"  split 'a b': expected a word
-ultralytics_obb  2  000.jpg  [[0,  [[0, 1,  obb: [0, 1, 0.859375
-ultralytics_segment  2  000.jpg  [[0,  [[0, 1,  x
-ultralytics_pose  2  000.jpg  [[0,  [[0.5,  class 0.5 is not among the 2 classes
-hasty  20  000.jpg  "bbox": [  "bbox": ["3",  expected xmin, ymin, xmax, ymax
-hasty  64  001.jpg  "attributes": {  "attributes": [], "z": {  attributes is [], expected an object
-datumaro  1  000.jpg  "label_id": 0  "label_id": 7  class 7 is not among the 2 classes
-datumaro  1  004.jpg  "bbox": [  "bbox": [1,  expected x, y, width, height
-labelme  0  train/yard 1 => yard 1.jpg  1.5  "x"  shape 1: ['x', 2.0]: expected x and y
-labelme  0  train/yard 1 => yard 1.jpg  "rectangle"  "polygon"  shape 1: an outline of 2 points, expected 3 or more
-labelme  0  train/yard 1 => yard 1.jpg  "rectangle"  "blob"  shape 1: shape_type is 'blob', which LabelMe does not have
-labelme  0  train/2 => 2.jpg  "mask": "  "mask": "!  shape 2: a mask that is not a PNG in base64
-labelme  0  train/2 => 2.jpg  "shapes"  "shape"  expected an object with a list of shapes
-labelme  9  train/2 => 2.jpg  "label": "car",  "label": ,  not JSON, as LabelMe's JSON is: Expecting
-labelme  0  train/2 => 2.jpg  "car"  3  shape 1: 3: expected a text as label
-supervisely  0  train/ann/yard 1 => yard 1.jpg  "rectangle"  null  expected a text as geometryType
-supervisely  0  train/ann/2 => 2.jpg  "data": "  "data": "AAAA  object 2: a mask that is not a PNG in base64: Error
-supervisely  0  train/ann/2 => 2.jpg  "origin": [7  "origin": [38  a mask of 5 x 3 pixels at 38, 4, outside of the image of 40 x 30
-supervisely  0  train/ann/yard 1 => yard 1.jpg  [1.5, 2.0]  [1.5]  object 1: [1.5]: expected x and y
-cvat  8  yard 1.jpg  xtl="1.50"  xtl="x"  shape 1: ['x', '2.00', '30.00', '20.25']: expected numbers as xtl, ytl, xbr, ybr
-cvat  8  yard 1.jpg  xtl="1.50"  xtl="inf"  shape 1: ['inf', '2.00', '30.00', '20.25']: expected numbers as xtl, ytl, xbr, ybr
-cvat  8  yard 1.jpg  <box  <blob label="a"/><box  shape 1: <blob> is not a shape of CVAT
-cvat  15  "2.jpg" => 2.jpg  rle="1,  rle="2,  shape 2: the rle of a mask does not add up to 5 x 3 pixels
-cvat  15  "2.jpg" => 2.jpg  rle="1, 3, 1, 2, 1, 2, 1, 3, 1" left="7" top="4" width="5" height="3"  rle="0, 10000000000" left="7" top="4" width="100000" height="100000"  shape 2: the rle of a mask does not add up to 100000 x 100000 pixels
-cvat  15  "2.jpg" => 2.jpg  label="car"  label=""  shape 1: '': expected a text as label
-via  1  "train/yard 1.jpg" => yard 1.jpg  "rect"  "cube"  region 1: {'name': 'cube', 'x': 1.5, 'y': 2.0, 'width': 28.5, 'height': 18.25}: expected the shape of a rect or polygon
-via  1  "train/2.jpg" => 2.jpg  "r": 2.5  "r": 0  region 2: an ellipse whose half axes are 0 and 0
-via  1  "train/2.jpg" => 2.jpg  "type": {"car": true}  "type": {}  region 1: {}: expected a text as type
-via  1  "train/yard 1.jpg" => yard 1.jpg  all_points_x": [  all_points_x": [1,  region 2: a polygon of 5 x and 4 y
-via_csv  4  train/2 => 2.jpg  ,2,0,  ,3,0,  region_count is '3', but the image has 2 rows one after the other
-roboflow  8  004.jpg  square,75  square,x  column 'xmin'
-roboflow_classes  6  005.jpg  , 0,  , 2,  column 'day': '2' is neither 0 nor 1
-open_images  14  006, => 006.jpg  0.5729  x.5729  column 'XMin'
-gtsrb  5  00003_00000 => 00001/00003_00000.ppm  ;5;  ;x;  column 'Roi.X1'
-table  5  002.jpg  square,29  square,x  column 'xmin'
-automl  6  4.png  car,0.1  car,x  a coordinate is 'x', expected a number
-imagefolder  5  "4.png" => train/4.png  [[8.0  [["x"  x
-caption_files  0  000000003.jpg  laion/00000/000000003.txt  cut  not a text in UTF-8
-webdataset  0  0.json => 0.left.png  "score": 0  "score": {  its .json cannot be used
-webdataset  0  2.talk.json => 2.left.png  [{  [[  is not JSON: Expecting ',' delimiter
-kitti  2  000003.txt => 000003.png  2 -0.31  2 x  x
-voc  1  annotations/1.xml => 1.png  <ymin>5  <ymin>x  x
-yolo  2  000000000009 => 000000000009.jpg  2 0.125  2 x  x
-coco  0  "image_id": 5, => 000000000005.png  "bbox": [  "bbox": [1,  annotation 50: bbox [1, 0.33, 2.0, 15.25, 20] is not [x, y, width, height]
-coco_panoptic  0  "image_id": 2, => 000000000002.jpg  "bbox": [  "bbox": [1,  annotation number 3 of the list: a segment's bbox [1, 2, 2, 6, 6] is not
-json_cells  2  0.jpg  {"a": 1}  {"a": 1  column 'meta'
-json_lines  2  "1.jpg" => 1.jpg  "human"  1e999  a number is too large
-conversations  1  "v/1#" => 1.jpg#v%2F1%23  "human"  1e999  a number is too large
-several_images  0  "q3" => q3  4.jpg  gone.jpg  there is no file  missing_file
-rows  -  3.jpg#0  photos/3.jpg  text  no image format starts like this  not_an_image
-crops  -  2.jpg#0  photos/2.jpg  text  no image format starts like this  not_an_image
-studies  0  p11/s50  files/p10/p11/s50.txt  gone  there is no file  missing_file
-file_columns  0  im0/0.png  pairs/im1/0.png  cut  column 'right'  corrupt_image
-file_columns  0  im0/1.png  pairs/im1/1.png  text  column 'right'  not_an_image
-file_columns  0  im0/2.png  pairs/d/2.png  empty  the file is empty  empty_file
-file_columns  0  im0/3.png  pairs/notes/3.txt  gone  there is no file  missing_file
-file_columns  0  im0/4.png  im1/4.png  /etc/hostname  files elsewhere are not read
-file_columns  0  im0/4.png  im1/4.png  ../../x.png  files elsewhere are not read
-file_columns  0  im0/3.png  im1/3.png  im1  there is no file  missing_file
-file_columns  0  im0/2.png  pairs/im1/2.png  pairs/d/2.png  a PNG of 16 bits and one channel, unlike the first files of the column  unsupported_format
-pairs  0  000001.png  stereo/image_3/000001.png  cut  column 'image_3'  corrupt_image
-pairs  -  000002.png  stereo/image_3/000002.png  gone  no partner is for this image  unlabelled
-pairs  0  000003.png  stereo/depth/000003.png  text  not a PNG of 16 bits and one channel, unlike the first files  unsupported_format
-pairs  -  000004.png  stereo/image_3/000004.jpg  stereo/image_3/000000.png  000004.png are both partners of this image; remove one  conflicting_labels
-pairs_of_scenes  0  piano/im0.png  scenes/piano/im1.png  empty  the file is empty  empty_file
-masks  0  scene_001.jpg  shapes/masks/train/scene_001.png  cut  the mask: starts like PNG, but  corrupt_image
-masks  -  scene_002.jpg  shapes/masks/train/scene_002.png  gone  no mask is for this image  unlabelled
-"""
-
-
 def _faults() -> Iterator[Fault]:
     seen = Counter[tuple[str, str]]()
-    for line in filter(None, FAULTS_TEXT.splitlines()):
+    for line in Path(__file__).with_name("faults.txt").read_text().splitlines():
         proof, number, place, *rest = line.split("  ")
         anchor, _, key = place.rpartition(" => ")
         yield Fault(proof, seen[proof, key], key, anchor or key, number, *rest)

@@ -35,7 +35,6 @@ from beam_pipeline.storage.listing import (
     ArchiveMembers,
     FanOut,
     NameRange,
-    OpenedArchive,
     cut,
     list_all,
     list_archive,
@@ -44,13 +43,14 @@ from beam_pipeline.storage.listing import (
     list_range,
     list_ranges,
     list_root,
+    opened_archive,
     whole_range,
 )
 from tests.archives import make_tar, make_zip
+from tests.listing_server import PAGE, SMALL, Serve, image_at, photos, together
 from tests.pictures import write_files
 from tests.rows import in_rows
 from tests.storage.fixtures import MemoryFiles
-from tests.transforms.buckets import PAGE, SMALL, Serve, image_at, photos, together
 
 
 def file_at(folder: object, key: str) -> ImageRef:
@@ -482,7 +482,7 @@ def test_errors_name_the_archive(name: str, tmp_path: Path) -> None:
 def test_a_file_in_an_archive_can_be_read_while_it_is_listed(tmp_path: Path) -> None:
     """As labels beside images are."""
     make_tar(tmp_path / "a.tar", FILES)
-    with OpenedArchive(root(tmp_path / "a.tar")) as archive:
+    with opened_archive(root(tmp_path / "a.tar")) as archive:
         entries = [entry for entry in archive.entries() if entry.member]
         found = {entry.name: archive.content(entry.member, entry.size) for entry in entries}
     assert found == {name: content for name, content in FILES.items() if ".." not in name}

@@ -143,18 +143,11 @@ def test_a_slow_read_does_not_leave_the_others_idle() -> None:
 
 def test_what_waits_is_bounded_in_number_too() -> None:
     """Of very many empty files, eight for each thread are taken up and no more."""
-    taken = 0
-
-    def requests() -> Iterator[Request]:
-        nonlocal taken
-        for request in numbered([0] * 1000):
-            taken += 1
-            yield request
-
-    store = Store()
-    with ReadAhead(requests(), store.read, ReadOptions(max_reads=4)) as ahead:
+    taken = []
+    requests = (taken.append(request) or request for request in numbered([0] * 1000))
+    with ReadAhead(requests, Store().read, ReadOptions(max_reads=4)) as ahead:
         ahead.read("0", 0, 0)
-        assert taken == 4 * 8
+        assert len(taken) == 4 * 8
 
 
 @pytest.mark.parametrize(
@@ -163,12 +156,12 @@ def test_what_waits_is_bounded_in_number_too() -> None:
 )
 def test_what_waits_is_bounded_in_bytes(max_bytes: int, begun: list[int]) -> None:
     """After each of the first reads, so many of five files of ten bytes have been begun."""
-    store = Store()
-    with ReadAhead(numbered([10] * 5), store.read, ReadOptions(3, max_bytes)) as ahead:
+    requests = numbered([10] * 5)
+    with ReadAhead(requests, Store().read, ReadOptions(3, max_bytes)) as ahead:
         counts = []
-        for request in numbered([10] * 4):
+        for count, request in enumerate(requests[:4], 1):
             ahead.read(*request)
-            counts.append(len(ahead._waiting) + len(counts) + 1)
+            counts.append(len(ahead._waiting) + count)
     assert counts == begun
 
 
@@ -216,21 +209,22 @@ def test_one_read_at_a_time_is_the_plain_function() -> None:
 
 
 @pytest.mark.parametrize("asked", [("1", 1, -1), ("0", 2, 0), ("0", 1, -1), ("7", 1, -1)])
-def test_another_read_than_the_next_request_is_an_error(asked: tuple[str, int, int]) -> None:
-    """It shows both; nobody gets the bytes of another image."""
+@pytest.mark.parametrize("options", [ReadOptions(max_reads=2), ReadOptions(prefetched=2)])
+def test_another_read_than_the_next_request_is_an_error(
+    options: ReadOptions, asked: tuple[str, int, int]
+) -> None:
+    """It shows both, also beyond the last request; nobody gets the bytes of another image."""
+    reads = Prefetch if options.prefetched else ReadAhead
     with (
-        ReadAhead(numbered([1, 1]), Store().read, ReadOptions(max_reads=2)) as ahead,
+        reads(numbered([1, 1]), Store().read, options) as ahead,
         pytest.raises(ValueError, match=r"expected the next request: Request\(uri='0', size=1"),
     ):
         ahead.read(*asked)
-
-
-def test_a_read_beyond_the_last_request_is_an_error() -> None:
-    """It does not wait for what never comes."""
-    with ReadAhead(numbered([1]), Store().read, ReadOptions(max_reads=2)) as ahead:
-        ahead.read("0", 1, 0)
-        with pytest.raises(ValueError, match="expected the next request: None"):
-            ahead.read("1", 1, -1)
+    with (
+        reads([], Store().read, options) as ahead,
+        pytest.raises(ValueError, match="request: None"),
+    ):
+        ahead.read(*asked)
 
 
 @on_linux
@@ -334,31 +328,6 @@ def test_files_are_prefetched_while_some_come_from_the_disk(
     with Prefetch(requests, read_local, ReadOptions(prefetched=16)) as prefetch:
         assert [prefetch.read(*request) for request in requests] == [b"x"] * 256
     assert len(opened) == prefetched
-
-
-def test_another_file_than_the_next_prefetched_is_an_error(tmp_path: Path) -> None:
-    """Nobody gets the bytes of another image."""
-    for name in "ab":
-        (tmp_path / name).write_bytes(name.encode())
-    requests = [Request(str(tmp_path / name), 1, -1) for name in "ab"]
-    with (
-        Prefetch(requests, read_local, ReadOptions(prefetched=2)) as prefetch,
-        pytest.raises(ValueError, match="expected the next request: Request"),
-    ):
-        prefetch.read(*requests[1])
-
-
-@pytest.mark.parametrize("bounds", [(0, 1), (1, 0), (-1, 5)])
-def test_bounds_below_one_are_refused(bounds: tuple[int, int]) -> None:
-    """Nothing could ever be read."""
-    with pytest.raises(ValueError, match="expected at least one read and one byte"):
-        ReadOptions(*bounds)
-
-
-def test_threads_and_prefetched_files_exclude_each_other() -> None:
-    """Whoever asks for both learns it."""
-    with pytest.raises(ValueError, match="not both"):
-        ReadOptions(max_reads=2, prefetched=3)
 
 
 # --- pace -----------------------------------------------------------------------------------------

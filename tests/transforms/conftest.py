@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.buckets.services import needs_google
-from tests.listing_server import ListingServer, serving
-from tests.transforms.buckets import PAGE, Serve
+from tests.listing_server import ListingServer, Serve
+from tests.servers import served
 
 
 @pytest.fixture
@@ -21,10 +21,11 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     with ExitStack() as servers:
 
         def start(names: Iterable[str]) -> ListingServer:
-            server = servers.enter_context(serving("pets", names, PAGE))
-            monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+            listing = ListingServer(names)
+            url = servers.enter_context(served(listing.answer)).url
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
             google._forget_session()
-            return server
+            return listing
 
         yield start
     google._forget_session()

@@ -23,8 +23,8 @@ from beam_pipeline.storage.listing import list_root
 from beam_pipeline.transforms import ImageFile, ReadAllImages, ReadImages
 from beam_pipeline.transforms.listing import ListImages
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
+from tests.listing_server import SMALL, Serve, image_at, photos, together
 from tests.pictures import write_files
-from tests.transforms.buckets import SMALL, Serve, image_at, photos, together
 from tests.transforms.outputs import in_order, outputs
 
 

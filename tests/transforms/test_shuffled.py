@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import random
 import re
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
@@ -24,6 +23,7 @@ from beam_pipeline.core.errors import SampleError, TooManyBadSamplesError, Usage
 from beam_pipeline.transforms import WriteToShuffledTFRecord
 from beam_pipeline.work.records import RecordReader
 from tests.harness import digests, manifest_of, read_all_by, read_shard, shard_names
+from tests.transforms.outputs import outputs
 
 LARGE = 20_000  # bytes that a reference does not carry
 
@@ -46,6 +46,12 @@ def write(path: Any, records: Sequence[Any], runner: Any = None, **arguments: An
         )
 
 
+def records_of(folder: Path, key: str) -> list[Any]:
+    """A feature of all records, in their order."""
+    names = shard_names(folder)
+    return [example[key][0] for name in names for example in read_shard(folder, name)]
+
+
 def sizes(folder: Any) -> dict[str, list[int]]:
     """Split -> examples of each shard."""
     splits = manifest_of(folder)["splits"].items()
@@ -61,10 +67,9 @@ def test_every_record_is_written_once(tmp_path: Path) -> None:
         row["id"]: ([row["x"]], [row["blob"]]) for row in rows()
     }
     manifest = manifest_of(out)
+    features = {"blob": "bytes", "id": "bytes", "x": "int64"}
     assert manifest["features"] == {
-        "blob": {"kind": "bytes", "optional": False, "shape": []},
-        "id": {"kind": "bytes", "optional": False, "shape": []},
-        "x": {"kind": "int64", "optional": False, "shape": []},
+        name: {"kind": kind, "optional": False, "shape": []} for name, kind in features.items()
     }
     assert (manifest["counts"]["examples"], manifest["counts"]["listed_images"]) == (200, 200)
     assert sizes(out) == {"test": [39, 34, 36], "train": [24, 43, 24]}
@@ -124,15 +129,7 @@ def test_exact_sizes_differ_by_one_at_most(
         assert sorted(examples) == sorted(
             (i + 1) * total // shards - i * total // shards for i in range(shards)
         )
-    order = {
-        folder: [
-            e["id"]
-            for name in shard_names(tmp_path / folder)
-            for e in read_shard(tmp_path / folder, name)
-        ]
-        for folder in ("out", "one")
-    }
-    assert order["out"] == order["one"]
+    assert records_of(tmp_path / "out", "id") == records_of(tmp_path / "one", "id")
     assert manifest_of(tmp_path / "out")["options"]["exact_sizes"] is True
 
 
@@ -141,12 +138,7 @@ def test_records_without_keys_may_be_equal(tmp_path: Path, exact: bool) -> None:
     """All of them are written, and exact sizes stay exact."""
     records = [{"x": i // 10} for i in range(60)]
     write(tmp_path / "out", records, num_shards=4, exact_sizes=exact)
-    read = [
-        e["x"][0]
-        for name in shard_names(tmp_path / "out")
-        for e in read_shard(tmp_path / "out", name)
-    ]
-    assert sorted(read) == [i // 10 for i in range(60)]
+    assert sorted(records_of(tmp_path / "out", "x")) == [i // 10 for i in range(60)]
     if exact:
         assert sizes(tmp_path / "out") == {"train": [15, 15, 15, 15]}
 
@@ -158,19 +150,15 @@ def test_a_key_of_two_records(tmp_path: Path, exact: bool) -> None:
     with pytest.raises(Exception, match=r"duplicate_key.*'k7'.*give on_error=\"collect\""):
         write(tmp_path / "raise", records, key="id", exact_sizes=exact, num_shards=20)
     assert not (tmp_path / "raise/manifest.json").exists()
-    with beam.Pipeline(FnApiRunner()) as pipeline:
-        out = f"{tmp_path}/out"
-        written = (
-            pipeline
-            | beam.Create(records)
-            | WriteToShuffledTFRecord(
-                out, key="id", exact_sizes=exact, num_shards=20, on_error="collect"
-            )
-        )
-        bad = written.bad | beam.Map(lambda bad: (bad.key, bad.reason))
-        assert_that(bad, equal_to([("k7", "duplicate_key")] * 2))
-        committed = written.manifest | beam.Map(lambda c: (c.examples, c.shards, c.bad))
-        assert_that(committed, equal_to([(19, 20, 2)]), label="Committed")
+    out = f"{tmp_path}/out"
+    write_out = WriteToShuffledTFRecord(
+        out, key="id", exact_sizes=exact, num_shards=20, on_error="collect"
+    )
+    bad, (committed,) = outputs(
+        lambda p: (p | beam.Create(records) | write_out)._asdict(), "bad", "manifest"
+    )
+    assert [(one.key, one.reason) for one in bad] == [("k7", "duplicate_key")] * 2
+    assert (committed.examples, committed.shards, committed.bad) == (19, 20, 2)
     assert manifest_of(out)["dead_letters"] == {"duplicate_key": 2}
     assert main(["verify", out]) == 0
 
@@ -260,32 +248,26 @@ def test_classes_are_counted(tmp_path: Path) -> None:
 
 def test_what_a_folder_that_is_not_empty_means(tmp_path: Path) -> None:
     """It fails, is taken up where the same records were being written, or is replaced."""
-    out = tmp_path / "out"
-    arguments: dict[str, Any] = {"key": "id", "num_shards": 3}
+    out, arguments = tmp_path / "out", {"key": "id", "num_shards": 3}
     write(out, rows(), **arguments)
-    before = digests(out)
+    before, (first, second, third) = digests(out), shard_names(out)
     with pytest.raises(Exception, match=r'is not empty.*or use if_exists="overwrite" to replace'):
         write(out, rows(), **arguments)
-    shards = [out / name for name in shard_names(out)]
-    (out / "manifest.json").unlink()  # as of a job that was killed
-    shards[1].unlink()
-    kept = [os.stat(shards[i]).st_mtime_ns for i in (0, 2)]
-    with pytest.raises(Exception, match="neither a manifest nor the note"):
-        write(out, rows(), if_exists="resume", **arguments)
-    write(tmp_path / "new", rows(), **arguments)
-    (tmp_path / "new" / shards[1].name).unlink()
-    kept = [os.stat(tmp_path / "new" / shards[i].name).st_mtime_ns for i in (0, 2)]
-    write(tmp_path / "new", rows(), if_exists="resume", **arguments)
-    assert digests(tmp_path / "new") == before
-    assert kept == [os.stat(tmp_path / "new" / shards[i].name).st_mtime_ns for i in (0, 2)]
+    (out / second).unlink()
+    remaining = {name: os.stat(out / name).st_mtime_ns for name in (first, third)}
+    write(out, rows(), if_exists="resume", **arguments)
+    assert digests(out) == before
+    assert {name: os.stat(out / name).st_mtime_ns for name in remaining} == remaining
     changed = rows()
     changed[5]["blob"] = b"new"
-    with pytest.raises(
-        Exception, match=r'if_exists="resume": since .* its samples have changed: .*k5'
-    ):
-        write(tmp_path / "new", changed, if_exists="resume", **arguments)
-    write(tmp_path / "new", changed, if_exists="overwrite", **arguments)
-    assert read_all_by(tmp_path / "new", "id")["k5"]["blob"] == [b"new"]
+    said = r'if_exists="resume": since .* its samples have changed: .*k5'
+    with pytest.raises(Exception, match=said):
+        write(out, changed, if_exists="resume", **arguments)
+    write(out, changed, if_exists="overwrite", **arguments)
+    assert read_all_by(out, "id")["k5"]["blob"] == [b"new"]
+    (out / "manifest.json").unlink()
+    with pytest.raises(Exception, match="neither a manifest nor the note"):
+        write(out, rows(), if_exists="resume", **arguments)
 
 
 def test_a_failed_pipeline_is_resumed(tmp_path: Path) -> None:
@@ -305,18 +287,17 @@ def test_a_failed_pipeline_is_resumed(tmp_path: Path) -> None:
 
 def test_windows_end_at_the_write(tmp_path: Path) -> None:
     """Records of any windows are one data set; the results are in the global window."""
-    with beam.Pipeline(FnApiRunner()) as pipeline:
-        written = (
-            pipeline
-            | beam.Create([TimestampedValue(row, i) for i, row in enumerate(rows(20))])
-            | beam.Map(lambda row: row)
-            | beam.WindowInto(FixedWindows(3))
-            | WriteToShuffledTFRecord(f"{tmp_path}/out", key="id", num_shards=2)
+    timed = beam.Create([TimestampedValue(row, i) for i, row in enumerate(rows(20))])
+    windows = beam.Map(lambda row: row) | beam.WindowInto(FixedWindows(3))
+    write_out = WriteToShuffledTFRecord(f"{tmp_path}/out", key="id", num_shards=2)
+    found = outputs(
+        lambda p: (
+            (p | timed | windows | write_out).shards
+            | beam.Map(lambda shard: shard.examples)
+            | beam.CombineGlobally(sum)
         )
-        counted = (
-            written.shards | beam.Map(lambda shard: shard.examples) | beam.CombineGlobally(sum)
-        )
-        assert_that(counted, equal_to([20]))
+    )
+    assert found == [20]
     assert len(read_all_by(tmp_path / "out", "id")) == 20
 
 
@@ -340,11 +321,8 @@ def test_two_in_one_pipeline_and_in_threads(tmp_path: Path) -> None:
                     f"{tmp_path}/{folder}/{name}", key="id", num_shards=2, name="d"
                 )
 
-    threads = [threading.Thread(target=run, args=(folder,)) for folder in ("x", "y")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(run, "xy"))
     written = [digests(tmp_path / folder / name) for folder in ("x", "y") for name in ("a", "b")]
     assert all(files == written[0] for files in written)
     assert len(read_all_by(tmp_path / "x/a", "id")) == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,74 +98,62 @@ def test_the_features_follow_the_renames() -> None:
     assert "image/class/label" not in encoding.features()
 
 
-@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
-def test_a_maker_reads_the_images_it_is_asked_for(tmp_path: Path, reading: ReadOptions) -> None:
+@pytest.fixture(params=[ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
+def make(request: pytest.FixtureRequest) -> Any:
+    """Makes samples of references, reading ahead as far as may be: image, reason and file of each."""
+
+    def samples(encoding: EncodingOptions, refs: list[SampleRef]) -> list[Any]:
+        with encoding.maker({}, refs, request.param) as maker:
+            return [made(maker, ref) for ref in refs]
+
+    return samples
+
+
+def reasons(samples: list[Any]) -> list[str]:
+    return [getattr(sample, "reason", "") for sample in samples]
+
+
+def test_a_maker_reads_the_images_it_is_asked_for(tmp_path: Path, make: Any) -> None:
     """In order, however far it reads ahead; a missing one is a dead letter."""
-    refs = []
-    for number in range(4):
-        path = tmp_path / f"{number}.jpg"
-        path.write_bytes(picture(number))
-        refs.append(SampleRef(path.name, str(path), path.stat().st_size, "train", ()))
-    (tmp_path / "2.jpg").unlink()
-    with EncodingOptions(LabelledImages(())).maker({}, refs, reading) as maker:
-        samples = [made(maker, ref) for ref in refs]
-    assert [getattr(sample, "image", None) for sample in samples] == [
-        picture(0),
-        picture(1),
-        None,
-        picture(3),
-    ]
-    assert getattr(samples[2], "reason", "") == "unreadable"
-
-
-@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
-def test_a_file_that_is_filtered_by_its_bytes_is_not_read(
-    tmp_path: Path, reading: ReadOptions
-) -> None:
-    """Were it opened, it would be unreadable; even beyond 2 GiB it is filtered and not too large."""
-    path = tmp_path / "a.jpg"
-    path.write_bytes(picture(1))
-    size = path.stat().st_size
+    pictures = {f"{n}.jpg": picture(n) for n in range(4)}
+    write_files(str(tmp_path), {n: data for n, data in pictures.items() if n != "2.jpg"})
     refs = [
-        SampleRef(name, f"{tmp_path}/{name}", listed, "train", ())
-        for name, listed in (("0.jpg", size + 1), ("a.jpg", size), ("2.jpg", 1 << 40))
+        SampleRef(name, f"{tmp_path}/{name}", len(data), "train", ())
+        for name, data in pictures.items()
     ]
+    samples = make(EncodingOptions(LabelledImages(())), refs)
+    images = [getattr(sample, "image", None) for sample in samples]
+    assert images == [picture(0), picture(1), None, picture(3)]
+    assert reasons(samples) == ["", "", "unreadable", ""]
+
+
+def test_a_file_that_is_filtered_by_its_bytes_is_not_read(tmp_path: Path, make: Any) -> None:
+    """Were it opened, it would be unreadable; even beyond 2 GiB it is filtered and not too large."""
+    write_files(str(tmp_path), {"a.jpg": picture(1)})
+    size = len(picture(1))
+    listed = {"0.jpg": size + 1, "a.jpg": size, "2.jpg": 1 << 40}
+    refs = [SampleRef(name, f"{tmp_path}/{name}", n, "train", ()) for name, n in listed.items()]
     filtering = ExampleOptions(filters={"max_image_bytes": size})
-    with EncodingOptions(LabelledImages(()), options=filtering).maker({}, refs, reading) as maker:
-        samples = [made(maker, ref) for ref in refs]
-    assert [getattr(sample, "reason", "") for sample in samples] == [
-        "filtered_max_image_bytes",
-        "",
-        "filtered_max_image_bytes",
-    ]
-    assert getattr(samples[1], "image", None) == picture(1)
+    samples = make(EncodingOptions(LabelledImages(()), options=filtering), refs)
+    assert reasons(samples) == ["filtered_max_image_bytes", "", "filtered_max_image_bytes"]
+    assert samples[1].image == picture(1)
 
 
-@pytest.mark.parametrize("reading", [ONE_BY_ONE, ReadOptions(4), ReadOptions(prefetched=4)])
-def test_masks_are_read_ahead_with_their_images(tmp_path: Path, reading: ReadOptions) -> None:
+def test_masks_are_read_ahead_with_their_images(tmp_path: Path, make: Any) -> None:
     """In order, also where an image or a mask is missing, broken, changed, or not there at all."""
     columns = (schema.segmentation_column("class", required=False),)
-    mask = png.grey_png(bytes(63), 9, 7)
-    write_files(
-        str(tmp_path), {f"{n}.jpg": picture(n) if n != 1 else b"no image" for n in range(6)}
-    )
-    write_files(str(tmp_path), {f"{n}.png": mask for n in range(6) if n != 2})
-    refs = [
-        SampleRef(
-            f"{n}.jpg",
-            f"{tmp_path}/{n}.jpg",
-            (tmp_path / f"{n}.jpg").stat().st_size,
-            "train",
-            (None if n == 4 else (f"{tmp_path}/{n}.png", len(mask) + (n == 3), 0),),
-        )
-        for n in range(6)
-    ]
-    with EncodingOptions(LabelledImages(columns)).maker({}, refs, reading) as maker:
-        samples = [made(maker, ref) for ref in refs]
-    assert [getattr(sample, "reason", "") for sample in samples] == [
+    mask, folder = png.grey_png(bytes(63), 9, 7), str(tmp_path)
+    pictures = {f"{n}.jpg": picture(n) if n != 1 else b"no image" for n in range(6)}
+    write_files(folder, {**pictures, **{f"{n}.png": mask for n in range(6) if n != 2}})
+    refs = []
+    for n, (name, data) in enumerate(pictures.items()):
+        label = None if n == 4 else (f"{folder}/{n}.png", len(mask) + (n == 3), 0)
+        refs.append(SampleRef(name, f"{folder}/{name}", len(data), "train", (label,)))
+    samples = make(EncodingOptions(LabelledImages(columns)), refs)
+    assert reasons(samples) == [
         *("", "not_an_image", "unreadable", "changed_since_listing", "", "")
     ]
-    assert getattr(samples[2], "file", "") == f"{tmp_path}/2.png"
+    assert getattr(samples[2], "file", "") == f"{folder}/2.png"
     written = [isinstance(s, EncodedSample) and mask in s.before + s.after for s in samples]
     assert written == [True, False, False, False, False, True]
 

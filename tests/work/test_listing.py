@@ -92,7 +92,7 @@ def whole(root: ImageRoot) -> Found:
 
 def by_tasks(root: ImageRoot, most: int, together: int) -> Found:
     """Lists a root by tasks of some parts each."""
-    waiting: list[Part] = [Subfolder.root(root)]
+    waiting: list[Part] = [Subfolder(root.uri)]
     outcomes = []
     while waiting:
         parts, waiting = waiting[-together:], waiting[:-together]
@@ -119,7 +119,7 @@ def test_a_task_returns_what_it_does_not_list(tmp_path: Path) -> None:
     names = [*(f"{i}.jpg" for i in range(5)), "a/6.jpg", "b/7.jpg"]
     write_files(str(tmp_path), dict.fromkeys(names, b"x"))
     root = ImageRoot(str(tmp_path))
-    listed = ListingTask(root, [Subfolder.root(root)], most=2).run()
+    listed = ListingTask(root, [Subfolder(root.uri)], most=2).run()
     assert len(found_in([listed.outcome])[0]) == 2
     assert [part.size for part in listed.rest if isinstance(part, PackedFiles)] == [2, 1]
     folders = sorted(part.path for part in listed.rest if isinstance(part, Subfolder))
@@ -132,8 +132,8 @@ def test_a_task_says_which_links_it_has_followed(tmp_path: Path) -> None:
     os.symlink(tmp_path / "more", tmp_path / "pool" / "more")
     os.symlink(tmp_path / "pool", tmp_path / "fold")
     root = ImageRoot(str(tmp_path))
-    listed = ListingTask(root, [Subfolder.root(root)]).run()
-    assert [link.path for link in listed.links] == [f"{tmp_path}/fold/more"]
+    listed = ListingTask(root, [Subfolder(root.uri)]).run()
+    assert [path for path, _ in listed.links] == [f"{tmp_path}/fold/more"]
     assert (listed.outcome.tally or Tally()).listed == 5
 
 

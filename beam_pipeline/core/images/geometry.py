@@ -271,12 +271,9 @@ class ImageChanges:
 
     def recorded(self) -> dict[str, Any]:
         """The values that are not at their defaults, for JSON; `from_recorded` reads them."""
-        plain = dataclasses.asdict(self)
-        values = {
-            field.name: plain[field.name]
-            for field in dataclasses.fields(self)
-            if plain[field.name] != field.default
-        }
+        defaults = dataclasses.asdict(ImageChanges())
+        given = dataclasses.asdict(self)
+        values = {name: value for name, value in given.items() if value != defaults[name]}
         if self.resize:
             values["resize"] = list(self.resize)
         return values

@@ -29,14 +29,12 @@ these a grey PNG of the same ids is written, which only depends on the file (and
 
 from __future__ import annotations
 
-import array
 import io
 import json
 import math
 import re
-import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beam_pipeline.core.dead_letters import Reason
@@ -175,8 +173,7 @@ def _from_runs(shape: Mapping[str, Any], size: Size) -> Image.Image:
 
     width, height = size
     if shape["size"] != [height, width]:
-        remedy = "take the image that was labelled, or scale the mask"
-        raise _other_size(shape["size"][::-1], size, remedy)
+        raise _other_size(shape["size"][::-1], size)
     runs = enumerate(_counts(shape["counts"]))
     pixels = b"".join(bytes((number % 2,)) * count for number, count in runs)
     by_column = Image.frombytes("L", (height, width), pixels)
@@ -244,7 +241,6 @@ _GREY_STEP = {1: 255, 2: 85, 4: 17}  # Pillow's value for 1, by bits
 _LOSSLESS = frozenset({"png", "gif", "bmp", "tiff"})
 _LOSSY = frozenset({"jpeg", "tiff_jpeg", "webp"})  # compressions of a TIFF
 _DEPTH_AT, _COLOUR_TYPE_AT = len(png.START) + 8, len(png.START) + 9
-_OPAQUE = 255
 
 
 def png_kind(head: bytes) -> tuple[int, int] | None:
@@ -319,8 +315,7 @@ def segmentation_png(
     # Others are decoded anyway; a full check refuses palettes that images may not have.
     own = (check if mask.startswith(png.MAGIC) else passing_any_format(read_header))(mask)
     if own.format not in _LOSSLESS:
-        mixed = ": compression mixes the ids at every edge" if own.format == "jpeg" else ""
-        raise _bad(f"a {own.format} mask{mixed}; save masks as PNG, from what they were drawn with")
+        raise _bad(f"a {own.format} mask; save masks as PNG, from what they were drawn with")
     check_size(own, header)
     if colours is not None:
         return _of_colours(mask, own, colours, bits)
@@ -337,24 +332,21 @@ def segmentation_png(
             "16 bits a pixel, while the first mask has 8; save all masks with as many, as one type "
             "of tensors can contain them"
         )
-    pixels = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
-    return png.grey_png(_packed(pixels, bits), own.width, own.height, bits)
+    return _grey(_ids(mask, depth if colour_type in (_GREY, 4) else 0), own, bits)
 
 
 def check_size(own: ImageHeader, header: ImageHeader) -> None:
     """Makes sure that a mask has its image's size, pixel for pixel. Raises BadImageError."""
     if (own.width, own.height) == (header.width, header.height):
         return
-    remedy = "take the image that was labelled, or scale the mask"
-    if (own.height, own.width) == (header.width, header.height):
-        remedy = "width and height are swapped, as of an image that EXIF turns: store it upright"
-    raise _other_size((own.width, own.height), (header.width, header.height), remedy)
+    raise _other_size((own.width, own.height), (header.width, header.height))
 
 
-def _other_size(size: Size, of_image: Size, remedy: str) -> BadImageError:
+def _other_size(size: Size, of_image: Size) -> BadImageError:
     return BadImageError(
         Reason.SIZE_MISMATCH,
-        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; {remedy}",
+        f"a mask of {size[0]} x {size[1]} pixels, the image has {of_image[0]} x {of_image[1]}; take the image that "
+        "was labelled, upright if the mask is, or scale the mask",
     )
 
 
@@ -380,43 +372,64 @@ def panoptic_pngs(
     check_size(own, header)
     if not is_coloured(mask):
         raise _bad("not an RGB PNG, as COCO's panoptic masks are")
-    categories = {_key(0, 0, 0): 0}
-    numbers = {_key(0, 0, 0): 0}
+    ids = {0: (0, 0)}
     for number, (segment, category, crowd) in enumerate(segments, 1):
         if max(number, category) > _MAX_UINT8:
             raise _bad(
                 f"segment {number} has the category {category}; 8 bits store numbers up to 255"
             )
-        key = _key(segment & 255, segment >> 8 & 255, segment >> 16)
-        categories[key], numbers[key] = (0, 0) if crowd else (category, number)
-    view = _pixels(mask)
-    try:
-        first, second = (bytes(map(ids.__getitem__, view)) for ids in (categories, numbers))
-    except KeyError as error:
-        red, green, blue = _colour(error.args[0])
-        segment = red + 256 * green + 65536 * blue
-        raise _bad(f"pixels of a segment {segment} that its annotation does not describe") from None
-    size = (own.width, own.height)
-    return png.grey_png(first, *size), png.grey_png(second, *size)
+        ids[segment] = (0, 0) if crowd else (category, number)
+
+    def fault(segment: int, _: int) -> str:
+        return f"pixels of a segment {segment} that its annotation does not describe"
+
+    first, second = _ids_of_colours(mask, ids, fault).T
+    return _grey(first, own), _grey(second, own)
 
 
 def _of_colours(mask: bytes, own: ImageHeader, colours: Mapping[Colour, int], bits: int) -> bytes:
-    ids = {_key(*colour): i for colour, i in colours.items()}
-    view = _pixels(mask)
-    try:
-        pixels = _packed(list(map(ids.__getitem__, view)), bits)
-    except KeyError as error:
-        row, column = divmod(list(view).index(error.args[0]), own.width)
-        red, green, blue = _colour(error.args[0])
-        raise _bad(
-            f"the colour {red},{green},{blue} at column {column}, row {row} is not in --mask_colors; "
-            "add it, or correct the mask"
-        ) from None
-    return png.grey_png(pixels, own.width, own.height, bits)
+    def fault(colour: int, pixel: int) -> str:
+        row, column = divmod(pixel, own.width)
+        return (
+            f"the colour {','.join(map(str, colour.to_bytes(3, 'little')))} at column {column}, row {row} is not in "
+            "--mask_colors; add it, or correct the mask"
+        )
+
+    ids = {int.from_bytes(bytes(colour), "little"): i for colour, i in colours.items()}
+    return _grey(_ids_of_colours(mask, ids, fault), own, bits)
 
 
-def _ids(mask: bytes, grey_bits: int) -> bytes:
-    """The pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
+def _ids_of_colours(mask: bytes, ids: Mapping[int, Any], fault: Callable[[int, int], str]) -> Any:
+    """An array of the ids of the pixels.
+
+    Args:
+      mask: the file.
+      ids: of each colour, which is R + 256 G + 65536 B.
+      fault: (colour, number of the pixel) -> the message for a colour without an id.
+    """
+    import numpy as np
+
+    image = _opened(mask)
+    if image.mode.startswith("I"):
+        raise _bad("16 bits a pixel, which are not colours of --mask_colors")
+    pixels = np.frombuffer(image.convert("RGB").convert("RGBA").tobytes(), "<u4") & 0xFFFFFF
+    colours = np.array(sorted(ids), np.uint32)
+    places = np.searchsorted(colours, pixels).clip(max=len(colours) - 1)
+    unknown = np.flatnonzero(colours[places] != pixels)
+    if unknown.size:
+        raise _bad(fault(int(pixels[unknown[0]]), int(unknown[0])))
+    return np.array([ids[colour] for colour in colours.tolist()], np.uint16)[places]
+
+
+def _grey(ids: Any, own: ImageHeader, bits: int = 8) -> bytes:
+    """A grey PNG of an array of ids, of the size of the mask."""
+    return png.grey_png(ids.astype(f">u{bits // 8}").tobytes(), own.width, own.height, bits)
+
+
+def _ids(mask: bytes, grey_bits: int) -> Any:
+    """An array of the pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
+    import numpy as np
+
     image = _opened(mask)
     if image.mode == "LA":
         image = image.getchannel("L")
@@ -424,8 +437,7 @@ def _ids(mask: bytes, grey_bits: int) -> bytes:
         image, grey_bits = image.convert("L"), 1
     if image.mode not in ("P", "L") or grey_bits > 8:
         raise _bad(f"pixels of the kind {image.mode}; save masks as grey PNG of 8 bits")
-    step = _GREY_STEP.get(grey_bits, 1)
-    return image.tobytes().translate(bytes(value // step for value in range(256)))
+    return np.asarray(image) // _GREY_STEP.get(grey_bits, 1)
 
 
 def _opened(mask: bytes) -> Image.Image:
@@ -439,33 +451,6 @@ def _opened(mask: bytes) -> Image.Image:
     if image.info.get("compression") in _LOSSY:
         raise _bad("a lossy TIFF, whose ids are mixed at every edge; save masks as PNG")
     return image
-
-
-def _pixels(mask: bytes) -> memoryview:
-    """A number for the colour of each pixel."""
-    image = _opened(mask)
-    if image.mode.startswith("I"):
-        raise _bad("16 bits a pixel, which are not colours of --mask_colors")
-    return memoryview(image.convert("RGB").convert("RGBA").tobytes()).cast("I")
-
-
-def _key(red: int, green: int, blue: int) -> int:
-    return int.from_bytes((red, green, blue, _OPAQUE), sys.byteorder)
-
-
-def _colour(key: int) -> Colour:
-    red, green, blue, _ = key.to_bytes(4, sys.byteorder)
-    return red, green, blue
-
-
-def _packed(ids: Sequence[int], bits: int) -> bytes:
-    """Ids as the pixels of a grey PNG, which has the higher byte first."""
-    if bits == 8:
-        return bytes(ids)
-    words = array.array("H", list(ids))
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words.tobytes()
 
 
 def _bad(fault: str) -> BadImageError:

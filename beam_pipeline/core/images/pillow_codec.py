@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import PIL
-from PIL import Image, ImageCms, JpegImagePlugin, PngImagePlugin, WebPImagePlugin, features
+from PIL import Image, ImageCms, JpegImagePlugin, features
 
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import gif_bmp_jxl, jpeg, png
@@ -36,7 +36,7 @@ from beam_pipeline.core.images.header import (
     exif_orientation,
     undecodable,
 )
-from beam_pipeline.core.images.pillow_header import PARSER_ERRORS, check_scans, open_as
+from beam_pipeline.core.images.pillow_header import OWN_FORMATS, PARSER_ERRORS, check_scans, open_as
 
 if TYPE_CHECKING:
     from beam_pipeline.core.images.geometry import ImageChanges
@@ -53,7 +53,6 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 _FOREIGN_FORMATS = ("TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "JXL")
 _NAMES = {"MPO": "jpeg", "JPEG2000": "jp2", "HEIF": "heic"}
 _WRITTEN_AS = {"webp": "webp", **dict.fromkeys(("jpeg", "avif", "heic", "jp2", "jxl"), "jpeg")}
@@ -147,9 +146,9 @@ def open_image(data: bytes) -> Opened:
     if plain:
         return Opened(_PlainJpegFile(data, plain), plain.header, animated=False, unreadable=False)
     try:
-        image = open_as(data, _OWN_FORMATS) or open_as(data, _foreign_formats())
+        image = open_as(data, OWN_FORMATS) or open_as(data, _foreign_formats())
         if image is None:
-            formats = ", ".join((*_OWN_FORMATS, *_foreign_formats()))
+            formats = ", ".join((*OWN_FORMATS, *_foreign_formats()))
             raise BadImageError(
                 Reason.UNSUPPORTED_FORMAT,
                 "Pillow cannot open it, to re-encode it: it is broken, of a rare kind (of a TIFF of more than four "
@@ -198,11 +197,9 @@ def _foreign_formats() -> tuple[str, ...]:
     The first call loads all plugins, which takes long.
     """
     Image.init()
-    try:
+    with contextlib.suppress(ImportError):
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        pass
-    else:
+
         pillow_heif.options.THUMBNAILS = False
         pillow_heif.register_heif_opener()
     with contextlib.suppress(ImportError):
@@ -230,10 +227,8 @@ def rewrite(
       BadImageError: its pixels cannot be decoded, or not be encoded in the format.
     """
     try:
-        deep = None
-        if changes.image_format in ("keep", "png"):  # JPEG and WebP have 8 bits
-            deep = png.colour_channels(data, opened.header)
-        if deep:
+        keeps_16_bits = changes.image_format in ("keep", "png")
+        if keeps_16_bits and (deep := png.colour_channels(data, opened.header)):
             channels = [_changed(channel, geometry, None) for channel in deep]
             header = written_header("png", len(channels), opened, geometry)
             return png.png_of_channels(channels), header
@@ -390,10 +385,6 @@ def _encoded(
         name = _WRITTEN_AS.get(opened.header.format, "png")
         if name == "jpeg" and image.mode not in ("L", "RGB"):  # of AVIF, HEIC or JPEG 2000
             name = "png"
-    options: dict[str, Any] = {}
-    profile = opened.image.info.get("icc_profile")
-    if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
-        options["icc_profile"] = profile  # pixels of the two others are RGB now
     settings: dict[str, Any] = {}
     if name == "jpeg":
         image = _without_opacity(to_8_bits(image))
@@ -405,10 +396,13 @@ def _encoded(
         image = image.convert("RGB" if opaque else "RGBA")
         lossless = opened.header.format == "webp" and b"VP8L" in _chunks(data)
         settings = {"quality": changes.quality, "lossless": lossless, "exact": lossless}
+    profile = opened.image.info.get("icc_profile")
+    if changes.color_profile == "keep" and profile and opened.image.mode not in ("CMYK", "LAB"):
+        settings["icc_profile"] = profile  # pixels of the two others are RGB now
     image.info = {}
     out = io.BytesIO()
     try:
-        image.save(out, name.upper(), **settings, **options)
+        image.save(out, name.upper(), **settings)
     except PARSER_ERRORS as error:
         raise BadImageError(
             Reason.UNSUPPORTED_FORMAT,
@@ -441,7 +435,3 @@ def _chunks(data: bytes) -> list[bytes]:
         length = int.from_bytes(data[offset + 4 : offset + 8], "little")
         offset += 8 + length + length % 2
     return names
-
-
-assert PngImagePlugin.PngImageFile.format == "PNG"
-assert WebPImagePlugin.WebPImageFile.format == "WEBP"

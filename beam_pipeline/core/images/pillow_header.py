@@ -11,6 +11,7 @@ at first, and icons, which contain a PNG, are told from their first bytes.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import struct
@@ -34,6 +35,9 @@ from beam_pipeline.core.images.header import (
     undecodable,
 )
 
+OWN_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
+"""The formats that TensorFlow decodes and Pillow opens, by Pillow's names."""
+
 DISAGREEMENT = "TensorFlow and Pillow disagree"
 _MAGIC_BYTES = 16  # of a file, for a plugin to decide whether it is of its format
 
@@ -45,38 +49,22 @@ _OTHER_FORMAT = (SyntaxError, IndexError, TypeError, struct.error)
 
 # Raised by Pillow's parsers for damaged bytes.
 PARSER_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    TypeError,
-    struct.error,
-    LookupError,
-    ArithmeticError,
-    EOFError,
-    AttributeError,
-    AssertionError,
-    RuntimeError,
+    *(OSError, SyntaxError, ValueError, TypeError, struct.error, LookupError, ArithmeticError),
+    *(EOFError, AttributeError, AssertionError, RuntimeError),
 )
 
 
-def read_any_header(data: bytes) -> ImageHeader:
-    """Reads the header of a JPEG or WebP, without decoding it, and looks for its end.
+def read_any(data: bytes, *, pixels: bool = False) -> ImageHeader:
+    """Reads the header of a JPEG or WebP, looks for its end, and decodes every pixel if that is asked for.
 
     Raises:
-      BadImageError: not an image, of another format, broken, cut short, or too many pixels.
-    """
-    with _open(data) as image:
-        return _header(image, data)
-
-
-def decode_any(data: bytes) -> ImageHeader:
-    """Reads the header and decodes every pixel, for `--image_check=full`.
-
-    Raises:
-      BadImageError: as `read_any_header`, and where the pixels cannot be decoded.
+      BadImageError: not an image, of another format, broken, cut short, too many pixels, or pixels that cannot
+        be decoded.
     """
     with _open(data) as image:
         header = _header(image, data)
+        if not pixels:
+            return header
         if header.format == "jpeg":
             _check_scans(data)
         try:
@@ -117,12 +105,10 @@ def _open(data: bytes) -> Image.Image:
     if data[8:16] == b"WEBPVP8X":  # libwebp allocates all pixels of an extended one
         width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
         check_pixels(height, width)
-    if data.startswith(jpeg.MAGIC) and jpeg.first_scan(data) < 0:
-        raise _unreadable(data)
-    try:
-        image = open_as(data, ("JPEG", "WEBP"))
-    except PARSER_ERRORS as error:
-        raise _unreadable(data) from error
+    image = None
+    if not data.startswith(jpeg.MAGIC) or jpeg.first_scan(data) >= 0:
+        with contextlib.suppress(*PARSER_ERRORS):
+            image = open_as(data, ("JPEG", "WEBP"))
     if image is None:
         raise _unreadable(data)
     check_pixels(image.height, image.width)
@@ -148,7 +134,7 @@ _BROKEN = {
     "PNG": re.compile(rb"\x89PNG"),
     "WebP": re.compile(rb".{8}WEBP", re.DOTALL),
 }
-_DOCUMENTS = {  # icons, which may contain anything, and programs rather than pixels: never opened
+_NEVER_OPENED = {  # icons, which may contain anything, programs rather than pixels, and what --reencode opens
     "SVG": re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^\0]{0,4000}?)?<svg\b", re.IGNORECASE),
     "PDF": re.compile(rb"%PDF-"),
     "PostScript": re.compile(rb"%!"),
@@ -156,10 +142,8 @@ _DOCUMENTS = {  # icons, which may contain anything, and programs rather than pi
     "ICO": re.compile(rb"\x00\x00\x01\x00"),
     "EPS": re.compile(rb"\xc5\xd0\xd3\xc6"),
     "WMF": re.compile(rb"\xd7\xcd\xc6\x9a\0\0|\x01\0\0\0"),
-}
-_RARE = {  # that Pillow does not open, being broken or of a rare kind
     "TIFF": re.compile(rb"II\*\0|MM\0\*|II\+\0"),
-    "JPEG 2000": re.compile(rb"\0\0\0\x0cjP  "),
+    "JPEG2000": re.compile(rb"\0\0\0\x0cjP  "),
 }
 _REENCODED_WITH = {  # format -> the package that it takes, or empty
     **dict.fromkeys(("TIFF", "PPM", "AVIF", "JPEG2000"), ""),
@@ -175,11 +159,11 @@ def _unreadable(data: bytes) -> BadImageError:
 
     if name := beginning(_BROKEN):
         return corrupt(name, "the header is broken or cut short", data)
-    if name := beginning(_DOCUMENTS):
+    if name := beginning(_NEVER_OPENED):
         return _unsupported(name)
     Image.init()  # registers all formats of Pillow
     try:
-        image = open_as(data, (name for name in Image.ID if name not in _DOCUMENTS))
+        image = open_as(data, (name for name in Image.ID if name not in _NEVER_OPENED))
     except Image.DecompressionBombError:
         fault = f"the header claims more than {MAX_PIXELS} pixels; scale the image down to keep it"
         return BadImageError(Reason.DECOMPRESSION_BOMB, fault)
@@ -189,17 +173,15 @@ def _unreadable(data: bytes) -> BadImageError:
         with image:
             check_pixels(image.height, image.width)
             return _unsupported(image.format or "")
-    if name := beginning(_RARE):
-        return _unsupported(name, opens=False)
     return BadImageError(
         Reason.NOT_AN_IMAGE,
         f"{len(data)} bytes that start with {data[:8]!r}: no image format starts like this",
     )
 
 
-def _unsupported(name: str, *, opens: bool = True) -> BadImageError:
+def _unsupported(name: str) -> BadImageError:
     advice = "convert it to PNG or JPEG"
-    if opens and name in _REENCODED_WITH:
+    if name in _REENCODED_WITH:
         package = _REENCODED_WITH[name]
         advice = REENCODED + (f" after pip install {package}" if package else "")
     return BadImageError(

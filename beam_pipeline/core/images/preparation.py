@@ -88,36 +88,17 @@ IMAGE_ENCODINGS = ("png", RAW_FORMAT)
 """The names that --image_encoding takes; the first is the default."""
 
 
-class ImageFilter(NamedTuple):
-    """A filter of images whose header is read.
-
-    Attributes:
-      reason: of the dead letter.
-      is_outside: (shorter side, longer side, limit) -> whether the image is left out.
-      finding: what the message adds to the sides; a template of `ratio` and `pixels`.
-    """
-
-    reason: Reason
-    is_outside: Callable[[int, int, float], bool]
-    finding: str = ""
-
-
-FILTERS: Mapping[str, ImageFilter] = MappingProxyType(
+FILTERS: Mapping[str, tuple[Reason, Callable[[int, int, float], bool]]] = MappingProxyType(
     {
-        "min_side": ImageFilter(Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
-        "max_aspect": ImageFilter(
-            Reason.FILTERED_MAX_ASPECT,
-            lambda short, long, limit: long > limit * short,
-            ", {ratio:.4g} to 1",
-        ),
-        "max_pixels": ImageFilter(
-            Reason.FILTERED_MAX_PIXELS,
-            lambda short, long, limit: short * long > limit,
-            ", {pixels} in all",
-        ),
+        "min_side": (Reason.FILTERED_MIN_SIDE, lambda short, _, limit: short < limit),
+        "max_aspect": (Reason.FILTERED_MAX_ASPECT, lambda short, long, limit: long > limit * short),
+        "max_pixels": (Reason.FILTERED_MAX_PIXELS, lambda short, long, limit: short * long > limit),
     }
 )
-"""Option -> filter, in the order of application."""
+"""Option -> the reason of the dead letter, and (shorter side, longer side, limit) -> whether an image is left out.
+
+They are applied in this order.
+"""
 
 MAX_IMAGE_BYTES = "max_image_bytes"
 """The option that limits the size of files."""
@@ -127,7 +108,7 @@ FILTER_NAMES = (*FILTERS, MAX_IMAGE_BYTES)
 
 FILTER_REASONS: Mapping[Reason, str] = MappingProxyType(
     {
-        **{chosen.reason: name for name, chosen in FILTERS.items()},
+        **{reason: name for name, (reason, _) in FILTERS.items()},
         Reason.FILTERED_MAX_IMAGE_BYTES: MAX_IMAGE_BYTES,
     }
 )
@@ -140,13 +121,10 @@ Limits = Mapping[str, float]
 def check_sides(header: ImageHeader, limits: Limits) -> None:
     """Applies the filters that look at headers. Raises BadImageError for an image that is left out."""
     short, long = sorted((header.height, header.width))
-    for name, chosen in FILTERS.items():
-        if name in limits and chosen.is_outside(short, long, limits[name]):
-            more = chosen.finding.format(ratio=long / short, pixels=long * short)
-            raise BadImageError(
-                chosen.reason,
-                f"{header.width} x {header.height} pixels{more}; --{name} is {limits[name]:.17g}",
-            )
+    for name, (reason, is_outside) in FILTERS.items():
+        if name in limits and is_outside(short, long, limits[name]):
+            fault = f"{header.width} x {header.height} pixels; --{name} is {limits[name]:.17g}"
+            raise BadImageError(reason, fault)
 
 
 def outside_bytes(size: int, limits: Limits) -> str:
@@ -191,9 +169,9 @@ def read_header(data: bytes) -> ImageHeader:
         if data.startswith(magic):
             return read(data)
     # Pillow takes long to import, and most jobs never need it.
-    from beam_pipeline.core.images.pillow_header import read_any_header
+    from beam_pipeline.core.images.pillow_header import read_any
 
-    return _in_memory(read_any_header, data)
+    return _in_memory(read_any, data)
 
 
 def decode_fully(data: bytes) -> ImageHeader:
@@ -202,7 +180,7 @@ def decode_fully(data: bytes) -> ImageHeader:
     Raises:
       BadImageError: as `read_header`, and where the pixels cannot be decoded.
     """
-    from beam_pipeline.core.images.pillow_header import check_agreement, decode_any
+    from beam_pipeline.core.images.pillow_header import check_agreement, read_any
 
     for magic, _, check in _OWN_READERS:
         if not data.startswith(magic):
@@ -211,7 +189,7 @@ def decode_fully(data: bytes) -> ImageHeader:
         if header.format == "jxl":  # which Pillow alone cannot read
             return header
         return _in_memory(partial(check_agreement, header), data)
-    return _in_memory(decode_any, data)
+    return _in_memory(partial(read_any, pixels=True), data)
 
 
 def _in_memory(read: ImageCheck, data: bytes) -> ImageHeader:

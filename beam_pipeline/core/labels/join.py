@@ -457,7 +457,7 @@ def _sample(
     for row in rows:
         if row.problem:
             bad = (Stage.LABELS, image.key, image.uri, Reason.BAD_LABEL_VALUE, row.problem)
-            return image_dead_letter(*bad, row.file)._replace(line=row.line)
+            return image_dead_letter(*bad, row.file, row.line)
     merged = merger.merge(rows)
     if len(claims) > 1:
         ((width, height), first), (size, second), *_ = claims.items()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,30 +37,19 @@ if TYPE_CHECKING:
     from beam_pipeline.core.images.pillow_codec import Opened
 
 
-class Event(str, Enum):
-    """Changes to an image that the manifest counts."""
-
-    UNCHANGED = "unchanged"
-    ENCODED = "encoded"
-    RESIZED = "resized"
-    TURNED = "turned"
-    LEFT_TURNED = "left_turned"
-    FIRST_FRAME = "first_frame"
-    OBJECTS_OUTSIDE = "objects_outside"
-    TAKEN_AS_SHOWN = "taken_as_shown"
-
+ENCODED, LEFT_TURNED, OBJECTS_OUTSIDE = "encoded", "left_turned", "objects_outside"
 
 EVENT_PHRASES = {
     "unchanged": "written as they were",
-    "encoded": "re-encoded",
+    ENCODED: "re-encoded",
     "resized": "resized",
     "turned": "turned upright",
-    "left_turned": "not upright, and not turned",
+    LEFT_TURNED: "not upright, and not turned",
     "first_frame": "first frames of animations",
-    "objects_outside": "objects left out, outside of what a crop keeps",
+    OBJECTS_OUTSIDE: "objects left out, outside of what a crop keeps",
     "taken_as_shown": "pictures of turned images taken as upright, as EXIF does not turn them",
 }
-"""Value of an `Event` -> its name for people, after a number of images."""
+"""Each change to an image that the manifest counts -> its name for people, after a number of images."""
 
 
 class Altered(NamedTuple):
@@ -91,11 +79,6 @@ class Alteration:
 
     changes: ImageChanges = field(default_factory=ImageChanges)
     columns: Sequence[Column] = ()
-
-    @cached_property
-    def always(self) -> bool:
-        """True if an upright image may change as well."""
-        return self.changes.encodes
 
     @cached_property
     def orientation(self) -> str:
@@ -130,16 +113,10 @@ class Alteration:
 
     def reading_hint(self, measured: ImageHeader) -> str:
         """Says how places in the labels of an image that is not upright were read."""
-        as_shown = measured.orientation == UPRIGHT
-        remedy = (
-            "--orientation keep takes them as stored"
-            if as_shown
-            else "--orientation apply, as shown"
-        )
-        return (
-            "EXIF turns the image, and boxes were taken as measured on the picture as "
-            f"{'shown' if as_shown else 'stored'} ({remedy})"
-        )
+        taken, remedy = "stored", "--orientation apply, as shown"
+        if measured.orientation == UPRIGHT:
+            taken, remedy = "shown", "--orientation keep takes them as stored"
+        return f"EXIF turns the image, and boxes were taken as measured on the picture as {taken} ({remedy})"
 
     def alter(self, image: bytes, header: ImageHeader, window: Rectangle | None = None) -> Altered:
         """Changes an image, or returns it as it is.
@@ -173,8 +150,8 @@ class Alteration:
                 from beam_pipeline.core.images.pillow_header import check_agreement
 
                 check_agreement(opened.header, image)  # Pillow may refuse what TensorFlow ignores
-            events += [Event.UNCHANGED.value] * changes.encodes
-            events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
+            events += ["unchanged"] * changes.encodes
+            events += [LEFT_TURNED] * (header.orientation != UPRIGHT)
             return Altered(image, header, geometry, tuple(events))
         opened = opened or _opened(image)
         if opened.image.size != size:  # a GIF's screen, where the header is of the largest frame
@@ -182,12 +159,12 @@ class Alteration:
         rewrite = preparation.load_codec(changes.image_codec).rewrite
         opened = opened._replace(header=opened.header._replace(orientation=header.orientation))
         image, header = rewrite(image, opened, geometry, changes)
-        events.append(Event.ENCODED.value)
+        events.append(ENCODED)
         in_place = plan_geometry(geometry.stored, geometry.orientation, None, window)
-        events += [Event.RESIZED.value] * (geometry != in_place)
-        events += [Event.TURNED.value] * (geometry.orientation != UPRIGHT)
-        events += [Event.LEFT_TURNED.value] * (header.orientation != UPRIGHT)
-        events += [Event.FIRST_FRAME.value] * opened.animated
+        events += ["resized"] * (geometry != in_place)
+        events += ["turned"] * (geometry.orientation != UPRIGHT)
+        events += [LEFT_TURNED] * (header.orientation != UPRIGHT)
+        events += ["first_frame"] * opened.animated
         return Altered(image, header, geometry, tuple(events))
 
     def beside(self, picture: bytes, own: ImageHeader, image: ImageHeader) -> Altered:
@@ -212,7 +189,7 @@ class Alteration:
             if size != turned_size(of_image, image.orientation):
                 own = own._replace(orientation=image.orientation)  # measured on the stored image
             else:
-                events = (Event.TAKEN_AS_SHOWN.value,)
+                events = ("taken_as_shown",)
         turns = (own.orientation, image.orientation) if applies else (UPRIGHT, UPRIGHT)
         if turned_size(size, turns[0]) != turned_size(of_image, turns[1]):
             return Altered(picture, own, Geometry.of(size), ())

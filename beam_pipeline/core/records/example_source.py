@@ -28,7 +28,7 @@ from beam_pipeline.core.labels.schema import (
     object_column,
 )
 from beam_pipeline.core.records import image_statistics, wire
-from beam_pipeline.core.records.alteration import Alteration, Event
+from beam_pipeline.core.records.alteration import OBJECTS_OUTSIDE, Alteration
 from beam_pipeline.core.records.features import SampleEncoder, feature_kinds
 from beam_pipeline.core.records.record_format import EncodedSample
 from beam_pipeline.core.records.shard_writer import (
@@ -347,7 +347,7 @@ class ExampleMaker(Maker):
                 image, header = source, self._check(source)
             if filters:
                 preparation.check_sides(header, filters)
-            if header.orientation != UPRIGHT or self._alteration.always:
+            if header.orientation != UPRIGHT or self._options.changes.encodes:
                 return self._altered(ref, image, header, files, source)
         except BadImageError as error:
             raise Rejected(ref, Stage.CHECK, error.reason, str(error)) from error
@@ -389,7 +389,7 @@ class ExampleMaker(Maker):
         sample = self._encoded(ref, altered.image, altered.header, source, left_out)
         events.update(altered.events)
         if outside:
-            events[Event.OBJECTS_OUTSIDE.value] = outside
+            events[OBJECTS_OUTSIDE] = outside
         return sample._replace(events=events)
 
     def _checked(

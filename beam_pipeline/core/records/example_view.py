@@ -1,7 +1,7 @@
 """A serialized `tf.train.Example` as its values by key, the one way to read an example back; and all of a shard.
 
-Its protobuf messages are built without TensorFlow, from a descriptor with the package, names and field
-numbers in TensorFlow's `feature.proto` and `example.proto`, in a separate descriptor pool so that
+Its protobuf messages are built without TensorFlow, from the descriptor in `example.textproto` with the package,
+names and field numbers in TensorFlow's `feature.proto` and `example.proto`, in a separate descriptor pool so that
 they never clash with TensorFlow's. The job writes the wire format by hand (`features.py`).
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
@@ -22,44 +23,11 @@ from beam_pipeline.core.records.wire import parse_varint
 if TYPE_CHECKING:
     from beam_pipeline.core.records.sharding import ShardInfo, ShardSpec
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_PROTO_LISTS = {"bytes": _FIELD.TYPE_BYTES, "float": _FIELD.TYPE_FLOAT, "int64": _FIELD.TYPE_INT64}
-
 
 def _example_class() -> Any:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="beam_tfrecord/example.proto", package="tensorflow", syntax="proto3"
-    )
-    single, several = _FIELD.LABEL_OPTIONAL, _FIELD.LABEL_REPEATED
-
-    def message(name: str, type_name: str = ".tensorflow.Feature") -> dict[str, Any]:
-        return {"name": name, "type": _FIELD.TYPE_MESSAGE, "type_name": type_name}
-
-    feature = descriptor_pb2.DescriptorProto(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (kind_name, kind) in enumerate(_PROTO_LISTS.items(), 1):
-        name = f"{kind_name.capitalize()}List"
-        values = file.message_type.add(name=name)
-        value = values.field.add(name="value", number=1, type=kind, label=several)
-        value.options.packed = kind != _FIELD.TYPE_BYTES
-        feature.field.add(
-            number=number,
-            label=single,
-            oneof_index=0,
-            **message(f"{kind_name}_list", f".tensorflow.{name}"),
-        )
-    features = descriptor_pb2.DescriptorProto(name="Features")
-    entry = features.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=_FIELD.TYPE_STRING, label=single)
-    entry.field.add(number=2, label=single, **message("value"))
-    entries = message("feature", ".tensorflow.Features.FeatureEntry")
-    features.field.add(number=1, label=several, **entries)
-    example = descriptor_pb2.DescriptorProto(name="Example")
-    example.field.add(number=1, label=single, **message("features", ".tensorflow.Features"))
-    file.message_type.extend((feature, features, example))
+    text = Path(__file__).with_name("example.textproto").read_text(encoding="utf-8")
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
 
 

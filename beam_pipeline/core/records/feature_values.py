@@ -113,22 +113,15 @@ def _list_value(values: Sequence[Any]) -> FeatureValue:
     return FeatureValue(next(iter(kinds), ""), items, (len(items),))
 
 
-def _array_value(array: Any) -> FeatureValue:
+def _array_value(array: Any) -> FeatureValue | None:
     """A NumPy array, or one of its scalars, which has the shape ()."""
-    shape = tuple(int(length) for length in array.shape)
-    if array.dtype.name == "uint8" and shape:
+    if not array.shape:
+        return feature_value(array.item())
+    if array.dtype.name == "uint8":
         return FeatureValue("bytes", (array.tobytes(),), ())
-    if array.dtype.kind == "O":
-        value = array.tolist()
-        if not isinstance(value, list):
-            kind, item = _item(value)
-            return FeatureValue(kind, (item,), ())
-        return _list_value(array.ravel().tolist())._replace(shape=shape)
-    kind = _ARRAY_KINDS.get(array.dtype.kind, "")
-    if not kind:
-        raise ValueError(f"an array of {array.dtype.name} is not a feature; {_EXPECTED}")
-    items = [_item(value)[1] for value in array.ravel().tolist()]
-    return FeatureValue(kind, tuple(items), shape)
+    listed = _list_value(array.ravel().tolist())
+    kind = listed.kind or _ARRAY_KINDS.get(array.dtype.kind, "")  # without values
+    return FeatureValue(kind, listed.values, tuple(map(int, array.shape)))
 
 
 def _hint(kinds: Iterable[str]) -> str:
@@ -170,26 +163,18 @@ class FeatureSchema:
         """
         features: dict[str, tuple[str, FeatureList]] = {}
         for key, feature in feature_values(sample):
-            try:
-                if kind := self._learn(key, feature):
-                    features[key] = kind, feature.values
-            except ValueError as error:
-                raise errors.SampleError(f"feature {key!r}: {error}") from error
+            known = self._seen[key].kind if key in self._seen else ""
+            if feature.kind and known and feature.kind != known:
+                raise errors.SampleError(
+                    f"feature {key!r}: {feature.kind} here, {known} in an earlier sample"
+                    f"{_hint((feature.kind, known))}"
+                )
+            kind = feature.kind or known
+            self._merge(key, _Seen(kind, feature.shape, bool(kind)))
+            if kind:
+                features[key] = kind, feature.values
         self.samples += 1
         return encode_example(features)
-
-    def _learn(self, key: str, feature: FeatureValue) -> str:
-        """The kind to write a feature with; empty if it is not known yet."""
-        seen = self._seen.setdefault(key, _Seen(feature.kind, feature.shape))
-        if feature.kind and seen.kind and feature.kind != seen.kind:
-            hint = _hint((feature.kind, seen.kind))
-            raise ValueError(f"{feature.kind} here, {seen.kind} in an earlier sample{hint}")
-        seen.kind = seen.kind or feature.kind
-        if seen.shape != feature.shape:
-            seen.shape = None
-        if seen.kind:
-            seen.samples += 1
-        return seen.kind
 
     def count(self, features: Mapping[str, FeatureValue], sample: str) -> None:
         """Counts the features of one sample, which `sample` names, whatever others have."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from beam_pipeline.core.images.header import UPRIGHT, ImageHeader
 from beam_pipeline.core.images.masks import mask_png
@@ -29,8 +29,6 @@ WriterMaker = Callable[[str], Writer]
 """Makes the writer of a feature, given the key to write it under."""
 
 _CACHED_ENTRIES = 4096
-
-_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True)
@@ -68,24 +66,12 @@ class Feature:
         }
 
 
-class _Cache(dict[_Key, bytes]):
-    """Entries of one key that recur from sample to sample: sizes, formats, classes."""
-
-    def __init__(self, make: Callable[[_Key], bytes]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, value: _Key) -> bytes:
-        if len(self) >= _CACHED_ENTRIES:
-            self.clear()
-        entry = self[value] = self._make(value)
-        return entry
-
-
-def _cached(key: str, kind: str, convert: Callable[[Any], Any] | None) -> _Cache[Any]:
-    """The entries of single values that recur; floats do not, and 0.0 and -0.0 are one dict key."""
+def _cached(key: str, kind: str, convert: Callable[[Any], Any] | None) -> Callable[[Any], bytes]:
+    """Makes the entries of single values that recur from sample to sample: sizes, formats, classes."""
     entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
-    return _Cache(lambda value: entry(key, (convert(value) if convert else value,)))
+    return lru_cache(_CACHED_ENTRIES)(
+        lambda value: entry(key, (convert(value) if convert else value,))
+    )
 
 
 # --- features of every image ----------------------------------------------------------------------
@@ -99,30 +85,26 @@ def _from_header(field: str) -> WriterMaker:
         entries = (
             _cached(key, "bytes", str.encode) if field == "format" else _cached(key, "int64", None)
         )
-        return lambda _ref, header, _image: entries[header[index]]
+        return lambda _ref, header, _image: entries(header[index])
 
     return make
 
 
 def _key_writer(key: str, of_image: bool = False) -> Writer:
     """Of the sample's key, which is different in each; or of its image's in that of a row."""
-    prefixes = _Cache(value_prefixes(key))
+    prefixes = lru_cache(_CACHED_ENTRIES)(value_prefixes(key))
 
     def write(ref: SampleRef, _header: ImageHeader, _image: bytes) -> bytes:
         name = (image_of(ref.key) if of_image else ref.key).encode()
-        return prefixes[len(name)] + name
+        return prefixes(len(name)) + name
 
     return write
 
 
 def _orientation_writer(key: str) -> Writer:
     """Of images that are not upright; others do not have the feature."""
-    entries = _cached(key, "int64", None)
-
-    def write(_ref: SampleRef, header: ImageHeader, _image: bytes) -> bytes:
-        return entries[header.orientation] if header.orientation != UPRIGHT else b""
-
-    return write
+    write = _from_header("orientation")(key)
+    return lambda *sample: b"" if sample[1].orientation == UPRIGHT else write(*sample)
 
 
 ORIENTATION = Feature("image/orientation", "int64", _orientation_writer, optional=True)
@@ -217,7 +199,7 @@ def _column_entry(
     if kind == "float":
         return lambda value, _: entry(key, (value,))
     cached = _cached(key, kind, convert)
-    return lambda value, _: cached[value]
+    return lambda value, _: cached(value)
 
 
 # --- features of a data set -----------------------------------------------------------------------

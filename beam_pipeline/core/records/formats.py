@@ -15,12 +15,18 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.core.plugins import FORMAT_GROUP, bad_plugin, load, plugins_of
-from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
+from beam_pipeline.core.records.record_format import (
+    NO_FEATURES,
+    Described,
+    EncodedSample,
+    RecordFormat,
+    RecordWriter,
+    Sink,
+)
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.records.webdataset import WebDatasetFormat
 from beam_pipeline.core.text import excerpt
@@ -35,7 +41,7 @@ _READ_AT_ONCE = 16
 class _ArrayRecordWriter(RecordWriter):
     """Writes records to a temporary file, and passes that on to a sink."""
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
         import tempfile
 
         super().__init__(sink, features)
@@ -68,14 +74,10 @@ class ArrayRecordFormat(RecordFormat):
     """ArrayRecord files, which have their index inside and no compression of ours."""
 
     name: ClassVar[str] = "array_record"
+    in_tfds: ClassVar[bool] = True
     mark: ClassVar[str] = ".array_record-"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*\.array_record-\d{5,}-of-\d{5,}")
     writer_type: ClassVar[type[RecordWriter]] = _ArrayRecordWriter
-
-    @property
-    def tfds_name(self) -> str:
-        """TensorFlow Datasets has the same name."""
-        return self.name
 
     def check_installed(self) -> None:
         """Checks that `array_record` is installed. Raises UsageError."""
@@ -194,6 +196,16 @@ def record_format(compression: str = COMPRESSIONS[0], name: str = DEFAULT_FORMAT
             "it out, or choose another --format"
         )
     return chosen(compression)
+
+
+def check_jumps(record_format: RecordFormat, folder: str, user: str) -> None:
+    """Checks that records of shards can be found by their offsets. Raises UsageError, which names who needs that."""
+    if record_format.name != DEFAULT_FORMAT or not record_format.indexable:
+        raise UsageError(
+            f"{folder} contains shards in the format {record_format.name}, with compression "
+            f"{record_format.compression}; {user} needs TFRecords whose records can be found without reading those "
+            "before: convert with --format tfrecord --compression none"
+        )
 
 
 def format_options(chosen: RecordFormat) -> dict[str, str]:

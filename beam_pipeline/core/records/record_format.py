@@ -25,6 +25,12 @@ crc32c_extend = google_crc32c.extend
 """(crc, chunk) -> crc of what came before and the chunk; 0 starts. Releases the GIL."""
 
 
+Described = Mapping[str, Any]
+"""Key -> description of each feature as in the manifest."""
+
+NO_FEATURES: Described = MappingProxyType({})
+
+
 class Sink(Protocol):
     """Takes bytes in order; the buffers must not change afterwards."""
 
@@ -57,18 +63,6 @@ class EncodedSample(NamedTuple):
         return self.before + self.image + self.after
 
 
-class RecordSpan(NamedTuple):
-    """The bytes of a record in its file.
-
-    Attributes:
-      offset: bytes before it.
-      size: bytes of the whole record, with its framing if it has any.
-    """
-
-    offset: int
-    size: int
-
-
 class TfDataClass(NamedTuple):
     """A class of `tf.data` that reads the records of files; TensorFlow is not imported to name it.
 
@@ -94,7 +88,7 @@ class RecordWriter:
         value from a list of one.
     """
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
         self._sink = sink
         self._features = features
         self.bytes = 0
@@ -135,6 +129,8 @@ class RecordFormat:
       shard_names: the template of the names of its shards; TFDS and Beam's own sink use the same names.
       file_names: matches the names of its shards and indexes, compressed or not, and no others.
       of_examples: its records are serialized `tf.train.Example`s to all readers.
+      in_tfds: TensorFlow Datasets reads it, under the same name.
+      has_sizes: it has `sizes`.
       writer_type: writes the records of one shard.
     """
 
@@ -146,6 +142,8 @@ class RecordFormat:
     file_names: ClassVar[re.Pattern[str]]
     compressions: ClassVar[tuple[str, ...]] = ("none",)
     of_examples: ClassVar[bool] = True
+    in_tfds: ClassVar[bool] = False
+    has_sizes: ClassVar[bool] = False
     writer_type: ClassVar[type[RecordWriter]]
 
     def check_installed(self) -> None:
@@ -157,13 +155,13 @@ class RecordFormat:
 
     @property
     def indexable(self) -> bool:
-        """Tells whether a reader can jump to a record by its span, so that an index is of use."""
-        return False
+        """Tells whether a reader can jump to a record, so that an index is of use: not in a compressed file."""
+        return self.has_sizes and self.compression == "none"
 
     @property
     def tfds_name(self) -> str:
-        """The name that TensorFlow Datasets has for the format; empty if it cannot read it."""
-        return ""
+        """The name that TensorFlow Datasets has for the format; empty if it cannot read it, as if compressed."""
+        return self.name if self.in_tfds and self.compression == "none" else ""
 
     @property
     def tf_data(self) -> TfDataClass | None:
@@ -197,9 +195,7 @@ class RecordFormat:
         """A shard's file name without its mark, so that no pattern for shards finds the receipt."""
         return shard.replace(self.mark, "-")
 
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
+    def writer(self, sink: Sink, features: Described = NO_FEATURES) -> RecordWriter:
         """A writer for one shard, with the arguments of `RecordWriter`."""
         return self.writer_type(sink, features)
 
@@ -228,8 +224,8 @@ class RecordFormat:
         """
         raise NotImplementedError
 
-    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-        """Yields the span of each record without reading its data; only if `indexable`.
+    def sizes(self, file: BinaryIO, path: str) -> Iterator[int]:
+        """Yields the bytes of each record, with its framing, without reading its data; only if `indexable`.
 
         Args:
           file: the shard; it must be seekable.

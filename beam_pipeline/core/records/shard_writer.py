@@ -190,5 +190,5 @@ def write_shard(
 
 def image_figures(events: Mapping[str, int], maker: Maker) -> sharding.ImageFigures:
     """Counts of the changes to images, with the codec if any was encoded."""
-    codecs = (maker.codec(),) if events.get(alteration.Event.ENCODED.value) else ()
+    codecs = (maker.codec(),) if events.get(alteration.ENCODED) else ()
     return sharding.ImageFigures(tuple(sorted(events.items())), codecs)

@@ -29,19 +29,19 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 import google_crc32c
 
-from beam_pipeline.core.errors import DamagedRecordError
+from beam_pipeline.core import errors, text
 from beam_pipeline.core.records.record_format import (
+    NO_FEATURES,
+    Described,
     EncodedSample,
     RecordFormat,
-    RecordSpan,
     RecordWriter,
     Sink,
     TfDataClass,
@@ -54,7 +54,6 @@ FRAMING_BYTES = HEADER_BYTES + FOOTER_BYTES
 MAX_RECORD_BYTES = 1 << 31
 """A record that claims more is damaged or hostile: no protocol buffer is larger."""
 
-_PIECE_BYTES = 64 << 20  # 64 MiB
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _GZIP = 16 + zlib.MAX_WBITS
@@ -96,31 +95,20 @@ def unframed(framed: bytes) -> bytes | None:
 def _length_in(header: bytes, where: str) -> int:
     """The bytes of a record's data by its header. Raises DamagedRecordError."""
     if len(header) < HEADER_BYTES:
-        raise DamagedRecordError(
+        raise errors.DamagedRecordError(
             f"{where}: the file ends inside the record's header "
             f"({len(header)} of {HEADER_BYTES} bytes)"
         )
     length: int = _LENGTH.unpack_from(header)[0]
     if header != frame_header(length):
-        raise DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
+        raise errors.DamagedRecordError(f"{where}: the checksum of the record's length is wrong")
     return length
 
 
-def _cut_short(where: str, has: int, length: int) -> DamagedRecordError:
-    return DamagedRecordError(
+def _cut_short(where: str, has: int, length: int) -> errors.DamagedRecordError:
+    return errors.DamagedRecordError(
         f"{where}: the file ends inside the record ({has} of {length + FOOTER_BYTES} bytes)"
     )
-
-
-def _read_exactly(file: BinaryIO, length: int) -> bytes:
-    """Reads that many bytes, or all there are; a damaged length asks for no more memory."""
-    if length <= _PIECE_BYTES:
-        return file.read(length)
-    pieces = []
-    while length and (piece := file.read(min(length, _PIECE_BYTES))):
-        pieces.append(piece)
-        length -= len(piece)
-    return b"".join(pieces)
 
 
 def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
@@ -142,23 +130,38 @@ def read_records(file: BinaryIO, path: str, most: int = MAX_RECORD_BYTES) -> Ite
             known = "an example has less than 2 GiB"
             if length <= MAX_RECORD_BYTES:
                 known = f"expected {most} at most"
-            raise DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
-        data = _read_exactly(file, length)
+            raise errors.DamagedRecordError(f"{where}: it claims {length} bytes, {known}")
+        data = file.read(length)
         footer = file.read(FOOTER_BYTES)
         if len(data) < length or len(footer) < FOOTER_BYTES:
             raise _cut_short(where, len(data) + len(footer), length)
         if footer != frame_footer(google_crc32c.value(data)):
-            raise DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
+            raise errors.DamagedRecordError(f"{where}: the checksum of the record's data is wrong")
         yield data
         offset += length + FRAMING_BYTES
         number += 1
 
 
+def unpacked_records(
+    stream: Any, path: str, compression: str, most: int = MAX_RECORD_BYTES
+) -> Iterator[bytes]:
+    """Yields records as `read_records`, of a stream that inflates a file of some compression."""
+    number = 0
+    try:
+        for record in read_records(stream, path, most):
+            yield record
+            number += 1
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise errors.DamagedRecordError(
+            f"{path}: the {compression} stream is broken after {text.counted(number, 'record')}: {error}"
+        ) from error
+
+
 # --- where records are ----------------------------------------------------------------------------
 
 
-def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-    """Yields the span of each record of an uncompressed TFRecord file, reading only the headers.
+def record_sizes(file: BinaryIO, path: str) -> Iterator[int]:
+    """Yields the bytes of each record, with its framing, of an uncompressed TFRecord file; reads only the headers.
 
     The checksum of each length is checked, the data's is not.
 
@@ -175,17 +178,16 @@ def record_spans(file: BinaryIO, path: str) -> Iterator[RecordSpan]:
         where = f"{path}: record {number} at byte {offset}"
         file.seek(offset)
         length = _length_in(file.read(HEADER_BYTES), where)
-        span = RecordSpan(offset, length + FRAMING_BYTES)
-        if offset + span.size > end:
+        if offset + length + FRAMING_BYTES > end:
             raise _cut_short(where, end - offset - HEADER_BYTES, length)
-        yield span
-        offset += span.size
+        yield length + FRAMING_BYTES
+        offset += length + FRAMING_BYTES
         number += 1
 
 
-def index_file(spans: Iterable[RecordSpan]) -> bytes:
+def index_file(sizes: Sequence[int]) -> bytes:
     """The content of an index file: a line for each record."""
-    return "".join(f"{span.offset} {span.size}\n" for span in spans).encode()
+    return "".join(map("{} {}\n".format, accumulate(sizes, initial=0), sizes)).encode()
 
 
 def parse_index(data: bytes, path: str) -> list[int]:
@@ -203,7 +205,7 @@ def parse_index(data: bytes, path: str) -> list[int]:
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         fields = _LINE.fullmatch(line)
         if not fields or int(fields[1]) != end:
-            raise DamagedRecordError(
+            raise errors.DamagedRecordError(
                 f"{path}: line {number}: expected the offset {end} and a size; write the index again: "
                 "beam-tfrecord index"
             )
@@ -228,11 +230,11 @@ def record_offsets(sizes: Sequence[int], path: str, *, examples: int, size: int)
     """
     offsets = list(accumulate(sizes, initial=0))
     if len(sizes) != examples:
-        raise DamagedRecordError(
+        raise errors.DamagedRecordError(
             f"{path}: {len(sizes)} records are indexed, the manifest lists {examples}"
         )
     if min(sizes, default=0) < 0 or offsets[-1] > size:
-        raise DamagedRecordError(
+        raise errors.DamagedRecordError(
             f"{path}: its indexed records take {offsets[-1]} bytes, the file has {size}"
         )
     return offsets
@@ -246,6 +248,8 @@ class TFRecordFormat(RecordFormat):
     """TFRecord files; the compression is "none" or "gzip"."""
 
     name: ClassVar[str] = "tfrecord"
+    in_tfds: ClassVar[bool] = True
+    has_sizes: ClassVar[bool] = True
     mark: ClassVar[str] = ".tfrecord-"
     compressions: ClassVar[tuple[str, ...]] = ("none", "gzip")
     file_names: ClassVar[re.Pattern[str]] = re.compile(
@@ -258,16 +262,6 @@ class TFRecordFormat(RecordFormat):
         return ".gz" if self.compression == "gzip" else ""
 
     @property
-    def indexable(self) -> bool:
-        """Tells whether a reader can jump to a record: not in a compressed file."""
-        return self.compression == "none"
-
-    @property
-    def tfds_name(self) -> str:
-        """The name that TensorFlow Datasets has for the format; it reads no compressed shards."""
-        return "" if self.compression == "gzip" else self.name
-
-    @property
     def tf_data(self) -> TfDataClass:
         """TensorFlow's own reader, which knows both compressions."""
         compression = "GZIP" if self.compression == "gzip" else ""
@@ -278,31 +272,29 @@ class TFRecordFormat(RecordFormat):
         before, mark, number = shard.rpartition(self.mark)
         return f"{before}{_INDEX_MARK}{number}" if mark else f"{shard}.tfindex"
 
-    def writer(
-        self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})
-    ) -> RecordWriter:
+    def writer(self, sink: Sink, features: Described = NO_FEATURES) -> RecordWriter:
         """A writer for one shard, with the arguments of `RecordWriter`."""
         kind = GzipTFRecordWriter if self.compression == "gzip" else TFRecordWriter
         return kind(sink, features)
 
     def records(self, file: BinaryIO, path: str) -> Iterator[bytes]:
         """Yields the data of each record in order, checking both CRCs."""
-        return _gzip_records(file, path) if self.compression == "gzip" else read_records(file, path)
+        if self.compression == "gzip":
+            return unpacked_records(gzip.GzipFile(fileobj=file), path, "gzip")
+        return read_records(file, path)
 
     def records_in(self, file: BinaryIO, path: str, wanted: range) -> Iterator[bytes]:
         """Yields the records with these numbers; without compression, it jumps to the first."""
         if not self.indexable or not wanted.start:
             return islice(self.records(file, path), wanted.start, wanted.stop)
-        first = next(islice(self.spans(file, path), wanted.start, None), None)
-        if first is None:
-            return iter(())
-        file.seek(first.offset)
-        start = f"{path} from record {wanted.start} at byte {first.offset} on"
+        offset = sum(islice(self.sizes(file, path), wanted.start))
+        file.seek(offset)
+        start = f"{path} from record {wanted.start} at byte {offset} on"
         return islice(self.records(file, start), len(wanted))
 
-    def spans(self, file: BinaryIO, path: str) -> Iterator[RecordSpan]:
-        """Yields the span of each record, reading only the headers; checks their CRCs."""
-        return record_spans(file, path)
+    def sizes(self, file: BinaryIO, path: str) -> Iterator[int]:
+        """Yields the bytes of each record, reading only the headers; checks their CRCs."""
+        return record_sizes(file, path)
 
 
 class TFRecordWriter(RecordWriter):
@@ -319,7 +311,7 @@ class TFRecordWriter(RecordWriter):
 class GzipTFRecordWriter(TFRecordWriter):
     """Compresses records on their way; the gzip header contains no time and no name."""
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, sink: Sink, features: Described = NO_FEATURES) -> None:
         super().__init__(sink, features)
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
 
@@ -329,16 +321,3 @@ class GzipTFRecordWriter(TFRecordWriter):
 
     def finish(self) -> None:
         super()._put(self._compressor.flush())
-
-
-def _gzip_records(file: BinaryIO, path: str) -> Iterator[bytes]:
-    number = 0
-    try:
-        with gzip.GzipFile(fileobj=file) as stream:
-            for record in read_records(stream, path):  # type: ignore[arg-type]
-                yield record
-                number += 1
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DamagedRecordError(
-            f"{path}: the gzip stream is broken after record {number}: {error}"
-        ) from error

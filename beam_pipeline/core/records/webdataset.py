@@ -24,14 +24,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from beam_pipeline.core.errors import DamagedRecordError
 from beam_pipeline.core.images.header import LEAST_IMAGE, RAW_FORMAT, image_extension
 from beam_pipeline.core.labels import schema
-from beam_pipeline.core.records import wire
-from beam_pipeline.core.records.record_format import EncodedSample, RecordFormat, RecordWriter, Sink
+from beam_pipeline.core.records import record_format, wire
 from beam_pipeline.core.text import excerpt
 
 if TYPE_CHECKING:  # else protobuf, which no job with TFRecords needs in its writers
@@ -46,14 +44,18 @@ _IMAGE_EXTENSIONS = frozenset(
 )
 
 
-class _TarWriter(RecordWriter):
+class _TarWriter(record_format.RecordWriter):
     """Writes samples to a tar without copying an image."""
 
-    def __init__(self, sink: Sink, features: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        sink: record_format.Sink,
+        features: record_format.Described = record_format.NO_FEATURES,
+    ) -> None:
         super().__init__(sink, features)
         self._bases: set[str] = set()
 
-    def write(self, sample: EncodedSample, key: str = "") -> None:
+    def write(self, sample: record_format.EncodedSample, key: str = "") -> None:
         """Writes the files of the next sample; a number sets its base name apart from others in the shard."""
         base = name = base_name(key)
         number = 1
@@ -71,14 +73,14 @@ class _TarWriter(RecordWriter):
 
 
 @dataclass(frozen=True)
-class WebDatasetFormat(RecordFormat):
+class WebDatasetFormat(record_format.RecordFormat):
     """WebDataset's tar files."""
 
     name: ClassVar[str] = "webdataset"
     mark: ClassVar[str] = ".tar"
     shard_names: ClassVar[str] = "{dataset}-{split}-{number:05d}{mark}"
     file_names: ClassVar[re.Pattern[str]] = re.compile(r".*-\d{5,}\.tar")
-    writer_type: ClassVar[type[RecordWriter]] = _TarWriter
+    writer_type: ClassVar[type[record_format.RecordWriter]] = _TarWriter
     of_examples: ClassVar[bool] = False
 
     def receipt_stem(self, shard: str) -> str:
@@ -247,7 +249,9 @@ _NO_TEXT = re.compile("[\x00-\x08\x0e-\x1f]")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]")
 
 
-def sample_files(sample: EncodedSample, features: Mapping[str, Any]) -> dict[str, bytes]:
+def sample_files(
+    sample: record_format.EncodedSample, features: Mapping[str, Any]
+) -> dict[str, bytes]:
     """Turns an example into files: extension -> content, the image first and the JSON last.
 
     Args:
@@ -335,7 +339,7 @@ def _feature(key: str, value: Any, empty: Any, files: Mapping[str, bytes]) -> tu
     raise ValueError(f"its .{JSON} has {key} neither as text nor as numbers of one kind")
 
 
-def _without_image(sample: EncodedSample) -> tuple[bytes, str, bytes]:
+def _without_image(sample: record_format.EncodedSample) -> tuple[bytes, str, bytes]:
     """A serialized example without its image, the key of the image, and the image.
 
     The image is the value of the last entry in the part before it. A sample in one piece is returned as

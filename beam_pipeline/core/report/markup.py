@@ -20,7 +20,7 @@ from beam_pipeline.core.records.image_statistics import (
     edge,
     readable,
 )
-from beam_pipeline.core.text import human_size, terminal_line
+from beam_pipeline.core.text import counted, human_size, terminal_line
 
 _MOST = 120  # characters
 _CONSIDERED = 4_000  # characters of a longer text; the rest is not looked at
@@ -90,9 +90,9 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.1f} %" if percent < 10 and percent else f"{percent:.0f} %"
 
 
-def span(*ends: str) -> str:
-    """`8 to 9`, or `8` if both ends are the same."""
-    return " to ".join(dict.fromkeys(ends))
+def grouped(count: int, noun: str) -> str:
+    """A number of things: `1 class`, `1,000 classes`."""
+    return counted(count, noun).replace(str(count), number(count), 1)
 
 
 def table(
@@ -249,8 +249,8 @@ def _bins(counts: Mapping[int | str, int], last: int) -> range:
 def _bar(ends: Sequence[float], unit: str, amount: int) -> Bar:
     """The bar of lengths or numbers, which it states as `8` or `8 to 9 pixels`."""
     texts = [human_size(end) if unit == "bytes" else number(end) for end in ends]
-    values = span(*texts) + (f" {unit}" if unit not in ("", "bytes") else "")
-    return Bar(texts[0], values, amount)
+    values = " to ".join(dict.fromkeys(texts))  # or one, if both are the same
+    return Bar(texts[0], values + (f" {unit}" if unit not in ("", "bytes") else ""), amount)
 
 
 def number_chart(

@@ -273,149 +273,88 @@ CROISSANT_NAME = "croissant.json"
 
 def croissant(manifest: Manifest) -> bytes:
     """The Croissant description of a complete data set."""
-    shards, context = manifest.record_format, Path(__file__).with_name("croissant_context.json")
+    shards = manifest.record_format
+    template = json.loads(Path(__file__).with_name("croissant.json").read_bytes())
     description = {
-        "@context": json.loads(context.read_bytes()),
+        "@context": template["@context"],
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest.name,
         "description": f"{contents.summary(manifest)}, as {contents.CONTAINERS.get(shards.name, shards.name)}.",
         "keywords": [shards.name, *contents.tasks(manifest)],
         "version": "1.0.0",
-        "distribution": [*_file_sets(manifest)],
-        "recordSet": [*_record_sets(manifest)],
+        "distribution": _file_sets(manifest),
+        "recordSet": [*_record_sets(manifest, template["recordSet"])],
         "identifier": contents.PLACEHOLDER,
     }
     return contents.sealed(dump_json(description))
 
 
-def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
+def _file_sets(manifest: Manifest) -> list[dict[str, Any]]:
     shards = manifest.record_format
     kinds = [f"application/x-{shards.name}"]
     kinds += [f"application/{shards.compression}"] if shards.compression != "none" else []
-    splits = {name: split for name, split in manifest.splits.items() if split.shards}
-    for number, (name, split) in enumerate(splits.items()):
-        yield {
-            "@type": "cr:FileSet",
-            "@id": f"shards-{number}",
-            "name": f"shards-{name}",
-            "description": f"The shards of the split {name}.",
-            "encodingFormat": kinds,
-            "includes": contents.shard_pattern(split),
-        }
+    filled = [(name, split) for name, split in manifest.splits.items() if split.shards]
+    sets: list[tuple[object, ...]] = [
+        (
+            f"shards-{number}",
+            f"shards-{name}",
+            f"The shards of the split {name}.",
+            kinds,
+            contents.shard_pattern(split),
+        )
+        for number, (name, split) in enumerate(filled)
+    ]
     if manifest.dead_letters:
-        yield {
-            "@type": "cr:FileSet",
-            "@id": "dead-letters-file",
-            "name": DEAD_LETTERS_NAME,
-            "description": "Images and label rows that were left out, one JSON object per line.",
-            "encodingFormat": "application/jsonlines",
-            "includes": DEAD_LETTERS_NAME,
-        }
+        about = "Images and label rows that were left out, one JSON object per line."
+        lines = "application/jsonlines"
+        sets.append((_DEAD_LETTERS_FILE, DEAD_LETTERS_NAME, about, lines, DEAD_LETTERS_NAME))
+    names = ("@id", "name", "description", "encodingFormat", "includes")
+    return [{"@type": "cr:FileSet", **dict(zip(names, values, strict=True))} for values in sets]
 
 
-def _record_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
-    yield _record_set(
-        "splits",
-        "The splits of the data set.",
-        {
-            "name": ("sc:Text", "The name of the split."),
-            "examples": ("sc:Integer", "The number of its examples."),
-            "shards": ("sc:Integer", "The number of its files."),
-            "bytes": ("sc:Integer", "The size of its files."),
-        },
-        [
+_DEAD_LETTERS_FILE = "dead-letters-file"
+
+
+def _record_sets(
+    manifest: Manifest, described: Mapping[str, dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """The record sets: those whose records are in the description itself, and the file of dead letters.
+
+    Args:
+      manifest: of the data set.
+      described: name -> description and type of each, and (type, description) of its fields, the first of
+        which is the key.
+    """
+    classes, unit = manifest.classes, manifest.unit
+    if unit:
+        described["classes"]["field"][unit] = ("sc:Integer", f"The number of {unit} of the class.")
+    records: dict[str, Sequence[Sequence[Any]]] = {
+        "splits": [
             [name, split.examples, len(split.shards), split.bytes]
             for name, split in manifest.splits.items()
         ],
-        dataType="cr:Split",
-    )
-    if manifest.classes:
-        fields = {
-            "id": ("sc:Integer", "The id in the examples."),
-            "name": ("sc:Text", "The name of the class."),
-        }
-        rows: list[list[Any]] = [[entry.id, entry.name] for entry in manifest.classes]
-        if unit := manifest.unit:
-            fields[unit] = ("sc:Integer", f"The number of {unit} of the class.")
-            rows = [[entry.id, entry.name, entry.count] for entry in manifest.classes]
-        about = "The classes and their ids."
-        yield _record_set("classes", about, fields, rows, dataType="sc:Enumeration")
-    yield _record_set(
-        "features",
-        "The features of an example.",
-        {
-            "key": ("sc:Text", "The key of the feature in a tf.train.Example."),
-            "kind": ("sc:Text", "The kind of its list: bytes, float or int64."),
-            "values": ("sc:Text", "How many values an example has."),
-            "content": ("sc:Text", "The meaning of the values."),
-        },
-        list(contents.feature_rows(manifest)),
-    )
-    if manifest.dead_letters:  # a file without lines lacks columns
-        yield {
-            "@type": "cr:RecordSet",
-            "@id": "dead_letters",
-            "name": "dead_letters",
-            "description": "Images and label rows that were left out.",
-            "field": [
-                {
-                    **_field("dead_letters", name, "sc:Text", about),
-                    "source": {
-                        "fileSet": {"@id": "dead-letters-file"},
-                        "extract": {"column": name},
-                    },
-                }
-                for name, about in _DEAD_LETTER_FIELDS.items()
-            ],
-        }
-
-
-_DEAD_LETTER_FIELDS = {
-    "stage": "The stage that left it out.",
-    "key": "The key of the image or row.",
-    "uri": "Where the image is; empty for a row.",
-    "reason": "The reason, from a fixed list.",
-    "message": "The details.",
-}
-
-
-def _record_set(
-    name: str,
-    description: str,
-    fields: Mapping[str, tuple[str, str]],
-    rows: Sequence[Sequence[Any]],
-    **more: Any,
-) -> dict[str, Any]:
-    """A record set whose records are in the description itself.
-
-    Args:
-      name: its name, and the beginning of its fields' ids.
-      description: a sentence.
-      fields: name -> (type, description); the first is the key.
-      rows: the records.
-      more: further properties.
-    """
-    return {
-        "@type": "cr:RecordSet",
-        "@id": name,
-        "name": name,
-        "description": description,
-        **more,
-        "key": {"@id": f"{name}/{next(iter(fields))}"},
-        "field": [_field(name, field, *of_field) for field, of_field in fields.items()],
-        "data": [
-            {f"{name}/{field}": value for field, value in zip(fields, row, strict=True)}
-            for row in rows
-        ],
+        "classes": [[c.id, c.name, c.count][: 3 if unit else 2] for c in classes],
+        "features": [*contents.feature_rows(manifest)],
     }
-
-
-def _field(record_set: str, name: str, data_type: str, about: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:Field",
-        "@id": f"{record_set}/{name}",
-        "name": name,
-        "description": about,
-        "dataType": data_type,
-    }
+    for name, about in described.items():
+        fields: list[dict[str, Any]] = [
+            {
+                "@type": "cr:Field",
+                "@id": f"{name}/{field}",
+                "name": field,
+                "description": text,
+                "dataType": kind,
+            }
+            for field, (kind, text) in about.pop("field").items()
+        ]
+        record_set = {"@type": "cr:RecordSet", "@id": name, "name": name, **about}
+        ids = [field["@id"] for field in fields]
+        if rows := records.get(name):
+            data = [dict(zip(ids, row, strict=True)) for row in rows]
+            yield {**record_set, "key": {"@id": ids[0]}, "field": fields, "data": data}
+        elif name == "dead_letters" and manifest.dead_letters:  # a file without lines lacks columns
+            place = {"fileSet": {"@id": _DEAD_LETTERS_FILE}}
+            for field in fields:
+                field["source"] = {**place, "extract": {"column": field["name"]}}
+            yield {**record_set, "field": fields}

@@ -18,6 +18,7 @@ from beam_pipeline.core.report import contents, thumbnails
 from beam_pipeline.core.report.markup import (
     Html,
     aspect_chart,
+    grouped,
     heat_map,
     html,
     joined,
@@ -27,12 +28,11 @@ from beam_pipeline.core.report.markup import (
     number_chart,
     share,
     share_bars,
-    span,
     table,
     text,
 )
 from beam_pipeline.core.report.samples import Tile, framed, sample_grids, tile_grid
-from beam_pipeline.core.text import counted, enumerated, human_size
+from beam_pipeline.core.text import enumerated, human_size
 
 MOST_BYTES = 5_000_000
 """No report is larger."""
@@ -158,36 +158,31 @@ def _charts(charts: Iterable[Html]) -> Html:
     return html('<div class="charts">{}</div>', drawn) if drawn else drawn
 
 
-def _counted(count: int, noun: str) -> str:
-    """`1 class`, `1,000 classes`."""
-    return counted(count, noun).replace(str(count), number(count), 1)
-
-
 # --- splits ---------------------------------------------------------------------------------------
 
 
 def _splits(report: Report) -> Iterator[Html]:
-    splits = [*report.manifest.splits.items()]
-    rows = []
-    for name, split in splits[:MOST_SPLITS]:
-        sizes = [human_size(size) for size in _ends(shard.bytes for shard in split.shards)]
-        held = [shard.examples for shard in split.shards]
-        rows.append(
-            (
-                *(name, split.examples, share(split.examples, report.manifest.counts.examples)),
-                *(human_size(split.bytes), len(split.shards)),
-                *(span(*map(number, _ends(held))), span(*sizes)),
-            )
+    splits, examples = [*report.manifest.splits.items()], report.manifest.counts.examples
+    rows = [
+        (
+            *(name, split.examples, share(split.examples, examples)),
+            *(human_size(split.bytes), len(split.shards)),
+            _ends(number, [shard.examples for shard in split.shards]),
+            _ends(human_size, [shard.bytes for shard in split.shards]),
         )
+        for name, split in splits[:MOST_SPLITS]
+    ]
     heads = ["Split", "Samples", "Share", "Size", "Shards", "Samples per shard", "Size of a shard"]
     yield table(heads, rows)
     if len(splits) > MOST_SPLITS:
         yield html("<p>Splits that are not shown: {}</p>", len(splits) - MOST_SPLITS)
 
 
-def _ends(values: Iterable[int]) -> tuple[int, int]:
-    ordered = sorted(values) or [0]
-    return ordered[0], ordered[-1]
+def _ends(shown: Callable[[float], str], values: Sequence[float]) -> str:
+    """The least and the greatest of values: `8 to 9`, or `8`."""
+    return " to ".join(
+        dict.fromkeys((shown(min(values, default=0)), shown(max(values, default=0))))
+    )
 
 
 # --- classes --------------------------------------------------------------------------------------
@@ -206,9 +201,9 @@ def _classes(report: Report) -> Iterator[Html]:
     largest, smallest = ordered[0], ordered[-1]
     ends = html(
         " The largest, {}, has {}; the smallest, {}, has {}.",
-        *(largest.name, _counted(largest.count, unit_name[:-1]), smallest.name, smallest.count),
+        *(largest.name, grouped(largest.count, unit_name[:-1]), smallest.name, smallest.count),
     )
-    number_of = _counted(len(classes), "class/classes")
+    number_of = grouped(len(classes), "class/classes")
     yield html("<p>{}.{}</p>", number_of, ends if len(classes) > 1 else "")
     for split, names in [*report.manifest.absent_classes.items()][:_SPLIT_COLUMNS]:
         some = Html(enumerated([text(name, 40) for name in names], 5))
@@ -225,10 +220,8 @@ def _classes(report: Report) -> Iterator[Html]:
     rows = [
         (
             *(text(entry.name, 100), str(entry.id), entry.count),
-            *(
-                length_bar(entry.count, largest.count),
-                *(entry.splits.get(name, 0) for name in splits),
-            ),
+            length_bar(entry.count, largest.count),
+            *(entry.splits.get(name, 0) for name in splits),
         )
         for entry in ordered
     ]
@@ -261,15 +254,13 @@ def _images(report: Report) -> Iterator[Html]:
     counts, lengths = statistics.counts, statistics.lengths
     width, height, sizes = (lengths[name] for name in ("width", "height", "bytes"))
     yield _facts(
-        Width=f"{span(number(width.low), number(width.high))} px",
-        Height=f"{span(number(height.low), number(height.high))} px",
-        File_size=span(human_size(sizes.low), human_size(sizes.high)),
+        Width=f"{_ends(number, (width.low, width.high))} px",
+        Height=f"{_ends(number, (height.low, height.high))} px",
+        File_size=_ends(human_size, (sizes.low, sizes.high)),
     )
-    charts = (
-        []
-        if image_statistics.MORE_SIZES in counts["size"]
-        else [share_bars("Width x height", counts["size"])]
-    )
+    charts = []
+    if image_statistics.MORE_SIZES not in counts["size"]:
+        charts.append(share_bars("Width x height", counts["size"]))
     if width.low < width.high or height.low < height.high:
         charts += [
             length_chart("Width", counts["width"], unit="pixels", equal=width),
@@ -316,7 +307,7 @@ def _numbers(report: Report) -> Iterator[Html]:
     charts = []
     for feature, histogram in sorted(report.statistics.numbers.items()):
         ends = f"{number(histogram.low)} to {number(histogram.high)}" if histogram.bins else ""
-        note = f"{_counted(histogram.values, 'value')}, {ends}"
+        note = f"{grouped(histogram.values, 'value')}, {ends}"
         if histogram.not_finite:
             note += f"; not finite: {number(histogram.not_finite)}"
         charts.append(number_chart(feature, histogram, note=note))
@@ -353,8 +344,8 @@ def _left_out(report: Report) -> Iterator[Html]:
         rows_and_images = sum(reasons.values()) - dropped
         yield html(
             "<p>{} became no sample.{} <code>dead_letters.jsonl</code> lists all of them.</p>",
-            _counted(rows_and_images, "image or label row/images or label rows"),
-            f" {_counted(dropped, 'object')} of samples had no area." if dropped else "",
+            grouped(rows_and_images, "image or label row/images or label rows"),
+            f" {grouped(dropped, 'object')} of samples had no area." if dropped else "",
         )
         ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         rows = [

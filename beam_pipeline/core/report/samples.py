@@ -17,9 +17,8 @@ from beam_pipeline.core.labels.schema import (
     written_key,
 )
 from beam_pipeline.core.records.example_view import NO_VALUES, ExampleView
-from beam_pipeline.core.report.markup import Html, html, joined, number, rect, text
+from beam_pipeline.core.report.markup import Html, grouped, html, joined, rect, text
 from beam_pipeline.core.report.thumbnails import LARGE_SIDE, Thumbnail, mask_colour
-from beam_pipeline.core.text import counted
 
 MOST_BOXES = 100
 _MOST_IN_LEGEND = 60
@@ -249,8 +248,7 @@ def _caption(sample: ShownSample) -> Html:
         names = sorted({box.name for box in sample.boxes})
         some = joined((text(name, 30) for name in names[:4] if name), ", ")
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-        boxes = counted(sample.objects, "box/boxes")
-        boxes = boxes.replace(str(sample.objects), number(sample.objects), 1)
+        boxes = grouped(sample.objects, "box/boxes")
         if sample.objects > MOST_BOXES:
             boxes += f", {MOST_BOXES} drawn"
         lines.append(html("{}: {}{}", boxes, some, more) if some else text(boxes))

@@ -7,15 +7,7 @@ import contextlib
 import io
 from typing import NamedTuple
 
-from PIL import (
-    BmpImagePlugin,
-    GifImagePlugin,
-    Image,
-    ImageChops,
-    JpegImagePlugin,
-    PngImagePlugin,
-    WebPImagePlugin,
-)
+from PIL import Image, ImageChops, JpegImagePlugin
 
 from beam_pipeline.core.images import header, pillow_header
 
@@ -28,14 +20,6 @@ _SMALL = 64  # pixels; smaller images are shown as they are
 _GREY = (128, 128, 128)  # under transparent pixels
 _MASK_SHARE = 0.55
 _UNDECODABLE = (*pillow_header.PARSER_ERRORS, header.BadImageError, Image.DecompressionBombError)
-_PLUGINS = (
-    (b"\xff\xd8", JpegImagePlugin.JpegImageFile),
-    (b"\x89PNG", PngImagePlugin.PngImageFile),
-    (b"GIF8", GifImagePlugin.GifImageFile),
-    (b"BM", BmpImagePlugin.BmpImageFile),
-    (b"RIFF", WebPImagePlugin.WebPImageFile),
-)
-"""First bytes -> how Pillow opens the file; `Image.open` would look for all plugins."""
 
 
 class Thumbnail(NamedTuple):
@@ -66,7 +50,7 @@ def thumbnail(data: bytes, mask: bytes = b"", side: int = SIDE) -> Thumbnail | N
     if small is None:
         return None
     with contextlib.suppress(*_UNDECODABLE):
-        drawn = _open(mask) if mask else None
+        drawn = pillow_header.open_as(mask, pillow_header.OWN_FORMATS) if mask else None
         if drawn is not None and not _is_too_large(drawn):
             small = _with_mask(small, drawn)
         return _encoded(small, side * side)
@@ -80,15 +64,10 @@ def small_image(data: bytes, side: int) -> Image.Image | None:
     """
     with contextlib.suppress(*_UNDECODABLE):
         pillow_header.check_scans(data)
-        image = _open(data)
+        image = pillow_header.open_as(data, pillow_header.OWN_FORMATS)
         if image is not None and not _is_too_large(image):
             return _small(image, side)
     return None
-
-
-def _open(data: bytes) -> Image.Image | None:
-    plugin = next((plugin for magic, plugin in _PLUGINS if data.startswith(magic)), None)
-    return plugin(io.BytesIO(data)) if plugin else None
 
 
 def _is_too_large(image: Image.Image) -> bool:

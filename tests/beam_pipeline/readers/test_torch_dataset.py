@@ -290,7 +290,7 @@ def test_without_pytorch_the_error_says_what_to_install(plain: Converted, tmp_pa
     )
     done = _run("-c", code)
     assert done.stderr.endswith(
-        "ModuleNotFoundError: reading with PyTorch needs PyTorch: pip install torch\n"
+        "ModuleNotFoundError: No module named 'torch'; reading with PyTorch needs PyTorch: pip install torch\n"
     )
 
 

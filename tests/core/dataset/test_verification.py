@@ -95,7 +95,7 @@ GZIP = gzip.compress(TWO, mtime=0)
         ),
         (
             *(GZIP[:-4], GZIP, "gzip"),
-            "the gzip stream is broken after record 2: Compressed file ended before the end-of-stream "
+            "the gzip stream is broken after 2 records: Compressed file ended before the end-of-stream "
             "marker was reached",
         ),
     ],

@@ -180,7 +180,7 @@ def test_colours_become_ids() -> None:
 @pytest.mark.parametrize(
     ("mask", "options", "reason", "said"),
     [
-        (encoded(RGB, "JPEG"), {}, Reason.BAD_MASK, "a jpeg mask: compression mixes the ids"),
+        (encoded(RGB, "JPEG"), {}, Reason.BAD_MASK, "a jpeg mask; save masks as PNG"),
         (
             encoded(Image.new("L", (3, 2)), "TIFF", compression="jpeg"),
             *({}, Reason.BAD_MASK, "a lossy TIFF"),
@@ -201,7 +201,12 @@ def test_colours_become_ids() -> None:
         (GREY[:-5], {}, Reason.CORRUPT_IMAGE, "cut short"),
         (b"no image", {}, Reason.NOT_AN_IMAGE, ""),
         (grey_png(b"\0" * 4, 2, 2), {}, Reason.SIZE_MISMATCH, "a mask of 2 x 2 pixels"),
-        (grey_png(b"\0" * 6, 2, 3), {}, Reason.SIZE_MISMATCH, "width and height are swapped"),
+        (
+            grey_png(b"\0" * 6, 2, 3),
+            {},
+            Reason.SIZE_MISMATCH,
+            "a mask of 2 x 3 pixels, the image has 3 x 2; take",
+        ),
     ],
 )
 def test_what_does_not_say_ids_is_refused(

@@ -13,7 +13,7 @@ from PIL import Image
 from beam_pipeline.core.dead_letters import Reason
 from beam_pipeline.core.images import pillow_header
 from beam_pipeline.core.images.header import MAX_PIXELS, REENCODED, BadImageError, ImageHeader
-from beam_pipeline.core.images.pillow_header import read_any_header
+from beam_pipeline.core.images.pillow_header import read_any
 from beam_pipeline.core.images.preparation import decode_fully, read_header
 from tests import pictures, rows
 from tests.core.images.fixtures import PALETTE, PNG_START, bmp, chunk, png, reason_of, saved
@@ -88,12 +88,12 @@ def test_claims_take_no_memory(data: bytes, reason: Reason | None) -> None:
 def test_an_image_that_needs_too_much_memory_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs that image, not the job."""
 
-    def exhausted(_: bytes) -> ImageHeader:
+    def exhausted(_: bytes, *, pixels: bool = False) -> ImageHeader:
         raise MemoryError
 
     data = saved(Image.new("RGB", (8, 8)), format="WEBP")
-    for name, check in (("read_any_header", read_header), ("decode_any", decode_fully)):
-        monkeypatch.setattr(pillow_header, name, exhausted)
+    monkeypatch.setattr(pillow_header, "read_any", exhausted)
+    for check in (read_header, decode_fully):
         with pytest.raises(BadImageError, match="more memory than there is") as caught:
             check(data)
         assert caught.value.reason is Reason.DECOMPRESSION_BOMB
@@ -124,7 +124,7 @@ def test_a_large_image_is_read_without_a_warning() -> None:
         with Image.open(io.BytesIO(data)):
             pass
         assert [warning.category for warning in caught] == [Image.DecompressionBombWarning]
-        assert read_any_header(data) == ImageHeader("jpeg", side, side, 3)
+        assert read_any(data) == ImageHeader("jpeg", side, side, 3)
         assert len(caught) == 1
     assert warnings.filters == filters
 
@@ -167,7 +167,7 @@ def tiff_bomb() -> bytes:
 
 
 NO_IMAGE, CORRUPT = Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE
-UNSUPPORTED, BOMB = Reason.UNSUPPORTED_FORMAT, Reason.DECOMPRESSION_BOMB
+UNSUPPORTED = Reason.UNSUPPORTED_FORMAT
 FRAMES = [Image.new("RGB", (8, 8), (number * 90, 0, 0)) for number in range(3)]
 CONVERT = "convert it to PNG or JPEG"
 
@@ -206,9 +206,9 @@ NO_IMAGES = [
             b"\0\0\0\x18ftypheic" + bytes(64),
             *unsupported("HEIC", f"{REENCODED} after pip install pillow-heif"),
         ),
-        (b"II*\0" + bytes(64), *unsupported("TIFF")),
-        (b"MM\0*" + bytes(64), *unsupported("TIFF")),
-        (b"\0\0\0\x0cjP  " + bytes(64), *unsupported("JPEG 2000")),
+        (b"II*\0" + bytes(64), *unsupported("TIFF", REENCODED)),
+        (b"MM\0*" + bytes(64), *unsupported("TIFF", REENCODED)),
+        (b"\0\0\0\x0cjP  " + bytes(64), *unsupported("JPEG2000", REENCODED)),
         *(
             (data, NO_IMAGE, f"{len(data)} bytes that start with {data[:8]!r}: no image format")
             for data in NO_IMAGES
@@ -219,7 +219,7 @@ NO_IMAGES = [
         cut_short(b"BM and so on", "BMP"),
         cut_short(b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
         (png(0, 7, 8, 2, b""), CORRUPT, "the header claims 0 x 7 pixels"),
-        (tiff_bomb(), BOMB, "the header claims"),
+        (tiff_bomb(), *unsupported("TIFF", REENCODED)),
         (
             saved(FRAMES[0], format="WEBP", save_all=True, append_images=FRAMES[1:], lossless=True),
             *(UNSUPPORTED, "an animated WebP, which can crash tf.io.decode_image"),

@@ -180,17 +180,17 @@ def test_what_readers_can_do(
     assert chosen.tf_data == ("TFRecordDataset", {"compression_type": compression})
 
 
-def _spans(data: bytes) -> list[tfrecord.RecordSpan]:
-    return list(tfrecord.record_spans(io.BytesIO(data), "shard"))
+def _sizes(data: bytes) -> list[int]:
+    return list(tfrecord.record_sizes(io.BytesIO(data), "shard"))
 
 
-def test_a_record_is_its_offset_and_its_size_with_framing() -> None:
+def test_a_line_of_an_index_is_a_records_offset_and_its_size_with_framing() -> None:
     """Records of 3, 0 and 5 bytes take 19, 16 and 21, one behind the other."""
-    spans = _spans(framed_all(b"abc", b"", b"defgh"))
-    assert spans == [(0, 19), (19, 16), (35, 21)]
-    assert tfrecord.index_file(spans) == b"0 19\n19 16\n35 21\n"
-    assert tfrecord.parse_index(tfrecord.index_file(spans), "i") == [19, 16, 21]
-    assert tfrecord.index_file(_spans(b"")) == b"" == bytes(tfrecord.parse_index(b"", "i"))
+    sizes = _sizes(framed_all(b"abc", b"", b"defgh"))
+    assert sizes == [19, 16, 21]
+    assert tfrecord.index_file(sizes) == b"0 19\n19 16\n35 21\n"
+    assert tfrecord.parse_index(tfrecord.index_file(sizes), "i") == [19, 16, 21]
+    assert tfrecord.index_file(_sizes(b"")) == b"" == bytes(tfrecord.parse_index(b"", "i"))
 
 
 class _Counting(io.BytesIO):
@@ -207,7 +207,7 @@ class _Counting(io.BytesIO):
 def test_only_headers_are_read() -> None:
     """Twelve bytes a record, however long it is."""
     file = _Counting(framed_all(b"x" * 10_000, b"y" * 20_000))
-    assert len(list(tfrecord.record_spans(file, "shard"))) == 2
+    assert len(list(tfrecord.record_sizes(file, "shard"))) == 2
     assert file.count == 24
 
 
@@ -215,13 +215,13 @@ def test_damaged_data_does_not_matter() -> None:
     """A flipped bit of the data is not looked at: the index is still right."""
     data = bytearray(framed_all(b"abc", b"de"))
     data[13] ^= 1
-    assert _spans(bytes(data)) == [(0, 19), (19, 18)]
+    assert _sizes(bytes(data)) == [19, 18]
 
 
 @in_rows
 def test_damage_is_placed(data: bytes, message: str) -> None:
     """What is wrong, in which record, and where it begins, whether data are read or not."""
-    for read in (tfrecord.read_records, tfrecord.record_spans):
+    for read in (tfrecord.read_records, tfrecord.record_sizes):
         error = raised(DamagedRecordError, lambda read=read: list(read(io.BytesIO(data), "shard")))
         assert str(error) == message
 
@@ -349,7 +349,7 @@ def test_a_gzip_shard_that_is_cut_says_behind_which_record() -> None:
     """The last record that could be read is counted."""
     content = shard(*range(2000), compression="gzip")
     with pytest.raises(
-        DamagedRecordError, match=r"^data/x: the gzip stream is broken after record \d+: "
+        DamagedRecordError, match=r"^data/x: the gzip stream is broken after \d+ records: "
     ):
         read_all(content[:-12], "gzip")
 
@@ -358,6 +358,6 @@ def test_a_plain_shard_is_no_gzip() -> None:
     """What the manifest calls compressed and is not, is damaged from its first record on."""
     with pytest.raises(
         DamagedRecordError,
-        match=r"^data/x: the gzip stream is broken after record 0: Not a gzipped",
+        match=r"^data/x: the gzip stream is broken after 0 records: Not a gzipped",
     ):
         read_all(shard(1, 2), "gzip")
