@@ -8,13 +8,14 @@ import traceback
 from collections.abc import Sequence
 
 import apache_beam
-from apache_beam.options.pipeline_options import DirectOptions
+from apache_beam.options.pipeline_options import DirectOptions, PrismRunnerOptions
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
 
 from beam_pipeline.beam_patches import EVERY_ENGINE, unsampled_states, whole_elements
+from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
 from beam_pipeline.engines.base import Build, Engine, port_advice
 from beam_pipeline.work.job import spill_file
@@ -67,6 +68,15 @@ _STARTS = ("prism_runner.py", "subprocess_server.py")
 class PrismEngine(LocalEngine):
     """Prism, with workers in this process."""
 
+    def prepare(self, config: ConvertConfig) -> None:
+        """See `Engine`; checks a binary that is named, which Beam would keep for the next job as well."""
+        path = self.options.view_as(PrismRunnerOptions).prism_location
+        if path and "://" not in path and not os.path.isfile(path):
+            raise UsageError(
+                f"--prism_location={path}: the file does not exist; {_how_to_build()}, and without the "
+                "option Beam downloads it"
+            )
+
     def run(self, build: Build) -> None:
         """See `Engine`.
 
@@ -84,5 +94,9 @@ class PrismEngine(LocalEngine):
     def _advice(self, error: Exception) -> str:
         if advice := port_advice(self.options, str(error)):
             return advice
-        binary = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{apache_beam.__version__}"
-        return f"--prism_location names a binary of Prism; `go install {binary}` builds it"
+        return f"--prism_location names a binary of Prism; {_how_to_build()}"
+
+
+def _how_to_build() -> str:
+    binary = "github.com/apache/beam/sdks/v2/go/cmd/prism"
+    return f"`go install {binary}@v{apache_beam.__version__}` builds it"
