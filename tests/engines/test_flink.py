@@ -22,6 +22,7 @@ from tests.engines import same_bytes
 from tests.engines.flink_cluster import Cluster, cluster_of_two, job_server, job_service, wait_until
 from tests.harness import REPOSITORY, convert_in_process_of_its_own, digests, shard_names
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 pytestmark = pytest.mark.flink
 
@@ -111,24 +112,7 @@ def test_dead_letters_and_resume(inside: tuple[str, ...], tmp_path: Path) -> Non
     same_bytes.assert_dead_letters_and_resume(inside, tmp_path)
 
 
-MISTYPED = "--flink_master=localhost:1"
-NO_POOL = "--environment_type=EXTERNAL --environment_config=localhost:1"
-NO_JAR = (
-    "Beam's job server for Flink did not start: Service failed to start up with error 1; "
-    "`java -jar empty.jar` shows why"
-)
-
-
-@pytest.mark.parametrize(
-    ("images", "options", "code", "message"),
-    [
-        ("bad", "", 1, "4 bad samples among 4"),
-        ("good", MISTYPED, 2, f"{MISTYPED}: no JobManager of Flink"),
-        ("good", "--flink_job_server_jar=empty.jar", 1, NO_JAR),
-        ("good", NO_POOL, 1, "a TaskManager found no pool of workers at localhost:1"),
-    ],
-    ids=["too many bad samples", "a mistyped address", "a jar that is none", "no pool of workers"],
-)
+@in_rows
 def test_what_ends_a_job_is_one_error(
     inside: tuple[str, ...], images: str, options: str, code: int, message: str, tmp_path: Path
 ) -> None:
