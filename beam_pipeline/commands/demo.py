@@ -49,11 +49,10 @@ def make_demo(folder: str, samples: int = SAMPLES) -> DemoFolder:
     Raises:
       UsageError: the folder contains other files.
     """
-    demo = DemoFolder(
-        *(os.path.join(folder, name) for name in ("images", "labels.csv", "tfrecords"))
-    )
+    names = ("images", "labels.csv", "tfrecords")
+    demo = DemoFolder(*(os.path.join(folder, name) for name in names))
     there = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if os.path.isfile(folder) or there - {"images", "labels.csv", "tfrecords"}:
+    if os.path.isfile(folder) or there.difference(names):
         raise UsageError(f"{folder} contains other files; name an empty or a new folder")
     os.makedirs(demo.images, exist_ok=True)
     rng = random.Random(0)  # noqa: S311 -- drawings, not secrets

@@ -273,9 +273,8 @@ class Batch(Sequence[_Item], Generic[_Item]):
     @classmethod
     def decode(cls: type[_Self], encoded: bytes) -> _Self:
         """The batch that `encode` wrote."""
-        return cls.of_packed(
-            encoded[_COUNT_BYTES:], int.from_bytes(encoded[:_COUNT_BYTES], "little")
-        )
+        count = int.from_bytes(encoded[:_COUNT_BYTES], "little")
+        return cls.of_packed(encoded[_COUNT_BYTES:], count)
 
     def encode(self) -> bytes:
         """The number of items, and the items packed."""

@@ -342,10 +342,8 @@ def colour_of(environment: Mapping[str, str], encoding: str) -> Colour | None:
       environment: variables; terminals describe themselves in them.
       encoding: of standard output.
     """
-    has_colours = environment.get("TERM", "") not in ("", "dumb") and not environment.get(
-        "NO_COLOR"
-    )
-    if not has_colours or encoding.lower().replace("-", "") != "utf8":
+    is_plain = environment.get("TERM", "") in ("", "dumb") or environment.get("NO_COLOR")
+    if is_plain or encoding.lower().replace("-", "") != "utf8":
         return None
     is_true = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")
     return true_colour if is_true else cube_colour

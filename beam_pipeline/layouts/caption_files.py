@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from beam_pipeline.core.errors import LabelTableError, UsageError
@@ -20,23 +20,14 @@ from beam_pipeline.core.labels import cells, further_columns, table_rows, typed_
 from beam_pipeline.core.labels.schema import OBJECTS_COLUMN, SKIP_KIND, Column
 from beam_pipeline.core.labels.tables import LabelSchema, inspect_tables
 from beam_pipeline.core.listing.filters import ImageRoot
-from beam_pipeline.core.questions import Question, question
+from beam_pipeline.core.questions import question
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import excerpt, is_utf8, some
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import label_files, layout
+from beam_pipeline.layouts import label_files, layout, tree
 from beam_pipeline.layouts.nearby import TEXTS, ignored_label_files, is_of_numbers, tables_in
 from beam_pipeline.layouts.paths import image_roots
 from beam_pipeline.layouts.table import table_numbering
-from beam_pipeline.layouts.tree import (
-    LABEL_FOLDERS,
-    Folder,
-    beginning,
-    has_folder,
-    names_in,
-    tree,
-    walk,
-)
 from beam_pipeline.storage import files
 
 KEY_COLUMN, CLASS_COLUMN, CAPTION_COLUMN = "__key__", "cls", "caption"
@@ -55,7 +46,6 @@ MOST_BYTES = 1 << 20
 
 _NO_CAPTIONS = ("readme", "license", "licence", "copying", "notice", "changelog")
 _LISTS = frozenset({"labels", "classes", "requirements"})
-_ENCODING_NAMES = {table_rows.UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 _MOST_FOLDERS, _MOST_REMOTE_FOLDERS = 200, 20
@@ -107,18 +97,25 @@ class CaptionFiles:
                 f"no captions in {some(elsewhere)}; expected files {' or '.join(TEXTS)} with the names of "
                 "the images, beside them or in a folder named with --labels"
             )
-        # a glob of all files with an ending, in any case
-        letters = "".join(
-            f"[{letter}{letter.upper()}]" for letter in (captions.ending or TEXTS[0])[1:]
-        )
+        ending, second = captions.ending or TEXTS[0], captions.second_ending
+        in_any_case = "".join(f"[{letter}{letter.upper()}]" for letter in ending[1:])
+        folders = [
+            replace(root, patterns=root.patterns or (f"**/*.{in_any_case}",)) for root in labels
+        ]
         kinds = {CAPTION_COLUMN: "str"}
         schema, table, left_out = inspect_sidecars(elsewhere[0], _rows(captions), options, kinds)
         form = CaptionFormat(table, schema, options.labels_encoding, bool(captions.with_fields))
-        folders = (replace(root, patterns=root.patterns or (f"**/*.{letters}",)) for root in labels)
         reader = label_files.LabelFileReader(form, tuple(map(label_files.Place, separate)))
         questions = schema.questions
-        if captions.second_ending and not any(root.patterns for root in typed):
-            questions = (*questions, _two_captions(captions, elsewhere[0]))
+        if second and not any(root.patterns for root in typed):
+            two_captions = question(
+                "two_captions",
+                f"Images have captions {ending} and {second}; those in {ending} would be written.",
+                "For the others:",
+                labels=(f"{elsewhere[0]}/**/*{second}",),
+                layout=self.name,
+            )
+            questions = (*questions, two_captions)
         return layout.Source(
             layout=self.name,
             roots=roots,
@@ -134,7 +131,7 @@ class CaptionFiles:
 def _existing(paths: Sequence[str]) -> list[str] | None:
     """The URIs of folders; None if a path is something else, as far as that can be told."""
     uris = [files.canonical(path) if path.strip() else "" for path in paths]
-    return uris if all(uri and (is_remote(uri) or has_folder(uri)) for uri in uris) else None
+    return uris if all(uri and (is_remote(uri) or tree.has_folder(uri)) for uri in uris) else None
 
 
 def _folders(paths: Sequence[str], option: str) -> tuple[ImageRoot, ...]:
@@ -158,23 +155,11 @@ def _rows(captions: Captions) -> list[dict[str, Any]]:
     uris = captions.with_fields
     most = _OBJECTS_REMOTE if uris and is_remote(uris[0]) else _OBJECTS
     for uri in uris if len(uris) <= most else (*uris[: most // 2], *uris[-most // 2 :]):
-        try:
-            fields = fields_beside(uri)
-        except (OSError, ValueError, RecursionError):  # a dead letter of its image
-            continue
-        rows.append({**rows[0], **fields, KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"})
+        with suppress(OSError, ValueError, RecursionError):  # a dead letter of its image
+            rows.append(
+                {**rows[0], **fields_beside(uri), KEY_COLUMN: uri, CAPTION_COLUMN: "a caption"}
+            )
     return rows
-
-
-def _two_captions(captions: Captions, folder: str) -> Question:
-    ending, second = captions.ending, captions.second_ending
-    return question(
-        "two_captions",
-        f"Images have captions {ending} and {second}; those in {ending} would be written.",
-        "For the others:",
-        labels=(f"{folder}/**/*{second}",),
-        layout=CaptionFiles.name,
-    )
 
 
 # --- captions by their names ---------------------------------------------------------------------
@@ -194,15 +179,14 @@ class Captions:
     uris: dict[str, list[str]] = field(default_factory=lambda: {ending: [] for ending in TEXTS})
     with_fields: list[str] = field(default_factory=list)
 
-    def add(self, folder: Folder, images: Collection[str]) -> None:
+    def add(self, folder: tree.Folder, images: Collection[str]) -> None:
         """Adds the captions in a folder for images of these names, without extension."""
         parts = [(name, *_parts(name)) for name in folder.files]
         objects = {stem for _, stem, ending in parts if ending == _JSON}
         for name, stem, ending in parts:
             if ending in self.uris and stem in images and not is_no_caption(name):
                 self.uris[ending].append(f"{folder.path}/{name}")
-                if stem in objects:
-                    self.with_fields.append(f"{folder.path}/{name}")
+                self.with_fields += [f"{folder.path}/{name}"] if stem in objects else []
 
     @property
     def ending(self) -> str:
@@ -239,14 +223,9 @@ def look_for_captions(
       labels: URIs of folders with their captions; by default, captions are beside the images.
       enough: after so many images without a single caption beside them, looks no further; 0 for never.
     """
-
-    def below(roots: Sequence[str]) -> Iterator[Folder]:
-        for root in roots:
-            yield from walk(root, _MOST_REMOTE_FOLDERS if is_remote(root) else _MOST_FOLDERS)
-
     captions = Captions()
     stems = set[str]()
-    for folder in below(images):
+    for folder in _below(images):
         captions.images += len(folder.images)
         here = {_parts(name)[0] for name in folder.images}
         stems |= here
@@ -254,9 +233,14 @@ def look_for_captions(
             captions.add(folder, here)
             if 0 < enough <= captions.images and not captions.ending:
                 break
-    for folder in below(labels):
+    for folder in _below(labels):
         captions.add(folder, stems)
     return captions
+
+
+def _below(roots: Sequence[str]) -> Iterator[tree.Folder]:
+    for root in roots:
+        yield from tree.walk(root, _MOST_REMOTE_FOLDERS if is_remote(root) else _MOST_FOLDERS)
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -267,7 +251,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 def _are_numbers(uri: str) -> bool | None:
     """True if most of the first lines of a file are numbers; None if there are none."""
-    data = beginning(uri, _HEAD_BYTES)
+    data = tree.beginning(uri, _HEAD_BYTES)
     text = data.decode(encoding_of(data), "replace")
     lines = [line for line in text.splitlines() if line.strip()][:_LINES]
     return 2 * sum(map(is_of_numbers, lines)) > len(lines) if lines else None
@@ -275,14 +259,12 @@ def _are_numbers(uri: str) -> bool | None:
 
 def _has_other_labels(root: str) -> bool:
     """True if files in a folder or near it may also be labels of the images."""
-    here = names_in(root)
-    inside = tree(here)
-    around = [*names_in(posixpath.dirname(here.path)).folders, *(folder.path for folder in inside)]
-    if any(
-        posixpath.basename(path).lower() in LABEL_FOLDERS for path in around if path != here.path
-    ):
+    here = tree.names_in(root)
+    inside = tree.tree(here)
+    own = {path for folder in inside for path in (folder.path, *folder.folders)}
+    around = {*tree.names_in(posixpath.dirname(here.path)).folders, *own} - {here.path}
+    if any(posixpath.basename(path).lower() in tree.LABEL_FOLDERS for path in around):
         return True
-    own = {path for folder in inside for path in folder.folders}
     tables = [path for folder in inside for path in tables_in(folder)]
     harmless = {"captions_ignored", "json_ignored"}
     if tables and all(posixpath.splitext(path)[0] in own for path in tables):
@@ -350,7 +332,7 @@ def caption_of(data: bytes, encoding: str = "") -> str:
         return text
     except UnicodeError as error:
         raise ValueError(
-            f"not a text in {_ENCODING_NAMES.get(encoding, encoding)} ({error}); save it as UTF-8, or "
+            f"not a text in {encoding.removesuffix('-sig')} ({error}); save it as UTF-8, or "
             "name the encoding of all captions with --labels_encoding"
         ) from error
 
@@ -400,7 +382,7 @@ def inspect_sidecars(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
     options: layout.SourceOptions,
-    kinds: Mapping[str, str] = MappingProxyType({}),
+    kinds: Mapping[str, str],
     head_of: further_columns.FileHead = lambda _: None,
 ) -> tuple[LabelSchema, table_rows.LabelTable, tuple[str, ...]]:
     """Settles the columns by some samples.
@@ -417,16 +399,15 @@ def inspect_sidecars(
     Raises:
       UsageError: the columns cannot be told.
     """
-    schema, table, nested = inspect_rows(
-        uri,
-        rows,
+    names = {name for row in rows for name in row}
+    choices = replace(
         options,
-        key=KEY_COLUMN,
-        label=options.label_column or CLASS_COLUMN * any(CLASS_COLUMN in row for row in rows),
-        kinds={**kinds, **options.columns},
-        label_needed=not any(CAPTION_COLUMN in row for row in rows),
-        head_of=head_of,
+        key_column=KEY_COLUMN,
+        label_column=options.label_column or CLASS_COLUMN * (CLASS_COLUMN in names),
+        columns={**kinds, **options.columns},
+        label_needed=CAPTION_COLUMN not in names,
     )
+    schema, table, nested = inspect_rows(uri, rows, choices, head_of)
     notes = [f"left out, since they are objects or lists of them: {', '.join(nested)}"]
     return schema, table, tuple(notes if nested else ())
 
@@ -434,12 +415,7 @@ def inspect_sidecars(
 def inspect_rows(
     uri: str,
     rows: Sequence[Mapping[str, Any]],
-    options: layout.SourceOptions,
-    *,
-    key: str,
-    label: str,
-    kinds: Mapping[str, str],
-    label_needed: bool = False,
+    choices: layout.SourceOptions,
     head_of: further_columns.FileHead = lambda _: None,
 ) -> tuple[LabelSchema, table_rows.LabelTable, Sequence[str]]:
     """Settles the columns of rows of JSON that are in no table.
@@ -447,11 +423,7 @@ def inspect_rows(
     Args:
       uri: where they are, for messages.
       rows: the first ones.
-      options: the options given.
-      key: the column with the name of each.
-      label: the column of the label, or empty.
-      kinds: column -> type name of `KIND_NAMES`, of columns whose type is known.
-      label_needed: whether it is an error that no column can be told to be the label.
+      choices: the options given, with all that is known of the columns.
       head_of: looks at files that the columns name.
 
     Returns: the schema; the table that they are rows of; the columns that no feature can contain.
@@ -459,20 +431,13 @@ def inspect_rows(
     Raises:
       UsageError: the columns cannot be told.
     """
-    values = ((name, value) for row in rows for name, value in row.items())
-    nested = dict.fromkeys(
-        name
-        for name, value in values
-        if name != OBJECTS_COLUMN and name not in options.columns and _is_nested(value)
-    )
-    kinds = {**kinds, **dict.fromkeys(nested, SKIP_KIND)}
-    choices = replace(
-        options, key_column=key, label_column=label, columns=kinds, label_needed=label_needed
-    )
+    known = {OBJECTS_COLUMN, *choices.columns}
+    values = ((name, value) for row in rows for name, value in row.items() if _is_nested(value))
+    nested = dict.fromkeys((name for name, _ in values if name not in known), SKIP_KIND)
+    choices = replace(choices, columns={**choices.columns, **nested})
+    head = table_rows.TableHead(uri, b"", True, tuple(rows))
     try:
-        schema, (table,) = inspect_tables(
-            [table_rows.TableHead(uri, b"", True, tuple(rows))], choices, head_of
-        )
+        schema, (table,) = inspect_tables([head], choices, head_of)
     except LabelTableError as error:
         raise UsageError(f"--images {error}") from error
     return schema, table, list(nested)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import io
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from beam_pipeline.core import errors, text
@@ -14,6 +14,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.listing.folders import FOLDER
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.layouts import entries, tree
 from beam_pipeline.layouts.coco_file import CocoReader, Description, describe
 from beam_pipeline.layouts.coco_tasks import (
     ANNOTATIONS,
@@ -27,7 +28,6 @@ from beam_pipeline.layouts.coco_tasks import (
 from beam_pipeline.layouts.label_files import common_categories, opened, split_of, typed_path
 from beam_pipeline.layouts.layout import FileLabels, Source, SourceOptions
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import beginning, files_of, has_file, has_folder, subfolders
 from beam_pipeline.storage import files
 
 _JSON = ".json"
@@ -92,17 +92,12 @@ class Coco:
         kind = _common_task(described)
         _check_options(options, kind)
         task = _task(options, kind, described)
-        numbering, note = None, ""
-        if kind is Classes:
-            categories = common_categories({uri: file.names for uri, file in described.items()})
-            numbering, note = number_classes(options, categories)
         source = _source(self.name, options, task, described)
-        return replace(
-            source,
-            numbering=numbering or source.numbering,
-            notes=(note,) if note else (),
-            questions=() if options.list_column else tuple(_several_questions(described)),
-        )
+        numbering, notes = source.numbering, tuple[str, ...]()
+        if kind is Classes:
+            numbering, notes = _number_classes(options, numbering.known)
+        asked = () if options.list_column else tuple(_several_questions(described))
+        return replace(source, numbering=numbering, notes=notes, questions=asked)
 
 
 class CocoPanoptic:
@@ -149,16 +144,13 @@ def _described(uris: Sequence[str], *, with_fields: bool = False) -> dict[str, D
     return described
 
 
-def _by_id(categories: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
-    return tuple((name, i) for i, name in sorted(categories.items()))
-
-
 def _source(
     name: str, options: SourceOptions, task: Task, described: Mapping[str, Description]
 ) -> Source:
     """The source of files of a task, whose classes have the ids of their categories."""
     roots = image_roots(options.images, frozenset(described))
     categories = common_categories({uri: file.names for uri, file in described.items()})
+    known = tuple((name, i) for i, name in sorted(categories.items()))
     splits = {uri: split for uri in described if (split := split_of(uri))}
     folders = {uri: folder for uri in described if (folder := image_folder(uri, roots))}
     return Source(
@@ -166,7 +158,7 @@ def _source(
         roots=roots,
         labels=FileLabels(CocoReader(task, splits, folders), tuple(described)),
         examples=LabelledImages(task.columns),
-        numbering=classes.ClassNumbering(known=_by_id(categories)),
+        numbering=classes.ClassNumbering(known=known),
     )
 
 
@@ -210,30 +202,28 @@ def _task(options: SourceOptions, kind: type[Task], described: Mapping[str, Desc
     """
     if kind is Captions:
         return Captions()
-    there = {uri: file.fields for uri, file in described.items()}
-    fields = image_fields(options, there, kind().own_columns)
+    fields = _image_fields(options, described, {column.name for column in kind().own_columns})
     if kind is Classes:
         all_images = options.unlabelled == "keep"
         return Classes(fields, all_images, several=bool(options.list_column))
-    wanted = options.object_features
-    names = {file.keypoints for file in described.values()} - {()}
-    if _KEYPOINT_FEATURES in wanted and len(names) != 1:
-        problem = "different key points in them" if names else "key points in no category"
-        raise errors.UsageError(
-            f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}; name "
-            f"{_KEYPOINTS}*{_JSON} with --labels"
-        )
-    lvis = all(_LVIS.search(posixpath.basename(uri)) for uri in described)
-    return Instances(
-        (*(LVIS_COLUMNS if lvis else ()), *fields),
-        text_ids=any(file.text_ids for file in described.values()),
-        masks=_MASK_FEATURES in wanted,
-        keypoints=names.pop() if _KEYPOINT_FEATURES in wanted else (),
-    )
+    keypoints: tuple[str, ...] = ()
+    if _KEYPOINT_FEATURES in options.object_features:
+        names = {points for file in described.values() for points in file.keypoints}
+        if len(names) != 1:
+            problem = "different key points in them" if names else "key points in no category"
+            raise errors.UsageError(
+                f"--object_features {_KEYPOINT_FEATURES}: {text.some(list(described))} have {problem}; name "
+                f"{_KEYPOINTS}*{_JSON} with --labels"
+            )
+        (keypoints,) = names
+    if all(_LVIS.search(posixpath.basename(uri)) for uri in described):
+        fields = (*LVIS_COLUMNS, *fields)
+    text_ids = any(file.text_ids for file in described.values())
+    return Instances(fields, True, text_ids, _MASK_FEATURES in options.object_features, keypoints)
 
 
-def image_fields(
-    options: SourceOptions, there: Mapping[str, Sequence[str]], columns: Sequence[schema.Column]
+def _image_fields(
+    options: SourceOptions, described: Mapping[str, Description], names: Collection[str]
 ) -> tuple[schema.Column, ...]:
     """Returns a column for each field of images' entries that --columns or --split_by names.
 
@@ -243,28 +233,23 @@ def image_fields(
 
     Args:
       options: those given.
-      there: URI of a file -> names of the fields of its first images.
-      columns: the other columns.
+      described: URI -> the file.
+      names: of the other columns.
 
     Raises:
       UsageError: the first images of no file have such a field, or another column has its name.
     """
-    names = {column.name for column in columns}
     group = "" if options.split_by in {FOLDER, *names} else options.split_by
     options_of = dict.fromkeys(options.columns, "--columns")
     if group:
         options_of[group] = "--split_by"
-    fields = dict.fromkeys(name for of_file in there.values() for name in of_file)
+    fields = dict.fromkeys(name for file in described.values() for name in file.fields)
+    free = [name for name in fields if name not in names]
     for name, option in options_of.items():
-        if name in names:
+        if name not in free:
             raise errors.UsageError(
-                f"{option} {name}: the layout coco has a column of this name, whose kind is fixed; "
-                "leave it out"
-            )
-        if name not in fields:
-            raise errors.UsageError(
-                f"{option} {name}: images in {text.some(list(there))} lack the field {name!r}; found "
-                f"{', '.join(fields) or 'no images'}"
+                f"{option} {name}: expected a field of the images in {text.some(list(described))} that the layout coco "
+                f"has no column for, one of {', '.join(free) or 'none'}"
             )
     written = tuple(
         schema.further_column(name, schema.KIND_NAMES[kind])
@@ -275,38 +260,37 @@ def image_fields(
     return written if grouped else (*written, schema.group_column(group))
 
 
-def number_classes(
-    options: SourceOptions, categories: Mapping[int, str]
-) -> tuple[classes.ClassNumbering, str]:
+def _number_classes(
+    options: SourceOptions, categories: classes.Classes
+) -> tuple[classes.ClassNumbering, tuple[str, ...]]:
     """Numbers classes of images from 0 in the order of their categories' ids.
 
     Another first id or order may be asked for, and so may the ids of the categories.
 
-    Returns: the numbering, and a note if classes have other ids than their categories, or empty.
+    Returns: the numbering, and a note if classes have other ids than their categories.
 
     Raises:
       UsageError: a negative id is to be kept, or options contradict each other.
     """
     numbering = options.numbering()
     if options.class_ids == "keep":
-        lowest = min(categories)
+        name, lowest = categories[0]
         if lowest < 0:
             raise errors.UsageError(
-                f"--class_ids keep: category {categories[lowest]!r} has the id {lowest}, "
+                f"--class_ids keep: category {name!r} has the id {lowest}, "
                 "and losses and metrics count ids from 0; leave it out"
             )
-        return classes.ClassNumbering(known=_by_id(categories)), ""
-    known = numbering.number(categories.values())
+        return classes.ClassNumbering(known=categories), ()
+    ids = dict(categories)
+    known = numbering.number(ids)
     if options.label_order == classes.AUTO_ORDER:
-        in_order = enumerate(_by_id(categories), numbering.base)
-        known = tuple((name, number) for number, (name, _) in in_order)
-    ids = {name: i for i, name in categories.items()}
+        known = tuple((name, number) for number, name in enumerate(ids, numbering.base))
     changed = [f"{ids[name]} -> {i}" for name, i in known if ids[name] != i]
     note = (
         f"class ids are not the ids of the categories: {text.some(changed)}; --class_ids keep writes "
         "those of the categories"
     )
-    return classes.ClassNumbering(known=known), note if changed else ""
+    return classes.ClassNumbering(known=known), (note,) if changed else ()
 
 
 def _several_questions(described: Mapping[str, Description]) -> Iterator[Question]:
@@ -335,12 +319,12 @@ def _wanted(options: SourceOptions) -> tuple[str, ...]:
 
 def _files_of(folder: str, wanted: Sequence[str]) -> list[str]:
     """Finds the JSON files that belong to a folder of images; those of other tasks are ignored."""
-    exported = (f"{parent}/{_EXPORTED}" for parent in (folder, *subfolders(folder)))
-    return _files_in(f"{folder}/{ANNOTATIONS}", wanted) or list(filter(has_file, exported))
+    exported = (f"{parent}/{_EXPORTED}" for parent in (folder, *tree.subfolders(folder)))
+    return _files_in(f"{folder}/{ANNOTATIONS}", wanted) or list(filter(tree.has_file, exported))
 
 
 def _files_in(folder: str, wanted: Sequence[str]) -> list[str]:
-    uris = files_of(folder, _JSON)
+    uris = tree.files_of(folder, _JSON)
     by_prefix = ([u for u in uris if posixpath.basename(u).startswith(start)] for start in wanted)
     return next(filter(None, by_prefix), [])
 
@@ -351,19 +335,18 @@ def _label_paths(options: SourceOptions) -> list[str]:
     Raises:
       UsageError: a folder has none.
     """
-    wanted = _wanted(options)
-    paths = []
+    option, wanted, paths = "labels" if options.labels else "images", _wanted(options), []
     for path in options.labels or options.images:
         uri = files.canonical(path)
-        is_file = not path.strip() or uri.lower().endswith(_JSON) or not has_folder(uri)
+        is_file = not path.strip() or uri.lower().endswith(_JSON) or not tree.has_folder(uri)
         if options.labels and is_file:
-            paths.append(path)
-            continue
-        uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
-        if not uris or not path.strip():
+            uris = [path]
+        else:
+            uris = (options.labels and _files_in(uri, wanted)) or _files_of(uri, wanted)
+        if not uris:
             raise errors.UsageError(
-                f"--{'labels' if options.labels else 'images'} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} "
-                f"below it and no {_EXPORTED} in it or its folders; name COCO's JSON files with --labels"
+                f"--{option} {path}: no {ANNOTATIONS}/{wanted[0]}*{_JSON} below it and no {_EXPORTED} in it or its "
+                "folders; name COCO's JSON files with --labels"
             )
         paths += uris
     return paths
@@ -374,33 +357,31 @@ def _recognise_labels(paths: Sequence[str]) -> str:
     for path in paths:
         if not path.strip():
             return ""
-        uri = files.canonical(path)
-        try:
-            uris = label_files([path]) if path.lower().endswith(_JSON) else []
-            begins = bool(uris) and all(map(_begins_as_coco, uris))
-        except (errors.ConversionError, OSError):
-            begins = False
-        if begins or _TELLING_NAME.fullmatch(posixpath.basename(uri)):
+        inside = _files_in(files.canonical(path), _ALL_TASKS)
+        if _TELLING_NAME.fullmatch(posixpath.basename(path)) or _begins_as_coco(path):
             named.append(path)
-            continue
-        inside = _files_in(uri, _ALL_TASKS)
-        if not inside:
+        elif inside:
+            named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
+        else:
             return ""
-        named += [f"{path.rstrip('/')}/{posixpath.basename(file)}" for file in inside]
     return f"COCO's JSON in {text.some(named)}"
 
 
-def _begins_as_coco(uri: str) -> bool:
-    """True if a file begins like COCO's, and is not a table with an object in each line."""
-    head = beginning(uri)
-    first, _, rest = head.strip().partition(b"\n")
-    if not _FIRST_MEMBER.match(head) or not rest.strip():
-        return _FIRST_MEMBER.match(head) is not None
+def _begins_as_coco(path: str) -> bool:
+    """True if all files of a path begin like COCO's, and are not tables with an object in each line."""
     try:
-        json.loads(first)
-    except ValueError:
-        return True
-    return False
+        uris = label_files([path]) if path.lower().endswith(_JSON) else []
+    except (errors.ConversionError, OSError):
+        return False
+    heads = [tree.beginning(uri).strip() for uri in uris]
+    return bool(heads) and all(_FIRST_MEMBER.match(head) and not _is_table(head) for head in heads)
+
+
+def _is_table(head: bytes) -> bool:
+    """True if the first of several lines is JSON."""
+    first, _, rest = head.partition(b"\n")
+    _, value = next(entries.json_lines(io.BytesIO(first)))
+    return bool(rest.strip()) and value != first
 
 
 # --- splits and image folders, from names --------------------------------------------------------
@@ -421,6 +402,6 @@ def image_folder(uri: str, roots: Sequence[ImageRoot]) -> str:
     for parent in (base, f"{base}/images"):
         images = f"{parent}/{stem.removeprefix(prefix)}"
         listed = any(f"{images}/".startswith(f"{root.uri}/") for root in roots)
-        if listed and has_folder(images):
+        if listed and tree.has_folder(images):
             return images
     return ""

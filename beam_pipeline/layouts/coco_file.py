@@ -10,20 +10,26 @@ image depends on the task; see `coco_tasks.py`. Source: https://cocodataset.org/
 
 from __future__ import annotations
 
+import io
 import marshal
 import posixpath
-import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core import errors, json_file, text
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, row_dead_letter
-from beam_pipeline.core.labels import cells, schema
+from beam_pipeline.core.errors import LabelTableError
+from beam_pipeline.core.json_file import JsonFile
+from beam_pipeline.core.labels.cells import BadCellError, parse_cell
+from beam_pipeline.core.labels.schema import Column
 from beam_pipeline.core.references import LabelRow, LabelValue, Size
-from beam_pipeline.layouts import coco_tasks, label_files
+from beam_pipeline.core.text import counted, excerpt, is_utf8
+from beam_pipeline.layouts import coco_tasks
+from beam_pipeline.layouts.coco_tasks import ANNOTATIONS, CATEGORIES, IMAGES, Id, is_int64, is_text
 from beam_pipeline.layouts.entries import size_of, unbroken
+from beam_pipeline.layouts.label_files import BadLabelError
 
 SURVEYED = 100_000
 """Annotations to look at, so that memory and time stay small for a file of millions."""
@@ -32,7 +38,6 @@ _EXPECTED = (
     "expected COCO's instances: an object with images, annotations with a bbox, and categories"
 )
 _SHORT = 64  # bytes; what is shorter is often the same for many images
-_LENGTH = struct.Struct("<I")
 _MARSHAL = 2  # the last version without references to objects before, so that equal is equal
 _FIRST_IMAGES = 1000
 _OF_OBJECTS = ("bbox", "bbox_relative", "segmentation", "keypoints", "segments_info", "caption")
@@ -51,7 +56,7 @@ class _Image(NamedTuple):
       fields: the values of the columns that contain its fields.
     """
 
-    id: coco_tasks.Id
+    id: Id
     name: str
     size: Size | None
     fields: tuple[LabelValue, ...] = ()
@@ -60,51 +65,49 @@ class _Image(NamedTuple):
 class _Content:
     """The images and annotations of a file.
 
-    All annotations are held until the end of the file, since the images may follow. So they are packed: as
-    records of one size if the task has them, else as lengths and values.
+    All annotations are held until the end of the file, since the images may follow. So they are packed.
 
     Attributes:
       images: in the file's order.
       nameless: ids of further images, which are dead letters.
       problems: image id -> a fault of its entry.
       faults: image id -> the fault of its first bad annotation.
+      packed: image id -> what `parse` returned of its annotations, one after the other.
       dead_letters: entries that name no image, in this list or in another one.
     """
 
     def __init__(self, task: coco_tasks.Task, uri: str) -> None:
         self.images: list[_Image] = []
-        self.nameless: set[coco_tasks.Id] = set()
-        self.problems: dict[coco_tasks.Id, str] = {}
-        self.faults: dict[coco_tasks.Id, str] = {}
+        self.nameless: set[Id] = set()
+        self.problems: dict[Id, str] = {}
+        self.faults: dict[Id, str] = {}
+        self.packed: dict[Id, bytes] = {}
         self.dead_letters: list[DeadLetter] = []
-        self._task, self._record, self._uri = task, task.record, uri
-        self._packed: dict[coco_tasks.Id, bytes] = {}
-        self._equal: dict[bytes, bytes] = {}
+        self._task, self._uri = task, uri
 
     def add_images(self, entries: Iterator[Any]) -> None:
         """Reads the list of images. LVIS names an image by its URL at COCO's site."""
-        names: dict[coco_tasks.Id, str] = {}
-        ids: dict[str, coco_tasks.Id] = {}
+        names: dict[Id, str] = {}
+        ids: dict[str, Id] = {}
         sizes: dict[Size | None, Size | None] = {}  # one of equal ones, as most are
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
             i, name = fields.get("id"), fields.get("file_name")
-            if name is None and coco_tasks.is_text(fields.get("coco_url")):
+            if name is None and is_text(fields.get("coco_url")):
                 name = posixpath.basename(fields["coco_url"])
             if not coco_tasks.is_id(i):
-                problem = f"is {text.excerpt(entry)}, expected an object with an id and a file_name"
+                problem = f"is {excerpt(entry)}, expected an object with an id and a file_name"
                 self._reject(f"image number {number} of the list", problem)
                 continue
-            if not coco_tasks.is_text(name):
-                self._reject(
-                    f"image_id {i!r}", f"has the file_name {text.excerpt(name)}, expected a text"
-                )
+            if not is_text(name):
+                problem = f"has the file_name {excerpt(name)}, expected a text"
+                self._reject(f"image_id {i!r}", problem)
                 self.nameless.add(i)
                 continue
             values: tuple[LabelValue, ...] = ()
             try:
                 values = field_values(fields, self._task.fields)
-            except label_files.BadLabelError as error:
+            except BadLabelError as error:
                 self.problems[i] = str(error)
             if ids.setdefault(name, i) != i:
                 problem = f"several images have this file_name, of ids {ids[name]!r}, {i!r}"
@@ -118,72 +121,53 @@ class _Content:
     def add_annotations(self, entries: Iterator[Any]) -> None:
         """Reads the list of annotations. Raises LabelTableError if it is of another task."""
         number, is_of_task = 0, not self._task.key
+        equal: dict[bytes, bytes] = {}
         for number, entry in enumerate(entries, 1):
             fields = entry if isinstance(entry, dict) else {}
             image_id = fields.get("image_id")
             is_of_task = is_of_task or self._task.key in fields
             if not coco_tasks.is_id(image_id):
-                problem = f"is {text.excerpt(entry)}, expected an object with an image_id"
+                problem = f"is {excerpt(entry)}, expected an object with an image_id"
                 self._reject(_name(fields, number), problem)
                 continue
             try:
-                self._pack(image_id, self._task.parse(fields))
-            except label_files.BadLabelError as error:
+                parsed = marshal.dumps(self._task.parse(fields), _MARSHAL)
+            except BadLabelError as error:
                 self.faults.setdefault(image_id, f"{_name(fields, number)}: {error}")
+                continue
+            packed = self.packed.get(image_id, b"") + parsed
+            self.packed[image_id] = (
+                equal.setdefault(packed, packed) if len(packed) < _SHORT else packed
+            )
         if number and not is_of_task:
-            raise errors.LabelTableError(
+            raise LabelTableError(
                 f"no annotation of {self._uri} has a {self._task.key}; {_EXPECTED}"
             )
 
     def _reject(self, key: str, problem: str) -> None:
-        letter = row_dead_letter(
-            Stage.LABELS, key, Reason.BAD_ROW, f"{key} {problem}", self._uri, 0
-        )
-        self.dead_letters.append(letter)
+        letter = (Stage.LABELS, key, Reason.BAD_ROW, f"{key} {problem}", self._uri, 0)
+        self.dead_letters.append(row_dead_letter(*letter))
 
-    def _pack(self, image_id: coco_tasks.Id, parsed: Any) -> None:
-        if self._record:
-            packed = self._record.pack(*parsed)
-        else:
-            value = marshal.dumps(parsed, _MARSHAL)
-            packed = _LENGTH.pack(len(value)) + value
-        packed = self._packed.get(image_id, b"") + packed
-        if not self._record and len(packed) < _SHORT:
-            packed = self._equal.setdefault(packed, packed)
-        self._packed[image_id] = packed
-
-    def annotations_of(self, image_id: coco_tasks.Id) -> list[Any]:
+    def annotations_of(self, image_id: Id) -> list[Any]:
         """Returns what `parse` returned of the annotations of an image."""
-        packed = self._packed.get(image_id, b"")
-        if self._record:
-            return list(self._record.iter_unpack(packed))
-        parsed, start = [], 0
-        while start < len(packed):
-            start, (length,) = start + _LENGTH.size, _LENGTH.unpack_from(packed, start)
-            parsed.append(marshal.loads(packed[start : start + length]))  # noqa: S302, packed above
-            start += length
+        packed = self.packed.get(image_id, b"")
+        file, parsed = io.BytesIO(packed), []
+        while file.tell() < len(packed):
+            parsed.append(marshal.load(file))  # noqa: S302, packed above
         return parsed
-
-    def annotated(self) -> dict[coco_tasks.Id, None]:
-        """The images of all annotations, bad ones included."""
-        return dict.fromkeys([*self._packed, *self.faults])
 
     def without_image(self) -> Iterator[DeadLetter]:
         """Yields the dead letters of annotations whose image is not in the list."""
         known = self.nameless.union(image.id for image in self.images)
-        for image_id in self.annotated():
-            if image_id in known:
-                continue
-            count = len(self.annotations_of(image_id))
-            problem = self.faults.get(image_id) or text.counted(count, "annotation")
-            yield row_dead_letter(
-                Stage.JOIN,
-                f"image_id {image_id}",
-                Reason.MISSING_IMAGE,
-                f"{problem}: image_id {image_id!r} is not among the {coco_tasks.IMAGES} of {self._uri}",
-                self._uri,
-                0,
-            )
+        for image_id in dict.fromkeys([*self.packed, *self.faults]):
+            if image_id not in known:
+                count = len(self.annotations_of(image_id))
+                problem = self.faults.get(image_id) or counted(count, "annotation")
+                message = (
+                    f"{problem}: image_id {image_id!r} is not among the {IMAGES} of {self._uri}"
+                )
+                letter = (f"image_id {image_id}", Reason.MISSING_IMAGE, message, self._uri, 0)
+                yield row_dead_letter(Stage.JOIN, *letter)
 
 
 @dataclass(frozen=True)
@@ -211,35 +195,32 @@ class CocoReader:
         content = _Content(task, uri)
         categories: Mapping[int, str] = {}
         missing = dict.fromkeys(task.lists)
-        for name, entries in read_lists(file, uri, task.lists):
-            missing.pop(name)
-            if name == coco_tasks.IMAGES:
-                content.add_images(entries)
-            elif name == coco_tasks.CATEGORIES:
-                categories = parse_categories(list(entries), uri)
-            else:
-                content.add_annotations(entries)
+        with unbroken(uri):
+            for name, entries in read_lists(file, uri, task.lists):
+                missing.pop(name)
+                if name == IMAGES:
+                    content.add_images(entries)
+                elif name == CATEGORIES:
+                    categories = parse_categories(list(entries), uri)
+                else:
+                    content.add_annotations(entries)
         if missing:
-            raise errors.LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
+            raise LabelTableError(f"{uri} has no {' and no '.join(missing)}; {_EXPECTED}")
         yield from content.dead_letters
         nothing = tuple(() if column.repeated else None for column in task.columns)
         folder, split = self.folders.get(uri, ""), self.splits.get(uri, "")
-        annotated = content.annotated()
-        for image in content.images:
-            if not task.all_images and image.id not in annotated:
+        for i, name, size, fields in content.images:
+            if not (task.all_images or i in content.packed or i in content.faults):
                 continue
-            problem = content.problems.get(image.id) or content.faults.get(image.id, "")
+            problem = content.problems.get(i) or content.faults.get(i, "")
             values: tuple[LabelValue, ...] = nothing
-            if not problem:
-                try:
-                    parsed = content.annotations_of(image.id)
-                    values = (*task.values(image.id, parsed, categories), *image.fields)
-                except label_files.BadLabelError as error:
-                    problem = str(error)
-            name = image.name
-            if folder and not set("/\\") & set(name):
-                name = f"{folder}/{name}"
-            yield LabelRow(name, values, split, uri, 0, problem, image.size)
+            try:
+                if not problem:
+                    values = (*task.values(i, content.annotations_of(i), categories), *fields)
+            except BadLabelError as error:
+                problem = str(error)
+            path = f"{folder}/{name}" if folder and not set("/\\") & set(name) else name
+            yield LabelRow(path, values, split, uri, 0, problem, size)
         yield from content.without_image()
 
 
@@ -252,24 +233,19 @@ def read_lists(
     """Yields (name, elements) of those lists of a file that it has, in the file's order.
 
     Raises:
-      LabelTableError: the file is broken, or one of them is not a list, or there twice.
+      LabelTableError: one of them is not a list, or there twice.
+      JsonFileError: the file is broken.
     """
     seen: set[str] = set()
-    with unbroken(uri):
-        for name, value in json_file.JsonFile(file).members(names):
-            if name in seen:
-                raise errors.LabelTableError(f"{uri} has two lists of {name}, expected one")
-            if not isinstance(value, Iterator):
-                raise errors.LabelTableError(
-                    f"{uri}: {name} is {text.excerpt(value)}, expected a list; {_EXPECTED}"
-                )
-            seen.add(name)
-            yield name, _elements(value, uri)
-
-
-def _elements(elements: Iterator[Any], uri: str) -> Iterator[Any]:
-    with unbroken(uri):
-        yield from elements
+    for name, value in JsonFile(file).members(names):
+        if name in seen:
+            raise LabelTableError(f"{uri} has two lists of {name}, expected one")
+        if not isinstance(value, Iterator):
+            raise LabelTableError(
+                f"{uri}: {name} is {excerpt(value)}, expected a list; {_EXPECTED}"
+            )
+        seen.add(name)
+        yield name, value
 
 
 def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
@@ -283,59 +259,52 @@ def parse_categories(entries: Sequence[Any], uri: str) -> dict[int, str]:
     for number, entry in enumerate(entries, 1):
         fields = entry if isinstance(entry, dict) else {}
         category, name = fields.get("id"), fields.get("name")
-        if not coco_tasks.is_int64(category) or not coco_tasks.is_text(name):
-            raise errors.LabelTableError(
-                f"{uri}: category number {number} is {text.excerpt(entry)}; expected an object with an "
+        if not is_int64(category) or not is_text(name):
+            raise LabelTableError(
+                f"{uri}: category number {number} is {excerpt(entry)}; expected an object with an "
                 "integer id and a name"
             )
         if category in names or name in ids:
             first = (category, names[category]) if category in names else (ids[name], name)
-            raise errors.LabelTableError(
+            raise LabelTableError(
                 f"{uri}: the categories {first} and {(category, name)} have the same id or name; "
                 "rename or renumber one of them"
             )
         names[category], ids[name] = name, category
     if not names:
-        raise errors.LabelTableError(
-            f"{uri} has an empty list of {coco_tasks.CATEGORIES}, so no object has a class"
-        )
+        raise LabelTableError(f"{uri} has an empty list of {CATEGORIES}, so no object has a class")
     return names
 
 
-def field_values(
-    entry: Mapping[str, Any], fields: Sequence[schema.Column]
-) -> tuple[LabelValue, ...]:
+def field_values(entry: Mapping[str, Any], fields: Sequence[Column]) -> tuple[LabelValue, ...]:
     """Returns the values of an image's fields; of a list, those that are integers. Raises BadLabelError."""
     values: list[LabelValue] = []
     for column in fields:
         value = entry.get(column.name)
         if column.repeated:
-            values.append(
-                tuple(filter(coco_tasks.is_int64, value if isinstance(value, list) else ()))
-            )
+            values.append(tuple(filter(is_int64, value if isinstance(value, list) else ())))
             continue
         try:
-            if isinstance(value, str) and not text.is_utf8(value):
-                raise cells.BadCellError(f"{text.excerpt(value)} is not a text")
-            values.append(cells.parse_cell(value, column))
-        except cells.BadCellError as error:
-            raise label_files.BadLabelError(f"field {column.name!r}: {error}") from error
+            if isinstance(value, str) and not is_utf8(value):
+                raise BadCellError(f"{excerpt(value)} is not a text")
+            values.append(parse_cell(value, column))
+        except BadCellError as error:
+            raise BadLabelError(f"field {column.name!r}: {error}") from error
     return tuple(values)
 
 
 def _name(fields: Mapping[str, Any], number: int) -> str:
     """The name of an annotation in messages: its id, or else its number in the file."""
     own = fields.get("id")
-    if coco_tasks.is_text(own) or coco_tasks.is_int64(own):
-        return f"annotation {text.excerpt(own)}"
+    if is_text(own) or is_int64(own):
+        return f"annotation {excerpt(own)}"
     return f"annotation number {number} of the list"
 
 
 # --- before the job starts -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """A file.
 
     Attributes:
@@ -345,7 +314,7 @@ class Description:
       several: the number of those with several categories.
       example: the id of the first such image, and its categories.
       names: category id -> name; none for captions.
-      keypoints: names of the key points of objects; empty if no category has any.
+      keypoints: names of the key points of objects, of each category that has other ones.
       fields: names of the fields of the first images.
     """
 
@@ -354,8 +323,8 @@ class Description:
     images: int = 0
     several: int = 0
     example: tuple[Any, tuple[int, ...]] | None = None
-    names: Mapping[int, str] = field(default_factory=dict)
-    keypoints: tuple[str, ...] = ()
+    names: Mapping[int, str] = MappingProxyType({})
+    keypoints: frozenset[tuple[str, ...]] = frozenset()
     fields: tuple[str, ...] = ()
 
 
@@ -370,40 +339,29 @@ def describe(file: BinaryIO, uri: str, *, with_fields: bool = False) -> Descript
     Raises:
       LabelTableError: the file is broken, or lacks categories.
     """
-    survey: Description | None = None
-    categories: list[Any] | None = None
-    fields: dict[str, None] | None = None if with_fields else {}
-    for name, elements in read_lists(file, uri, coco_tasks.ALL_LISTS):
-        if name == coco_tasks.CATEGORIES:
-            categories = list(elements)
-        elif name == coco_tasks.ANNOTATIONS:
-            survey = survey_annotations(elements)
-            if survey.task is coco_tasks.Captions:
-                return survey
-        elif with_fields:
-            images = (i for i in islice(elements, _FIRST_IMAGES) if isinstance(i, dict))
-            fields = dict.fromkeys(chain.from_iterable(images))
-        if survey and categories is not None and fields is not None:
-            break
+    described, categories = Description(), None
+    unseen = {CATEGORIES, ANNOTATIONS, *([IMAGES] * with_fields)}
+    with unbroken(uri):
+        for name, elements in read_lists(file, uri, coco_tasks.ALL_LISTS):
+            unseen.discard(name)
+            if name == CATEGORIES:
+                categories = list(elements)
+            elif name == ANNOTATIONS:
+                described = survey_annotations(elements)._replace(fields=described.fields)
+                if described.task is coco_tasks.Captions:
+                    return described
+            elif with_fields:
+                images = (i for i in islice(elements, _FIRST_IMAGES) if isinstance(i, dict))
+                fields = dict.fromkeys(chain.from_iterable(images))
+                described = described._replace(fields=tuple(fields))
+            if not unseen:
+                break
     if categories is None:
-        raise errors.LabelTableError(f"{uri} has no {coco_tasks.CATEGORIES}; {_EXPECTED}")
+        raise LabelTableError(f"{uri} has no {CATEGORIES}; {_EXPECTED}")
+    lists = [entry.get("keypoints") for entry in categories if isinstance(entry, dict)]
+    points = {tuple(each) for each in lists if isinstance(each, list) and all(map(is_text, each))}
     names = parse_categories(categories, uri)
-    lists = [entry.get("keypoints") for entry in categories]
-    points = {
-        tuple(each)
-        for each in lists
-        if isinstance(each, list) and all(map(coco_tasks.is_text, each))
-    }
-    points.discard(())
-    if len(points) > 1:
-        sizes = " and ".join(str(len(each)) for each in sorted(points))
-        raise errors.LabelTableError(
-            f"{uri}: categories with different key points ({sizes} of them), expected the same ones; "
-            "convert a file for each category"
-        )
-    keypoints = points.pop() if points else ()
-    known = survey or Description()
-    return replace(known, names=names, keypoints=keypoints, fields=tuple(fields or ()))
+    return described._replace(names=names, keypoints=frozenset(points - {()}))
 
 
 def survey_annotations(annotations: Iterator[Any]) -> Description:
@@ -419,7 +377,7 @@ def survey_annotations(annotations: Iterator[Any]) -> Description:
             return Description(coco_tasks.Captions)
         if "segments_info" in first:
             return Description(coco_tasks.Panoptic)
-    objects = Description(text_ids=isinstance(first, dict) and coco_tasks.is_text(first.get("id")))
+    objects = Description(text_ids=isinstance(first, dict) and is_text(first.get("id")))
     categories: dict[Any, set[Any]] = {}
     for annotation in islice(chain((first,), annotations), SURVEYED):
         if not isinstance(annotation, dict):

@@ -15,16 +15,16 @@ R + 256 G + 65536 B, and 0 for none. Source: https://cocodataset.org/#format-dat
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, TypeGuard
 
-from beam_pipeline.core import references
+from beam_pipeline.core import references, text
 from beam_pipeline.core.images.masks import BadShapeError, check_shape
 from beam_pipeline.core.labels import schema
-from beam_pipeline.core.text import excerpt, is_utf8, quoted
+from beam_pipeline.core.labels.schema import Column, ColumnKind
 from beam_pipeline.core.typed_json import INT64, is_finite, is_integer
 from beam_pipeline.layouts.label_files import BadLabelError
 from beam_pipeline.storage import files
@@ -34,10 +34,7 @@ ALL_LISTS = (IMAGES, ANNOTATIONS, CATEGORIES)
 CLASS = "category"
 """The name of the column of images' classes."""
 
-_IMAGE_ID = schema.further_column(
-    "image_id", schema.ColumnKind.BYTES
-)  # a text, as Model Garden reads it
-_OBJECT = struct.Struct("<4dqdBq")
+_IMAGE_ID = schema.further_column("image_id", ColumnKind.BYTES)  # a text, as Model Garden reads it
 _OBJECT_VALUES = 8
 """xmin, ymin, xmax, ymax, id of the category, area, crowd flag, id."""
 
@@ -56,7 +53,7 @@ def is_int64(value: Any) -> TypeGuard[int]:
 
 def is_text(value: Any) -> TypeGuard[str]:
     """True if a value is a text that UTF-8 can encode; JSON may contain half a character."""
-    return isinstance(value, str) and value != "" and is_utf8(value)
+    return isinstance(value, str) and value != "" and text.is_utf8(value)
 
 
 # --- tasks ---------------------------------------------------------------------------------------
@@ -75,7 +72,7 @@ class Task:
       key: the key that some annotation of a file must have; empty for none.
     """
 
-    fields: tuple[schema.Column, ...] = ()
+    fields: tuple[Column, ...] = ()
     all_images: bool = True
     title: ClassVar[str] = ""
     option_names: ClassVar[frozenset[str]] = frozenset()
@@ -83,19 +80,14 @@ class Task:
     key: ClassVar[str] = ""
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The columns except images' fields and, before them, the image's id."""
         raise NotImplementedError
 
     @property
-    def columns(self) -> tuple[schema.Column, ...]:
+    def columns(self) -> tuple[Column, ...]:
         """The columns of a row's values."""
         return (*self.own_columns, *self.fields)
-
-    @property
-    def record(self) -> struct.Struct | None:
-        """The form of all that `parse` returns, if it is a tuple of numbers of fixed size."""
-        return None
 
     def of_file(self, uri: str) -> Task:
         """The task with what it needs to know of a file."""
@@ -136,54 +128,44 @@ class Instances(Task):
     key: ClassVar[str] = "bbox"
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """Box, class, area in pixels, crowd flag and annotation id of each object; the image's id.
 
         Then the outline of each object, and its key points.
         """
-        text = schema.object_column("keypoint/text", schema.ColumnKind.BYTES)
-        return (
+        columns: tuple[Column, ...] = (
             *schema.object_columns(pixels=True),
-            schema.object_column("area", schema.ColumnKind.FLOAT),
-            schema.object_column("is_crowd", schema.ColumnKind.INT64),
-            schema.object_column(
-                "id", schema.ColumnKind.BYTES if self.text_ids else schema.ColumnKind.INT64
-            ),
+            schema.object_column("area", ColumnKind.FLOAT),
+            schema.object_column("is_crowd", ColumnKind.INT64),
+            schema.object_column("id", ColumnKind.BYTES if self.text_ids else ColumnKind.INT64),
             _IMAGE_ID,
-            *((schema.mask_column(pixels=True),) if self.masks else ()),
-            *((*schema.keypoint_columns(pixels=True), text) if self.keypoints else ()),
         )
-
-    @property
-    def record(self) -> struct.Struct | None:
-        """Records take half of the memory of values that are marshalled."""
-        return None if self.text_ids or self.masks or self.keypoints else _OBJECT
+        if self.masks:
+            columns += (schema.mask_column(pixels=True),)
+        if self.keypoints:
+            names = schema.object_column("keypoint/text", ColumnKind.BYTES)
+            columns += (*schema.keypoint_columns(pixels=True), names)
+        return columns
 
     def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
-        values: list[Any] = [*_parse_object(annotation, text_id=self.text_ids)]
+        values = [*_parse_object(annotation, text_id=self.text_ids)]
         if self.masks:
             shape = annotation.get("segmentation")
             try:
                 check_shape(shape)
             except BadShapeError as error:
-                raise BadLabelError(f"segmentation {excerpt(shape)} is {error}") from error
+                raise BadLabelError(f"segmentation {text.excerpt(shape)} is {error}") from error
             values.append(json.dumps(shape))
         if self.keypoints:
-            values += self._points(annotation.get("keypoints"))
+            length = 3 * len(self.keypoints)
+            fault = f"not {length} numbers: x, y and visibility of each"
+            unlabelled = [0] * length  # crowds, and categories without key points
+            are_points = partial(_are_numbers, length)
+            points = _checked(annotation, "keypoints", are_points, fault, unlabelled)
+            visible = [int(flag) for flag in points[2::3]]
+            coordinates = [float(value) for i, value in enumerate(points) if i % 3 < 2]
+            values += [coordinates, visible, sum(flag > 0 for flag in visible), [*self.keypoints]]
         return tuple(values)
-
-    def _points(self, points: Any) -> tuple[Any, ...]:
-        """Returns (x, y of all points, visibility of each, number of labelled points, names)."""
-        length = 3 * len(self.keypoints)
-        if points is None:  # as crowds, and categories that have none
-            points = [0] * length
-        if not isinstance(points, list) or len(points) != length or not all(map(is_finite, points)):
-            raise BadLabelError(
-                f"keypoints {excerpt(points)} are not {length} numbers: x, y and visibility of each"
-            )
-        visible = [int(flag) for flag in points[2::3]]
-        coordinates = [float(value) for i, value in enumerate(points) if i % 3 < 2]
-        return coordinates, visible, sum(flag > 0 for flag in visible), list(self.keypoints)
 
     def values(
         self, image_id: Id, parsed: Sequence[Any], categories: Mapping[int, str]
@@ -194,41 +176,50 @@ class Instances(Task):
             tuple(chain.from_iterable(column)) if column and isinstance(column[0], list) else column
             for column in columns[_OBJECT_VALUES:]
         )
-        objects = columns[:_OBJECT_VALUES]
-        return (*_object_values(objects, categories, "annotation"), str(image_id), *spread)
+        return (*_object_values(columns, categories, "annotation"), str(image_id), *spread)
+
+
+def _checked(
+    fields: Mapping[str, Any],
+    key: str,
+    fits: Callable[[Any], bool],
+    fault: str,
+    default: Any = None,
+) -> Any:
+    """A value of an annotation, or a default for none. Raises BadLabelError with the fault if it does not fit."""
+    value = fields.get(key)
+    value = default if value is None else value
+    if not fits(value):
+        raise BadLabelError(f"{key} {text.excerpt(value)} is {fault}")
+    return value
+
+
+def _are_numbers(count: int, values: Any) -> bool:
+    return isinstance(values, list) and len(values) == count and all(map(is_finite, values))
 
 
 def _parse_object(annotation: Mapping[str, Any], *, text_id: bool = False) -> tuple[Any, ...]:
-    i, category, box = (annotation.get(key) for key in ("id", "category_id", "bbox"))
-    if not is_int64(i) and not (text_id and is_text(i)):
-        expected = "neither a text nor" if text_id else "not"
-        raise BadLabelError(f"id {excerpt(i)} is {expected} an integer")
-    if not is_int64(category):
-        raise BadLabelError(f"category_id {excerpt(category)} is not an integer")
-    if not isinstance(box, list) or len(box) != 4 or not all(map(is_finite, box)):
-        raise BadLabelError(
-            f"bbox {excerpt(box)} is not [x, y, width, height], four numbers of pixels"
-        )
+    fault = "neither a text nor an integer" if text_id else "not an integer"
+    i = _checked(annotation, "id", is_id if text_id else is_int64, fault)
+    category = _checked(annotation, "category_id", is_int64, "not an integer")
+    sides = "not [x, y, width, height], four numbers of pixels"
+    box = _checked(annotation, "bbox", partial(_are_numbers, 4), sides)
     x, y, width, height = map(float, box)
-    area, crowd = annotation.get("area"), annotation.get("iscrowd")
-    area = width * height if area is None else area
-    if not is_finite(area):
-        raise BadLabelError(f"area {excerpt(area)} is not a number")
-    if crowd is not None and crowd not in (0, 1):
-        raise BadLabelError(f"iscrowd {excerpt(crowd)} is neither 0 nor 1")
+    area = _checked(annotation, "area", is_finite, "not a number", width * height)
+    crowd = _checked(annotation, "iscrowd", (0, 1).__contains__, "neither 0 nor 1", 0)
     own_id = str(i) if text_id else i
-    return x, y, x + width, y + height, category, float(area), int(crowd or 0), own_id
+    return x, y, x + width, y + height, category, float(area), int(crowd), own_id
 
 
 def _object_values(
-    objects: Sequence[tuple[Any, ...]], categories: Mapping[int, str], kind: str
+    columns: Sequence[Any], categories: Mapping[int, str], kind: str
 ) -> tuple[references.LabelValue, ...]:
-    """Returns the columns of objects with the names of categories. Raises BadLabelError."""
-    *corners, category_ids, areas, crowds, ids = objects
+    """The values of objects, by the columns of `_parse_object`. Raises BadLabelError for an unknown category."""
+    *corners, category_ids, areas, crowds, ids = columns[:_OBJECT_VALUES]
     for i, category in zip(ids, category_ids, strict=True):
         if category not in categories:
             raise BadLabelError(
-                f"{kind} {excerpt(i)}: category_id {category} is not among the {CATEGORIES}"
+                f"{kind} {text.excerpt(i)}: category_id {category} is not among the {CATEGORIES}"
             )
     boxes = tuple(zip(*corners, (0,) * len(ids), strict=True))
     return boxes, tuple([categories[category] for category in category_ids]), areas, crowds, ids
@@ -250,17 +241,13 @@ class Classes(Task):
     )
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The class of an image, and its id."""
-        label = schema.Column(
-            CLASS, schema.ColumnKind.CLASS, "image/class", required=True, repeated=self.several
-        )
+        label = Column(CLASS, ColumnKind.CLASS, "image/class", required=True, repeated=self.several)
         return label, _IMAGE_ID
 
     def parse(self, annotation: Mapping[str, Any]) -> int:
-        category = annotation.get("category_id")
-        if not is_integer(category):
-            raise BadLabelError(f"category_id {excerpt(category)} is not an integer")
+        category: int = _checked(annotation, "category_id", is_integer, "not an integer")
         return category
 
     def values(
@@ -272,7 +259,7 @@ class Classes(Task):
         classes = tuple(categories[category] for category in dict.fromkeys(parsed))
         if len(classes) > 1 and not self.several:
             raise BadLabelError(
-                f"the image has several categories, {quoted(classes)}; expected one. --list_column "
+                f"the image has several categories, {text.quoted(classes)}; expected one. --list_column "
                 f"{CLASS}=, writes lists of classes"
             )
         label = classes if self.several and classes else next(iter(classes), None)
@@ -287,17 +274,13 @@ class Captions(Task):
     lists: ClassVar[Sequence[str]] = (IMAGES, ANNOTATIONS)
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The captions of an image, and its id."""
-        caption = schema.Column(
-            "caption", schema.ColumnKind.BYTES, "image/caption", True, repeated=True
-        )
+        caption = Column("caption", ColumnKind.BYTES, "image/caption", True, repeated=True)
         return caption, _IMAGE_ID
 
     def parse(self, annotation: Mapping[str, Any]) -> str:
-        caption = annotation.get("caption")
-        if not is_text(caption):
-            raise BadLabelError(f"caption {excerpt(caption)} is not a text")
+        caption: str = _checked(annotation, "caption", is_text, "not a text")
         return caption
 
     def values(
@@ -323,28 +306,18 @@ class Panoptic(Task):
     title: ClassVar[str] = "a panoptic segmentation"
 
     @property
-    def own_columns(self) -> tuple[schema.Column, ...]:
+    def own_columns(self) -> tuple[Column, ...]:
         """The mask; box, class, area in pixels, crowd flag and id of each segment; the image's id."""
-        kinds = {
-            "bbox": schema.ColumnKind.BOX,
-            "class": schema.ColumnKind.CLASS,
-            "area": schema.ColumnKind.FLOAT,
-            "is_crowd": schema.ColumnKind.INT64,
-            "id": schema.ColumnKind.INT64,
-        }
-        segments = (
-            schema.Column(name, kind, f"image/panoptic/{name}", True, True, name == "bbox")
-            for name, kind in kinds.items()
-        )
+        objects = Instances().own_columns[:-1]
+        segments = (replace(c, feature=c.feature.replace("object", "panoptic")) for c in objects)
         return (schema.panoptic_column(), *segments, _IMAGE_ID)
 
     def of_file(self, uri: str) -> Panoptic:
         return replace(self, folder=self.masks[uri], pngs=files.files_in(self.masks[uri]))
 
     def parse(self, annotation: Mapping[str, Any]) -> tuple[Any, ...]:
-        name, infos = annotation.get("file_name"), annotation.get("segments_info")
-        if not is_text(name):
-            raise BadLabelError(f"file_name {excerpt(name)} is not text")
+        name = _checked(annotation, "file_name", is_text, "not a text")
+        infos = annotation.get("segments_info")
         if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
             raise BadLabelError("segments_info is not a list of objects")
         try:

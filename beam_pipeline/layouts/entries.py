@@ -41,6 +41,9 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 Corners = tuple[float, float, float, float]
 """xmin, ymin, xmax, ymax"""
 
+Shape = tuple[Corners, "Sequence[float] | Bitmap"]
+"""The box and the outline of a `LabelledObject`."""
+
 
 class Bitmap(NamedTuple):
     """The pixels of a part of an image.
@@ -306,6 +309,12 @@ def numbers(values: Any, expected: str, count: int = 0) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
+def numbers_at(entry: Any, *keys: str) -> tuple[float, ...]:
+    """Finite numbers inside an entry, one for each key."""
+    given = [members(entry, key) for key in keys]
+    return numbers(given, f"numbers as {', '.join(keys)}", len(keys))
+
+
 def points_at(entry: Any, *keys: str) -> list[float]:
     """x, y, x, y, ... of a list of points inside an entry."""
     return [side for point in list_at(entry, *keys) for side in numbers(point, "x and y", 2)]
@@ -344,24 +353,19 @@ def one_or_all(values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 # --- shapes --------------------------------------------------------------------------------------
 
 
-def boxed(
-    label: str, box: Sequence[float], attributes: Mapping[str, Any] = _NOTHING
-) -> LabelledObject:
-    """The object of a box x, y, width, height."""
+def boxed(box: Sequence[float]) -> Shape:
+    """The shape of a box x, y, width, height."""
     x, y, width, height = box
-    return LabelledObject(label, (x, y, x + width, y + height), (), attributes)
+    return (x, y, x + width, y + height), ()
 
 
-def outlined(
-    label: str, points: Sequence[float], attributes: Mapping[str, Any] = _NOTHING
-) -> LabelledObject:
-    """The object of an outline x, y, x, y, ... of three points or more."""
+def outlined(points: Sequence[float]) -> Shape:
+    """The shape of an outline x, y, x, y, ... of three points or more."""
     if len(points) < 6 or len(points) % 2:
-        raise BadLabelError(
-            f"an outline of {counted(len(points) // 2, 'point')}, expected 3 or more"
-        )
+        number = counted(len(points) // 2, "point")
+        raise BadLabelError(f"an outline of {number}, expected 3 or more")
     xs, ys = points[::2], points[1::2]
-    return LabelledObject(label, (min(xs), min(ys), max(xs), max(ys)), points, attributes)
+    return (min(xs), min(ys), max(xs), max(ys)), points
 
 
 def corners_of(
@@ -384,16 +388,12 @@ def corners_of(
     return points
 
 
-def ellipse(
-    label: str, sides: Sequence[float], angle: float, attributes: Mapping[str, Any]
-) -> LabelledObject:
-    """An ellipse that is turned clockwise around its centre.
+def ellipse(sides: Sequence[float], angle: float) -> Shape:
+    """The shape of an ellipse that is turned clockwise around its centre.
 
     Args:
-      label: its class.
       sides: x and y of the centre, half of its width and height before it is turned.
       angle: in radians.
-      attributes: further values.
     """
     x, y, width, height = sides
     if width <= 0 or height <= 0:
@@ -405,13 +405,13 @@ def ellipse(
         right, down = width * math.cos(step), height * math.sin(step)
         outline += [x + right * cos - down * sin, y + right * sin + down * cos]
     across, up = math.hypot(width * cos, height * sin), math.hypot(width * sin, height * cos)
-    return LabelledObject(label, (x - across, y - up, x + across, y + up), outline, attributes)
+    return (x - across, y - up, x + across, y + up), outline
 
 
-def drawn(label: str, bitmap: Bitmap, attributes: Mapping[str, Any] = _NOTHING) -> LabelledObject:
-    """The object of the pixels in a part of an image."""
+def drawn(bitmap: Bitmap) -> Shape:
+    """The shape of the pixels in a part of an image."""
     left, top, width, height, _ = bitmap
-    return LabelledObject(label, (left, top, left + width, top + height), bitmap, attributes)
+    return (left, top, left + width, top + height), bitmap
 
 
 def png_bitmap(text: Any, corner: Sequence[float], *, compressed: bool = False) -> Bitmap:

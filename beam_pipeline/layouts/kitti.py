@@ -17,8 +17,6 @@ from beam_pipeline.layouts import label_files, tree
 
 _IMAGES, _LABELS, _LISTS = "image_2", "label_2", "ImageSets"
 _PLACES = ("", "training")
-_HEAD_BYTES = 4096
-_LOOKED_AT = 10  # label files to search for one that is not empty
 
 
 # --- label files ---------------------------------------------------------------------------------
@@ -114,14 +112,13 @@ class Kitti(label_files.FolderLayout):
         uri = super().label_folder(path)
         return next((f"{home}/{_LABELS}" for home in tree.homes(_LABELS, uri, _PLACES)), uri)
 
-    def fits(self, folder: str) -> bool:
-        """True if a folder is called label_2/, or its first label file with lines is KITTI's."""
-        if posixpath.basename(folder) == _LABELS and tree.has_folder(folder):
-            return True
-        uris = tree.names_in(folder).of_kind(self.suffix)[:_LOOKED_AT]
-        heads = (tree.beginning(uri, _HEAD_BYTES).strip() for uri in uris)
-        first = next(filter(None, heads), b"").partition(b"\n")[0]
+    def begins(self, head: bytes) -> bool:
         try:
-            return bool(label_files.rows_of_lines(first, _row))
+            return bool(label_files.rows_of_lines(head.partition(b"\n")[0], _row))
         except label_files.BadLabelError:
             return False
+
+    def fits(self, folder: str) -> bool:
+        """True if a folder is called label_2/, or has label files of KITTI."""
+        is_usual = posixpath.basename(folder) == _LABELS and tree.has_folder(folder)
+        return is_usual or super().fits(folder)

@@ -35,8 +35,12 @@ UNLISTED = "unlisted"
 UNLISTED_NOTE = f"go to a split {UNLISTED!r} unless --splits is given"
 
 _ALL_OF_TRAINING = "trainval"
+_LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders of label files, besides the one given
+_LOOKED_AT, _HEAD_BYTES = 10, 4096  # label files to search for one that is not empty
 _Id = TypeVar("_Id", int, str)
 _Row = TypeVar("_Row")
+Locate = Callable[[str], str]
+"""Gives the folder that a typed path means."""
 
 
 class BadLabelError(ValueError):
@@ -231,10 +235,7 @@ def number(text: str, name: str, kind: schema.ColumnKind = schema.ColumnKind.FLO
 
 
 def label_folders(
-    paths: Sequence[str],
-    pattern: str,
-    kind: str,
-    locate: Callable[[str], str] = files.canonical,
+    paths: Sequence[str], pattern: str, kind: str, locate: Locate = files.canonical
 ) -> tuple[ImageRoot, ...]:
     """Returns the folders of label files in --labels, sorted, without repetitions.
 
@@ -264,10 +265,7 @@ def label_folders(
 
 
 def reason_of_labels(
-    paths: Sequence[str],
-    fits: Callable[[str], bool],
-    kind: str,
-    locate: Callable[[str], str] = files.canonical,
+    paths: Sequence[str], fits: Callable[[str], bool], kind: str, locate: Locate = files.canonical
 ) -> str:
     """Why a layout fits --labels: all of its paths are folders of a kind of label files; empty if they are not.
 
@@ -312,12 +310,11 @@ class SplitLists(NamedTuple):
         """
         known, notes = set(names), []
         for uri, listed in self.names.items():
-            without = [name for name in listed if name not in known]
-            if without:
+            if without := [name for name in listed if name not in known]:
                 of = f"{len(without)} of {len(listed)} names in {uri}, such as {without[0]!r},"
                 notes.append(f"{of} have none of the {kind}")
-        unlisted = sum(name not in self.splits for name in names)
-        if self.splits and unlisted:
+        unlisted = sum(name not in self.splits for name in names) if self.splits else 0
+        if unlisted:
             lists = posixpath.dirname(next(iter(self.names)))
             of = f"{unlisted} of {len(names)} {kind} are in no list of {lists}/"
             notes.append(f"{of}, so their images {UNLISTED_NOTE}")
@@ -420,12 +417,22 @@ class FolderLayout:
         """The folder that a path of --labels means."""
         return files.canonical(path)
 
-    def fits(self, folder: str) -> bool:
-        """True if a folder has label files of the format, by its name or the first of them."""
+    def begins(self, head: bytes) -> bool:
+        """True if a label file that begins like this is of the format."""
         raise NotImplementedError
 
-    def _pairs_in(self, path: str) -> list[FolderPair]:
-        return self.pairs(files.canonical(path)) if path.strip() else []
+    def fits(self, folder: str) -> bool:
+        """True if the first label file of a folder that is not empty is of the format."""
+        uris = self.first_files(folder)[:_LOOKED_AT]
+        heads = (tree.beginning(uri, _HEAD_BYTES).strip() for uri in uris)
+        return self.begins(next(filter(None, heads), b""))
+
+    def first_files(self, folder: str) -> list[str]:
+        """The label files of a folder; if they may be deeper, also those of its folders train/, test/ and similar."""
+        is_deep = self.pattern.startswith("**/")
+        below = tree.subfolders(folder) if is_deep else []
+        inside = [path for path in below if posixpath.basename(path) in _LOOKED_INTO]
+        return [uri for place in (folder, *inside) for uri in tree.files_of(place, self.suffix)]
 
     def recognise(self, options: layout.SourceOptions) -> str:
         """Recognises the folders' names, or the first label files in folders of --labels."""
@@ -433,9 +440,8 @@ class FolderLayout:
             return reason_of_labels(options.labels, self.fits, self.title, self.label_folder)
         reasons = []
         for path in options.images:
-            pairs = [
-                p for p in self._pairs_in(path) if p.labels and (p.lists or self.fits(p.labels))
-            ]
+            there = self.pairs(files.canonical(path)) if path.strip() else []
+            pairs = [p for p in there if p.labels and (p.lists or self.fits(p.labels))]
             if not pairs:
                 return ""
             images, labels = map(posixpath.basename, pairs[0][:2])
@@ -454,7 +460,7 @@ class FolderLayout:
         """
         pairs: list[FolderPair] = []
         for path in options.images:
-            there = self._pairs_in(path)
+            there = self.pairs(files.canonical(path)) if path.strip() else []
             missing = [f"{self.title} beside {pair.images}" for pair in there if not pair.labels]
             if options.labels:
                 there = [pair for pair in there if pair.lists] or [FolderPair(path)]

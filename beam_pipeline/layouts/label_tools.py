@@ -64,18 +64,16 @@ class Labelbox(image_records.RecordLayout):
 
     def _object(self, shape: Any) -> LabelledObject | str:
         box, polygon = entries.mapping_at(shape, "bounding_box"), entries.list_at(shape, "polygon")
-        if not box and not polygon:
+        if polygon:
+            points = [side for point in polygon for side in entries.numbers_at(point, "x", "y")]
+            place = entries.outlined(points)
+        elif box:
+            place = entries.boxed(entries.numbers_at(box, "left", "top", "width", "height"))
+        else:
             kind = entries.text_at(shape, "annotation_kind").removeprefix("Image")
             return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
-        label = entries.text_at(shape, "name")
         attributes = entries.one_or_all(self._answers(shape))
-        if polygon:
-            points = [[entries.members(point, axis) for axis in "xy"] for point in polygon]
-            outline = entries.points_at({"polygon": points}, "polygon")
-            return entries.outlined(label, outline, attributes)
-        given = [box.get(key) for key in ("left", "top", "width", "height")]
-        sides = entries.numbers(given, "left, top, width, height", 4)
-        return entries.boxed(label, sides, attributes)
+        return LabelledObject(entries.text_at(shape, "name"), *place, attributes)
 
     def _answers(self, asked: Any) -> dict[str, list[Any]]:
         """Question -> its answers, of an image or an object; nested ones as well."""
@@ -125,15 +123,16 @@ class Hasty(image_records.RecordLayout):
         return entries.labelled(labels, self._object, "label", fields, size, split)
 
     def _object(self, shape: Any) -> LabelledObject | str:
-        label = entries.text_at(shape, "class_name")
-        attributes = entries.mapping_at(shape, "attributes")
-        outline = entries.points_at(shape, "polygon")
-        if shape.get("bbox"):
-            xmin, ymin, xmax, ymax = entries.numbers(shape["bbox"], "xmin, ymin, xmax, ymax", 4)
-            return LabelledObject(label, (xmin, ymin, xmax, ymax), outline, attributes)
-        if not outline:
+        outline, box = entries.points_at(shape, "polygon"), entries.members(shape, "bbox")
+        if box:
+            xmin, ymin, xmax, ymax = entries.numbers(box, "xmin, ymin, xmax, ymax", 4)
+            place: entries.Shape = (xmin, ymin, xmax, ymax), outline
+        elif outline:
+            place = entries.outlined(outline)
+        else:
             return "mask without a box"
-        return entries.outlined(label, outline, attributes)
+        attributes = entries.mapping_at(shape, "attributes")
+        return LabelledObject(entries.text_at(shape, "class_name"), *place, attributes)
 
 
 class Datumaro(image_records.RecordLayout):
@@ -188,16 +187,16 @@ class Datumaro(image_records.RecordLayout):
         kind = str(annotation["type"])
         if kind not in ("bbox", "polygon"):
             return kind.replace("_", " ")
-        label = self.class_of(annotation.get("label_id"))
         attributes = entries.mapping_at(annotation, "attributes")
         if kind == "polygon":
             points = entries.numbers(annotation.get("points"), "a list of x, y, ...")
-            return entries.outlined(label, points, attributes)
-        box = entries.numbers(annotation.get("bbox"), "x, y, width, height", 4)
-        (turned,) = entries.numbers([attributes.get("rotation") or 0], "a rotation in degrees")
-        if turned:
-            return entries.outlined(label, entries.corners_of(box, turned), attributes)
-        return entries.boxed(label, box, attributes)
+            place = entries.outlined(points)
+        else:
+            box = entries.numbers(annotation.get("bbox"), "x, y, width, height", 4)
+            (turned,) = entries.numbers([attributes.get("rotation") or 0], "a rotation in degrees")
+            corners = entries.corners_of(box, turned)
+            place = entries.outlined(corners) if turned else entries.boxed(box)
+        return LabelledObject(self.class_of(annotation.get("label_id")), *place, attributes)
 
 
 class Ultralytics(image_records.RecordLayout):
@@ -269,12 +268,13 @@ class Ultralytics(image_records.RecordLayout):
         if len(values) < least or 0 < most < len(values):
             expected = f"{least} numbers{'' if most else ' or more'}"
             raise BadLabelError(f"{kind}: {excerpt(annotation)}, expected {expected}")
-        label = self.class_of(values[0])
-        if kind in ("segments", "obb"):
-            return entries.outlined(label, values[1:])
-        x, y, width, height = values[1:5]
         points = {"keypoints": list(values[5:])} if kind == "pose" else {}
-        return entries.boxed(label, (x - width / 2, y - height / 2, width, height), points)
+        if kind in ("segments", "obb"):
+            place = entries.outlined(values[1:])
+        else:
+            x, y, width, height = values[1:5]
+            place = entries.boxed((x - width / 2, y - height / 2, width, height))
+        return LabelledObject(self.class_of(values[0]), *place, points)
 
 
 # --- Label Studio --------------------------------------------------------------------------------
@@ -419,27 +419,24 @@ def _region(
         raise BadLabelError(f"a region with the labels {excerpt(classes)}, expected one")
     label, attributes = entries.text_at({"label": classes[0]}, "label"), entries.one_or_all(values)
     if "rle" in place:
-        return _brushed(label, place["rle"], size, attributes)
+        return LabelledObject(label, *_brushed(place["rle"], size), attributes)
     if "points" in place:
-        points = [side / 100 for side in entries.points_at(place, "points")]
-        return entries.outlined(label, points, attributes)
-    sides = [place.get(key) for key in ("x", "y", "width", "height")]
-    box = [side / 100 for side in entries.numbers(sides, "x, y, width and height", 4)]
+        shape = entries.outlined([side / 100 for side in entries.points_at(place, "points")])
+        return LabelledObject(label, *shape, attributes)
+    box = [side / 100 for side in entries.numbers_at(place, "x", "y", "width", "height")]
     (turned,) = entries.numbers([place.get("rotation") or 0], "a rotation in degrees")
     if not turned:
-        return entries.boxed(label, box, attributes)
+        return LabelledObject(label, *entries.boxed(box), attributes)
     if size is None:
         raise BadLabelError("a turned rectangle without original_width and original_height")
     pixels = [side * size[number % 2] for number, side in enumerate(box)]
     corners = entries.corners_of(pixels, turned, (pixels[0], pixels[1]))
     points = [side / size[number % 2] for number, side in enumerate(corners)]
-    return entries.outlined(label, points, {**attributes, "rotation": turned})
+    return LabelledObject(label, *entries.outlined(points), {**attributes, "rotation": turned})
 
 
-def _brushed(
-    label: str, rle: Any, size: references.Size | None, attributes: Mapping[str, Any]
-) -> LabelledObject:
-    """The object of a mask that was drawn with a brush."""
+def _brushed(rle: Any, size: references.Size | None) -> entries.Shape:
+    """The shape of a mask that was drawn with a brush."""
     if size is None or 4 * size[0] * size[1] > entries.MOST_PIXELS:
         raise BadLabelError("a mask without original_width and original_height, or a too large one")
     width, height = size
@@ -455,9 +452,8 @@ def _brushed(
     left = min(width - len(row.lstrip(b"\0")) for row in rows)
     right = max(len(row.rstrip(b"\0")) for row in rows)
     pixels = b"".join(row[left:right] for row in rows).translate(entries.BITS)
-    bitmap = Bitmap(left, drawn[0], right - left, len(rows), pixels)
     box = (left / width, drawn[0] / height, right / width, (drawn[-1] + 1) / height)
-    return LabelledObject(label, box, bitmap, attributes)
+    return box, Bitmap(left, drawn[0], right - left, len(rows), pixels)
 
 
 def _unpacked(packed: bytes, length: int) -> bytes:

@@ -16,20 +16,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from beam_pipeline.core import errors, references
+from beam_pipeline.core import errors, references, text
 from beam_pipeline.core.images import header, jpeg
 from beam_pipeline.core.images.masks import grey_values, is_coloured, png_kind
-from beam_pipeline.core.labels import classes, mask_colours, mask_names
-from beam_pipeline.core.labels.schema import Column, segmentation_column
+from beam_pipeline.core.labels import classes, mask_colours, mask_names, schema
 from beam_pipeline.core.listing.filters import ImageRoot, ListingFilter, ObjectFilter
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
-from beam_pipeline.core.text import counted, enumerated
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import layout
+from beam_pipeline.layouts import layout, tree
 from beam_pipeline.layouts.label_files import Splits, read_split_lists, typed_path
 from beam_pipeline.layouts.paths import image_roots, label_files
-from beam_pipeline.layouts.tree import IMAGE_FOLDERS, beginning, has_folder, once, subfolders
 from beam_pipeline.layouts.voc import IMAGES, LISTED, YEAR, years
 from beam_pipeline.storage import files
 
@@ -83,7 +80,7 @@ class Masks:
         typed = options.images[0]
         uri = files.canonical(typed)
         sets = voc_sets([typed])
-        if sets and not any(has_folder(f"{folder}/Annotations") for folder in sets):
+        if sets and not any(tree.has_folder(f"{folder}/Annotations") for folder in sets):
             places = ", ".join(typed_path(folder, typed) for folder in sets)
             return f"{CLASSES}/ beside JPEGImages/ in {places}"
         pairs = look_for_pairs(uri)
@@ -100,23 +97,36 @@ class Masks:
         colours = _colours(options)
         known = colours.classes if colours else ()
         sets = voc_sets(options.images)
+        folders = [f"{folder}/{CLASSES}" for folder in sets]
         given = {files.canonical(path) for path in options.masks}
-        if sets and (not given or given == {f"{folder}/{CLASSES}" for folder in sets}):
-            images, masks, reader, columns, notes = _of_voc(sets, colours)
-            years_only = all(YEAR.fullmatch(posixpath.basename(folder)) for folder in sets)
-            if years_only and not colours:
+        of_objects: tuple[schema.Column, ...] = ()
+        if sets and (not given or given == {*folders}):
+            images = image_roots([f"{folder}/{IMAGES}" for folder in sets])
+            lists = read_split_lists([f"{folder}/{LISTS}" for folder in sets], LISTED)
+            if len(sets) == 1 and tree.has_folder(f"{sets[0]}/{OBJECTS}") and not colours:
+                folders.append(f"{sets[0]}/{OBJECTS}")
+                of_objects = (schema.segmentation_column("object", required=False),)
+            masks = image_roots(folders, option="--masks")
+            of_columns = tuple(folders) if of_objects else ()
+            reader = MaskReader(mask_names.MaskNames(), of_columns, Splits(lists.splits, bare=True))
+            notes = [
+                f"{text.counted(len(lists.splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are "
+                "left out"
+            ] * bool(lists.splits)
+            if not colours and all(YEAR.fullmatch(posixpath.basename(folder)) for folder in sets):
                 known = tuple((name, i) for i, name in enumerate(VOC_CLASSES))
         else:
             pairs = _given_pairs(options) if options.masks else _pairs_in_images(options)
             images, masks = without(pairs.images, pairs.masks), _known_kind(pairs)
             reader, notes = MaskReader(pairs.names.names), _notes(pairs.names)
-            columns = [segmentation_column("class", required=True, bits=_bits(masks, colours))]
             notes += [] if colours else _only_black_and_white(masks)
+        of_classes = schema.segmentation_column("class", required=True, bits=_bits(masks, colours))
+        ids = colours.ids if colours else ()
         return layout.Source(
             self.name,
             images,
             layout.ListedLabels(reader, masks),
-            LabelledImages(tuple(columns), mask_colours=colours.ids if colours else ()),
+            LabelledImages((of_classes, *of_objects), mask_colours=ids),
             classes.ClassNumbering(known=known),
             tuple(notes),
         )
@@ -135,23 +145,19 @@ def _given_pairs(options: layout.SourceOptions) -> Pairs:
         for root in images
         for but in [patterns.get(root.uri, ())]
     )
-    keys = first_keys(masks)
-    if not keys and not any(is_remote(root.uri) for root in masks):
+    of_images, of_masks = first_keys(images), first_keys(masks)
+    if not of_masks and not any(is_remote(root.uri) for root in masks):
         raise errors.UsageError(
             f"--masks {' '.join(options.masks)}: no masks there; expected PNGs named like the images"
         )
-    uris = (
-        {files.join(r.uri, key) for r in side for key in first_keys([r])}
-        for side in (images, masks)
-    )
-    twice = sorted(set.intersection(*uris))
+    twice = sorted({*_first_uris(images)} & {*_first_uris(masks)})
     if twice:
         folder = posixpath.dirname(twice[0])
         raise errors.UsageError(
             f"--images and --masks both list {twice[0]}, which would be an image and a mask; tell them "
             f"apart with a pattern, such as --images {folder} --masks '{folder}/*_mask.png'"
         )
-    return Pairs(images, masks, mask_names.find_names(first_keys(images), keys))
+    return Pairs(images, masks, mask_names.find_names(of_images, of_masks))
 
 
 def without(roots: tuple[ImageRoot, ...], inner: tuple[ImageRoot, ...]) -> tuple[ImageRoot, ...]:
@@ -182,13 +188,12 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
     """
     if not pairs.names.further_kinds:
         return pairs.masks
-    kind = pairs.names.names.addition
-    kinds = (kind, *pairs.names.further_kinds)
+    kinds = (pairs.names.names.addition, *pairs.names.further_kinds)
     patterns = [f"**/{kind.mask_prefix}*{kind.mask_suffix}.*" for kind in kinds]
     if pairs.names.certain and not pairs.masks[0].patterns:
         return tuple(replace(root, patterns=(patterns[0],)) for root in pairs.masks)
     folder = pairs.masks[0].uri
-    named = enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
+    named = text.enumerated([f"{folder}/{pattern}" for pattern in patterns], 4)
     raise errors.UsageError(
         f"--masks: there are {len(kinds)} masks of each image: {named}; name those whose pixels are "
         f"class ids, such as --masks '{folder}/{patterns[0]}'"
@@ -198,21 +203,17 @@ def _known_kind(pairs: Pairs) -> tuple[ImageRoot, ...]:
 def _notes(matched: mask_names.FoundNames) -> list[str]:
     names = matched.names
     addition = names.addition
-    mask, *further = [
-        f"{kind.mask_prefix}NAME{kind.mask_suffix}" for kind in (addition, *matched.further_kinds)
-    ]
-    notes = []
-    if addition != mask_names.Addition():
-        image = f"{addition.image_prefix}NAME{addition.image_suffix}"
-        notes.append(f"the mask of an image {image} is called {mask}")
-    if further:
-        notes.append(f"other masks of the same images are passed over: {enumerated(further, 4)}")
-    if names.folders:
-        pairs = enumerated([f"{ours}/ are for {theirs}/" for ours, theirs in names.folders], 3)
-        notes.append(f"masks in {pairs}")
-    if names.bare:
-        notes.append("folders of masks and images differ, so masks are matched by file name alone")
-    return notes
+    kinds = (addition, *matched.further_kinds)
+    mask, *further = [f"{kind.mask_prefix}NAME{kind.mask_suffix}" for kind in kinds]
+    image = f"{addition.image_prefix}NAME{addition.image_suffix}"
+    pairs = text.enumerated([f"{ours}/ are for {theirs}/" for ours, theirs in names.folders], 3)
+    notes = {
+        f"the mask of an image {image} is called {mask}": addition != mask_names.Addition(),
+        f"other masks of the same images are passed over: {text.enumerated(further, 4)}": further,
+        f"masks in {pairs}": names.folders,
+        "folders of masks and images differ, so masks are matched by file name alone": names.bare,
+    }
+    return [note for note, applies in notes.items() if applies]
 
 
 # --- the content of masks ------------------------------------------------------------------------------
@@ -239,8 +240,8 @@ def _bits(masks: Sequence[ImageRoot], colours: mask_colours.MaskColours | None) 
     """
     if colours:
         return 16 if max(i for *_, i in colours.ids) > 255 else 8
-    uris = _first_masks(masks)
-    heads = [head for uri in uris if (head := beginning(uri, _HEAD_BYTES))]
+    uris = _first_uris(masks, _LOOKED_AT)[:_LOOKED_AT]
+    heads = [head for uri in uris if (head := tree.beginning(uri, _HEAD_BYTES))]
     if heads and all(head.startswith(jpeg.MAGIC) for head in heads):
         raise errors.UsageError(
             f"the masks are JPEGs, such as {uris[0]}: compression mixes the ids at every edge, so "
@@ -255,26 +256,16 @@ def _bits(masks: Sequence[ImageRoot], colours: mask_colours.MaskColours | None) 
     return 16 if (16, 0) in map(png_kind, heads) else 8
 
 
-def _first_masks(masks: Sequence[ImageRoot]) -> list[str]:
-    return [files.join(root.uri, key) for root in masks for key in first_keys([root], _LOOKED_AT)][
-        :_LOOKED_AT
-    ]
-
-
 def _only_black_and_white(masks: Sequence[ImageRoot]) -> list[str]:
     """A note if the first masks contain only 0 and 255, like drawings; 255 is not a class."""
     values: set[int] = set()
-    for uri in _first_masks(masks):
-        try:
+    with suppress(OSError, header.BadImageError):
+        for uri in _first_uris(masks, _LOOKED_AT)[:_LOOKED_AT]:
             values |= grey_values(files.read_bytes(uri))
-        except (OSError, header.BadImageError):
-            return []
-    if values != {0, 255}:
-        return []
     return [
         "the first masks contain only 0 and 255, and 255 usually means void. A table with the lines "
         "background,0,0,0 and object,255,255,255 for --mask_colors would make these 0 and 1"
-    ]
+    ] * (values == {0, 255})
 
 
 # --- Pascal VOC -----------------------------------------------------------------------------------
@@ -293,30 +284,9 @@ VOC_CLASSES = (
 def voc_sets(paths: Sequence[str]) -> list[str]:
     """The folders with masks that paths of --images mean: years of VOC, or sets kept like one; see `years`."""
     uris = map(files.canonical, filter(str.strip, paths))
-    return [folder for uri in uris for folder in years(uri) if has_folder(f"{folder}/{CLASSES}")]
-
-
-_Roots = tuple[ImageRoot, ...]
-
-
-def _of_voc(
-    sets: Sequence[str], colours: mask_colours.MaskColours | None
-) -> tuple[_Roots, _Roots, MaskReader, list[Column], list[str]]:
-    """The images, the masks and their reader, the columns and notes of sets."""
-    images = image_roots([f"{folder}/{IMAGES}" for folder in sets])
-    splits = read_split_lists([f"{folder}/{LISTS}" for folder in sets], LISTED).splits
-    folders = [f"{folder}/{CLASSES}" for folder in sets]
-    bits = _bits(image_roots(folders, option="--masks"), colours)
-    columns = [segmentation_column("class", required=True, bits=bits)]
-    of_columns: tuple[str, ...] = ()
-    if len(sets) == 1 and has_folder(f"{sets[0]}/{OBJECTS}") and not colours:
-        folders.append(f"{sets[0]}/{OBJECTS}")
-        columns.append(segmentation_column("object", required=False))
-        of_columns = tuple(folders)
-    note = f"{counted(len(splits), 'image')} in the lists of {LISTS}/; other images have no mask, and are left out"
-    reader = MaskReader(mask_names.MaskNames(), of_columns, Splits(splits, bare=True))
-    masks = image_roots(folders, option="--masks")
-    return images, masks, reader, columns, [note] if splits else []
+    return [
+        folder for uri in uris for folder in years(uri) if tree.has_folder(f"{folder}/{CLASSES}")
+    ]
 
 
 # --- folders of masks beside folders of images ----------------------------------------------------
@@ -343,20 +313,21 @@ def first_keys(roots: Sequence[ImageRoot], most: int = MOST_NAMES) -> list[str]:
     There are none in a folder that cannot be listed: the job reports that.
     """
     return sorted(
-        key for root in roots for key in once(root, functools.partial(_first_of, root))[:most]
+        key for root in roots for key in tree.once(root, functools.partial(_first_of, root))[:most]
     )
+
+
+def _first_uris(roots: Sequence[ImageRoot], most: int = MOST_NAMES) -> list[str]:
+    return [files.join(root.uri, key) for root in roots for key in first_keys([root], most)]
 
 
 def _first_of(root: ImageRoot) -> list[str]:
     if not is_remote(root.uri):
         return list(itertools.islice(_local_keys(root), MOST_NAMES))
-    rules = ObjectFilter(root)
-    keys = []
+    rules, keys = ObjectFilter(root), list[str]()
     with suppress(Exception):
-        for file in files.list_files(root.uri):
-            keys += [file.name] if rules.lists(file.name) else []
-            if len(keys) == MOST_NAMES:
-                break
+        names = (file.name for file in files.list_files(root.uri) if rules.lists(file.name))
+        keys.extend(itertools.islice(names, MOST_NAMES))
     return keys
 
 
@@ -380,7 +351,7 @@ def look_for_pairs(folder: str) -> Pairs | None:
     both or in neither; the two in each folder of a split; and `train/` beside `train_labels/`, as CamVid
     has them.
     """
-    names = [posixpath.basename(below) for below in subfolders(folder)]
+    names = [posixpath.basename(below) for below in tree.subfolders(folder)]
     splits = [name for name in names if name.lower() in SPLIT_NAMES]
     in_splits = [
         (f"{split}/{images}", f"{split}/{masks}")
@@ -419,7 +390,7 @@ def _pairs(folder: str, shape: Sequence[tuple[str, str]], in_one_root: bool) -> 
 
 def _image_and_mask_folders(folder: str) -> list[tuple[str, str]]:
     """Names of the one folder of images and the one of masks in a folder; none without either."""
-    names = [posixpath.basename(below) for below in subfolders(folder)]
-    images = [name for name in names if name.lower() in IMAGE_FOLDERS]
+    names = [posixpath.basename(below) for below in tree.subfolders(folder)]
+    images = [name for name in names if name.lower() in tree.IMAGE_FOLDERS]
     masks = [name for name in names if name.lower() in _MASKS]
     return [(images[0], masks[0])] if len(images) == len(masks) == 1 else []

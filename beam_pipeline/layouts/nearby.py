@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.plausibility import ADVICE
@@ -24,18 +24,9 @@ from beam_pipeline.core.labels.tables import inspect_tables
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.questions import Question, question
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts import heads, pairs, registry
+from beam_pipeline.layouts import heads, pairs, registry, tree
 from beam_pipeline.layouts.label_files import typed_path
 from beam_pipeline.layouts.layout import Layout, SourceOptions
-from beam_pipeline.layouts.tree import (
-    IMAGE_FOLDERS,
-    LABEL_FOLDERS,
-    MOST_FOLDERS,
-    Folder,
-    folders_with_images,
-    names_in,
-    tree,
-)
 from beam_pipeline.storage import files
 
 TEXTS = (".txt", ".caption")
@@ -63,9 +54,7 @@ _NO_LABELS = re.compile(r"submission|\Adead_letters[.-]", re.IGNORECASE)
 """Names of tables that are not labels: answers to fill in, as on Kaggle, and reports of a conversion."""
 
 _ROWS = 20  # of a table whose images are looked up
-_ENOUGH_NAMES = (
-    3  # without extension, such as numbers, that are also names of images, but not by chance
-)
+_ENOUGH_NAMES = 3  # without extension, such as numbers: more are not names of images by chance
 _USUAL_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 _LOOKED_AT = 10  # text files, for one that is not empty
 _EXAMPLES = 3
@@ -123,15 +112,11 @@ def certain_alternative(options: SourceOptions) -> Alternative | None:
     the images in the folder given.
     """
     root = only_folder(options)
-    if not root:
-        return None
-    for alternative in _above(root, options):
-        if _lists_only(alternative, root):
-            return alternative
-    here = names_in(root)
-    if here.images:
-        return None
-    with_images = folders_with_images(here)
+    above = [whole for whole in _above(root, options) if _lists_only(whole, root)] if root else []
+    here = tree.names_in(root)
+    if above or not root or here.images:
+        return above[0] if above else None
+    with_images = tree.folders_with_images(here)
     below = _recognised(here.folders, options)
     if below:
         folder = files.canonical(below[0].options.images[0])
@@ -146,9 +131,9 @@ def _above(root: str, options: SourceOptions) -> list[Alternative]:
     """Finds recognised folders above one called `images` or alike, or above a split in one."""
     parent = posixpath.dirname(root)
     above = []
-    if _name(root) in IMAGE_FOLDERS:
+    if _name(root) in tree.IMAGE_FOLDERS:
         above = [parent]
-    elif _name(root) in SPLIT_NAMES and _name(parent) in IMAGE_FOLDERS:
+    elif _name(root) in SPLIT_NAMES and _name(parent) in tree.IMAGE_FOLDERS:
         above = [parent, posixpath.dirname(parent)]
     return _recognised(above, options)
 
@@ -157,7 +142,7 @@ def _recognised(folders: Sequence[str], options: SourceOptions) -> list[Alternat
     """Those folders that any layout recognises but captions, tables and class folders."""
     layouts = [layout for layout in registry.all_layouts() if layout.name not in _LAST_RESORTS]
     alternatives = []
-    for folder in folders[:MOST_FOLDERS]:
+    for folder in folders[: tree.MOST_FOLDERS]:
         there = replace(options, images=(typed_path(folder, options.images[0]),))
         reasons = ((layout, layout.recognise(there)) for layout in layouts)
         alternatives += [Alternative(there, layout, why) for layout, why in reasons if why][:1]
@@ -179,12 +164,14 @@ def _no_more(listed: str, root: str) -> bool:
         return True
     if not root.startswith(f"{listed}/"):
         return False
-    here = names_in(listed)
+    here = tree.names_in(listed)
     towards = f"{listed}/{root[len(listed) + 1 :].partition('/')[0]}"
-    return not here.images and folders_with_images(here) == [towards] and _no_more(towards, root)
+    return (
+        not here.images and tree.folders_with_images(here) == [towards] and _no_more(towards, root)
+    )
 
 
-def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternative | None:
+def _table_beside(here: tree.Folder, images: str, options: SourceOptions) -> Alternative | None:
     """Finds the only table beside a folder of images whose rows name them."""
     naming = [
         table.path
@@ -203,9 +190,9 @@ def _table_beside(here: Folder, images: str, options: SourceOptions) -> Alternat
 
 def _splits_below(folder: str, options: SourceOptions) -> Alternative | None:
     """Finds a folder that contains only splits with class folders."""
-    here = names_in(folder)
-    splits = list(map(names_in, here.folders))
-    flat = [split for split in splits if split.images or not folders_with_images(split)]
+    here = tree.names_in(folder)
+    splits = list(map(tree.names_in, here.folders))
+    flat = [split for split in splits if split.images or not tree.folders_with_images(split)]
     if here.images or not splits or flat or {_name(s.path) for s in splits} - SPLIT_NAMES.keys():
         return None
     there = replace(options, images=(typed_path(folder, options.images[0]),))
@@ -258,26 +245,24 @@ class TableLook(NamedTuple):
           folder: the folder; names may be relative to it or to the table's.
           by_file_name: True if names may be file names in any folder below, such as paths from another machine.
         """
-        anywhere = [below.path for below in tree(names_in(folder))] if by_file_name else []
+        below = tree.tree(tree.names_in(folder)) if by_file_name else []
         exact = without_extension = 0
         for name in self.images:
             base = posixpath.basename(name.replace("\\", "/"))
             paths = [f"{folder}/{name}", f"{posixpath.dirname(self.path)}/{name}"]
-            places = [f"{place}/{base}" for place in anywhere if base]
+            places = [f"{place.path}/{base}" for place in below if base]
             if sum(map(os.path.isfile, places)) < 2:  # several are ambiguous
                 paths += places
             paths = [path for path in paths if path.startswith(f"{folder}/")]
-            if any(map(os.path.isfile, paths)):
-                exact += 1
-            else:
-                endings = (path + ending for path in paths for ending in _USUAL_ENDINGS)
-                without_extension += any(map(os.path.isfile, endings))
-        if without_extension < _ENOUGH_NAMES:
-            without_extension = 0
-        return 2 * (exact + without_extension) > len(self.images)
+            is_exact = any(map(os.path.isfile, paths))
+            exact += is_exact
+            endings = (path + ending for path in paths for ending in _USUAL_ENDINGS)
+            without_extension += not is_exact and any(map(os.path.isfile, endings))
+        enough = without_extension >= _ENOUGH_NAMES
+        return 2 * (exact + without_extension * enough) > len(self.images)
 
 
-def tables_in(folder: Folder) -> list[str]:
+def tables_in(folder: tree.Folder) -> list[str]:
     """The paths of tables that may contain labels: no submission, no dead letters."""
     paths = folder.of_kind(*_TABLES)
     return [path for path in paths if not _NO_LABELS.search(posixpath.basename(path))]
@@ -286,7 +271,7 @@ def tables_in(folder: Folder) -> list[str]:
 def look_at_tables(paths: Sequence[str]) -> list[TableLook]:
     """Reads the headers and first rows of some tables; mere lists of images come only if all are."""
     looks = []
-    for path in paths[:MOST_FOLDERS]:
+    for path in paths[: tree.MOST_FOLDERS]:
         look, head = TableLook(path), heads.first_line(path)
         try:
             if head:
@@ -309,43 +294,47 @@ def class_doubts(options: SourceOptions) -> list[Question]:
     root = only_folder(options)
     if not root:
         return []
-    here, typed = names_in(root), options.images[0]
+    here, typed = tree.names_in(root), options.images[0]
     where = typed_path(root, typed)
     for whole in _above(root, options)[:1]:
-        reason = f"{where} is part of a data set of the layout {whole.layout.name} in a folder above: {whole.why}."
-        answer: dict[str, Any] = {"images": whole.options.images, "layout": whole.layout.name}
-        return [question("part_of_data_set", reason, **answer)]
+        name, paths = whole.layout.name, whole.options.images
+        reason = (
+            f"{where} is part of a data set of the layout {name} in a folder above: {whole.why}."
+        )
+        return [question("part_of_data_set", reason, images=paths, layout=name)]
     below = _recognised(here.folders, options)
     if below:
         layout = below[0].layout.name
-        paths = [path for s in below if s.layout.name == layout for path in s.options.images]
+        paths = tuple(path for s in below if s.layout.name == layout for path in s.options.images)
         reason = (
             f"{where} contains {counted(len(paths), 'data set')} of the layout {layout}, which would become "
             f"classes: {below[0].why}."
         )
-        return [question("data_sets_below", reason, images=tuple(paths), layout=layout)]
+        return [question("data_sets_below", reason, images=paths, layout=layout)]
     return (
-        [*ignored_label_files(here, typed), *pairs.masks_among(tree(here), typed)]
+        [*ignored_label_files(here, typed), *pairs.masks_among(tree.tree(here), typed)]
         or [*pairs.images_and_masks(here, typed)]
         or [*pairs.same_names(here, typed)]
     )
 
 
-def ignored_label_files(here: Folder, typed: str) -> list[Question]:
+def ignored_label_files(here: tree.Folder, typed: str) -> list[Question]:
     """Questions about label files among the images of a folder or beside it, by kind.
 
     Args:
       here: the folder.
       typed: its path as typed, for paths in the same style.
     """
-    inside = tree(here)
-    beside = [folder for place in _label_folders(here.path) for folder in tree(names_in(place))]
+    inside = tree.tree(here)
+    beside = [
+        folder for place in _label_folders(here.path) for folder in tree.tree(tree.names_in(place))
+    ]
     among = [
         *_tables(here, [path for folder in inside for path in tables_in(folder)], typed),
         *_documents(here, inside, beside, typed),
     ]
     if not among:
-        above = look_at_tables(tables_in(names_in(posixpath.dirname(here.path))))
+        above = look_at_tables(tables_in(tree.names_in(posixpath.dirname(here.path))))
         naming = [table.path for table in above if table.names_images_in(here.path)]
         among = [*_tables(here, naming, typed)]
     return [*among, *_text_files(here, inside, beside, typed)]
@@ -354,9 +343,9 @@ def ignored_label_files(here: Folder, typed: str) -> list[Question]:
 def _label_folders(root: str) -> Iterator[str]:
     """Folders named like labels beside the images: for `images/train/`, also `labels/` beside `images/`."""
     parent = posixpath.dirname(root)
-    for place in (root, parent) if _name(parent) in IMAGE_FOLDERS else (root,):
-        for folder in names_in(posixpath.dirname(place)).folders:
-            is_usual = _name(folder) in LABEL_FOLDERS or _LABELS_IN_NAME.search(_name(folder))
+    for place in (root, parent) if _name(parent) in tree.IMAGE_FOLDERS else (root,):
+        for folder in tree.names_in(posixpath.dirname(place)).folders:
+            is_usual = _name(folder) in tree.LABEL_FOLDERS or _LABELS_IN_NAME.search(_name(folder))
             if is_usual and folder != place:
                 yield folder
 
@@ -368,9 +357,10 @@ def _ignored(paths: Sequence[str], typed: str, kind: str = "") -> str:
     return f"{names} would be ignored" + (f", but {looks} like {kind}." if kind else ".")
 
 
-def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
+def _tables(here: tree.Folder, paths: Sequence[str], typed: str) -> Iterator[Question]:
     """A question about the tables whose rows name the images or, if there are none, about all."""
-    folders_below = {posixpath.basename(path) for folder in tree(here) for path in folder.folders}
+    below = [path for folder in tree.tree(here) for path in folder.folders]
+    folders_below = {*map(posixpath.basename, below)}
     tables = [t for t in look_at_tables(paths) if not t.is_of_classes(folders_below)]
     if not tables:
         return
@@ -379,7 +369,7 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
     naming = [table for table in tables if table.names_images_in(here.path)]
     if not naming and not here.images:  # the tables of some of the folders beside them
         for table in tables:
-            folders = folders_with_images(here)[:_EXAMPLES]
+            folders = tree.folders_with_images(here)[:_EXAMPLES]
             folders = [folder for folder in folders if table.names_images_in(folder)]
             if folders and posixpath.dirname(table.path) == here.path:
                 naming.append(table)
@@ -396,40 +386,42 @@ def _tables(here: Folder, paths: Sequence[str], typed: str) -> Iterator[Question
         return
     columns = (naming or tables)[0].columns
     described = f" with the columns {enumerated(columns, _MOST_COLUMNS)}" if columns else ""
-    meant = [table.path for table in naming] if len(paths) <= MOST_FOLDERS and naming else paths
-    answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(meant, typed)}
-    reason = _ignored(meant, typed, f"labels{described}")
+    if naming and len(paths) <= tree.MOST_FOLDERS:
+        paths = [table.path for table in naming]
+    answer = {"images": tuple(sorted(images)) or (typed,), "labels": _as_typed(paths, typed)}
+    reason = _ignored(paths, typed, f"labels{described}")
     yield Question("tables_ignored", reason, answer=answer if naming else None)
 
 
 def _documents(
-    here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+    here: tree.Folder, inside: Sequence[tree.Folder], beside: Sequence[tree.Folder], typed: str
 ) -> Iterator[Question]:
     """Questions about JSON and XML among the images, and COCO's or Pascal VOC's annotations there or beside them."""
     for extension, layout, title, pattern in _DOCUMENTS:
         paths = [path for folder in inside for path in folder.of_kind(extension)]
         around = [path for folder in beside for path in folder.of_kind(extension)]
-        meant = [*paths, *around] if layout == "coco" else paths or around
-        looked_at = meant if layout == "coco" else meant[:1]
-        fitting = [path for path in looked_at if pattern.match(_beginning(path))]
-        if not fitting:
-            if paths:
-                name, advice = f"{extension[1:]}_ignored", ADVICE[extension][0]
-                yield Question(name, _ignored(paths, typed), advice)
-            continue
         if layout == "coco":
-            meant = fitting
+            meant = fitting = [p for p in (*paths, *around) if pattern.match(_beginning(p))]
             for part in ("instances_", posixpath.basename(here.path)):  # of many, the likeliest
                 meant = [path for path in meant if part in posixpath.basename(path)] or meant
             labels = _as_typed(meant, typed)
         else:
-            labels = (typed if paths else typed_path(posixpath.dirname(around[0]), typed),)
-        reason = _ignored(meant, typed, title)
-        yield question(f"{layout}_ignored", reason, images=(typed,), labels=labels, layout=layout)
+            meant, labels = paths or around, (typed,)
+            fitting = [path for path in meant[:1] if pattern.match(_beginning(path))]
+            if fitting and not paths:
+                labels = (typed_path(posixpath.dirname(around[0]), typed),)
+        if fitting:
+            reason = _ignored(meant, typed, title)
+            yield question(
+                f"{layout}_ignored", reason, images=(typed,), labels=labels, layout=layout
+            )
+        elif paths:
+            advice = ADVICE[extension][0]
+            yield question(f"{extension[1:]}_ignored", _ignored(paths, typed), advice)
 
 
 def _text_files(
-    here: Folder, inside: Sequence[Folder], beside: Sequence[Folder], typed: str
+    here: tree.Folder, inside: Sequence[tree.Folder], beside: Sequence[tree.Folder], typed: str
 ) -> Iterator[Question]:
     """A question about text files named like the images, if there are about as many as images."""
     images = {os.path.splitext(name)[0] for folder in inside for name in folder.images}
@@ -437,33 +429,35 @@ def _text_files(
     paths = [path for path in paths if posixpath.splitext(posixpath.basename(path))[0] in images]
     if not paths or 2 * len(paths) < len(images):
         return
-    lines = (line.strip() for path in paths[:_LOOKED_AT] for line in _beginning(path).splitlines())
+    heads_of = [_beginning(path) for path in paths[:_LOOKED_AT]]
+    lines = (line.strip() for head in heads_of for line in head.splitlines())
     line = next(filter(None, lines), b"")
     text = line.decode(errors="replace")
-    folders = sorted({*map(posixpath.dirname, paths)})
-    top = posixpath.commonpath(folders)
     ignored = (
         f"{counted(len(paths), 'text file')} with names of images, such as {typed_path(paths[0], typed)}, "
         f"would be ignored; the first is {text[:40]!r}."
     )
-    labels = folders if f"{here.path}/".startswith(f"{top}/") else [top]
-    name, layout = "captions_ignored", "caption_files"
-    if (
-        len(line.split()) in _KITTI_FIELDS
-    ):  # read from the folders named alone, not from those in them
-        name, layout, labels = "kitti_ignored", "kitti", folders
+    labels = sorted({*map(posixpath.dirname, paths)})
+    top = posixpath.commonpath(labels)
+    if len(line.split()) in _KITTI_FIELDS:  # read from the folders named alone
+        layout = "kitti"
     elif _YOLO.fullmatch(line):
-        name, layout = "yolo_ignored", "yolo"
-    elif is_of_numbers(text) or any(_OBJECTS.search(_beginning(p)) for p in paths[:_LOOKED_AT]):
+        layout = "yolo"
+    elif is_of_numbers(text) or any(map(_OBJECTS.search, heads_of)):
         advice = (
             "If they are labels, write a table such as filename,label and name it with --labels."
         )
         yield question("texts_ignored", ignored, advice)
         return
-    elif any(place.images and place.path in folders for place in inside):
+    else:
+        layout = "caption_files"
+    if layout == "caption_files" and any(f.images and f.path in labels for f in inside):
         labels = []  # captions beside their images
+    elif layout != "kitti" and not f"{here.path}/".startswith(f"{top}/"):
+        labels = [top]
     named = tuple(typed_path(folder, typed) for folder in labels)
-    yield question(name, ignored, images=(typed,), labels=named, layout=layout)
+    name = "captions" if layout == "caption_files" else layout
+    yield question(f"{name}_ignored", ignored, images=(typed,), labels=named, layout=layout)
 
 
 def _as_typed(paths: Sequence[str], typed: str) -> tuple[str, ...]:

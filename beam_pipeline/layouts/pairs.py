@@ -28,18 +28,7 @@ from beam_pipeline.core.listing import filters, globs
 from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.text import counted, enumerated
-from beam_pipeline.layouts import label_files, layout, paths
-from beam_pipeline.layouts.tree import (
-    IMAGE_FOLDERS,
-    LABEL_FOLDERS,
-    MOST_FOLDERS,
-    Folder,
-    beginning,
-    folders_with_images,
-    names_in,
-    tree,
-    walk,
-)
+from beam_pipeline.layouts import label_files, layout, paths, tree
 
 _FIRST = re.compile(r"(images?|imgs?|im|left|rgb|colou?r|a|before|inputs?|source|lr|low|noisy)\d*")
 """Words in names of the part that is the image; of several such parts, the first by name is."""
@@ -89,7 +78,7 @@ def find_parts(folder: str, image: str = "") -> Parts | None:
       folder: its URI.
       image: the name of the part that is the image; empty for the likeliest.
     """
-    places = [*walk(folder, _MOST_FOLDERS)]
+    places = [*tree.walk(folder, _MOST_FOLDERS)]
     pictures = {place.path: _stems(place.images) for place in places}
     names = {place.path: _stems(place.files) | pictures[place.path] for place in places}
     scenes = [path for path, images in pictures.items() if images]
@@ -167,13 +156,8 @@ class PartReader:
         at = max(i for i, step in enumerate(steps) if step in partners)
         values = [(file.uri, file.size, file.version) if n == steps[at] else None for n in partners]
         steps[at] = image
-        return references.LabelRow(
-            "/".join([*path, name] if are_folders else [*path, image]),
-            tuple(values),
-            "",
-            file.uri,
-            0,
-        )
+        key = "/".join([*path, name] if are_folders else [*path, image])
+        return references.LabelRow(key, tuple(values), "", file.uri, 0)
 
 
 class Pairs:
@@ -243,11 +227,11 @@ def _column(name: str, files_of: filters.ImageRoot, kinds: Mapping[str, str]) ->
     start, matches = len(files_of.uri) + 1, globs.glob_regex(files_of.patterns[0]).fullmatch
     uris = (
         f"{place.path}/{file}"
-        for place in walk(files_of.uri, _MOST_FOLDERS)
+        for place in tree.walk(files_of.uri, _MOST_FOLDERS)
         for file in (*place.images, *place.files)
     )
     first = [*itertools.islice((uri for uri in uris if matches(uri[start:])), _LOOKED_AT)]
-    kind = kind_of_files(first, lambda uri: beginning(uri, HEAD_BYTES) or None)
+    kind = kind_of_files(first, lambda uri: tree.beginning(uri, HEAD_BYTES) or None)
     is_picture = kind is schema.ColumnKind.PICTURE
     if kinds.get(name) == schema.ColumnKind.COPY or (is_picture and is_mask(name)):
         kind = schema.ColumnKind.COPY
@@ -257,7 +241,7 @@ def _column(name: str, files_of: filters.ImageRoot, kinds: Mapping[str, str]) ->
 # --- questions where they would become classes ----------------------------------------------------
 
 
-def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[questions.Question]:
+def masks_among(inside: Sequence[tree.Folder], typed: str) -> Iterator[questions.Question]:
     """A question about files named like a mask of an image beside them, of at least half of the images."""
     masks = []
     for folder in inside:
@@ -282,12 +266,18 @@ def masks_among(inside: Sequence[Folder], typed: str) -> Iterator[questions.Ques
     )
 
 
-def images_and_masks(here: Folder, typed: str) -> Iterator[questions.Question]:
+def images_and_masks(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
     """A question about a folder of images beside one of masks, and no other folders of labels."""
-    folders = folders_with_images(here)
-    images = [folder for folder in folders if posixpath.basename(folder).lower() in IMAGE_FOLDERS]
-    labels = [folder for folder in folders if posixpath.basename(folder).lower() in LABEL_FOLDERS]
-    if len(images) == len(labels) == 1 and not any(f.files for f in tree(names_in(labels[0]))):
+    folders = tree.folders_with_images(here)
+    images = [
+        folder for folder in folders if posixpath.basename(folder).lower() in tree.IMAGE_FOLDERS
+    ]
+    labels = [
+        folder for folder in folders if posixpath.basename(folder).lower() in tree.LABEL_FOLDERS
+    ]
+    if len(images) == len(labels) == 1 and not any(
+        f.files for f in tree.tree(tree.names_in(labels[0]))
+    ):
         both = enumerated([f"{posixpath.basename(folder)}/" for folder in (*images, *labels)], 2)
         yield questions.question(
             "images_and_masks",
@@ -298,10 +288,10 @@ def images_and_masks(here: Folder, typed: str) -> Iterator[questions.Question]:
         )
 
 
-def same_names(here: Folder, typed: str) -> Iterator[questions.Question]:
+def same_names(here: tree.Folder, typed: str) -> Iterator[questions.Question]:
     """A question about the first folders beside each other whose images have the same names, at any level."""
-    below = [names_in(path) for path in here.folders[:_EXAMPLES]]
-    lowest = [names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
+    below = [tree.names_in(path) for path in here.folders[:_EXAMPLES]]
+    lowest = [tree.names_in(path) for folder in below for path in folder.folders[:_EXAMPLES]]
     scenes = len(below) > 1 and all(_is_scene(_stems(folder.images)) for folder in below)
     parent = next(filter(_contains_pairs, (here, *below, *lowest)), None)
     parts = find_parts(here.path) if parent or scenes else None
@@ -315,6 +305,10 @@ def same_names(here: Folder, typed: str) -> Iterator[questions.Question]:
     if at_top:
         answer = {"layout": "class_folders"}
     further: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    advice = (
+        "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
+        "of labels with --labels. If they are classes:"
+    )
     masks = [name for name in names if _MASK_NAMES.search(name)]
     images = [name for name in names if name not in masks]
     if len(images) == len(masks) == 1:  # anywhere below, if there are further levels
@@ -329,11 +323,6 @@ def same_names(here: Folder, typed: str) -> Iterator[questions.Question]:
             answers.reverse()
         (advice, answer), *rest = answers
         further = tuple(rest)
-    else:
-        advice = (
-            "Name the folder of images with --images and that of masks with --masks, or one folder and a table "
-            "of labels with --labels. If they are classes:"
-        )
     reason = (
         f"{enumerated([f'{name}/' for name in names], _EXAMPLES)} in {label_files.typed_path(parent.path, typed)} would become "
         "classes, but contain images of the same names, as pairs, masks and several views do."
@@ -341,15 +330,15 @@ def same_names(here: Folder, typed: str) -> Iterator[questions.Question]:
     yield questions.Question("same_names_in_folders", reason, advice, answer, further)
 
 
-def _contains_pairs(parent: Folder) -> bool:
+def _contains_pairs(parent: tree.Folder) -> bool:
     """True if the folders in a folder contain images of the same names, and probably are parts of samples.
 
     Images of any class are numbered, so that the same numbers are evidence only in folders that are called like
     parts. Other names are evidence, as are names with the same addition, such as `7.png` and `7_mask.png`.
     """
-    if parent.images or not 2 <= len(parent.folders) <= MOST_FOLDERS:
+    if parent.images or not 2 <= len(parent.folders) <= tree.MOST_FOLDERS:
         return False
-    first, *others = (_stems(names_in(path).images) for path in parent.folders)
+    first, *others = (_stems(tree.names_in(path).images) for path in parent.folders)
     may_be_added = len(others) == 1 and len(first) >= _ENOUGH_NAMES
     added = _added(first, others[0]) if may_be_added else ""
     same = all(stems == first for stems in others)

@@ -177,10 +177,14 @@ def _inspect(
         **{name: "str" for name in classes if name in labels},
         **{name: kind for name, kind in options.columns.items() if name not in unread},
     }
-    label = _label_column(labels, classes, options)
-    schema, table, nested = caption_files.inspect_rows(
-        uri, rows, options, key=parquet_rows.ROW, label=label, kinds=kinds
+    choices = replace(
+        options,
+        key_column=parquet_rows.ROW,
+        label_column=_label_column(labels, classes, options),
+        columns=kinds,
+        label_needed=False,
     )
+    schema, table, nested = caption_files.inspect_rows(uri, rows, choices)
     return schema, table, [*nested, *columns.unused]
 
 

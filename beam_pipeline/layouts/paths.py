@@ -43,13 +43,12 @@ def image_roots(
             patterns[root].append(pattern)
         else:
             whole.add(root)
-    for inner in patterns:
-        for outer in patterns:
-            if inner != outer and inner.startswith(outer.rstrip("/") + "/"):
-                raise UsageError(
-                    f"{option}: {inner} is inside {outer}, so its images could be listed twice; "
-                    "name only one of the two, or patterns below the same folder"
-                )
+    for inner, outer in itertools.permutations(patterns, 2):
+        if inner.startswith(outer.rstrip("/") + "/"):
+            raise UsageError(
+                f"{option}: {inner} is inside {outer}, so its images could be listed twice; "
+                "name only one of the two, or patterns below the same folder"
+            )
     folders = (
         ImageRoot(root, () if root in whole else tuple(sorted(set(globs))), label_uris)
         for root, globs in sorted(patterns.items())
@@ -61,24 +60,22 @@ def _root_and_pattern(path: str, option: str) -> tuple[str, str]:
     """Returns (folder, pattern below it); the pattern is empty for all images of the folder."""
     if not path.strip():
         raise UsageError(f"{option}: an empty path")
-    uri = files.canonical(path)
+    uri = files.canonical(path).removesuffix("/**") or "/"
     if is_remote(uri):
-        uri = uri.removesuffix("/**")
-        if has_glob(uri):
-            return split_pattern(uri)
-        if posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS:
-            return posixpath.dirname(uri), glob.escape(posixpath.basename(uri))
+        is_image = posixpath.splitext(uri)[1].lower() in IMAGE_EXTENSIONS
+        is_folder, is_file = not has_glob(uri) and not is_image, not has_glob(uri) and is_image
+    else:
+        is_folder, is_file = os.path.isdir(uri), os.path.lexists(uri)
+    if is_folder:
         return uri, ""
-    if os.path.isdir(uri):
-        return uri, ""
-    if os.path.lexists(uri):
-        return os.path.dirname(uri), glob.escape(os.path.basename(uri))
+    if is_file:
+        return posixpath.dirname(uri), glob.escape(posixpath.basename(uri))
     if not has_glob(uri):
         raise UsageError(f"{option} {path}: no such file or folder")
     root, pattern = split_pattern(uri)
-    if not os.path.isdir(root):
+    if not is_remote(root) and not os.path.isdir(root):
         raise UsageError(f"{option} {path}: no folder {root}")
-    return root, "" if pattern == "**" else pattern
+    return root, pattern
 
 
 def label_files(paths: Sequence[str], option: str = "--labels") -> list[str]:
@@ -166,11 +163,8 @@ def archive_roots(paths: Sequence[str]) -> tuple[tuple[ImageRoot, ...], tuple[st
     members = [Archive(archive_kind(uri), name) for uri, name in sorted(name_of.items())]
     if len(members) > 1 and all(len(archive.said_splits) == 1 for archive in members):
         members = [archive._replace(split=min(archive.said_splits)) for archive in members]
-    roots = map(ImageRoot, sorted(name_of))
-    return (
-        tuple(replace(root, archive=a) for root, a in zip(roots, members, strict=True)),
-        tuple(remaining),
-    )
+    roots = zip(sorted(name_of), members, strict=True)
+    return tuple(ImageRoot(uri, archive=member) for uri, member in roots), tuple(remaining)
 
 
 def _archives(path: str) -> dict[str, str]:

@@ -66,10 +66,8 @@ class Cvat(image_records.RecordLayout):
     def labelled(self, entry: Any) -> Labelled:
         fields: dict[str, list[Any]] = {}
         for tag in entry.all("tag"):
-            for name, value in [
-                ("tag", entries.text_at(tag.values, "label")),
-                *_attributes_in(tag),
-            ]:
+            fields.setdefault("tag", []).append(entries.text_at(tag.values, "label"))
+            for name, value in _attributes_in(tag):
                 fields.setdefault(name, []).append(value)
         size = entries.size_of(*_numbers_in(entry, "width", "height"))
         shapes = [each for each in entry.inside if each.tag != "tag"]
@@ -79,39 +77,35 @@ class Cvat(image_records.RecordLayout):
         return entries.labelled(shapes, self._object, "shape", fields, size, split)
 
     def _object(self, shape: Element) -> LabelledObject | str:
-        values = shape.values
         if shape.tag in self.left_out:
             return self.left_out[shape.tag]
-        label = entries.text_at(values, "label")
-        attributes = {key: values[key] for key in ("occluded",) if key in values}
+        attributes = {key: shape.values[key] for key in ("occluded",) if key in shape.values}
         attributes.update(_attributes_in(shape))
-        angle = _numbers_in(shape, "rotation")[0] if "rotation" in values else 0
-        if shape.tag == "box":
-            xmin, ymin, xmax, ymax = _numbers_in(shape, "xtl", "ytl", "xbr", "ybr")
-            if not angle:
-                return LabelledObject(label, (xmin, ymin, xmax, ymax), (), attributes)
-            corners = entries.corners_of((xmin, ymin, xmax - xmin, ymax - ymin), angle)
-            return entries.outlined(label, corners, attributes)
-        if shape.tag == "ellipse":
-            sides = _numbers_in(shape, "cx", "cy", "rx", "ry")
-            return entries.ellipse(label, sides, math.radians(angle), attributes)
-        if shape.tag == "mask":
-            sides = _numbers_in(shape, "left", "top", "width", "height")
-            left, top, width, height = map(int, sides)
-            runs = [int(run) for run in _parsed_numbers(values.get("rle", "").split(","), "rle")]
-            pixels = width * height
-            if min(runs) < 0 or sum(runs) != pixels or pixels > entries.MOST_PIXELS:
-                raise BadLabelError(
-                    f"the rle of a mask does not add up to {width} x {height} pixels"
-                )
-            bits = (bit * run for bit, run in zip(cycle((b"\0", b"\1")), runs, strict=False))
-            return entries.drawn(
-                label, Bitmap(left, top, width, height, b"".join(bits)), attributes
-            )
-        if shape.tag != "polygon":
-            raise BadLabelError(f"<{shape.tag}> is not a shape of CVAT")
-        texts = entries.text_at(values, "points").replace(";", ",").split(",")
-        return entries.outlined(label, _parsed_numbers(texts, "points"), attributes)
+        return LabelledObject(entries.text_at(shape.values, "label"), *_shape_of(shape), attributes)
+
+
+def _shape_of(shape: Element) -> entries.Shape:
+    values = shape.values
+    angle = _numbers_in(shape, "rotation")[0] if "rotation" in values else 0
+    if shape.tag == "box":
+        xmin, ymin, xmax, ymax = _numbers_in(shape, "xtl", "ytl", "xbr", "ybr")
+        corners = entries.corners_of((xmin, ymin, xmax - xmin, ymax - ymin), angle)
+        return entries.outlined(corners) if angle else ((xmin, ymin, xmax, ymax), ())
+    if shape.tag == "ellipse":
+        return entries.ellipse(_numbers_in(shape, "cx", "cy", "rx", "ry"), math.radians(angle))
+    if shape.tag == "mask":
+        sides = _numbers_in(shape, "left", "top", "width", "height")
+        left, top, width, height = map(int, sides)
+        runs = [int(run) for run in _parsed_numbers(values.get("rle", "").split(","), "rle")]
+        pixels = width * height
+        if min(runs) < 0 or sum(runs) != pixels or pixels > entries.MOST_PIXELS:
+            raise BadLabelError(f"the rle of a mask does not add up to {width} x {height} pixels")
+        bits = (bit * run for bit, run in zip(cycle((b"\0", b"\1")), runs, strict=False))
+        return entries.drawn(Bitmap(left, top, width, height, b"".join(bits)))
+    if shape.tag != "polygon":
+        raise BadLabelError(f"<{shape.tag}> is not a shape of CVAT")
+    texts = entries.text_at(values, "points").replace(";", ",").split(",")
+    return entries.outlined(_parsed_numbers(texts, "points"))
 
 
 def _attributes_in(element: Element) -> Iterator[tuple[str, str]]:
@@ -227,18 +221,21 @@ class Via(image_records.RecordLayout):
         label = entries.text_at(attributes, self.attribute) if self.attribute else ONLY_CLASS
         attributes.pop(self.attribute, None)
         if kind == "rect":
-            return entries.boxed(label, _sides(shape, "x", "y", "width", "height"), attributes)
-        if kind in ("circle", "ellipse"):
+            place = entries.boxed(entries.numbers_at(shape, "x", "y", "width", "height"))
+        elif kind in ("circle", "ellipse"):
             round_shape = {"rx": shape.get("r"), "ry": shape.get("r"), "theta": 0, **shape}
-            *sides, angle = _sides(round_shape, "cx", "cy", "rx", "ry", "theta")
-            return entries.ellipse(label, sides, angle, attributes)
-        if kind != "polygon":
+            *sides, angle = entries.numbers_at(round_shape, "cx", "cy", "rx", "ry", "theta")
+            place = entries.ellipse(sides, angle)
+        elif kind == "polygon":
+            xs, ys = (entries.numbers(shape.get(f"all_points_{axis}"), "numbers") for axis in "xy")
+            if len(xs) != len(ys):
+                raise BadLabelError(f"a polygon of {len(xs)} x and {len(ys)} y")
+            place = entries.outlined(
+                [value for point in zip(xs, ys, strict=True) for value in point]
+            )
+        else:
             raise BadLabelError(f"{excerpt(shape)}: expected the shape of a rect or polygon")
-        xs, ys = (entries.numbers(shape.get(f"all_points_{axis}"), "numbers") for axis in "xy")
-        if len(xs) != len(ys):
-            raise BadLabelError(f"a polygon of {len(xs)} x and {len(ys)} y")
-        points = [value for point in zip(xs, ys, strict=True) for value in point]
-        return entries.outlined(label, points, attributes)
+        return LabelledObject(label, *place, attributes)
 
 
 def _via_rows(file: BinaryIO, uri: str) -> Iterator[tuple[int, Any]]:
@@ -277,11 +274,6 @@ def _attributes(given: Any) -> dict[str, list[Any]]:
         for name, value in (given.items() if isinstance(given, dict) else ())
     }
     return {name: each for name, each in values.items() if each}
-
-
-def _sides(shape: Any, *names: str) -> tuple[float, ...]:
-    given = [members(shape, name) for name in names]
-    return entries.numbers(given, f"numbers as {', '.join(names)}", len(names))
 
 
 # --- a file for each image -----------------------------------------------------------------------
@@ -331,19 +323,19 @@ class LabelMe(image_records.ImageFileLayout):
         flags = entries.mapping_at(shape, "flags").items()
         attributes |= {name: int(bool(is_set)) for name, is_set in flags}
         if kind in ("polygon", "oriented_rectangle", "rotation"):  # the last is X-AnyLabeling's
-            return entries.outlined(label, flat, attributes)
+            return LabelledObject(label, *entries.outlined(flat), attributes)
         if len(points) < 2:
             raise BadLabelError(f"a {kind} of the points {excerpt(points)}, expected two")
+        xmin, ymin = min(flat[::2]), min(flat[1::2])
+        place: entries.Shape = (xmin, ymin, max(flat[::2]), max(flat[1::2])), ()
         if kind == "circle":
             radius = math.dist(points[0], points[1])
-            return entries.ellipse(label, (*points[0], radius, radius), 0, attributes)
-        xmin, ymin = min(flat[::2]), min(flat[1::2])
-        if kind == "mask":
-            bitmap = entries.png_bitmap(shape.get("mask"), (xmin, ymin))
-            return entries.drawn(label, bitmap, attributes)
-        if kind != "rectangle":
+            place = entries.ellipse((*points[0], radius, radius), 0)
+        elif kind == "mask":
+            place = entries.drawn(entries.png_bitmap(shape.get("mask"), (xmin, ymin)))
+        elif kind != "rectangle":
             raise BadLabelError(f"shape_type is {excerpt(kind)}, which LabelMe does not have")
-        return LabelledObject(label, (xmin, ymin, max(flat[::2]), max(flat[1::2])), (), attributes)
+        return LabelledObject(label, *place, attributes)
 
 
 class Supervisely(image_records.ImageFileLayout):
@@ -413,24 +405,25 @@ class Supervisely(image_records.ImageFileLayout):
     def _object(self, each: Any) -> LabelledObject | str:
         kind, label = entries.text_at(each, "geometryType"), entries.text_at(each, "classTitle")
         attributes = {name: 1 if value is None else value for name, value in _tags(each)}
+        points = entries.points_at(each, "points", "exterior")
         if kind == "bitmap":
             origin = entries.numbers(members(each, "bitmap", "origin"), "x and y", 2)
             data = members(each, "bitmap", "data")
-            bitmap = entries.png_bitmap(data, origin, compressed=True)
-            return entries.drawn(label, bitmap, attributes)
-        if kind not in ("rectangle", "polygon"):
-            return kind
-        points = entries.points_at(each, "points", "exterior")
-        if kind == "polygon":
-            parsed = entries.outlined(label, points, attributes)
+            place = entries.drawn(entries.png_bitmap(data, origin, compressed=True))
+        elif kind == "polygon":
+            box, _ = entries.outlined(points)
             holes = entries.list_at(each, "points", "interior")
             # joined by lines that are there twice and so enclose nothing
             outline = [*points, *points[:2]] if holes else points
             for hole in (entries.points_at({"hole": hole}, "hole") for hole in holes):
                 outline += [*hole, *hole[:2], *points[:2]]
-            return parsed._replace(outline=outline)
-        xs, ys = sorted(entries.numbers(points, "two corners", 4)[::2]), sorted(points[1::2])
-        return LabelledObject(label, (xs[0], ys[0], xs[1], ys[1]), (), attributes)
+            place = box, outline
+        elif kind == "rectangle":
+            xs, ys = sorted(entries.numbers(points, "two corners", 4)[::2]), sorted(points[1::2])
+            place = (xs[0], ys[0], xs[1], ys[1]), ()
+        else:
+            return kind
+        return LabelledObject(label, *place, attributes)
 
 
 def _overlap(people: tuple[Labelled, Labelled]) -> bool:

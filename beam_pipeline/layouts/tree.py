@@ -200,20 +200,6 @@ def beginning(uri: str, size: int = _HEAD_BYTES) -> bytes:
         return b""
 
 
-def image_names(folder: str) -> Iterator[str]:
-    """Yields the name of every image in a folder, in no order; none if it cannot be read."""
-    if is_remote(folder):
-        yield from names_in(folder).images
-        return
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if _is_image(entry.name):
-                    yield entry.name
-    except OSError:
-        pass
-
-
 def _is_image(name: str) -> bool:
     """True if a file's extension is an image's; folders contain a million, so this is no `splitext`."""
     dot = name.rfind(".")

@@ -16,7 +16,6 @@ import re
 from typing import Any
 
 from beam_pipeline.core.labels import cells, schema
-from beam_pipeline.core.listing.folders import SPLIT_NAMES
 from beam_pipeline.core.references import Size
 from beam_pipeline.layouts import entries, label_files, tree
 
@@ -27,7 +26,6 @@ LISTED = ("train", "val", "test", "trainval")
 YEAR = re.compile(r"VOC\d{4}")
 
 _LABELS, _LISTS = "Annotations", "ImageSets/Main"
-_LOOKED_INTO = (*SPLIT_NAMES, "xmls")  # folders to search for XML, besides the one given
 _FEW_FOLDERS = 20  # folders that are searched for annotations, whatever their name
 _ROOT_ELEMENT = re.compile(rb"<annotation[\s>]")
 
@@ -97,7 +95,7 @@ def _values(element: entries.Element, where: str) -> tuple[Any, ...]:
             )
         sides = [
             label_files.number(_text(boxes[0], side, where), f"{where}: <{_BOX}/{side}>")
-            for side in ("xmin", "ymin", "xmax", "ymax")
+            for side in schema.BOX_SIDES
         ]
         flags = [
             label_files.number(
@@ -144,7 +142,7 @@ class Voc(label_files.FolderLayout):
             pairs.append(label_files.FolderPair(f"{year}/{IMAGES}", labels, f"{year}/{_LISTS}"))
         if pairs:
             return pairs
-        if posixpath.basename(uri).lower() in tree.IMAGE_FOLDERS and not self._first(uri):
+        if posixpath.basename(uri).lower() in tree.IMAGE_FOLDERS and not self.first_files(uri):
             uri = posixpath.dirname(uri)
         if labels := self._annotation_folder(uri):
             below = tree.subfolders(uri)
@@ -156,18 +154,10 @@ class Voc(label_files.FolderLayout):
             ]
             if len(images) == 1:
                 return [label_files.FolderPair(images[0], labels)]
-        return [label_files.FolderPair(uri, uri)] if self._first(uri) else []
+        return [label_files.FolderPair(uri, uri)] if self.first_files(uri) else []
 
-    def fits(self, folder: str) -> bool:
-        """True if the first XML file of a folder begins like a VOC annotation."""
-        first = self._first(folder)
-        return bool(first) and _ROOT_ELEMENT.search(tree.beginning(first, 4096)) is not None
-
-    def _first(self, folder: str) -> str:
-        """Finds the first .xml file of a folder, or of its folders train/, test/ and similar."""
-        inside = [f for f in tree.subfolders(folder) if posixpath.basename(f) in _LOOKED_INTO]
-        files_in = (tree.names_in(place).of_kind(self.suffix) for place in (folder, *inside))
-        return next((uri for uris in files_in for uri in uris), "")
+    def begins(self, head: bytes) -> bool:
+        return _ROOT_ELEMENT.search(head) is not None
 
     def _annotation_folder(self, folder: str) -> str:
         """Finds the folder below whose XML files are annotations: annotations/, or the only one; else empty."""

@@ -19,7 +19,8 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -117,24 +118,19 @@ def _recognise(path: str) -> str:
     uri = files.canonical(path)
     if uri.lower().endswith(yolo_data_set.YAML_SUFFIXES):
         return f"{posixpath.basename(uri)} describes a data set of YOLO"
-    try:
-        description = yolo_data_set.description_in(uri)
-    except UsageError:  # open() reports the fault
-        description = None
-    if description:
-        return f"{posixpath.basename(description.uri)} in {label_files.typed_path(uri, path)}"
-    pair = next(
-        (pair for pair in yolo_data_set.folder_pairs_in(uri) if _holds_labels(pair.labels)), None
-    )
-    if pair is None:
-        return ""
-    images, labels = (
-        label_files.typed_path(pair.images, path),
-        label_files.typed_path(pair.labels, path),
-    )
-    if images == labels:
-        return f"label files of YOLO beside the images in {images}"
-    return f"label files of YOLO in {labels}, for the images in {images}"
+    with suppress(UsageError):  # open() reports the fault
+        if description := yolo_data_set.description_in(uri):
+            return f"{posixpath.basename(description.uri)} in {label_files.typed_path(uri, path)}"
+    for pair in yolo_data_set.folder_pairs_in(uri):
+        if _holds_labels(pair.labels):
+            images, labels = (
+                label_files.typed_path(pair.images, path),
+                label_files.typed_path(pair.labels, path),
+            )
+            if images == labels:
+                return f"label files of YOLO beside the images in {images}"
+            return f"label files of YOLO in {labels}, for the images in {images}"
+    return ""
 
 
 # --- label files ---------------------------------------------------------------------------------
@@ -182,16 +178,6 @@ def line_lengths(data: bytes) -> list[int] | None:
         return None
 
 
-def guess_task(lengths: Collection[int]) -> str:
-    """Guesses the task from the numbers of columns; several joined by "or" if it is not certain."""
-    lines = set(lengths)
-    if not lines or lines == {_BOX}:
-        return DETECT
-    if lines == {_CORNERS}:
-        return f"{OBB} or {SEGMENT}"
-    return POSE if len(lines) == 1 and not min(lines) % 2 else SEGMENT
-
-
 def _line_format(
     options: layout.SourceOptions, data: yolo_data_set.DataSet
 ) -> tuple[LineFormat, list[Question]]:
@@ -206,13 +192,15 @@ def _line_format(
         folders = yolo_data_set.topmost(pair.labels for pair in data.pairs)
         labels = ((uri for uri in _first_labels(f) if uri not in data.skipped) for f in folders)
         first = chain.from_iterable(islice(uris, _LOOKED_AT) for uris in labels)
-        task = guess_task([length for uri in first for length in _first_lengths(uri) or ()])
-    if " or " in task:
-        reason = (
-            f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
-            f"four points ({SEGMENT}); give --yolo_task {OBB} or --yolo_task {SEGMENT}"
-        )
-        questions, task = [Question("turned_boxes_or_outlines", reason)], SEGMENT
+        lengths = {length for uri in first for length in _first_lengths(uri) or ()} or {_BOX}
+        is_pose = len(lengths) == 1 and not min(lengths) % 2
+        task = DETECT if lengths == {_BOX} else POSE if is_pose else SEGMENT
+        if lengths == {_CORNERS}:
+            reason = (
+                f"all lines looked at have 9 columns: boxes that are turned ({OBB}) or outlines of "
+                f"four points ({SEGMENT}); give --yolo_task {OBB} or --yolo_task {SEGMENT}"
+            )
+            questions = [Question("turned_boxes_or_outlines", reason)]
     masks = _MASKS in options.object_features
     if masks and task != SEGMENT:
         raise UsageError(
@@ -248,15 +236,15 @@ def _unlabelled_images(
             )
         if data.listed and pair.images and not pair.split:
             unlisted += sum(f"{pair.images}/{stem}" not in data.listed for stem in stems)
-    if missing and are_empty:
-        data.notes.append(
-            f"{missing} of {images} images lack a label file and count as images without objects, "
-            "as in Ultralytics; --unlabelled drop leaves them out"
-        )
-    if unlisted:
-        data.notes.append(
-            f"{unlisted} of {images} images are in no list file, so they {label_files.UNLISTED_NOTE}"
-        )
+    for number_, state in (
+        (
+            missing * are_empty,
+            "lack a label file and count as images without objects, as in Ultralytics; --unlabelled drop leaves them "
+            "out",
+        ),
+        (unlisted, f"are in no list file, so they {label_files.UNLISTED_NOTE}"),
+    ):
+        data.notes += [f"{number_} of {images} images {state}"] if number_ else []
 
 
 def _stems(roots: Sequence[ImageRoot]) -> set[str]:

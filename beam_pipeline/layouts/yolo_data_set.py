@@ -35,7 +35,6 @@ _SPLITS = ("train", "val", "valid", "validation", "test")
 _LARGEST = 1 << 20  # bytes of a description
 _MOST_DIGITS = 18  # of a class number, which an int64 contains
 _IMAGES, _LABELS, _TXT = "images", "labels", ".txt"
-_SEVERAL_SPLITS = "an image can be in one split only"
 
 
 class Description(NamedTuple):
@@ -88,31 +87,25 @@ class DataSet:
         """
         if not path.strip():
             raise UsageError("--images: an empty path")
-        uri = files.canonical(path)
+        base = uri = files.canonical(path)
         is_yaml = uri.lower().endswith(YAML_SUFFIXES)
         description = read_description(uri) if is_yaml else description_in(uri)
+        pairs = [] if is_yaml or description else folder_pairs_in(uri)
         if description:
             base, pairs = description.folder, self._described_pairs(description)
-            self.notes += description.notes
-        elif is_yaml:
-            raise UsageError(
-                f"--images {path} describes no data set of YOLO; expected names, and train, val or test"
-            )
         else:
-            pairs = folder_pairs_in(uri)
-            if not pairs:
-                raise UsageError(
-                    f"--images {path}: no data set of YOLO; expected {_IMAGES}/ beside {_LABELS}/, "
-                    f"label files ({_TXT}) beside the images, or a description such as "
-                    f"{USUAL_YAML[0]}. --labels names a folder of label files elsewhere"
-                )
-            base = uri
             if len(pairs) == 1 and pairs[0].images != pairs[0].labels:
                 base = f"{pairs[0].images}/".rpartition(f"/{_IMAGES}/")[0]
                 description = description_in(base) if base != uri else None
             for name, split in SPLIT_NAMES.items():
                 if _is_list(f"{base}/{name}{_TXT}"):
                     self._read_list(f"{base}/{name}{_TXT}", split, (base,))
+        if not pairs:
+            raise UsageError(
+                f"--images {path}: no data set of YOLO; expected {_IMAGES}/ beside {_LABELS}/, label files ({_TXT}) "
+                f"beside the images, or a description such as {USUAL_YAML[0]} with names, and train, val or test. "
+                "--labels names a folder of label files elsewhere"
+            )
         if description:
             self._name_classes(description.names, description.uri)
             self.keypoints = description.keypoints or self.keypoints
@@ -155,22 +148,18 @@ class DataSet:
         missing = []
         splits: dict[str, str] = {}
         bases = (description.folder, posixpath.dirname(description.uri))
+        self.notes += description.notes
         for split, entry in description.places:
             uri = _resolved(entry.strip(), bases)
             if not uri:
                 missing.append(entry)
-                continue
-            if uri.lower().endswith(_TXT):
+            elif uri.lower().endswith(_TXT):
                 folders = self._read_list(uri, split, bases)
                 pairs += [FolderPair(folder, _labels_of(folder)) for folder in folders]
-                continue
-            images = f"{uri}/{_IMAGES}" if tree.has_folder(f"{uri}/{_IMAGES}") else uri
-            pairs.append(FolderPair(images, _labels_of(images), split=split))
-            if splits.setdefault(images, split) != split:
-                raise UsageError(
-                    f"{description.uri} names {images} as {splits[images]} and as {split}; "
-                    f"{_SEVERAL_SPLITS}, so leave it out of one of them"
-                )
+            else:
+                images = f"{uri}/{_IMAGES}" if tree.has_folder(f"{uri}/{_IMAGES}") else uri
+                pairs.append(FolderPair(images, _labels_of(images), split=split))
+                _give(splits, images, split, f"{description.uri} names {images}")
         if not pairs:
             raise UsageError(
                 f"{description.uri}: nothing of what it names is there: {some(missing)} in "
@@ -194,16 +183,11 @@ class DataSet:
         missing = []
         for line in lines:
             image = _listed_image(line.replace("\\", "/"), (posixpath.dirname(uri), *bases))
-            if not image:
+            if image:
+                folders[posixpath.dirname(image)] = None
+                _give(self.listed, posixpath.splitext(image)[0], split, f"{uri} names {line}")
+            else:
                 missing.append(line)
-                continue
-            folders[posixpath.dirname(image)] = None
-            stem = posixpath.splitext(image)[0]
-            if self.listed.setdefault(stem, split) != split:
-                raise UsageError(
-                    f"{uri} names {line}, which another list gives to {self.listed[stem]}; "
-                    f"{_SEVERAL_SPLITS}, so take it out of one of the lists"
-                )
         if lines and not folders:
             raise UsageError(
                 f"{uri}: none of its {len(lines)} images exists, such as {lines[0]!r}, in "
@@ -214,6 +198,15 @@ class DataSet:
                 f"{len(missing)} of {len(lines)} images in {uri}, such as {missing[0]!r}, are not there"
             )
         return list(folders)
+
+
+def _give(splits: dict[str, str], name: str, split: str, reason: str) -> None:
+    """Gives images a split. Raises UsageError if they have another."""
+    if splits.setdefault(name, split) != split:
+        raise UsageError(
+            f"{reason} for {split}, but it is given to {splits[name]} as well; an image can be in one split only, so "
+            "leave it out of one of them"
+        )
 
 
 # --- folders and list files ----------------------------------------------------------------------
@@ -254,10 +247,9 @@ def _labels_of(images: str) -> str:
 
 def _holds_pair(folder: str) -> bool:
     """True if a folder has an image and a label file of the same name."""
-    stems = set(tree.stems_of(folder, _TXT))
-    return bool(stems) and any(
-        posixpath.splitext(name)[0] in stems for name in tree.image_names(folder)
-    )
+    here = tree.names_in(folder)
+    stems = {name[: -len(_TXT)] for name in here.files if name.lower().endswith(_TXT)}
+    return any(posixpath.splitext(name)[0] in stems for name in here.images)
 
 
 def topmost(folders: Iterable[str]) -> list[str]:
@@ -344,13 +336,9 @@ def description_in(folder: str) -> Description | None:
       UsageError: there are several, or the usual one is wrong.
     """
     uris = [uri for suffix in YAML_SUFFIXES for uri in tree.files_of(folder, suffix)]
-    usual = [uri for name in USUAL_YAML for uri in uris if posixpath.basename(uri) == name]
-    descriptions = []
-    for uri in dict.fromkeys([*usual, *uris]):
-        description = read_description(uri)
-        if description and uri in usual:
-            return description
-        descriptions += [description] if description else []
+    usual = [f"{folder}/{name}" for name in USUAL_YAML if f"{folder}/{name}" in uris]
+    descriptions = list(filter(None, map(read_description, usual)))[:1]
+    descriptions = descriptions or list(filter(None, map(read_description, uris)))
     if len(descriptions) > 1:
         raise UsageError(
             f"{some([description.uri for description in descriptions])} each describe a data set; "
@@ -374,8 +362,6 @@ def read_description(uri: str) -> Description | None:
         raise UsageError(f"{uri} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict) or not {"names", "nc"} & set(content):
         return None
-    if not any(content.get(key) for key in _SPLITS):
-        return None
     places = []
     for key in filter(content.get, _SPLITS):
         value = content[key]
@@ -385,6 +371,8 @@ def read_description(uri: str) -> Description | None:
                 f"{uri}: {key} is {excerpt(value)}; expected a folder or a list file of images"
             )
         places += [(SPLIT_NAMES[key], entry) for entry in entries if entry.strip()]
+    if not places:
+        return None
     names = _class_names(content["names"], uri) if content.get("names") else None
     folder, notes = _folder(content.get("path"), uri)
     return Description(uri, folder, places, names, _keypoints(content.get("kpt_shape"), uri), notes)
@@ -422,20 +410,22 @@ def _class_names(given: Any, uri: str) -> dict[int, str]:
         )
     ids: dict[str, int] = {}
     for key, name in names.items():
+        problem = ""
         if not str(key).isdecimal() or len(str(key)) > _MOST_DIGITS:
-            raise UsageError(f"{uri}: names has the key {excerpt(key)}; expected class numbers")
-        if not isinstance(name, str) or not name.strip() or not is_utf8(name):
-            raise UsageError(f"{uri}: class {key} has the name {excerpt(name)}; expected a text")
-        if ids.setdefault(name, int(key)) != int(key):
-            raise UsageError(
-                f"{uri}: classes {ids[name]} and {key} are both called {excerpt(name)}; rename one of "
-                "them"
+            problem = f"names has the key {excerpt(key)}; expected class numbers"
+        elif not isinstance(name, str) or not name.strip() or not is_utf8(name):
+            problem = f"class {key} has the name {excerpt(name)}; expected a text"
+        elif ids.setdefault(name, int(key)) != int(key):
+            problem = (
+                f"classes {ids[name]} and {key} are both called {excerpt(name)}; rename one of them"
             )
+        if problem:
+            raise UsageError(f"{uri}: {problem}")
     return {i: name for name, i in sorted(ids.items(), key=lambda item: item[1])}
 
 
 def _keypoints(value: Any, uri: str) -> tuple[int, int] | None:
-    if value is None or value == "":
+    if not value and not isinstance(value, list):
         return None
     try:
         count, dimensions = map(int, value)

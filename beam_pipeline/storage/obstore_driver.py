@@ -315,21 +315,19 @@ class ObstoreFiles(buckets.BucketFiles):
             return CredentialsError(
                 f"{uri}: credentials are refused or cannot be had: {text}; {self.credentials_help}"
             )
-        if isinstance(error, FileNotFoundError) or status == 404:
-            return FileNotFoundError(errno.ENOENT, text, uri)
-        if status == 403 or code == "AccessDenied":
-            return PermissionError(errno.EACCES, text, uri)
-        if status == 416 or _AFTER_END in text:
-            return OSError(errno.ERANGE, text, uri)
-        if isinstance(error, exceptions.InvalidPathError):
-            return OSError(errno.EINVAL, text, uri)
+        numbers = {
+            errno.ENOENT: isinstance(error, FileNotFoundError) or status == 404,
+            errno.EACCES: status == 403 or code == "AccessDenied",
+            errno.ERANGE: status == 416 or _AFTER_END in text,
+            errno.EINVAL: isinstance(error, exceptions.InvalidPathError),
+        }
+        for number, applies in numbers.items():
+            if applies:
+                return OSError(number, text, uri)
         if 300 <= status < 400 or "Received redirect" in text:
             return OSError(errno.EIO, f"{text}; the bucket may be in another region", uri)
-        if (
-            (status or code)
-            and status not in buckets.TRANSIENT_STATUS
-            and code not in _TRANSIENT_CODES
-        ):
+        transient = status in buckets.TRANSIENT_STATUS or code in _TRANSIENT_CODES
+        if (status or code) and not transient:
             return OSError(errno.EIO, text, uri)
         return None
 

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -34,6 +35,7 @@ from tests.harness import (
 )
 from tests.layouts.make_cifar10 import cifar10_binary
 from tests.pictures import write_files, write_pictures
+from tests.rows import in_rows
 
 pytestmark = pytest.mark.buckets
 
@@ -193,23 +195,14 @@ def test_a_bucket_that_cannot_be_used(cloud: Store, photos: Path, tmp_path: Path
         assert not [name for name in cloud.reads(cloud.proxy.take_log()) if "photos/" in name]
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        proxy.Fault("GET", r"/o\?", status=503),
-        proxy.Fault("GET", r"/photos/a/.*alt=media", status=503),
-        proxy.Fault("POST", status=503),
-        proxy.Fault("POST", status=503, skip=2),
-    ],
-    ids=["listing", "images", "the first object", "shards"],
-)
 @pytest.mark.parametrize("cloud", ["gs"], indirect=True)
+@in_rows
 def test_an_outage_has_its_own_exit_code(
-    cloud: Store, photos: Path, fault: proxy.Fault, monkeypatch: pytest.MonkeyPatch
+    cloud: Store, photos: Path, fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule may try again later, whatever is refused; the error is one line."""
     monkeypatch.setattr(buckets, "RETRY_SECONDS", 0.3)
-    cloud.proxy.spoil(proxy.Fault(**vars(fault)))
+    cloud.proxy.spoil(proxy.Fault(status=503, **fault))
     done = run(*_to(cloud, NONE_BAD), code=cli.EXIT_OUTAGE)
     assert "gave no good answer" in done.err.splitlines()[-1]
 

@@ -22,6 +22,7 @@ from beam_pipeline.core.errors import AnotherJobError, BucketError, ChangedFileE
 from beam_pipeline.storage import base, buckets, files
 from tests.buckets.proxy import Fault
 from tests.buckets.services import MEBI, Store, random_bytes, write_a
+from tests.rows import in_rows
 
 pytestmark = pytest.mark.buckets
 only_google = pytest.mark.parametrize("cloud", ["gs"], indirect=True)
@@ -429,28 +430,14 @@ def test_a_file_that_appears_while_another_is_sent(cloud: Store, small_chunks: i
     assert cloud.get("a") == b"theirs"
 
 
-UPLOAD_FAULTS = {
-    "chunk refused": Fault("PUT", status=503, times=1, skip=1),
-    "first chunk refused": Fault("PUT", status=429, times=1),
-    "chunk unheard": Fault("PUT", cut=True, times=1, skip=1),
-    "end refused": Fault("PUT", status=500, times=2, skip=6),
-    "end unheard": Fault("PUT", cut=True, times=1, skip=6),
-    "chunk half arrived": Fault("PUT", cut=True, kept=1 << 18, times=1, skip=1),
-    "forgotten": Fault("PUT", status=410, times=1, skip=1),
-    "chunk kept in part": Fault("PUT", kept=1 << 18, times=1, skip=1),
-    "end kept in part": Fault("PUT", kept=1000, times=1, skip=6),
-    "quota": Fault("PUT", status=403, reason="userRateLimitExceeded", times=1, skip=1),
-}
-
-
 @only_google
-@pytest.mark.parametrize("fault", UPLOAD_FAULTS.values(), ids=UPLOAD_FAULTS)
+@in_rows
 def test_an_upload_in_chunks_continues_or_begins_again(
-    cloud: Store, small_chunks: int, fault: Fault
+    cloud: Store, small_chunks: int, fault: dict[str, Any]
 ) -> None:
     """A request that is refused, kept in part, or whose answer is lost, loses no byte and doubles none."""
     content = random_bytes(3 * MEBI + 100_000)
-    cloud.proxy.spoil(Fault(**vars(fault)))
+    cloud.proxy.spoil(Fault("PUT", **{"times": 1, **fault}))
     write_a(cloud, content)
     assert cloud.get("a") == content
     assert any(request.spoilt for request in cloud.proxy.take_log())

@@ -72,6 +72,14 @@ class Target:
     words: Sequence[bytes] = ()
 
 
+def _seed(name: str) -> bytes:
+    return Path(__file__).with_name("seeds").joinpath(name).read_bytes()
+
+
+MANIFEST, RECEIPT = _seed("manifest.json"), _seed("receipt.json")
+_SAMPLE, _YAML = _seed("sample.json"), _seed("data.yaml")
+
+
 # --- images -------------------------------------------------------------------------------------
 
 
@@ -156,26 +164,6 @@ def _encoder(data: bytes) -> None:
 
 # --- the data set's own files -------------------------------------------------------------------
 
-MANIFEST = b"""{"format": "beam-tfrecord", "format_version": 1, "name": "d", "seed": 0,
- "options": {"splits": null, "num_shards": 1, "features": {}, "shuffle": "references", "image_check": "header",
-  "image_encoding": null, "compression": "none",
-  "columns": [{"name": "folder", "kind": "class", "feature": "image/class", "repeated": false}]},
- "features": {"image/encoded": {"kind": "bytes", "optional": false, "shape": [3, null]}},
- "splits": {"train": {"examples": 1, "bytes": 900, "shards": [
-  {"path": "d-train.tfrecord-00000-of-00001", "examples": 1, "bytes": 900, "crc32c": "ocmRdw=="}]}},
- "classes": [{"id": 0, "name": "a", "examples": 1, "splits": {"train": 1}}],
- "counts": {"listed_images": 1, "ignored_files": {}, "label_rows_repeated": 0, "examples": 1},
- "dead_letters": {"unreadable": 1}}"""
-
-RECEIPT = b"""{"version": 1, "spec": ["train", 0, 1, "d-train.tfrecord-00000-of-00001"],
- "samples": [["a/1.jpg"], ["/p/a/1.jpg"], [632], ["train"], [["a"]], [-1], [""], [17953384]],
- "classes": {"a": 0},
- "options": {"image_check": "header", "seed": 0, "renames": {}, "clip_boxes": false, "pixels": null,
-  "image_encoding": "png", "features": null, "columns": [{"name": "folder", "kind": "class",
-   "feature": "image/class", "repeated": false, "required": true, "pixels": false}]},
- "info": ["train", 0, "d-train.tfrecord-00000-of-00001", 1, 900, 1819084101, [[0, 1]]],
- "dead_letters": [["read", "k", "u", "unreadable", "m", "", 0]]}"""
-
 
 def _receipt(data: bytes) -> None:
     """Both what is spoilt and what is spoilt and then compressed, which reaches further."""
@@ -188,12 +176,6 @@ def _receipt(data: bytes) -> None:
 
 _CSV = 'filename,label,score,xmin\n"a ""b"".jpg",cat,0.5,1\nb.jpg,\u732b,"1,5",2\n\nc.jpg,dog,-3,\n'
 _JSONL = '{"file_name": "a.jpg", "label": 1, "boxes": [[1, 2, 3, 4]]}\n{"file_name": "\\ud83d"}\n'
-
-
-_TALKS = (
-    '{"id": 1, "image": ["a.jpg", "b.jpg"], "conversations": [{"from": "human", "value": "?"}]}\n'
-    '{"messages": [{"content": [{"type": "image", "image": {"url": "a.jpg"}}]}]}\n'
-)
 
 
 def _json_cell(data: bytes) -> None:
@@ -278,26 +260,8 @@ def _pattern(data: bytes) -> None:
 
 # --- annotations --------------------------------------------------------------------------------
 
-_COUNTS: Any = {"size": [13, 19], "counts": "53_7"}
-_COCO = json.loads("""{"info": {"year": 2024},
- "images": [{"id": 1, "file_name": "a.jpg", "width": 19, "height": 13}, {"id": 2, "file_name": "b"}],
- "categories": [{"id": 1, "name": "cat", "keypoints": ["nose", "tail"]}, {"id": 90, "name": "猫"}],
- "annotations": [
-  {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3.5, 3], "iscrowd": 0,
-   "segmentation": [[1, 1, 4, 1, 4, 4.5]], "keypoints": [1, 1, 2, 0, 0, 0], "num_keypoints": 1},
-  {"id": 2, "image_id": 1, "category_id": 90, "bbox": [0, 0, 1, 1],
-   "segmentation": {"size": [13, 19], "counts": "53_7"}}]}""")
-_CAPTIONS = {
-    "images": _COCO["images"],
-    "annotations": [{"id": 1, "image_id": 1, "caption": "a cat"}, {"image_id": 2, "caption": "\\"}],
-}
-_OTHER_IDS = json.loads("""{"images": [{"id": "x", "file_name": "c.jpg", "place": "p", "hour": 1.5}],
- "annotations": [{"id": "a", "image_id": "x", "category_id": 90}, {"image_id": 1, "category_id": 1},
-  {"image_id": 1, "category_id": 90}]}""")
-_CLASSES = {**_COCO, **_OTHER_IDS, "images": [*_COCO["images"], *_OTHER_IDS["images"]]}
 _YOLO = b"0 0.5 0.5 0.25 0.125\n1 0.1 0.1 0.2 0.2\n"
 _YOLO_OUTLINE = b"0 0.1 0.1 0.9 0.1 0.5 0.9\n3 0 0 1 0 1 1 0 1\n"
-_YAML = b"path: ../d\ntrain: images/train\nval: [images/a, images/b]\nnc: 2\nnames:\n  0: cat\n  1: no\nkpt_shape: [2, 3]\n"
 
 
 def _read_coco(data: bytes, task: Task) -> None:
@@ -487,10 +451,6 @@ def _members_of(entries: Callable[[BinaryIO], Iterable[Entry]]) -> Callable[[byt
 
 # --- masks --------------------------------------------------------------------------------------
 
-_PANOPTIC = b"""{"images": [{"id": 1, "file_name": "a.jpg", "width": 19, "height": 13}],
- "annotations": [{"image_id": 1, "file_name": "a.png", "segments_info": [
-  {"id": 9, "category_id": 1, "bbox": [0, 0, 3, 3], "area": 9, "iscrowd": 0}]}],
- "categories": [{"id": 1, "name": "person", "isthing": 1}]}"""
 _IMAGE = ImageHeader("jpeg", 13, 19, 3)
 _SEGMENTS = ((0, 1, 0), (9, 2, 0), (70_000, 3, 1))
 
@@ -544,9 +504,6 @@ def _file_of_cell(data: bytes) -> None:
 
 
 _FILES = {"png": b"i", "views.0.png": b"v", "views.1.png": b"w", "talk.json": b"[]"}
-_SAMPLE = b"""{"image/encoded": {"file": "png"}, "label/talk": {"file": "talk.json"}, "label/n": [1, 2],
- "views/encoded": [{"file": "views.0.png"}, {"file": "views.1.png"}], "__empty__": {"x": "float"}, "x": []}"""
-
 TARGETS: dict[str, Target] = {
     "path in a cell": Target(
         _file_of_cell,
@@ -607,7 +564,7 @@ TARGETS: dict[str, Target] = {
     ),
     "JSON Lines": Target(
         _table("t.jsonl"),
-        [_JSONL.encode(), _TALKS.encode()],
+        [_JSONL.encode(), _seed("talks.jsonl")],
         words=(b"[" * 3000, b"null", b"\\u", b'"images":', b'"messages": ['),
     ),
     "JSON in a cell": Target(
@@ -626,16 +583,18 @@ TARGETS: dict[str, Target] = {
         _all(inventory.read_inventory),
         [b"uri,size\n/a.jpg,3\ngs://b/c.jpg,0\n", gzip.compress(b"uri,size\n/a.jpg,3\n")],
     ),
-    "COCO": Target(_coco, [_dumped(_COCO)], words=(b"null", b"[]", b'"id":', b"[" * 3000)),
-    "COCO classes": Target(_coco_classes, [_dumped(_CLASSES)], words=(b"null", b'"id":')),
+    "COCO": Target(_coco, [_seed("coco.json")], words=(b"null", b"[]", b'"id":', b"[" * 3000)),
+    "COCO classes": Target(_coco_classes, [_seed("coco_classes.json")], words=(b"null", b'"id":')),
     "COCO captions": Target(
-        lambda data: _read_coco(data, Captions()), [_dumped(_CAPTIONS)], words=(b"null", b"{}")
+        lambda data: _read_coco(data, Captions()),
+        [_seed("coco_captions.json")],
+        words=(b"null", b"{}"),
     ),
     "COCO masks": Target(
         _mask,
         [
             _dumped([[1, 1, 4, 1, 4, 4.5]]),
-            _dumped(_COUNTS),
+            _dumped({"size": [13, 19], "counts": "53_7"}),
             _dumped({"size": [13, 19], "counts": [5, 3, 239]}),
         ],
         (masks.BadShapeError,),
@@ -676,7 +635,7 @@ TARGETS: dict[str, Target] = {
     ),
     "COCO panoptic": Target(
         lambda data: _read_coco(data, Panoptic(masks={"f": os.path.dirname(__file__)})),
-        [_PANOPTIC],
+        [_seed("coco_panoptic.json")],
         words=(b"null", b"[]", b'"id":', b"[" * 3000),
     ),
     "panoptic mask": Target(_panoptic_mask, _segments_png(), (BadImageError,)),

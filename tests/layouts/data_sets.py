@@ -17,7 +17,7 @@ DONT_CARE = "DontCare -1 -1 -10 {} -1 -1 -1 -1000 -1000 -1000 -10"
 _PICTURES = "pictures.txt"
 
 
-def exported(name: str) -> dict[str, bytes | str]:
+def exported(name: str) -> dict[str, bytes]:
     """The texts of a data set, by their paths in its folder."""
     files = (path for path in sorted((EXPORTS / name).rglob("*")) if path.is_file())
     return {

@@ -14,29 +14,11 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tests.layouts.data_sets import exported
 from tests.pictures import write_files
 
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-CIFAR10_NAMES = _words("airplane automobile bird cat deer dog frog horse ship truck")
-COARSE_NAMES = _words(
-    "aquatic_mammals fish flowers food_containers fruit_and_vegetables household_electrical_devices "
-    "household_furniture insects large_carnivores large_man-made_outdoor_things "
-    "large_natural_outdoor_scenes large_omnivores_and_herbivores medium_mammals "
-    "non-insect_invertebrates people reptiles small_mammals trees vehicles_1 vehicles_2"
-)
-FINE_NAMES = _words(
-    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly "
-    "camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile "
-    "cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard lamp "
-    "lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom "
-    "oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
-    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake "
-    "spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor "
-    "train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
+CIFAR10_NAMES, COARSE_NAMES, FINE_NAMES = (
+    [name.decode() for name in content.split()] for content in exported("cifar").values()
 )
 CIFAR10_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 

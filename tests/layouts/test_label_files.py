@@ -40,14 +40,6 @@ def test_names_without_folder_and_extension(tmp_path: Path) -> None:
     assert lists.names == {str(path): ["000001", "000002", "a.b", "c"]}
 
 
-def test_a_list_that_is_no_utf_8(tmp_path: Path) -> None:
-    """Is refused by its name."""
-    path = tmp_path / "train.txt"
-    path.write_bytes(b"\xff\n")
-    with pytest.raises(UsageError, match=r"train\.txt is not UTF-8 .*; save it as UTF-8"):
-        label_files.read_split_lists([str(tmp_path)], ("train",))
-
-
 def test_a_name_in_two_lists(tmp_path: Path) -> None:
     """Is refused, unless the second list is that of all of training."""
     write_files(str(tmp_path), {"train.txt": "a\n", "trainval.txt": "a\nb\nc\n", "val.txt": "b\n"})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.layouts import tree
 from beam_pipeline.layouts.paths import image_roots, label_files
@@ -69,28 +67,6 @@ def test_patterns_of_one_folder_are_one_root(folder: Path) -> None:
     assert image_roots(["photos/*.png", "photos"]) == (ImageRoot(f"{folder}/photos"),)
 
 
-@pytest.mark.parametrize(
-    ("paths", "message"),
-    [
-        (["  "], "--images: an empty path"),
-        (["gone"], "--images gone: no such file or folder"),
-        (["gone/*.jpg"], "--images gone/*.jpg: no folder {folder}/gone"),
-        (
-            ["photos/cat", "photos"],
-            "--images: {folder}/photos/cat is inside {folder}/photos, so its images could be listed "
-            "twice; name only one of the two, or patterns below the same folder",
-        ),
-    ],
-)
-def test_images_that_cannot_be_used_are_an_error(
-    folder: Path, paths: list[str], message: str
-) -> None:
-    """It names the path."""
-    with pytest.raises(UsageError) as caught:
-        image_roots(paths)
-    assert str(caught.value) == message.format(folder=folder)
-
-
 def test_label_files_are_named_once_and_sorted(folder: Path) -> None:
     """By paths and globs, local ones and those in a bucket."""
     scheme = f"{bucket.Bucket.scheme()}://"
@@ -103,23 +79,6 @@ def test_label_files_are_named_once_and_sorted(folder: Path) -> None:
         f"{scheme}{folder}/tables/c.txt",
         "gs://pets/labels.csv",
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("gone.csv", "--inventory gone.csv: no such file"),
-        ("gone/*.csv", "--inventory gone/*.csv: no such file"),
-        ("tables", "--inventory tables: {folder}/tables is a folder; expected a CSV file"),
-        ("t*", "--inventory t*: {folder}/tables is a folder; expected a CSV file"),
-    ],
-)
-def test_label_files_that_cannot_be_used_are_an_error(
-    folder: Path, path: str, message: str
-) -> None:
-    """It names the option and the path as typed."""
-    with pytest.raises(UsageError, match=f"^{re.escape(message.format(folder=folder))}$"):
-        label_files(["a.csv", path], "--inventory")
 
 
 # --- names in folders, on this machine and in buckets --------------------------------------------
@@ -143,7 +102,6 @@ def test_files_are_found_by_their_extension(mixed: Path) -> None:
     """Upper and lower case are the same."""
     assert tree.files_of("a", ".txt") == ["a/1.TXT", "a/2.txt"]
     assert tree.stems_of("a", ".txt") == ["1", "2"]
-    assert sorted(tree.image_names("a")) == ["1.png", "5.JPG"]
     assert tree.subfolders(str(mixed)) == [f"{mixed}/a", f"{mixed}/b"]
 
 
@@ -152,15 +110,13 @@ def test_a_folder_that_cannot_be_read_holds_nothing(mixed: Path, unreadable: str
     """It may be missing, or be a file."""
     assert tree.names_in(unreadable)[1:] == ((), (), ())
     assert tree.files_of(unreadable, ".txt") == tree.subfolders(unreadable) == []
-    assert list(tree.image_names(unreadable)) == []
 
 
 def test_of_many_images_some_are_named(mixed: Path) -> None:
-    """The others are still found one by one."""
+    """Layouts look no further."""
     for number in range(2500):
         (mixed / f"b/{number}.jpg").touch()
     assert len(tree.names_in("b").images) == 2000
-    assert len(list(tree.image_names("b"))) == 2500
 
 
 def test_a_folder_is_read_once_while_it_is_remembered(mixed: Path) -> None:

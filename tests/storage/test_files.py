@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.storage import base, files
 from tests.harness import python
+from tests.rows import in_rows
 from tests.storage.fixtures import MemoryFiles
 
 
@@ -140,20 +141,7 @@ def test_a_file_that_cannot_be_linked_is_copied(tmp_path: Path) -> None:
     assert os.path.samefile(tmp_path / "a", tmp_path / "d")
 
 
-@pytest.mark.parametrize(
-    ("uri", "expected"),
-    [
-        ("/photos/a.jpg", "LocalFiles"),
-        ("photos/a.jpg", "LocalFiles"),
-        ("gs:/a", "LocalFiles"),
-        ("gs://pets/a.jpg", "GoogleStorage"),
-        ("s3://pets/a.jpg", "S3Files"),
-        ("az://pets/a.jpg", "AzureFiles"),
-        ("abfs://pets@account.dfs.core.windows.net/a.jpg", "AzureFiles"),
-        ("hdfs://pets/a.jpg", "BeamFileSystem"),
-        ("GS://pets/a.jpg", "BeamFileSystem"),
-    ],
-)
+@in_rows
 def test_a_scheme_has_its_file_system(uri: str, expected: str) -> None:
     """One object serves all URIs of a scheme."""
     libraries = {"GoogleStorage": "google.auth", "S3Files": "botocore", "AzureFiles": "obstore"}

@@ -99,17 +99,18 @@ def test_flat_names_are_cut_behind_what_they_have_in_common() -> None:
     )
 
 
-def test_one_name_and_none() -> None:
-    """A name is a range; where there is no name there is no range."""
-    assert Names(["a.jpg"]).ranges(16) == (KeyRange("", ""),)
-    assert Names([]).ranges(16) == ()
-
-
-def test_no_more_ranges_than_names() -> None:
+@pytest.mark.parametrize(
+    ("names", "ranges"),
+    [
+        ([], []),
+        (["a.jpg"], [["a.jpg"]]),
+        (["a", "a/b", "a/c", "b"], [["a", "a/b"], ["a/c"], ["b"]]),
+    ],
+)
+def test_no_more_ranges_than_names(names: list[str], ranges: list[list[str]]) -> None:
     """Each range has a name in it when it is found; a name that others begin with stays with them."""
-    names = Names(["a", "a/b", "a/c", "b"])
-    found = names.ranges(16)
-    assert [names.within(limits) for limits in found] == [["a", "a/b"], ["a/c"], ["b"]]
+    found = Names(names)
+    assert [found.within(limits) for limits in found.ranges(16)] == ranges
 
 
 def test_names_that_others_begin_with_are_cut_off() -> None:

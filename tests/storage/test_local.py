@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from beam_pipeline.core.errors import ChangedFileError
 from beam_pipeline.storage import base, local, read_ahead
 from tests import harness, profiles
+from tests.rows import in_rows
 
 read_file, read_listed = local.LocalFiles().read, local.LocalFiles().read_listed
 READS: list[Callable[[str], Any]] = [
@@ -264,16 +265,7 @@ def test_a_file_whose_writing_failed_is_removed(tmp_path: Path, error: type[Base
     assert incomplete(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("room", "sizes"),
-    [
-        (300_000, [400_000]),
-        (300_000, [200_000, 200_000]),
-        (300_000, [299_999, 2]),
-        (1_000, [2_000]),  # so little that it is written when the block ends
-        (0, [1]),
-    ],
-)
+@in_rows
 def test_a_file_that_the_disk_has_no_room_for_is_removed(
     tmp_path: Path, room: int, sizes: list[int]
 ) -> None:

@@ -21,13 +21,13 @@ from beam_pipeline.core.labels.meeting import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.transforms.listing import read_inventory
 from beam_pipeline.work import listing
 from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
 from beam_pipeline.work.job import unspill_all
-from beam_pipeline.work.listing import OUTSIDE, REPLACED, InventoryTask, cut_of, list_group
+from beam_pipeline.work.listing import InventoryTask, cut_of, list_group
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
+from tests.rows import in_rows
 from tests.transforms.outputs import in_order, outputs
 
 PETS, PHOTOS = ImageRoot("gs://pets"), ImageRoot("/photos")
@@ -216,97 +216,39 @@ def test_a_parquet_file_that_changes_after_its_cut_is_refused(tmp_path: Path, da
     assert message.endswith("); make it again")
 
 
-CATS, DOGS = ImageRoot("gs://pets/cats"), ImageRoot("gs://pets/dogs")
-HEADER = "uri,size,generation,timeDeleted\n"
-
-
-def image(uri: str, size: int, version: int = 0, root: str = "gs://pets/cats") -> ImageRef:
-    return ImageRef(uri.removeprefix(f"{root}/"), uri, size, version)
-
-
 A_TEXT = LabelFiles(Counter({".txt": 1}), {".txt": [LabelFile("a.txt", "gs://pets/dogs/a.txt")]})
-OUT_OF_DATE = "--inventory 1.csv, line 3: '1.jpg' has 11 bytes, but 10 in 0.csv, line 2; make the inventory again"
 
 
-@pytest.mark.parametrize(
-    ("roots", "rows", "images", "tally"),
-    [
-        (  # with size and generation; a row elsewhere and a replaced version are counted only
-            (CATS, DOGS),
-            [
-                "gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/deep/2.jpg,20,,\ngs://pets/cats/,0,,\n"
-                "gs://pets/catsandmore/1.jpg,1,,\ngs://pets/cats/1.jpg,9,6,2024-01-01\n",
-                "gs://pets/dogs/1.jpg,30,9,\ngs://pets/dogs/a.txt,1,,\ngs://pets/owls/1.jpg,1,,\n",
-            ],
-            [
-                image("gs://pets/cats/1.jpg", 10, 7),
-                image("gs://pets/cats/deep/2.jpg", 20),
-                image("gs://pets/dogs/1.jpg", 30, 9, "gs://pets/dogs"),
-            ],
-            Tally(3, Counter({".txt": 1, OUTSIDE: 2, REPLACED: 1}), label_files=A_TEXT),
-        ),
-        (  # a hidden folder counts once, in however many inventories its files are
-            (CATS,),
-            [
-                "gs://pets/cats/.git/1.jpg,1,,\ngs://pets/cats/.git/deep/2.jpg,1,,\n",
-                "gs://pets/cats/.git/3.jpg,1,,\ngs://pets/cats/a/__MACOSX/4.jpg,1,,\n"
-                "gs://pets/cats/.5.jpg,1,,\ngs://pets/cats/1.jpg,10,,\n",
-            ],
-            [image("gs://pets/cats/1.jpg", 10)],
-            Tally(1, Counter({"hidden folders": 2, "hidden files": 1})),
-        ),
-        (  # a file in two inventories is listed once, in its newest version
-            (CATS,),
-            [
-                "gs://pets/cats/1.jpg,10,7,\ngs://pets/cats/1.jpg,10,8,\n",
-                "gs://pets/cats/1.jpg,10,6,\n",
-            ],
-            [image("gs://pets/cats/1.jpg", 10, 8)],
-            Tally(1),
-        ),
-        (  # of two sizes of one file, one inventory is out of date
-            (CATS,),
-            [
-                "gs://pets/cats/1.jpg,10,,\n",
-                "gs://pets/cats/2.jpg,5,,\ngs://pets/cats/1.jpg,11,,\n",
-            ],
-            [image("gs://pets/cats/1.jpg", 10), image("gs://pets/cats/2.jpg", 5)],
-            Tally(2, refusals=[Refusal("InventoryError", OUT_OF_DATE)]),
-        ),
-        (  # paths take the form of the roots; of objects, a slash more is another object
-            (ImageRoot("/photos"), CATS),
-            ["/photos//a/./1.jpg,1,,\nfile:///photos/b/2.jpg,2,,\ngs://pets/cats//3.jpg,3,,\n"],
-            [
-                image("/photos/a/1.jpg", 1, root="/photos"),
-                image("/photos/b/2.jpg", 2, root="/photos"),
-                ImageRef("/3.jpg", "gs://pets/cats//3.jpg", 3),
-            ],
-            Tally(3),
-        ),
-    ],
-    ids=["roots", "hidden", "twice", "two sizes", "paths"],
-)
+@in_rows
 def test_inventories_are_listed_as_their_roots_would_be(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    roots: tuple[ImageRoot, ...],
-    rows: list[str],
-    images: list[ImageRef],
-    tally: Tally,
+    roots: list[str],
+    inventories: list[str],
+    images: list[tuple[Any, ...]],
+    ignored: dict[str, int],
+    refusals: list[str],
 ) -> None:
-    """In batches of any size; some inventories, of these rows each, are read in a job."""
+    """In batches of any size; some inventories are read in a job."""
     monkeypatch.chdir(tmp_path)
-    files = tuple(f"{number}.csv" for number in range(len(rows)))
-    write_files(".", {name: HEADER + text for name, text in zip(files, rows, strict=True)})
+    image_roots = tuple(map(ImageRoot, roots))
+    texts = {f"{n}.csv": inventory.split() for n, inventory in enumerate(inventories)}
+    header = "uri,size,generation,timeDeleted"
+    write_files(".", {name: "\n".join([header, *lines, ""]) for name, lines in texts.items()})
 
     def build(pipeline: beam.Pipeline) -> dict[str, Any]:
-        read = pipeline | read_inventory(files, roots, KeyDivision(7))
+        reading = ReadInventory(files=tuple(texts), roots=image_roots, division=KeyDivision(7))
+        read = pipeline | reading
         groups = read["images"] | beam.GroupByKey()
-        found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), roots))
+        found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), image_roots))
         listed = found | "Images" >> beam.Map(lambda of: ImageBatch(items_of(ImageRef, of[0])))
         counts = (read[TALLY], found | "Counts" >> beam.Map(lambda of: of[1])) | beam.Flatten()
         return {"images": listed, DEAD_LETTERS: read[DEAD_LETTERS], TALLY: counts}
 
+    tally = Tally(len(images), Counter(ignored))
+    tally.label_files = A_TEXT if ".txt" in ignored else LabelFiles()
+    tally.refusals = [Refusal("InventoryError", message) for message in refusals]
+    expected = in_order(ImageRef(*image) for image in images)
     for batch_size in (1, 2, 4096):
         monkeypatch.setattr(listing, "BATCH_SIZE", batch_size)
-        assert outputs(build, "images", DEAD_LETTERS, TALLY) == [in_order(images), [], tally]
+        assert outputs(build, "images", DEAD_LETTERS, TALLY) == [expected, [], tally]

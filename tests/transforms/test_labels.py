@@ -28,6 +28,7 @@ from beam_pipeline.work import labels as label_work
 from beam_pipeline.work.labels import JoinRows, Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
+from tests.rows import in_rows
 from tests.transforms.outputs import counted, in_order, outputs
 
 KEYS = [f"{folder}/{number}.jpg" for folder in "abc" for number in range(20)]
@@ -92,76 +93,44 @@ TREE = {
     "b/empty.txt": "",
     "c/bad": "1 !",
 }
-NOT_A_FILE = "a socket, pipe or device, not a file"
-NOT_LISTED = (
-    "gone cannot be listed (No such file or directory), so its images would be missed; make it readable "
-    "or move it out of the images' folder"
-)
-FILES = [("1", "a/1.txt", 1), ("2", "a/1.txt", 2), ("4", "a/1.txt", 4), ("2", "a/deep/2.txt", 1)]
-BAD = DeadLetter("labels", "", "", "bad_row", "a question mark", "a/1.txt", 3)
-GONE = DeadLetter(
-    "labels", "gone", "", "bad_row", "cannot be read: No such file or directory", "gone"
-)
-PIPE = DeadLetter("list", "pipe.txt", "b/pipe.txt", "not_a_file", NOT_A_FILE)
 
 
-def of_folders(*folders: str) -> FileLabels:
-    return FileLabels(Reader(), folders=tuple(ImageRoot(name, ("**/*.txt",)) for name in folders))
+def of_kind(kind: str, paths: list[str]) -> FileLabels | ListedLabels:
+    if kind == "files":
+        return FileLabels(Reader(), files=tuple(paths))
+    roots = tuple(ImageRoot(path, ("**/*.txt",)) for path in paths)
+    return (
+        FileLabels(Reader(), folders=roots) if kind == "folders" else ListedLabels(Masks(), roots)
+    )
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 4096])
-@pytest.mark.parametrize(
-    ("labels", "rows", "letters", "refusals"),
-    [
-        # a bad row is a dead letter, and a row that has no image; so is a file that is gone
-        (FileLabels(Reader(), files=("a/1.txt", "b/empty.txt", "a/deep/2.txt")), FILES, [BAD], []),
-        (FileLabels(Reader(), files=("gone",)), [], [GONE], []),
-        # a broken file refuses the run, and the others are read
-        (
-            FileLabels(Reader(), files=("c/bad", "a/deep/2.txt")),
-            [("1", "c/bad", 1), FILES[-1]],
-            [],
-            [Refusal("LabelTableError", "c/bad has an exclamation mark")],
-        ),
-        # folders are listed in the job: other files than those of the pattern do not count
-        (of_folders("a", "b"), FILES, [BAD, PIPE], []),
-        (of_folders("gone"), [], [], [Refusal("ListingError", NOT_LISTED)]),
-        # files that are rows are not opened
-        (
-            ListedLabels(Masks(), (ImageRoot("b", ("*.txt",)), ImageRoot("a", ("*.csv",)))),
-            [("empty", "b/empty.txt", 0), ("3", "a/3.csv", 0)],
-            [PIPE],
-            [],
-        ),
-    ],
-    ids=["files", "gone", "broken", "folders", "no folder", "listed"],
-)
+@in_rows
 def test_every_row_is_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     batch_size: int,
-    labels: Any,
+    kind: str,
+    paths: list[str],
     rows: list[tuple[str, str, int]],
-    letters: list[DeadLetter],
-    refusals: list[Refusal],
+    letters: list[tuple[Any, ...]],
+    refusals: list[tuple[str, str]],
 ) -> None:
     """Reasons to refuse travel with the counts."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(label_work, "BATCH_SIZE", batch_size)
     write_files(".", TREE)
     os.mkfifo("b/pipe.txt")
-    found = outputs(
-        lambda p: p | ReadLabelFiles(labels=labels, raises=False), "rows", DEAD_LETTERS, TALLY
-    )
+    reading = ReadLabelFiles(labels=of_kind(kind, paths), raises=False)
+    found = outputs(lambda p: p | reading, "rows", DEAD_LETTERS, TALLY)
     expected = [
         LabelRow(name, ("cat",) if line else ((uri, len(TREE[uri]), 0),), "", uri, line)
         for name, uri, line in rows
     ]
-    count = len(rows) + len(letters)
-    tally = Tally(
-        label_rows=count, orphan_rows=len(letters), refusals=refusals, **counted(*letters)
-    )
-    assert found == [in_order(expected), in_order(letters), tally]
+    dead = [DeadLetter(*letter) for letter in letters]
+    tally = Tally(label_rows=len(rows) + len(dead), orphan_rows=len(dead), **counted(*dead))
+    tally.refusals = [Refusal(*refusal) for refusal in refusals]
+    assert found == [in_order(expected), in_order(dead), tally]
 
 
 def test_what_cannot_be_read_is_raised_where_nothing_collects_it(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from beam_pipeline.core.errors import SampleError, TooManyBadSamplesError, Usage
 from beam_pipeline.transforms import WriteToShuffledTFRecord
 from beam_pipeline.work.records import RecordReader
 from tests.harness import digests, manifest_of, read_all_by, read_shard, shard_names
+from tests.rows import in_rows
 from tests.transforms.outputs import outputs
 
 LARGE = 20_000  # bytes that a reference does not carry
@@ -328,17 +329,7 @@ def test_two_in_one_pipeline_and_in_threads(tmp_path: Path) -> None:
     assert len(read_all_by(tmp_path / "x/a", "id")) == 200
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"if_exists": "append"}, "if_exists is 'append', expected one of fail, resume, overwrite"),
-        ({"on_error": "ignore"}, "on_error is 'ignore', expected one of raise, collect"),
-        ({"splits": {"train": 0.5}}, "the shares add up to 0.5, not to 1"),
-        ({"features": {"x": "int32"}}, r"features\['x'\] is 'int32', expected 'bytes', 'float' or"),
-        ({"class_names": ["a", "a"]}, "class_names contains a name twice"),
-        ({"compression": "zip"}, "zip"),
-    ],
-)
+@in_rows
 def test_arguments_are_checked_when_they_are_given(
     tmp_path: Path, arguments: dict[str, Any], message: str
 ) -> None:

@@ -35,6 +35,7 @@ from beam_pipeline.work.job import (
     unspill_all,
 )
 from beam_pipeline.work.writer_process import Tasks, backlog, submit, writer_processes
+from tests.rows import in_rows
 
 COUNTS = [Counts(samples=2, image_bytes=30), Counts(samples=1, image_bytes=5)]
 
@@ -185,7 +186,7 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPat
 # --- references in a file -------------------------------------------------------------------------
 
 DATA = bytes(range(256)) * 40
-ALL, PLACE = len(DATA), 16  # bytes
+PLACE = 16  # bytes
 
 
 @pytest.fixture
@@ -203,15 +204,7 @@ def at_once(folder: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    ("held", "least_free", "temporary", "lengths"),
-    [
-        (0, 0, "", [PLACE] * 4),
-        (2 * ALL, 0, "", [ALL, ALL, PLACE, PLACE]),  # the first bytes stay in memory
-        (0, 1 << 62, "", [ALL] * 4),  # a disk that is nearly full is left alone
-        (0, 0, "/nowhere", [ALL] * 4),
-    ],
-)
+@in_rows
 def test_what_goes_in_comes_out(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -259,12 +252,12 @@ def test_a_disk_that_becomes_full_loses_nothing() -> None:
     """Half of the second item finds room: it stays in memory, and the next one takes its place."""
     items = [DATA, DATA[::-1], DATA[:100]]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (ALL * 3 // 2, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) * 3 // 2, hard))
     try:
         places = [spill(item) for item in items]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [len(place) for place in places] == [PLACE, ALL, PLACE]
+    assert [len(place) for place in places] == [PLACE, len(DATA), PLACE]
     assert unspill_all(places) == items
 
 
@@ -364,15 +357,7 @@ def test_a_claim_ends_with_the_last_process_that_has_it(tmp_path: Path, shared: 
             pass
 
 
-@pytest.mark.parametrize(
-    ("path", "make", "said"),
-    [
-        ("gone", False, "cannot be made or written to: No such file"),
-        ("file", True, "the output folder OUT/file cannot be made or written to"),
-        ("file/out", True, "the output folder OUT/file/out cannot be made or written to"),
-        ("link", True, "the output folder OUT/link cannot be made or written to"),
-    ],
-)
+@in_rows
 def test_a_folder_that_cannot_be_claimed(tmp_path: Path, path: str, make: bool, said: str) -> None:
     """It is missing, or a file or a dangling link is in the way."""
     (tmp_path / "file").write_text("mine")

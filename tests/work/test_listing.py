@@ -43,6 +43,7 @@ from beam_pipeline.work.listing import ListingTask, PackedFiles, Part, list_fold
 from beam_pipeline.work.outcome import Outcome
 from beam_pipeline.work.writer_process import writer_processes
 from tests.pictures import write_files
+from tests.rows import in_rows
 
 Found = tuple[list[ImageRef], list[DeadLetter], Tally]
 """Images and dead letters, sorted, and the sum of all counts."""
@@ -214,29 +215,13 @@ def write_parquet(path: Path, rows: int) -> None:
     parquet.write_table(pyarrow.table(columns), path, row_group_size=1)
 
 
-HEADER = b"uri,size\na.jpg,1\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "size", "ranges"),
-    [
-        # two lines begin in the first part, one in the next
-        ("a.csv", HEADER + b"b.jpg,2\n", 12, [(0, 17, 1, True), (17, 25, 3, True)]),
-        ("a.csv", LINES, PART_BYTES, [(0, len(LINES), 1, False)]),  # a small file
-        ("a.txt", LINES, 100, []),
-        ("gone.csv", None, 100, []),
-        # the header is somewhere below
-        ("a.csv", b"\n\n" + HEADER, 4, []),
-        ("a.csv", b" \r\n" + HEADER, 4, []),
-        ("a.csv", b",,\n" + HEADER, 4, []),
-    ],
-)
+@in_rows
 def test_where_a_file_is_cut(
-    tmp_path: Path, name: str, content: bytes | None, size: int, ranges: list[tuple[int, ...]]
+    tmp_path: Path, name: str, content: str | None, size: int, ranges: list[tuple[int, ...]]
 ) -> None:
     """Each part knows its first line; what cannot be cut is one part, and reading reports what is not there."""
     if content is not None:
-        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).write_bytes(content.encode())
     expected = [LineRange(begin, end, first, regular=bool(r)) for begin, end, first, r in ranges]
     assert cut_into(tmp_path / name, size) == (expected or [None])
 

@@ -127,10 +127,8 @@ def cut_short(name: str, missing: str) -> BadImageError:
 
 def undecodable(name: str, fault: object = "") -> BadImageError:
     """The error for an image whose header is sound and whose pixels are not."""
-    detail = f": {fault}" if fault else ""
-    return BadImageError(
-        Reason.CORRUPT_IMAGE, f"the {name} header is sound, decoding fails{detail}"
-    )
+    text = f"the {name} header is sound, decoding fails" + (f": {fault}" if fault else "")
+    return BadImageError(Reason.CORRUPT_IMAGE, text)
 
 
 UPRIGHT = 1

@@ -168,16 +168,15 @@ def jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> I
             return None
         if segments is not None:
             segments.append((kind, offset))
+        start = offset + _SEGMENT.size
         if kind in _SKIPPED:
-            if kind == _EXIF and data.startswith(EXIF_PREFIX, offset + _SEGMENT.size):
-                exif = data[offset + _SEGMENT.size : offset + 2 + length]
+            if kind == _EXIF and data.startswith(EXIF_PREFIX, start):
+                exif = data[start : offset + 2 + length]
                 orientation = exif_orientation(exif) if orientation == 1 else orientation
         elif kind in _USUAL_FRAMES:
             if header or length < 2 + _FRAME_FIELDS.size:
                 return None
-            bits, height, width, components = _FRAME_FIELDS.unpack_from(
-                data, offset + _SEGMENT.size
-            )
+            bits, height, width, components = _FRAME_FIELDS.unpack_from(data, start)
             channels = _JPEG_CHANNELS.get(components)
             if bits != 8 or not channels or length != 8 + 3 * components:
                 return None
@@ -190,7 +189,7 @@ def jpeg_header(data: bytes, segments: list[tuple[int, int]] | None = None) -> I
             if orientation != 1 and header:
                 header = header._replace(orientation=orientation)
             return header if has_end(data, offset) else None
-        elif not _is_usual(data, offset + _SEGMENT.size, kind, length - 2):
+        elif not _is_usual(data, start, kind, length - 2):
             return None
         offset += 2 + length
     return None

@@ -294,9 +294,8 @@ def colour_channels(data: bytes, header: ImageHeader) -> Sequence[Image.Image] |
     def plane(byte: int) -> Any:
         """One byte of each pixel, without the filter."""
         part = np.concatenate((rows[:, :1], rows[:, 1 + byte :: pixel_bytes]), axis=1)
-        with Image.open(
-            io.BytesIO(_written((width, height, 8, 0), part.tobytes(), level=0))
-        ) as grey:
+        png = _written((width, height, 8, 0), part.tobytes(), level=0)
+        with Image.open(io.BytesIO(png)) as grey:
             return np.asarray(grey)
 
     planes = [(plane(byte), plane(byte + 1)) for byte in range(0, pixel_bytes, 2)]

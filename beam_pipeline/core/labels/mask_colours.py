@@ -19,12 +19,12 @@ from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.masks import MAX_ID
 from beam_pipeline.core.text import excerpt
 
-_MOST_DIGITS = 18  # Python refuses to parse more than 4,300, and no id has as many
+_NUMBER = re.compile(
+    r"[0-9]{1,18}"
+)  # Python refuses to parse more than 4,300 digits, and no id has as many
 _LINES = (
-    re.compile(r"(?P<r>\d{1,18})\s+(?P<g>\d{1,18})\s+(?P<b>\d{1,18})\s+(?P<name>\S.*)"),
-    re.compile(
-        r"(?P<name>[^:]+):\s*(?P<r>\d{1,18})\s*,\s*(?P<g>\d{1,18})\s*,\s*(?P<b>\d{1,18})\s*(?::.*)?"
-    ),
+    re.compile(r"(?P<r>\d+)\s+(?P<g>\d+)\s+(?P<b>\d+)\s+(?P<name>\S.*)"),
+    re.compile(r"(?P<name>[^:]+):\s*(?P<r>\d+)\s*,\s*(?P<g>\d+)\s*,\s*(?P<b>\d+)\s*(?::.*)?"),
 )
 """Lines with the numbers first, and those of CVAT."""
 _COLUMNS = (("name", "class", "label", "class_name"), ("r", "red"), ("g", "green"), ("b", "blue"))
@@ -98,14 +98,12 @@ def _header(text: str) -> list[int] | None:
 def _line(text: str, order: list[int] | None) -> tuple[str, int, int, int, int | None] | None:
     """(name, red, green, blue, id or None) of a line, or None."""
     match = None if order else next(filter(None, (form.fullmatch(text) for form in _LINES)), None)
-    if match:
-        return match["name"].strip(), int(match["r"]), int(match["g"]), int(match["b"]), None
-    cells = _cells(text)
-    places = order or [0, 1, 2, 3, -1]
+    cells = [match[key].strip() for key in ("name", "r", "g", "b")] if match else _cells(text)
+    places = [place for place in order or (0, 1, 2, 3) if place >= 0]
     if len(cells) <= max(places):
         return None
-    name, *numbers = (cells[place] for place in places if place >= 0)
-    if not name or not all(n.isdecimal() and len(n) <= _MOST_DIGITS for n in numbers):
+    name, *numbers = (cells[place] for place in places)
+    if not name or not all(map(_NUMBER.fullmatch, numbers)):
         return None
     red, green, blue, *own_id = map(int, numbers)
     return name, red, green, blue, own_id[0] if own_id else None

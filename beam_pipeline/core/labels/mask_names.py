@@ -42,16 +42,15 @@ class Addition(NamedTuple):
 
     def image_stem(self, mask_stem: str) -> str | None:
         """The name of a mask's image, both without extension; None if the mask's is of another kind."""
-        end = len(mask_stem) - len(self.mask_suffix)
-        start = len(self.mask_prefix)
-        if end <= start or not mask_stem.startswith(self.mask_prefix):
+        common = mask_stem.removeprefix(self.mask_prefix).removesuffix(self.mask_suffix)
+        if not common or f"{self.mask_prefix}{common}{self.mask_suffix}" != mask_stem:
             return None
-        if not mask_stem.endswith(self.mask_suffix):
-            return None
-        return f"{self.image_prefix}{mask_stem[start:end]}{self.image_suffix}"
+        return f"{self.image_prefix}{common}{self.image_suffix}"
 
-
-_NO_ADDITION = Addition()
+    @property
+    def of_classes(self) -> bool:
+        """True for masks that are known to contain class ids."""
+        return self.mask_suffix.endswith(CLASS_KINDS)
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class MaskNames:
       bare: whether folders carry no labels.
     """
 
-    addition: Addition = _NO_ADDITION
+    addition: Addition = Addition()  # noqa: RUF009, it is immutable
     folders: tuple[tuple[str, str], ...] = ()
     bare: bool = False
 
@@ -78,11 +77,9 @@ class MaskNames:
         name = self.addition.image_stem(name) or name
         if self.bare or not folder:
             return name
-        if self.folders:
-            instead = dict(self.folders)
-            parts = (instead.get(part, part) for part in folder.split("/"))
-            folder = "/".join(part for part in parts if part)
-        return f"{folder}/{name}" if folder else name
+        instead = dict(self.folders)
+        parts = [instead.get(part, part) for part in folder.split("/")]
+        return "/".join(filter(None, [*parts, name]))
 
 
 class FoundNames(NamedTuple):
@@ -101,7 +98,7 @@ class FoundNames(NamedTuple):
     @property
     def certain(self) -> bool:
         """True if there is one kind of masks, or one of several is known to contain class ids."""
-        return not self.further_kinds or self.names.addition.mask_suffix.endswith(CLASS_KINDS)
+        return not self.further_kinds or self.names.addition.of_classes
 
 
 def find_names(
@@ -121,15 +118,7 @@ def find_names(
         addition: sum(addition.image_stem(stem) in image_stems for stem in mask_stems)
         for addition in _additions(mask_stems, image_stems)
     }
-    best = max(
-        counts,
-        key=lambda addition: (
-            counts[addition],
-            addition.mask_suffix.endswith(CLASS_KINDS),
-            -len("".join(addition)),
-            addition,
-        ),
-    )
+    best = max(counts, key=lambda kind: (counts[kind], kind.of_classes, -len("".join(kind)), kind))
     further_kinds = _further_kinds(best, mask_stems, image_stems, counts)
     if further_kinds:
         meets = [best.image_stem(stem) in image_stems for stem in mask_stems]
@@ -143,10 +132,7 @@ def find_names(
 
 
 def _further_kinds(
-    best: Addition,
-    masks: Sequence[str],
-    images: Collection[str],
-    counts: Mapping[Addition, int],
+    best: Addition, masks: Sequence[str], images: Collection[str], counts: Mapping[Addition, int]
 ) -> list[Addition]:
     """Additions of masks that the best one leaves, and which are not just a few."""
     left = [stem for stem in masks if best.image_stem(stem) not in images]

@@ -69,9 +69,7 @@ class Feature:
 def _cached(key: str, kind: str, convert: Callable[[Any], Any] | None) -> Callable[[Any], bytes]:
     """Makes the entries of single values that recur from sample to sample: sizes, formats, classes."""
     entry: Callable[[str, Any], bytes] = LIST_ENTRIES[kind]
-    return lru_cache(_CACHED_ENTRIES)(
-        lambda value: entry(key, (convert(value) if convert else value,))
-    )
+    return lru_cache(_CACHED_ENTRIES)(lambda v: entry(key, (convert(v) if convert else v,)))
 
 
 # --- features of every image ----------------------------------------------------------------------
@@ -80,11 +78,10 @@ def _cached(key: str, kind: str, convert: Callable[[Any], Any] | None) -> Callab
 def _from_header(field: str) -> WriterMaker:
     """Of a field of the `ImageHeader`: a number or a text that recurs."""
     index = ImageHeader._fields.index(field)
+    kind, convert = ("bytes", str.encode) if field == "format" else ("int64", None)
 
     def make(key: str) -> Writer:
-        entries = (
-            _cached(key, "bytes", str.encode) if field == "format" else _cached(key, "int64", None)
-        )
+        entries = _cached(key, kind, convert)
         return lambda _ref, header, _image: entries(header[index])
 
     return make

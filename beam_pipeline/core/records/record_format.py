@@ -182,10 +182,8 @@ class RecordFormat:
           number: of the shard in its split, from 0.
           of: the number of shards in the split.
         """
-        name = self.shard_names.format(
-            dataset=dataset, split=split, mark=self.mark, number=number, of=of
-        )
-        return name + self.suffix
+        parts = {"dataset": dataset, "split": split, "number": number, "of": of}
+        return self.shard_names.format(mark=self.mark, **parts) + self.suffix
 
     def index_name(self, shard: str) -> str:
         """The file name of the index of a shard, given the shard's; empty if it never has one."""

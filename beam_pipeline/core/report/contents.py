@@ -68,9 +68,8 @@ def feature_rows(manifest: Manifest) -> Iterator[FeatureRow]:
         count = math.prod(length or 0 for length in feature.shape)
         values = "a list" if feature.ragged else counted(count, "value")
         values += ", or none" if feature.optional else ""
-        yield FeatureRow(
-            key, feature.kind, values, contents.get(manifest.renames.get(key, key), "")
-        )
+        content = contents.get(manifest.renames.get(key, key), "")
+        yield FeatureRow(key, feature.kind, values, content)
 
 
 def _contents(manifest: Manifest) -> Iterator[tuple[str, str]]:

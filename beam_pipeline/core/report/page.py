@@ -180,9 +180,8 @@ def _splits(report: Report) -> Iterator[Html]:
 
 def _ends(shown: Callable[[float], str], values: Sequence[float]) -> str:
     """The least and the greatest of values: `8 to 9`, or `8`."""
-    return " to ".join(
-        dict.fromkeys((shown(min(values, default=0)), shown(max(values, default=0))))
-    )
+    ends = min(values, default=0), max(values, default=0)
+    return " to ".join(dict.fromkeys(map(shown, ends)))
 
 
 # --- classes --------------------------------------------------------------------------------------

@@ -266,13 +266,6 @@ def test_an_entry_of_another_type_is_named(path: str, value: Any, expected: str)
     assert fault_of(changed(path, value)) == f"{path} is {value!r}, expected {expected}"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-
-
 def test_temporary_names_are_unique() -> None:
     """Two writers of one file do not mix their bytes."""
     assert temporary_name("/out/a") != temporary_name("/out/a")

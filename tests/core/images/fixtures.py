@@ -62,39 +62,27 @@ PALETTE = bytes(range(256)) * 4  # of 256 colours, in fours of blue, green, red 
 PLTE = chunk(b"PLTE", bytes(range(6)))
 
 
-PICTURES: dict[str, tuple[bytes, ImageHeader]] = {
-    "JPEG RGB": (picture(1), ImageHeader("jpeg", 7, 9, 3)),
-    "JPEG L": (picture(1, mode="L"), ImageHeader("jpeg", 7, 9, 1)),
-    "JPEG CMYK": (picture(1, mode="CMYK"), ImageHeader("jpeg", 7, 9, 3)),
-    "JPEG progressive": (
-        saved(Image.new("RGB", (9, 7)), format="JPEG", progressive=True),
-        ImageHeader("jpeg", 7, 9, 3),
-    ),
-    "JPEG 300 x 200": (picture(1, size=(300, 200)), ImageHeader("jpeg", 200, 300, 3)),
-    "PNG RGB": (picture(1, file_format="PNG"), ImageHeader("png", 7, 9, 3)),
-    "PNG RGBA": (picture(1, file_format="PNG", mode="RGBA"), ImageHeader("png", 7, 9, 4)),
-    "PNG L": (picture(1, file_format="PNG", mode="L"), ImageHeader("png", 7, 9, 1)),
-    "PNG LA": (picture(1, file_format="PNG", mode="LA"), ImageHeader("png", 7, 9, 2)),
-    "PNG P": (picture(1, file_format="PNG", mode="P"), ImageHeader("png", 7, 9, 3)),
-    "PNG 1": (picture(1, file_format="PNG", mode="1"), ImageHeader("png", 7, 9, 1)),
-    "PNG I;16": (picture(1, file_format="PNG", mode="I;16"), ImageHeader("png", 7, 9, 1)),
-    "PNG P, transparent": (
-        saved(Image.new("P", (9, 7)), format="PNG", transparency=0),
-        ImageHeader("png", 7, 9, 4),
-    ),
-    "PNG L, one value transparent": (
-        png(9, 7, 8, 0, b"\1", chunk(b"tRNS", b"\0\1")),
-        ImageHeader("png", 7, 9, 1),
-    ),
+_PICTURES: dict[str, tuple[bytes, int]] = {  # bytes of 9 x 7 pixels, and channels
+    **{
+        f"{name} {mode}": (picture(1, file_format=name, mode=mode), channels)
+        for name, modes in {
+            "JPEG": {"RGB": 3, "L": 1, "CMYK": 3},
+            "PNG": {"RGB": 3, "RGBA": 4, "L": 1, "LA": 2, "P": 3, "1": 1, "I;16": 1},
+            "GIF": {"RGB": 3, "L": 3, "RGBA": 3},
+            "BMP": {"RGB": 3, "L": 1, "RGBA": 4},  # Pillow leaves out the fourth byte
+            "WEBP": {"RGB": 3, "RGBA": 4},
+        }.items()
+        for mode, channels in modes.items()
+    },
+    "JPEG progressive": (saved(Image.new("RGB", (9, 7)), format="JPEG", progressive=True), 3),
+    "PNG P, transparent": (saved(Image.new("P", (9, 7)), format="PNG", transparency=0), 4),
+    "PNG L, one value transparent": (png(9, 7, 8, 0, b"\1", chunk(b"tRNS", b"\0\1")), 1),
     "PNG RGB, one colour transparent": (
-        png(9, 7, 8, 2, b"\1\2\3", chunk(b"tRNS", b"\0\1\0\2\0\3")),
-        ImageHeader("png", 7, 9, 3),
+        *(png(9, 7, 8, 2, b"\1\2\3", chunk(b"tRNS", b"\0\1\0\2\0\3")), 3),
     ),
-    "PNG RGB, 16 bits": (png(9, 7, 16, 2, b"\1\2\3\4\5\6"), ImageHeader("png", 7, 9, 3)),
-    "PNG RGBA, 16 bits": (png(9, 7, 16, 6, b"\1\2\3\4\5\6\7\x08"), ImageHeader("png", 7, 9, 4)),
-    "GIF RGB": (picture(1, file_format="GIF"), ImageHeader("gif", 7, 9, 3)),
-    "GIF L": (picture(1, file_format="GIF", mode="L"), ImageHeader("gif", 7, 9, 3)),
-    "GIF RGBA": (picture(1, file_format="GIF", mode="RGBA"), ImageHeader("gif", 7, 9, 3)),
+    "PNG RGB, 16 bits": (png(9, 7, 16, 2, b"\1\2\3\4\5\6"), 3),
+    "PNG RGBA, 16 bits": (png(9, 7, 16, 6, b"\1\2\3\4\5\6\7\x08"), 4),
+    "PNG LA, 16 bits": (png(9, 7, 16, 4, b"\1\2\3\4"), 2),  # Pillow opens this one as RGBA
     "GIF, two frames": (
         saved(
             Image.new("RGB", (9, 7)),
@@ -102,24 +90,18 @@ PICTURES: dict[str, tuple[bytes, ImageHeader]] = {
             save_all=True,
             append_images=[Image.new("RGB", (9, 7), "red")],
         ),
-        ImageHeader("gif", 7, 9, 3),
+        3,
     ),
-    "BMP RGB": (picture(1, file_format="BMP"), ImageHeader("bmp", 7, 9, 3)),
-    "BMP L": (picture(1, file_format="BMP", mode="L"), ImageHeader("bmp", 7, 9, 1)),
-    "BMP RGB, top row first": (bmp(9, -7, 24), ImageHeader("bmp", 7, 9, 3)),
-    "WEBP RGB": (picture(1, file_format="WEBP"), ImageHeader("webp", 7, 9, 3)),
-    "WEBP RGBA": (picture(1, file_format="WEBP", mode="RGBA"), ImageHeader("webp", 7, 9, 4)),
+    "BMP RGB, top row first": (bmp(9, -7, 24), 3),
+    "BMP P": (bmp(9, 7, 8, PALETTE), 1),  # TensorFlow does not look at its palette
     "WEBP, lossless": (
-        saved(Image.new("RGBA", (9, 7), (1, 2, 3, 4)), format="WEBP", lossless=True),
-        ImageHeader("webp", 7, 9, 4),
+        *(saved(Image.new("RGBA", (9, 7), (1, 2, 3, 4)), format="WEBP", lossless=True), 4),
     ),
-    # Pillow opens this one as RGBA.
-    "PNG LA, 16 bits": (png(9, 7, 16, 4, b"\1\2\3\4"), ImageHeader("png", 7, 9, 2)),
-    # Pillow leaves out the fourth byte, TensorFlow keeps it.
-    "BMP RGBA": (picture(1, file_format="BMP", mode="RGBA"), ImageHeader("bmp", 7, 9, 4)),
-    # TensorFlow does not look at a BMP's palette and gives the indices.
-    "BMP P": (bmp(9, 7, 8, PALETTE), ImageHeader("bmp", 7, 9, 1)),
 }
+PICTURES = {
+    name: (data, ImageHeader(name.replace(",", " ").split()[0].lower(), 7, 9, channels))
+    for name, (data, channels) in _PICTURES.items()
+} | {"JPEG 300 x 200": (picture(1, size=(300, 200)), ImageHeader("jpeg", 200, 300, 3))}
 
 
 def reason_of(data: bytes) -> Reason:

@@ -134,14 +134,8 @@ def test_what_passes_the_full_check_is_decoded(
 # --- plain header ----------------------------------------------------------------------------
 
 
-# Where Pillow only warns of a broken image, the test run would make an error of it.
-
-PLAIN_HEADER_EXIF = Image.Exif()
-
-
-PLAIN_HEADER_EXIF[0x0112] = 6
-
-
+TURNED = Image.Exif()
+TURNED[0x0112] = 6
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 
@@ -149,11 +143,9 @@ PLAIN = {
     **{name: data for name, (data, _) in PICTURES.items() if name.startswith("JPEG")},
     "JPEG, comment": saved(Image.new("RGB", (9, 7)), format="JPEG", comment="a comment"),
     "JPEG, profile": saved(Image.new("RGB", (9, 7)), format="JPEG", icc_profile=PROFILE),
-    "JPEG, PLAIN_HEADER_EXIF": saved(
-        Image.new("RGB", (9, 7)), format="JPEG", exif=PLAIN_HEADER_EXIF
-    ),
-    "JPEG, PLAIN_HEADER_EXIF and XMP": saved(
-        Image.new("RGB", (9, 7)), format="JPEG", exif=PLAIN_HEADER_EXIF, xmp=b"<x:xmpmeta/>"
+    "JPEG, EXIF": saved(Image.new("RGB", (9, 7)), format="JPEG", exif=TURNED),
+    "JPEG, EXIF and XMP": saved(
+        Image.new("RGB", (9, 7)), format="JPEG", exif=TURNED, xmp=b"<x:xmpmeta/>"
     ),
     "JPEG, restarts": saved(Image.new("RGB", (64, 64)), format="JPEG", restart_marker_rows=1),
 }
@@ -175,7 +167,7 @@ def test_what_is_read_without_pillow_is_what_pillow_reads(
     name: str, mutations: list[tuple[int, str, int]]
 ) -> None:
     """Whatever bytes are changed, lost or added, the slower reader agrees with a header that we take;
-    or Pillow trips over an PLAIN_HEADER_EXIF block, which says nothing of what TensorFlow will read.
+    or Pillow trips over an EXIF block, which says nothing of what TensorFlow will read.
     """
     data = mutated(PLAIN[name], mutations)
     header = jpeg.jpeg_header(data)
@@ -185,7 +177,7 @@ def test_what_is_read_without_pillow_is_what_pillow_reads(
 
 
 def read_by_pillow(data: bytes) -> jpeg.PlainJpeg:
-    """A JPEG without PLAIN_HEADER_EXIF, as Pillow has it."""
+    """A JPEG without EXIF, as Pillow has it."""
     image = Image.open(io.BytesIO(data))
     header = ImageHeader("jpeg", image.height, image.width, len(image.getbands()))
     single_scan = not image.info.get("progressive")
@@ -204,7 +196,7 @@ JPEGS = {
     [
         saved(Image.new("CMYK", (9, 7)), format="JPEG"),
         saved(Image.new("RGB", (9, 7)), format="JPEG", icc_profile=bytes(70_000)),
-        PLAIN["JPEG, PLAIN_HEADER_EXIF"],
+        PLAIN["JPEG, EXIF"],
         JPEGS["JPEG, profile"].replace(b"ICC_PROFILE\0\1", b"ICC_PROFILE\0\2"),
         JPEGS["JPEG, comment"][:-2],
         PICTURES["PNG RGB"][0],

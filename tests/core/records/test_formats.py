@@ -147,7 +147,7 @@ def test_a_shard_that_is_cut_short_is_damaged(
 
 
 FORMAT = formats.ArrayRecordFormat()
-ARRAY_RECORD_RECORDS = [bytes([number]) * 3000 for number in range(40)]
+LARGE_RECORDS = [bytes([number]) * 3000 for number in range(40)]
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +157,10 @@ def library() -> Any:
 
 @pytest.fixture(scope="module")
 def array_record_shard(library: Any) -> bytes:
-    """A array_record_shard of 40 records."""
+    """A shard of 40 records."""
     sink = Memory()
     writer = FORMAT.writer(sink)
-    for record in ARRAY_RECORD_RECORDS:
+    for record in LARGE_RECORDS:
         writer.write(EncodedSample(record[:5], record[5:9], record[9:]), "key")
     writer.finish()
     return sink.data
@@ -181,11 +181,11 @@ def test_the_library_reads_any_record(
     path = tmp_path / "shard"
     path.write_bytes(array_record_shard)
     reader = library.ArrayRecordReader(str(path))
-    assert reader.num_records() == len(ARRAY_RECORD_RECORDS)
+    assert reader.num_records() == len(LARGE_RECORDS)
     assert reader.read([39, 0, 17]) == [
-        ARRAY_RECORD_RECORDS[39],
-        ARRAY_RECORD_RECORDS[0],
-        ARRAY_RECORD_RECORDS[17],
+        LARGE_RECORDS[39],
+        LARGE_RECORDS[0],
+        LARGE_RECORDS[17],
     ]
     assert "group_size:1," in reader.writer_options_string()
 
@@ -195,18 +195,18 @@ def test_a_local_file_is_read_where_it_lies(array_record_shard: bytes, tmp_path:
     path = tmp_path / "shard"
     path.write_bytes(array_record_shard)
     with path.open("rb") as file:
-        assert list(FORMAT.records(file, "x")) == ARRAY_RECORD_RECORDS
+        assert list(FORMAT.records(file, "x")) == LARGE_RECORDS
     with path.open("rb") as file:
-        assert list(FORMAT.records_in(file, "x", range(30, 50))) == ARRAY_RECORD_RECORDS[30:]
+        assert list(FORMAT.records_in(file, "x", range(30, 50))) == LARGE_RECORDS[30:]
     assert (
         list(FORMAT.records_in(io.BytesIO(array_record_shard), "x", range(3, 30)))
-        == ARRAY_RECORD_RECORDS[3:30]
+        == LARGE_RECORDS[3:30]
     )
 
 
 def test_a_damaged_record_is_found(array_record_shard: bytes) -> None:
     """Its hash does not fit."""
-    damaged = array_record_shard.replace(ARRAY_RECORD_RECORDS[20], ARRAY_RECORD_RECORDS[21])
+    damaged = array_record_shard.replace(LARGE_RECORDS[20], LARGE_RECORDS[21])
     assert damaged != array_record_shard
     with pytest.raises(DamagedRecordError, match=r"x: among the records from 16 on: .*mismatch"):
         list(FORMAT.records(io.BytesIO(damaged), "x"))
