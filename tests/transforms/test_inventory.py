@@ -237,7 +237,7 @@ def test_inventories_are_listed_as_their_roots_would_be(
     write_files(".", {name: "\n".join([header, *lines, ""]) for name, lines in texts.items()})
 
     def build(pipeline: beam.Pipeline) -> dict[str, Any]:
-        reading = ReadInventory(files=tuple(texts), roots=image_roots, division=KeyDivision(7))
+        reading = read_inventory(tuple(texts), image_roots, KeyDivision(7))
         read = pipeline | reading
         groups = read["images"] | beam.GroupByKey()
         found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), image_roots))
