@@ -248,15 +248,6 @@ def sources_of(folder: Any) -> dict[str, tuple[str, str, int]]:
     }
 
 
-def problems_of(folder: Any) -> list[tuple[str, str, int, str]]:
-    """(key, reason, line, message) of every dead letter, in order of line; the line is 0 if missing."""
-    found = (
-        (one["key"], one["reason"], one.get("line", 0), one["message"])
-        for one in dead_letters_of(folder)
-    )
-    return sorted(found, key=lambda one: (one[2], one[0]))
-
-
 def shard_names(folder: Any) -> list[str]:
     return sorted(name for name in os.listdir(folder) if ".tfrecord-" in name)
 

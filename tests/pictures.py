@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from PIL import Image, ImageDraw
+from PIL import Image
 
 
 def picture(
@@ -24,19 +24,6 @@ def encoded(image: Image.Image, file_format: str = "PNG", **options: Any) -> byt
     out = io.BytesIO()
     image.save(out, file_format, **options)
     return out.getvalue()
-
-
-def with_boxes(
-    size: tuple[int, int],
-    background: tuple[int, int, int],
-    boxes: Iterable[tuple[Sequence[float], tuple[int, ...]]],
-    file_format: str = "JPEG",
-) -> bytes:
-    """The bytes of an image of (width, height) pixels with rectangles: their corners, and their colour."""
-    image = Image.new("RGB", size, background)
-    for corners, colour in boxes:
-        ImageDraw.Draw(image).rectangle([*corners], fill=colour)
-    return encoded(image, file_format)
 
 
 def write_files(folder: str, contents: Mapping[str, bytes | str]) -> None:

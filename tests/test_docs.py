@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -127,37 +128,24 @@ def test_the_crontab_of_the_page_on_growing_runs(beside_the_demo: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_command_of_the_page_on_growing_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["growing", "inspect"])
+def test_every_command_of_a_page_runs(tmp_path: Path, page: str) -> None:
     """In their order, from the demo's data; what the page shows is what they print."""
     run_shell("beam-tfrecord demo", tmp_path)
-    text = Path(REPOSITORY, "docs/growing.md").read_text(encoding="utf-8")
+    text = Path(REPOSITORY, f"docs/{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
     printed = ""
     for language, block in blocks:
         if language == "bash":
             printed = run_shell(block, tmp_path).stdout.replace(f"{tmp_path}/", "")
         elif not language:
-            assert block in printed
-    assert sorted(os.listdir(tmp_path / "sets")) == ["2026-11-24", "latest"]
-    (code,) = (block for language, block in blocks if language == "python")
-    more = "beam-tfrecord convert --images beam-tfrecord-demo/images --output more"
-    run_shell(f"{more} --labels beam-tfrecord-demo/labels.csv --classes sets/2026-11-24", tmp_path)
-    code = f"import beam_pipeline\n{code}print(len(dataset))"
-    assert run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout == "19\n"
-
-
-@pytest.mark.slow
-def test_every_command_of_the_page_on_inspect_runs(tmp_path: Path) -> None:
-    """In their order, from the demo's data; what the page shows is what they print."""
-    run_shell("beam-tfrecord demo", tmp_path)
-    text = Path(REPOSITORY, "docs/inspect.md").read_text(encoding="utf-8")
-    printed = ""
-    for language, block in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL):
-        if language == "bash":
-            printed = run_shell(block, tmp_path).stdout.replace(f"{tmp_path}/", "")
-            assert printed
-        else:
             assert block.rstrip() in printed
+    for code in (block for language, block in blocks if language == "python"):
+        assert sorted(os.listdir(tmp_path / "sets")) == ["2026-11-24", "latest"]
+        more = "beam-tfrecord convert --images beam-tfrecord-demo/images --output more --classes sets/2026-11-24"
+        run_shell(f"{more} --labels beam-tfrecord-demo/labels.csv", tmp_path)
+        code = f"import beam_pipeline\n{code}print(len(dataset))"
+        assert run_shell(f"{sys.executable} - <<'END'\n{code}\nEND\n", tmp_path).stdout == "19\n"
 
 
 @pytest.mark.slow
@@ -320,63 +308,51 @@ def found() -> Estimate:
     return estimate(work, Machines(workers=1000, vcpus=4, memory_gb=16.0), Prices())
 
 
-def missing(*figures: str) -> list[str]:
-    """The figures that do not stand on the page by themselves."""
-    return [f for f in figures if not re.search(rf"(?<![\d.,]){re.escape(f)}(?!\d)", PETABYTE_PAGE)]
-
-
-def test_time_and_money_are_those_of_the_formula() -> None:
-    """The page has the figures that `plan` prints."""
-    assert not missing(
-        f"{found().seconds / 3600:.1f} h",
-        f"{found().vcpu_hours:,.0f} vCPU hours",
-        f"{found().dollars:,.0f} USD",
-        f"{found().records_dollars:,.0f} USD",
-        f"{found().class_b / 1000 * Prices().class_b_1000:,.0f} USD",
-        f"{found().shuffle_bytes / 1e12:.1f} TB",
-        f"{found().class_a:,}",
-    )
-
-
-def test_cpu_is_that_of_the_rates() -> None:
-    """The CPU time is that of reads, bytes and planning; starting workers costs none."""
-    seconds = OBJECTS * (Rates().read_s + OBJECT_BYTES * Rates().byte_s + 2 * Rates().plan_s)
-    assert not missing(f"{seconds / 3600:,.0f} vCPU hours")
-
-
-def test_quotas_take_as_long_as_the_page_says() -> None:
-    """At 200 Gbit/s, and with reads that double every 20 minutes."""
-    assert not missing(
-        f"{OBJECTS * OBJECT_BYTES * 8 / 200e9 / 3600:.1f} h",
-        f"{read_seconds(OBJECTS, math.inf) / 3600:.1f} h",
-        f"{1e14 * 8 / 200e9 / 3600:.1f} h",
-        f"{read_seconds(10**9, math.inf) / 3600:.1f} h",
-    )
-
-
-def test_the_join_has_as_many_parts_as_the_page_says() -> None:
-    """The number of parts follows from the size of the label files."""
-    parts = buckets_for(OBJECTS * ROW_BYTES)
-    assert not missing(
-        f"{OBJECTS * ROW_BYTES / 1e9:,.0f} GB", f"{parts:,}", f"{OBJECTS / parts / 1000:,.0f},000"
-    )
-
-
-def test_half_a_million_shards_cost_what_the_page_says() -> None:
-    """Bytes of a reference in 1,000 parts, and alone in one of 500,000."""
+def bytes_of_a_reference(shards: int, number: int) -> float:
+    """What some references take on average once they are divided among shards."""
     refs = [
         references.SampleRef(
             name, f"gs://my-bucket/photos/{name}", 90_000 + i * 37 % 50_000, "train", (name[:5],)
         )
-        for i in range(1 << 16)
+        for i in range(number)
         for name in [f"c{i % 1000:04d}/img_{i * 7919 % 10**9:09d}.jpg"]
     ]
-    taken = []
-    for shards, some in ((1000, refs), (500_000, refs[: 1 << 12])):
-        plan = ShardPlan("d", (("train", shards),), record_format("none", "tfrecord"))
-        parts = divide([packing.pack(some)], ShardDivision(plan, seed=0)).main
-        taken.append(sum(len(part) for _, part in parts) / len(some))
-    assert not missing(f"{taken[1]:.0f} bytes instead of {taken[0]:.0f}")
+    plan = ShardPlan("d", (("train", shards),), record_format("none", "tfrecord"))
+    parts = divide([packing.pack(refs)], ShardDivision(plan, seed=0)).main
+    return sum(len(part) for _, part in parts) / number
+
+
+def figures() -> Iterator[str]:
+    """Time and money by the formula of `plan`; CPU by the rates of reads, bytes and planning, as starting workers costs
+    none; quotas of 200 Gbit/s and of reads that double every 20 minutes; parts of the join by the size of label files;
+    bytes of a reference in 1,000 parts, and alone in one of 500,000."""
+    yield f"{found().seconds / 3600:.1f} h"
+    yield f"{found().vcpu_hours:,.0f} vCPU hours"
+    yield f"{found().dollars:,.0f} USD"
+    yield f"{found().records_dollars:,.0f} USD"
+    yield f"{found().class_b / 1000 * Prices().class_b_1000:,.0f} USD"
+    yield f"{found().shuffle_bytes / 1e12:.1f} TB"
+    yield f"{found().class_a:,}"
+    seconds = OBJECTS * (Rates().read_s + OBJECT_BYTES * Rates().byte_s + 2 * Rates().plan_s)
+    yield f"{seconds / 3600:,.0f} vCPU hours"
+    for size in (OBJECTS * OBJECT_BYTES, 1e14):
+        yield f"{size * 8 / 200e9 / 3600:.1f} h"
+    for reads in (OBJECTS, 10**9):
+        yield f"{read_seconds(reads, math.inf) / 3600:.1f} h"
+    parts = buckets_for(OBJECTS * ROW_BYTES)
+    yield f"{OBJECTS * ROW_BYTES / 1e9:,.0f} GB"
+    yield f"{parts:,}"
+    yield f"{OBJECTS / parts / 1000:,.0f},000"
+    few, many = bytes_of_a_reference(1000, 1 << 16), bytes_of_a_reference(500_000, 1 << 12)
+    yield f"{many:.0f} bytes instead of {few:.0f}"
+
+
+def test_the_figures_of_a_petabyte_are_those_of_the_formulas() -> None:
+    """Each is on the page by itself."""
+    expected = list(figures())
+    assert [
+        f for f in expected if not re.search(rf"(?<![\d.,]){re.escape(f)}(?!\d)", PETABYTE_PAGE)
+    ] == []
 
 
 # --- promises --------------------------------------------------------------------------------------

@@ -164,6 +164,8 @@ def test_of_a_large_data_set_some_files_are_read_in_part(monkeypatch: pytest.Mon
     for number, written in (("9", 9), ("99", 25)):
         lines = inspected("in", "--num", number, "--to", f"to{number}")
         assert lines[-1] == f"Wrote {written} examples to to{number}"
+        if number == "9":
+            assert lines[-3].startswith("Features are those of 9 examples from ")
 
 
 def test_examples_of_a_class_may_all_be_in_one_file() -> None:
@@ -171,6 +173,8 @@ def test_examples_of_a_class_may_all_be_in_one_file() -> None:
     files = {f"{i}.tfrecord": b"".join(foreign(3 * j + i) for j in range(9)) for i in range(3)}
     write_files("in", files)
     assert inspected("in", "--class", "1", "--num", "8", "--to", "to")[-1].startswith("Wrote 8 ")
+    shown = [line for line in inspected("in", "--class", "1", "--num", "8") if ", record " in line]
+    assert shown == [f"{3 * i + 1}, 1.tfrecord, record {i}" for i in range(8)]
     shown = [line for line in inspected("in", "--num", "3") if line.endswith(", record 0")]
     assert shown == [f"{i}, {i}.tfrecord, record 0" for i in range(3)]
 

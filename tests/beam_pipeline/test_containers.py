@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
-import shutil
 import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from beam_pipeline import RandomAccess, cli, convert_samples
 from beam_pipeline.core.errors import UsageError
@@ -140,29 +137,11 @@ def test_what_makes_no_sense_in_a_container_is_refused(
     assert harness.convert(*argv, "--overwrite", "--shuffle", "records") == 0
     assert shards.items() <= harness.digests(f"{tmp_path}/out").items()
     assert (
-        "only TFRecords have an index beside them"
+        "an index needs TFRecords whose records can be found"
         in harness.run("index", f"{tmp_path}/out", code=2).err
     )
     with pytest.raises(UsageError, match=f"in the format {container}, .* --format tfrecord"):
         RandomAccess(f"{tmp_path}/out", "train")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("tar"), reason="there is no tar")
-def test_a_webdataset_is_unpacked_to_images_and_converted_again(tmp_path: Path) -> None:
-    """`tar` gives back the image files themselves; our own layout reads the tars."""
-    photos = write_pictures(f"{tmp_path}/photos", [f"{'ab'[i % 2]}/{i}.jpg" for i in range(6)])
-    options = ["--images", f"{tmp_path}/photos", "--format", "webdataset", "--name", "d"]
-    assert harness.convert(*options, "--num_shards", "2", "--output", f"{tmp_path}/out") == 0
-    (tmp_path / "unpacked").mkdir()
-    harness.run_shell("for shard in ../out/*.tar; do tar xf $shard; done", tmp_path / "unpacked")
-    for name, content in photos.items():
-        assert (tmp_path / "unpacked" / name).read_bytes() == content
-        assert Image.open(io.BytesIO(content)).size == (9, 7)
-    assert (
-        harness.convert("--images", f"{tmp_path}/out/*.tar", "--output", f"{tmp_path}/again") == 0
-    )
-    assert harness.manifest_of(tmp_path / "again")["counts"]["examples"] == 6
 
 
 def test_samples_from_python_are_files_of_their_keys(tmp_path: Path) -> None:

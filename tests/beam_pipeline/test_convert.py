@@ -10,12 +10,11 @@ import pytest
 
 from tests.harness import (
     convert,
-    digests,
     manifest_of,
     read_all,
     reasons_of,
 )
-from tests.pictures import picture, write_files, write_pictures
+from tests.pictures import picture, write_files
 
 # --- convert ---------------------------------------------------------------------------------------
 
@@ -31,36 +30,6 @@ def test_full_image_check_finds_what_the_header_hides(tmp_path: Path) -> None:
     assert set(read_all(tmp_path / "header")) == {"cat/a.jpg", "cat/damaged.jpg"}
     assert set(read_all(tmp_path / "full")) == {"cat/a.jpg"}
     assert reasons_of(tmp_path / "full") == {"cat/damaged.jpg": "corrupt_image"}
-
-
-@pytest.mark.parametrize("compression", ["none", pytest.param("gzip", marks=pytest.mark.slow)])
-def test_records_mode_gives_the_same_shards(tmp_path: Path, compression: str) -> None:
-    """`--shuffle=records` gives the same files, but no receipts, and lists the images once."""
-    write_pictures(str(tmp_path / "photos"), [f"{'abc'[i % 3]}/{i}.jpg" for i in range(40)])
-    write_files(str(tmp_path / "photos"), {"a/bad.jpg": "x"})
-    argv = ("--images", f"{tmp_path}/photos", "--max_bad_fraction", "0.1", "--name", "d")
-    more = ("--splits", "train=0.7,test=0.3", "--compression", compression, "--num_shards", "3")
-    assert convert(*argv, *more, "--output", f"{tmp_path}/references") == 0
-    records = f"{tmp_path}/records"
-    assert convert(*argv, *more, "--output", records, "--shuffle", "records") == 0
-    ours, theirs = digests(records), digests(tmp_path / "references")
-    different = {name for name in ours if ours[name] != theirs[name]}
-    assert different == {"README.md", "manifest.json"}
-    assert not [name for name in os.listdir(records) if name.startswith(".")]
-
-
-@pytest.mark.promise("same_bytes")
-def test_two_runs_give_the_same_files_wherever_the_images_lie(tmp_path: Path) -> None:
-    """A second run, also from a copy of the folder elsewhere, gives every file byte for byte."""
-    names = [f"{'abc'[i % 3]}/{i}.jpg" for i in range(30)]
-    write_pictures(str(tmp_path / "photos"), names)
-    write_pictures(str(tmp_path / "elsewhere/deep/copy"), names)
-    argv = ("--num_shards", "4", "--name", "d", "--splits", "train=0.5,test=0.5")
-    assert convert("--images", f"{tmp_path}/photos", *argv, "--output", f"{tmp_path}/1") == 0
-    assert convert("--images", f"{tmp_path}/photos", *argv, "--output", f"{tmp_path}/2") == 0
-    copy = f"{tmp_path}/elsewhere/deep/copy/"
-    assert convert("--images", copy, *argv, "--output", f"{tmp_path}/3") == 0
-    assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "3")
 
 
 # --- real images -----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from beam_pipeline.transforms import (
 from tests import harness
 from tests.conformance.pages import make_data
 from tests.pictures import picture, write_files
+from tests.rows import in_rows
 
 SPLITS = {"train": 0.5, "test": 0.5}
 SHARDS: dict[str, Any] = {"num_shards": 2, "splits": SPLITS}
@@ -416,13 +417,7 @@ def test_nothing_is_read_or_written_before_it_is_applied(class_folders: Path) ->
         _ = beam.Pipeline(FnApiRunner()) | ConvertImages("missing", "out", **OPTIONS)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_shard": 2}, "has no argument 'num_shard'; did you mean num_shards?"),
-        ({"writers": 2}, "ConvertImages has no argument 'writers': only the command has it"),
-    ],
-)
+@in_rows
 def test_arguments_are_checked_when_they_are_given(options: dict[str, Any], message: str) -> None:
     """As those of `convert`."""
     with pytest.raises(errors.UsageError, match=message):

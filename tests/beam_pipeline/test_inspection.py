@@ -7,7 +7,6 @@ import io
 import math
 import tracemalloc
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from beam_pipeline.inspection import select, show, sources
 from tests.beam_pipeline.readers.by_hand import framed
 from tests.core.records.fixtures import record_of
 from tests.pictures import picture
+from tests.rows import in_rows
 
 EXAMPLE: dict[str, Any] = {"b": [b"x", b"y"], "f": [0.5], "i": [3, -1], "none": []}
 PNG = picture(file_format="PNG")
@@ -121,43 +121,13 @@ SELECT_EXAMPLE = {
     "empty": of(),
     "a b": of(1),
 }
-HOLD = f"""\
-image/width=200
-image/width == 200
-image/width>=200 and image/width<=200
-image/width<200.5
-score>.25 and score != 1
-big={2**60 + 1}
-format=png
-format!=jpeg
-format>jpeg
-colour='light blue'
-colour = "light blue" and format = "png"
-tags=b
-tags!=c
-x>8
-x<2
-'a b'=1
-"""
-FAIL = f"""\
-image/width<200
-image/width=200 and format=jpeg
-big={2**60}
-format=PNG
-tags!=b
-x>9
-missing=1
-missing!=1
-empty!=1
-empty=1
-"""
 
 
-@pytest.mark.parametrize("text", (HOLD + FAIL).splitlines())
-def test_a_condition_holds_or_fails(text: str) -> None:
+@in_rows
+def test_a_condition_holds_or_fails(text: str, holds: bool) -> None:
     """Numbers are compared as numbers, texts as texts; one value of a list is enough, and no value meets nothing."""
     found = all(condition.holds(SELECT_EXAMPLE) for condition in select.parse_conditions(text))
-    assert found == (text in HOLD.splitlines())
+    assert found == holds
 
 
 def test_quotes_keep_operators_and_the_word_and() -> None:
@@ -168,23 +138,7 @@ def test_quotes_keep_operators_and_the_word_and() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "found '', expected FEATURE OPERATOR VALUE"),
-        ("image/width", "found 'image/width', expected"),
-        ("image/width<", "expected FEATURE OPERATOR VALUE"),
-        ("<3", "expected FEATURE OPERATOR VALUE"),
-        ("a=1 and", "expected FEATURE OPERATOR VALUE"),
-        ("a=1 or b=2", "found 'a = 1 or', expected"),
-        ("a=1 b=2", "found 'a = 1 b', expected"),
-        ("a=1, b=2", "expected FEATURE OPERATOR VALUE"),
-        ("a<<3", "found 'a << 3', expected"),
-        ("a!3", "found 'a ! 3', expected"),
-        ("a='x", "cannot be read: no closing quotation"),
-        ("a=" + "x" * 10_000, "--where has 10002 characters"),
-    ],
-)
+@in_rows
 def test_what_cannot_be_read_is_shown(text: str, message: str) -> None:
     """With what was expected instead."""
     with pytest.raises(UsageError) as raised:
@@ -276,98 +230,66 @@ def test_an_example_is_headed_by_its_key_if_it_has_one(
 
 
 PIXELS = {"image/encoded": of(bytes(18)), "image/height": of(2), "image/width": of(3)}
-WIDE = [("猫", "1"), ("ab", "2")]
-SHOWN: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
-    # a mask beside the image is not shown in its place
-    (show.image_of, ({"a_mask": of(b"x"), "image": of(PNG)},), PNG),
-    (show.image_of, ({"x": of(1), "y": of(PNG)},), PNG),
-    (show.image_of, ({"x": of(PNG, PNG)},), None),
-    # bare pixels are known by their number, height x width x 3 bytes
-    (show.bare_pixels_of, (PIXELS,), (bytes(18), 3, 2)),
-    (show.bare_pixels_of, ({**PIXELS, "image/encoded": of(bytes(17))},), None),
-    (show.bare_pixels_of, ({**PIXELS, "image/encoded": of(bytes(19))},), None),
-    (show.bare_pixels_of, ({**PIXELS, "image/height": of(-2)},), None),
-    (show.bare_pixels_of, ({**PIXELS, "image/width": of(b"3")},), None),
-    (show.bare_pixels_of, ({**PIXELS, "image/width": of(3, 3)},), None),
-    (show.bare_pixels_of, ({},), None),
-    # texts as they are, other bytes by their number, long lists cut
-    (show.value_text, (of(b"cat"),), "cat"),
-    (show.value_text, (of(b"\xff\xfe"),), "2 bytes"),
-    (show.value_text, (of(PNG),), f"{len(PNG)} bytes (png)"),
-    (show.value_text, (of(0.1, 1e9),), "0.1, 1e+09"),
-    (show.value_text, (of(*range(20)),), "0, 1, 2, 3, 4, 5, 6, 7, ... (20 values)"),
-    (show.value_text, (of(),), ""),
-    # one value is itself; JSON has no bytes, NaN and infinities
-    (show.json_value, (of("größe".encode()),), "größe"),
-    (show.json_value, (of(b"\xff"),), {"base64": "/w=="}),
-    (show.json_value, (FeatureList("int64", []),), []),
-    (show.json_value, (of(0.5, math.nan, -math.inf),), [0.5, "nan", "-inf"]),
-    # a key names a file of the folder itself, whatever it contains
-    (show.safe_name, (7, "cat/1.jpg", "jpg"), "000007-1.jpg"),
-    (show.safe_name, (7, "cat/1.JPG", "jpg"), "000007-1.jpg"),
-    (show.safe_name, (7, "../../etc/passwd", "jpg"), "000007-passwd.jpg"),
-    (show.safe_name, (7, "..\\..\\x", "jpg"), "000007-x.jpg"),
-    (show.safe_name, (7, "/", "jpg"), "000007.jpg"),
-    (show.safe_name, (7, "..", "jpg"), "000007.jpg"),
-    (show.safe_name, (7, "", "jpg"), "000007.jpg"),
-    (show.safe_name, (7, "a\0b\n\x1bc", "jpg"), "000007-a_b_c.jpg"),
-    (show.safe_name, (7, "猫 1.png", "jpg"), "000007-猫_1.png.jpg"),
-    (show.safe_name, (7, "x" * 300, "jpg"), f"000007-{'x' * 60}.jpg"),
-    (show.safe_name, (7, "CON", "jpg"), "000007-CON.jpg"),
-    (show.safe_name, (7, "-rf", "jpg"), "000007--rf.jpg"),
-    # numbers at the right; no space at the end of a line; control characters do not move the cursor
-    (
-        show.table_lines,
-        (show.Table(("name", "n", "text"), [("a", "10", "x"), ("long", "5", "")], " >"), 0),
-        ["name   n  text", "a     10  x", "long   5"],
-    ),
-    (
-        show.table_lines,
-        (show.Table(("k",), [("a\x1b[2Jb\nc",)]), 0),
-        ["k", r"a\x1b[2Jb\nc"],
-    ),
-    # wide characters take two columns, accents that follow a letter none
-    (show.table_lines, (show.Table(("k", "v"), WIDE), 0), ["k   v", "猫  1", "ab  2"]),
-    (show.display_width, ("猫a",), 3),
-    (show.display_width, ("e\u0301",), 1),
-    # the last column is cut where the line of a terminal ends, never in the middle of a wide character
-    (
-        show.table_lines,
-        (show.Table(("k", "v"), [("a", "x" * 100)]), 20),
-        ["k  v", f"a  {'x' * 14}..."],
-    ),
-    (
-        show.table_lines,
-        (show.Table(("k", "v"), [("a", "x" * 100)]), 0),
-        ["k  v", f"a  {'x' * 100}"],
-    ),
-    (
-        show.table_lines,
-        (show.Table(("k", "v"), [("n" * 100, "value")]), 60),
-        [f"k{' ' * 31}v", f"{'n' * 27}...  value"],
-    ),
-    (show.fitted, ("猫猫猫猫", 8), "猫猫猫猫"),
-    (show.fitted, ("猫猫猫猫", 7), "猫猫..."),
-    (show.fitted, ("abcdef", 5), "ab..."),
-    (show.fitted, ("abcdef", 2), ".."),
-    # in doubt 256 colours; no picture without colours or in another encoding
-    (show.colour_of, ({"TERM": "dumb"}, "utf-8"), None),
-    (show.colour_of, ({}, "utf-8"), None),
-    (show.colour_of, ({"TERM": "xterm", "NO_COLOR": "1"}, "utf-8"), None),
-    (show.colour_of, ({"TERM": "xterm"}, "latin-1"), None),
-    (show.colour_of, ({"TERM": "xterm"}, "utf-8"), show.cube_colour),
-    (show.colour_of, ({"TERM": "xterm", "COLORTERM": "truecolor"}, "UTF8"), show.true_colour),
-    (show.cube_colour, (250, 1, 2), "5;196"),
-    (show.true_colour, (250, 1, 2), "2;250;1;2"),
-]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), SHOWN)
-def test_how_values_are_shown(
-    function: Callable[..., Any], arguments: tuple[Any, ...], expected: Any
+@in_rows
+def test_bare_pixels_are_known_by_their_number(changes: dict[str, Any], found: Any) -> None:
+    """height x width x 3 bytes, as --image_encoding raw writes them."""
+    changed = {f"image/{key}": of(*values) for key, values in changes.items()}
+    assert show.bare_pixels_of({**PIXELS, **changed}) == found
+
+
+def test_the_image_of_an_example() -> None:
+    """In a usual feature, or in the first that is one; a mask beside it is not shown in its place."""
+    assert show.image_of({"a_mask": of(b"x"), "image": of(PNG)}) == PNG
+    assert show.image_of({"x": of(1), "y": of(PNG)}) == PNG
+    assert show.image_of({"x": of(PNG, PNG)}) is None
+    assert show.bare_pixels_of({}) is None
+    assert show.value_text(of(PNG)) == f"{len(PNG)} bytes (png)"
+
+
+@in_rows
+def test_values_are_shown(values: list[Any], text: str) -> None:
+    """Texts as they are, other bytes by their number, long lists cut."""
+    assert show.value_text(of(*values)) == text
+
+
+@in_rows
+def test_values_in_json(kind: str, values: list[Any], value: Any) -> None:
+    """One value is itself; JSON has no bytes, NaN and infinities."""
+    assert show.json_value(FeatureList(kind, values)) == value
+    assert show.json_value(of(math.nan)) == "nan"
+
+
+@in_rows
+def test_a_key_names_a_file_of_the_folder_itself(key: str, name: str) -> None:
+    """Whatever it contains; the number makes it unique."""
+    assert show.safe_name(7, key, "jpg") == name
+
+
+@in_rows
+def test_tables_fit_a_terminal(
+    headings: tuple[str, ...], rows: Any, align: str, columns: int, lines: list[str]
 ) -> None:
-    """Texts, tables, names of files and colours, a row each."""
-    assert function(*arguments) == expected
+    """Numbers at the right; no space at the end of a line; control characters do not move the cursor; wide characters
+    take two columns; the last cell is cut where the line ends, and not in a pipe, which has 0 columns."""
+    assert show.table_lines(show.Table(headings, rows, align), columns) == lines
+
+
+@in_rows
+def test_a_text_is_cut_to_a_number_of_columns(text: str, columns: int, cut: str) -> None:
+    """Never in the middle of a wide character; accents that follow a letter take none."""
+    assert show.fitted(text, columns) == cut
+    assert show.display_width(cut) <= columns
+
+
+@in_rows
+def test_terminals_are_told_by_their_variables(
+    variables: dict[str, str], encoding: str, colour: str | None
+) -> None:
+    """In doubt, 256 colours; no picture without colours or in another encoding."""
+    function = show.colour_of(variables, encoding)
+    assert (function and function(250, 1, 2)) == colour
 
 
 def example(data: bytes, **more: list[int]) -> Features:

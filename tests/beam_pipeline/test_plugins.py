@@ -16,6 +16,7 @@ import pytest
 from beam_pipeline.core import plugins
 from tests import harness
 from tests.pictures import write_files, write_pictures
+from tests.rows import in_rows
 
 EXAMPLE = Path(harness.REPOSITORY, "examples/plugin")
 MAIN = "import sys\nfrom beam_pipeline.cli import main\n"
@@ -171,57 +172,17 @@ print(json.dumps(ids))
 
 # --- bad packages ---------------------------------------------------------------------------------
 
-LAYOUT, FORMAT = plugins.LAYOUT_GROUP, plugins.FORMAT_GROUP
-POINT = "bad = bad_plugin:Bad"
-NAMED = "class Bad:\n    name = 'bad'"
-THE_PLUGIN = "'bad' in beam_tfrecord.{}, bad_plugin:Bad of bad-plugin 2.1, "
-NO_LAYOUT = "is not the class of a layout with name = 'bad', option_names, recognise() and open()"
-BAD = {
-    "import error": (
-        LAYOUT,
-        POINT,
-        "import none",
-        THE_PLUGIN.format("layouts") + "cannot be loaded",
-    ),
-    "no such module": (
-        LAYOUT,
-        POINT,
-        "import none",
-        "(ModuleNotFoundError: No module named 'none')",
-    ),
-    "no such class": (LAYOUT, POINT, "", "(AttributeError: module 'bad_plugin' has no attribute"),
-    "fault in the module": (LAYOUT, "bad = bad_plugin", "1 / 0", "(ZeroDivisionError: division by"),
-    "class of something else": (LAYOUT, POINT, NAMED, NO_LAYOUT),
-    "layout of another name": (LAYOUT, "bad = beam_pipeline.layouts.voc:Voc", "", NO_LAYOUT),
-    "built in": (
-        LAYOUT,
-        "voc = bad_plugin:Bad",
-        "",
-        "bad-plugin 2.1 adds 'voc' to beam_tfrecord.layouts, a name that is built in; uninstall the "
-        "package or rename its entry point",
-    ),
-    "twice": (
-        LAYOUT,
-        f"{POINT}\n[more]\n[beam_tfrecord.layouts]\nbad = bad_plugin:Worse",
-        "",
-        "a name that is also the name of bad-plugin 2.1",
-    ),
-    "format of something else": (
-        FORMAT,
-        POINT,
-        NAMED,
-        THE_PLUGIN.format("formats")
-        + "is not a subclass of RecordFormat with name = 'bad'; correct",
-    ),
-}  # group, entry points, module, message
 
-
-@pytest.mark.parametrize("kind", BAD)
+@in_rows
 def test_a_bad_package_is_an_error(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group: str,
+    points: str,
+    module: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With its name and version, where the plugin is named and where all are asked; other layouts can be named."""
-    group, points, module, message = BAD[kind]
     content = {
         "bad_plugin.py": module,
         "bad_plugin-2.1.dist-info/METADATA": "Name: bad-plugin\nVersion: 2.1\n",
@@ -232,10 +193,10 @@ def test_a_bad_package_is_an_error(
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     sys.modules.pop("bad_plugin", None)
     argv = ("--images", f"{tmp_path}/photos", "--output", f"{tmp_path}/out")
-    asked = ["--format=bad"] if group == FORMAT else ["--layout=auto", "--layout=bad"]
+    asked = ["--format=bad"] if group == plugins.FORMAT_GROUP else ["--layout=auto", "--layout=bad"]
     for option in asked:
         assert message in harness.run_convert(*argv, option, code=2).err
-    if group == LAYOUT:
+    if group == plugins.LAYOUT_GROUP:
         assert harness.convert(*argv, "--layout", "class_folders") == 0
 
 
@@ -248,7 +209,7 @@ layout_named("voc")
 assert len([*all_layouts()]) > 10
 print("importlib.metadata" in sys.modules)
 """
-    if any(importlib.metadata.entry_points(group=LAYOUT)):
+    if any(importlib.metadata.entry_points(group=plugins.LAYOUT_GROUP)):
         pytest.skip("a plugin is installed here")
     done = with_plugins(Path("nowhere"), code)
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr

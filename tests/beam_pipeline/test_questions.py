@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipeline.cli import main
 from tests.conformance.groups import GROUPS
-from tests.harness import REPOSITORY, convert, convert_asking, manifest_of, run, run_convert
+from tests.harness import REPOSITORY, run
+from tests.rows import in_rows
 
-SINGLE_CLASS = "There is a single class, 'pets', so all images would have the same label: 1 class by folder names."
 ASKED = json.loads(Path(REPOSITORY, "tests/conformance/expected/asked.json").read_bytes())
 ROWS = GROUPS["questions"]
 PAGE = Path(REPOSITORY, "docs/questions.md").read_text(encoding="utf-8")
@@ -58,41 +57,7 @@ def test_the_page_quotes_questions_as_they_are_asked() -> None:
         assert [c for text, c, *_ in ASKED.values() if text.startswith(question)] == [command]
 
 
-def test_yes_goes_on_and_the_manifest_says_what_was_asked() -> None:
-    """The reason alone, not the advice; the summary says it, too. A second run finds nothing new."""
-    ROWS["single_class"].prepared()
-    reason = SINGLE_CLASS
-    argv = ["--images", "photos", "--output", "out"]
-    assert convert_asking(*argv) == 2
-    printed = run_convert(*argv)
-    assert manifest_of("out")["questions"] == [reason]
-    assert f"  accepted with --yes: {reason}" in printed.out.splitlines()
-    assert main(["verify", "out"]) == 0
-    assert convert_asking(*argv, "--resume", "--writers=0") == 2
-    assert "out is up to date" in run_convert(*argv, "--resume").out
-
-
-def test_both_kinds_of_questions_are_recorded() -> None:
-    """Those before the job, and those that the counts of classes raise."""
-    ROWS["masks"].prepared()
-    assert convert("--images", "data", "--output", "out") == 0
-    assert manifest_of("out")["questions"] == [
-        "images/, masks/ in data would become classes, but such names are usual for images and a mask for each.",
-        "'images' is one of 2 classes by folder names, but such a name is usual for a folder of images.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("row", "note"),
-    [
-        (
-            "taken_below",
-            "--images demo/images --labels demo/labels.csv was taken for --images demo",
-        ),
-        ("taken_wrapped", "--images wrapped/data was taken for --images wrapped"),
-        ("taken_voc", "--images boxes/set was taken for --images boxes"),
-    ],
-)
+@in_rows
 def test_a_note_says_which_folder_was_taken(row: str, note: str) -> None:
     """And how to keep the one that was given."""
     ROWS[row].prepared()

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.archives import zip_bytes
 from tests.harness import (
     ALL_BAD,
     convert,
@@ -162,27 +161,6 @@ def test_nights_of_random_edits_give_what_a_conversion_from_nothing_gives(
     tests/work/test_receipts.py tries many more edits, without the rest of the job.
     """
     _edited_like_from_nothing(nights, tmp_path)
-
-
-@pytest.mark.slow
-def test_members_of_an_archive_change_with_it(tmp_path: Path) -> None:
-    """Shards without a member of an archive that was written anew are taken, the others written."""
-
-    def put(name: str, numbers: range) -> None:
-        members = {f"{'ab'[i % 2]}/{name}{i}.jpg": picture(n) for i, n in enumerate(numbers)}
-        write_files(str(tmp_path), {f"{name}.zip": zip_bytes(members)})
-
-    put("many", range(40))
-    put("few", range(2))
-    argv = ["--images", f"{tmp_path}/*.zip", "--name", "d", "--num_shards", str(SHARDS)]
-    assert convert(*argv, "--output", f"{tmp_path}/1") == 0
-    put("few", range(5, 7))
-    os.utime(tmp_path / "few.zip", ns=(1, 1))
-    assert convert(*argv, "--output", f"{tmp_path}/2", "--reuse", f"{tmp_path}/1") == 0
-    changes = changes_of(tmp_path / "2")
-    assert changes["samples"] == {"added": 0, "removed": 0, "changed": 2, "relabelled": 0}
-    assert changes["shards"]["written"] in (1, 2)
-    assert_like_from_nothing(tmp_path / "2", argv, tmp_path)
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 import beam_pipeline
-from beam_pipeline.cli import main
 from beam_pipeline.readers.random_access import RandomAccess
 from beam_pipeline.storage import files as storage
 from tests import harness
@@ -42,14 +41,6 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_files(str(tmp_path), {"talks.json": json.dumps(TALKS)})
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def keys_of(talks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The key that each row is to have -> the row."""
-    return {
-        f"{row['image']}#{row['id']}" if "image" in row else f"talks.json:{row['id']}": row
-        for row in talks
-    }
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -85,66 +76,6 @@ def test_an_image_is_read_once_a_shard(photos: Path, monkeypatch: pytest.MonkeyP
         images = [f["image/filename"][0] for f in harness.read_shard("neighbours", name)]
         changes = sum(a != b for a, b in itertools.pairwise(images))
         assert changes == max(0, len(set(images)) - 1)
-
-
-def test_a_row_is_shown_by_its_id_as_the_table_has_it(photos: Path) -> None:
-    """Keys escape `#` and `/`, which a user need not know; of rows without an image as well."""
-    rows = [{**TALKS[0], "image": "0.jpg", "id": "v/0#1"}, {"id": "v/1#", "conversations": []}]
-    write_files(".", {"talks.json": json.dumps(rows)})
-    assert harness.convert(*ROWS, *KEEP, "--output", "out") == 0
-    stored = {"0.jpg#v/0#1": "0.jpg#v%2F0%231", "talks.json:v/1#": "talks.json:v/1%23"}
-    for key, written in stored.items():
-        for name in (key, written):
-            assert written in harness.run("inspect", "out", "--key", name).out
-    harness.run("inspect", "out", "--key", "0.jpg#v/0", code=1)
-
-
-@pytest.mark.parametrize("grouped", [(), ("--group_by", "image")], ids=["shuffled", "neighbours"])
-def test_rows_are_resumed_repaired_and_reused(photos: Path, grouped: tuple[str, ...]) -> None:
-    """A lost shard comes again byte for byte, and a further row changes no shard but its own."""
-    argv = (*ROWS, *KEEP, *grouped)
-    assert harness.convert(*argv, "--output", "out") == 0
-    before = harness.digests("out")
-    lost = harness.shard_names("out")[1]
-    os.remove(f"out/{lost}")
-    assert main(["repair", "out"]) == 0
-    assert harness.digests("out") == before
-    os.remove(f"out/{lost}")
-    assert harness.convert(*argv, "--output", "out", "--resume") == 0
-    assert harness.digests("out") == before
-    assert "0.jpg#0" in harness.run("inspect", "out", "--key", "0.jpg#0").out
-    talk = {**TALKS[0], "id": 99}
-    write_files(".", {"talks.json": json.dumps([talk, *TALKS])})
-    assert harness.convert(*argv, "--output", "more", "--reuse", "out") == 0
-    assert harness.read_all("more").keys() == keys_of([talk, *TALKS]).keys()
-    changes = json.loads(Path("more/changes.json").read_text())
-    assert changes["samples"] == {"added": 1, "changed": 0, "relabelled": 0, "removed": 0}
-    assert changes["shards"] == {"reused": 2, "written": 1}
-
-
-def test_copies_and_exclusions_concern_images(photos: Path) -> None:
-    """Rows of an image are no copies of each other; those of a copy go together; keys of rows and images are excluded."""
-    copy = Path("photos/0.jpg").read_bytes()
-    write_files(".", {"photos/7.jpg": copy, "x.txt": "1.jpg#1\n3.jpg#3\n2.jpg\n"})
-    talks = [*TALKS, *({"image": "7.jpg", "id": f"c{i}", "conversations": []} for i in range(2))]
-    write_files(".", {"talks.json": json.dumps(talks)})
-    argv = (*ROWS, *KEEP, "--exclude", "x.txt", "--output", "out")
-    same = "2 images in 1 group of the same bytes, such as 0.jpg and 7.jpg"
-    assert same in harness.run_convert(*argv).out
-    duplicates = json.loads(Path("out/duplicates.json").read_text())
-    assert (duplicates["images"], duplicates["copies"]) == (2, 1)
-    assert harness.convert(*argv, "--duplicates", "first", "--overwrite") == 0
-    reasons: dict[str, set[str]] = {}
-    for letter in harness.dead_letters_of("out"):
-        reasons.setdefault(letter["reason"], set()).add(letter["key"])
-    rows = keys_of(talks)
-    assert reasons["duplicate"] == {"7.jpg#c0", "7.jpg#c1"}
-    of_image = {key for key in rows if key.startswith("2.jpg#")}
-    assert of_image
-    assert reasons["excluded"] == {"1.jpg#1", "3.jpg#3"} & rows.keys() | of_image
-    assert (
-        harness.read_all("out").keys() == rows.keys() - reasons["duplicate"] - reasons["excluded"]
-    )
 
 
 def test_readers_know_that_an_image_is_optional(photos: Path) -> None:
@@ -222,21 +153,3 @@ def test_margins_sizes_and_orientations_of_crops(
         assert (example["image/height"], example["image/width"]) == ([8], [8])
         xs = [example[f"image/object/bbox/{side}"][0] for side in ("xmin", "xmax")]
         assert np.allclose(xs, [0.25, 0.75])
-
-
-def test_files_of_a_row_without_an_image_are_not_in_the_working_directory(photos: Path) -> None:
-    """They are below --images or beside the table, so that a stranger's table names no other file."""
-    argv = ("--images", "photos", "--labels", "tables/t.jsonl", "--key_column", "none", "--sample")
-    argv = (*argv, "row", "--file_columns", "images", "--label_column", "none", *KEEP)
-    write_files(".", {"photos/note.json": "{}", "tables/note.txt": "x"})
-    rows = [
-        {"images": [name], "text": f"of {name}!"}
-        for name in ("talks.json", "note.json", "note.txt")
-    ]
-    write_files(".", {"tables/t.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
-    assert harness.convert(*argv, "--output", "out") == 0
-    texts = sorted(example["label/text"] for example in harness.read_all("out").values())
-    assert texts == [[b"of note.json!"], [b"of note.txt!"]]
-    assert [d["reason"] for d in harness.dead_letters_of("out") if d["reason"] != "unlabelled"] == [
-        "missing_file"
-    ]

@@ -28,6 +28,7 @@ from beam_pipeline.work.job import Counts, report_progress
 from beam_pipeline.work.writing import reported
 from tests import harness
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 # --- terminal --------------------------------------------------------------------------------------
 
@@ -402,14 +403,7 @@ def test_the_time_has_a_rate_where_all_was_written(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("size", "more", "shown"),
-    [
-        ((32, 24), (), "(24, 32)"),
-        ((300, 20), (), "(224, 224)"),
-        ((32, 24), ("--features", "h=image/height"), "(24, 32)"),
-    ],
-)
+@in_rows
 def test_small_images_are_read_at_their_size(
     tmp_path: Path, size: tuple[int, int], more: tuple[str, ...], shown: str
 ) -> None:

@@ -12,8 +12,6 @@ from tests import pictures
 from tests.conformance import trees
 
 EXPORTS = Path(__file__).with_name("exports")
-CAR = "Car 0.00 0 1.62 10.00 20.00 30.00 40.00 1.52 1.63 3.88 -4.36 1.71 14.20 1.33"
-DONT_CARE = "DontCare -1 -1 -10 {} -1 -1 -1 -1000 -1000 -1000 -10"
 _PICTURES = "pictures.txt"
 
 

@@ -19,9 +19,10 @@ from beam_pipeline import RandomAccess
 from beam_pipeline.core.errors import DamagedRecordError, UsageError
 from beam_pipeline.readers.shards import open_shard
 from tests.beam_pipeline.readers.by_hand import feature, jpeg, write_by_hand
-from tests.harness import convert, manifest_of
+from tests.harness import convert, manifest_of, python
 from tests.layouts.make_segmentation import grey
 from tests.pictures import picture, write_files, write_pictures
+from tests.rows import in_rows
 
 Reader = Callable[..., list[Any]]
 
@@ -80,6 +81,59 @@ def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def names(samples: list[Any]) -> list[bytes]:
     return [sample["image/source_id"] for sample in samples]
+
+
+PACKAGE = """
+import sys
+before = set(sys.modules)
+import beam_pipeline
+print(sorted(set(sys.modules) - before), {"load", "feature_spec"} <= set(dir(beam_pipeline)))
+"""
+PLANS_NOTHING = """
+import sys
+from beam_pipeline import RandomAccess
+core = "beam_pipeline.core"
+names = [f"{core}.{n}" for n in ("dataset.plan", "dataset.receipts", "report", "images.preparation", "labels.cells")]
+print(f"{core}.dataset.manifest" in sys.modules, {*names, "beam_pipeline.work"} & set(sys.modules))
+"""
+READS = """
+import sys
+from beam_pipeline import Dataset, RandomAccess, class_names
+print(class_names(sys.argv[1]), Dataset.open(sys.argv[1]).splits)
+print(len(RandomAccess(sys.argv[1], decode=True)[1:4]))
+print({"tensorflow", "apache_beam", "torch"} & set(sys.modules))
+"""
+WITHOUT = """
+import sys
+sys.modules["{}"] = None
+try:
+    from beam_pipeline import {}
+except ModuleNotFoundError as error:
+    print(str(error).rpartition("; ")[2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        (PACKAGE, "['beam_pipeline'] True\n"),
+        (PLANS_NOTHING, "True set()\n"),
+        (READS, "{0: 'cat', 1: 'dog'} {'train': 30}\n3\nset()\n"),
+        (
+            WITHOUT.format("tensorflow", "load"),
+            "reading with tf.data needs TensorFlow: pip install tensorflow\n",
+        ),
+        (
+            WITHOUT.format("torch", "TFRecordDataset"),
+            "reading with PyTorch needs PyTorch: pip install torch\n",
+        ),
+    ],
+)
+def test_what_readers_import(pets: Path, code: str, printed: str) -> None:
+    """The package nothing; readers nothing that plans a conversion; `RandomAccess`, class names and metadata neither
+    TensorFlow nor Beam nor PyTorch. Where a library is missing, the error says how to install it."""
+    done = python("-c", code, pets)
+    assert done.stdout == printed, done.stderr
 
 
 @every_reader
@@ -358,18 +412,7 @@ def resized(image: Image.Image, height: int, width: int) -> Any:
     return np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
 
 
-@pytest.mark.parametrize(
-    ("size", "scale"),
-    [
-        ((40, 50), 2),
-        ((50, 66), 2),
-        ((51, 66), 1),
-        ((24, 32), 4),
-        ((12, 16), 8),
-        ((2, 2), 8),
-        ((300, 300), 1),
-    ],
-)
+@in_rows
 def test_a_jpeg_is_decoded_at_the_smallest_scale_that_suffices(
     tmp_path: Path, size: tuple[int, int], scale: int
 ) -> None:

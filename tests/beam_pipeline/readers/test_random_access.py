@@ -21,6 +21,7 @@ from beam_pipeline import RandomAccess, cli
 from beam_pipeline.core.errors import ConversionError, DamagedRecordError, UsageError
 from tests import harness, pictures
 from tests.beam_pipeline.readers.by_hand import EVERY_KIND, feature, write_by_hand
+from tests.rows import in_rows
 
 NAMES = [f"{'ab'[i % 2]}/{i}.png" for i in range(23)]
 
@@ -152,18 +153,6 @@ def test_it_can_be_pickled_forked_and_shared_by_threads(pets: Path) -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_neither_tensorflow_nor_beam_nor_torch_is_imported(pets: Path) -> None:
-    """Class names and metadata need none of them either."""
-    code = (
-        "import sys; from beam_pipeline import Dataset, RandomAccess, class_names\n"
-        "print(class_names(sys.argv[1]), Dataset.open(sys.argv[1]).splits)\n"
-        "print(len(RandomAccess(sys.argv[1], decode=True)[1:4]))\n"
-        "print({'tensorflow', 'apache_beam', 'torch'} & set(sys.modules))\n"
-    )
-    done = harness.python("-c", code, str(pets))
-    assert done.stdout == "{0: 'a', 1: 'b'} {'train': 23}\n3\nset()\n", done.stderr
-
-
 def test_without_receipts_the_shards_are_searched_and_it_says_so(
     copied: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,20 +226,7 @@ def receipt_with(folder: Path, **changes: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("sizes", "error"),
-    [
-        ([50], r"1 records are indexed, the manifest lists 2"),
-        ([1 << 62, 1 << 62], r"its indexed records take 9223372036854775808 bytes"),
-        ([10**400, 1], r"its indexed records take 1000"),
-        ([-5, 20], r"its indexed records take 15 bytes"),
-        ([1, 20], r"record 0 at byte 0: the file ends inside the record's header"),
-        ([0, 20], r"record 0 at byte 0: 0 records where one is indexed"),
-        ([True, 20], r"is damaged .*record_sizes are not all whole numbers"),
-        ([1.5, 20], r"is damaged .*record_sizes are not all whole numbers"),
-        ({"a": 1}, r"is damaged .*record_sizes is"),
-    ],
-)
+@in_rows
 def test_a_receipt_that_lies_is_an_error(tmp_path: Path, sizes: Any, error: str) -> None:
     """Sizes that do not fit the shard take neither memory nor another record."""
     pictures.write_pictures(f"{tmp_path}/photos", ["a/1.png", "b/2.png"])

@@ -15,8 +15,16 @@ import beam_pipeline
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.readers.samples import PixelOptions, PixelPlan
 from beam_pipeline.readers.tf_steps import CropDecoder, crop_decoder
-from tests.beam_pipeline.readers import test_tf_data
-from tests.beam_pipeline.readers.by_hand import feature, jpeg
+from tests.beam_pipeline.readers.by_hand import (
+    IMAGE,
+    OBJECTS,
+    SIDES,
+    detection_set,
+    feature,
+    jpeg,
+    write_by_hand,
+)
+from tests.rows import in_rows
 
 DRAWS = [tf.constant(number, tf.int64) for number in (0, -5, 1 << 60)]
 CROP = (0.3, 0.9)
@@ -105,7 +113,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> str:
         {"image/encoded": jpeg(90 + number, 60), "image/class/label": number % 2}
         for number in range(12)
     ]
-    return test_tf_data.write_set(tmp_path_factory.mktemp("crops") / "d", features, [examples])
+    return write_by_hand(tmp_path_factory.mktemp("crops") / "d", features, examples)
 
 
 def test_a_seed_gives_the_same_crops(photos: str) -> None:
@@ -141,7 +149,7 @@ def test_a_saved_position_among_crops_and_ragged_boxes(
 ) -> None:
     """The rest of the passes has the same crops, or the same boxes of images in batches, in order."""
     of_crops: dict[str, Any] = {"image_size": (8, 8), "random_crop": CROP, "batch_size": 5}
-    folder = photos if kind == "crops" else test_tf_data.detection_set(tmp_path / "d")
+    folder = photos if kind == "crops" else detection_set(tmp_path / "d")
     options = of_crops if kind == "crops" else {"batch_size": 3}
 
     def passes() -> Any:
@@ -167,7 +175,7 @@ def test_bare_pixels_are_cropped(tmp_path: Path) -> None:
     sizes = {"image/height": 30, "image/width": 40, "image/channels": 3}
     features = {"image/encoded": feature("bytes"), **{key: feature("int64") for key in sizes}}
     example = {"image/encoded": pixels.tobytes(), **sizes}
-    folder = test_tf_data.write_set(tmp_path / "d", features, [[example] * 2], image_encoding="raw")
+    folder = write_by_hand(tmp_path / "d", features, [example] * 2, image_encoding="raw")
     found = beam_pipeline.load(
         folder, image_size=(9, 9), random_crop=CROP, seed=1, shuffle=False, as_dict=True
     )
@@ -190,16 +198,7 @@ def test_shares_that_are_none(shares: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "random_crop is for images that are resized: give image_size, too"),
-        (
-            {"image_size": (8, 8), "cache": True},
-            "random_crop with cache would crop an image only once: leave one out",
-        ),
-    ],
-)
+@in_rows
 def test_options_that_do_not_fit(photos: str, options: Any, message: str) -> None:
     """Each is an error."""
     with pytest.raises(UsageError) as caught:
@@ -210,10 +209,8 @@ def test_options_that_do_not_fit(photos: str, options: Any, message: str) -> Non
 def test_boxes_and_masks_are_refused(tmp_path: Path) -> None:
     """They belong to places in the whole image."""
     example = {"image/encoded": jpeg(40, 30), "image/object/class/label": [1]}
-    example |= {f"image/object/bbox/{side}": [0.5] for side in test_tf_data.SIDES}
-    folder = test_tf_data.write_set(
-        tmp_path / "d", {**test_tf_data.IMAGE, **test_tf_data.OBJECTS}, [[example]]
-    )
+    example |= {f"image/object/bbox/{side}": [0.5] for side in SIDES}
+    folder = write_by_hand(tmp_path / "d", {**IMAGE, **OBJECTS}, [example])
     for as_dict in (False, True):
         with pytest.raises(UsageError, match=r"has boxes or masks .*crop them together"):
             beam_pipeline.load(folder, image_size=(8, 8), random_crop=CROP, as_dict=as_dict)

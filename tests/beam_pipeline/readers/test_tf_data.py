@@ -40,6 +40,7 @@ from tests.beam_pipeline.readers.by_hand import (
 from tests.harness import change_json, convert, float32, manifest_of, read_shard, shard_names
 from tests.layouts.make_segmentation import grey
 from tests.pictures import encoded, picture, write_pictures
+from tests.rows import in_rows
 
 
 def decoded(image: bytes, channels: int = 3) -> Any:
@@ -509,16 +510,7 @@ def test_samples_are_drawn_from_as_many_as_asked_for(tmp_path: Path) -> None:
     assert max(label - index for index, label in enumerate(whole)) > 20
 
 
-@pytest.mark.parametrize(
-    ("options", "deterministic"),
-    [
-        ({}, False),
-        ({"seed": 0}, True),
-        ({"seed": 0, "deterministic": False}, False),
-        ({"deterministic": True}, True),
-        ({"shuffle": False, "deterministic": False}, True),
-    ],
-)
+@in_rows
 def test_the_order_depends_on_time_only_where_nobody_minds(
     pets: Path, options: dict[str, Any], deterministic: bool
 ) -> None:
@@ -657,30 +649,7 @@ def test_input_pipelines_share_the_shards(pets: Path) -> None:
         beam_pipeline.load(pets, batch_size=10, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "batch_size is 0, expected None or a whole number from 1 on"),
-        ({"batch_size": 2.5}, "batch_size is 2.5, expected None or a whole number from 1 on"),
-        ({"image_size": 2.5}, r"image_size is 2.5, expected \(height, width\) in pixels, one"),
-        ({"image_size": (0, 4)}, r"image_size is \(0, 4\), expected \(height, width\) in pixels"),
-        ({"image_size": "8x8x8"}, "image_size is '8x8x8', expected .* or 'WIDTHxHEIGHT'"),
-        ({"dtype": "float32"}, "dtype is 'float32', expected 'uint8' or 'uint16'"),
-        ({"features": ["image"]}, "features are for as_dict=True"),
-        ({"features": ["image/clas/label"], "as_dict": True}, "mean 'image/class/label'?"),
-        ({"weights": [2]}, "weights are for several data sets"),
-        ({"split": "val"}, "has no split 'val'; it has test, train"),
-        ({"channels": 2}, r"channels is 2, expected one of \(1, 3, 4\)"),
-        ({"shuffle": 0}, "shuffle is 0, expected True, False or a whole number from 1 on"),
-        ({"shuffle": "yes"}, "shuffle is 'yes', expected True, False or a whole number from 1"),
-        ({"repeat": 0.5}, "repeat is 0.5, expected True, False or a whole number from 1 on"),
-        ({"repeat": -1}, "repeat is -1, expected True, False or a whole number from 1 on"),
-        ({"antialias": True}, "give image_size, too"),
-        ({"max_boxes": 5}, "max_boxes is given, but .* has no boxes"),
-        ({"max_boxes": 0}, "max_boxes is 0, expected None or a whole number from 1 on"),
-        ({"max_boxes": 5, "as_dict": True}, "as_dict gives lists as stored"),
-    ],
-)
+@in_rows
 def test_options_that_mean_nothing_are_errors(
     pets: Path, options: dict[str, Any], message: str
 ) -> None:

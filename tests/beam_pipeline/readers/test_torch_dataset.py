@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.beam_pipeline.readers.by_hand import feature, write_by_hand
+from tests.beam_pipeline.readers.by_hand import IMAGE, OBJECTS, feature, pictures, write_by_hand
 from tests.harness import (
     REPOSITORY,
     convert,
@@ -245,53 +245,33 @@ def test_a_saved_position_is_restored_in_the_middle_of_an_epoch(
         assert "other settings: seed was 0, is 1; expected" in refused
 
 
-def test_the_length_is_that_of_the_epoch(plain: Converted, tmp_path: Path) -> None:
-    """Of the split, or of the share of a rank; a loader counts its batches by it."""
-    code = (
-        "import sys; from torch.utils.data import DataLoader\n"
-        "from beam_pipeline.readers.torch_dataset import TFRecordDataset\n"
-        "whole = TFRecordDataset(sys.argv[1])\n"
-        "part = TFRecordDataset(sys.argv[1], rank=1, ranks=4)\n"
-        "print(len(whole), len(list(whole)), len(part), len(list(part)), len(DataLoader(whole, 4)))\n"
-    )
-    done = _run("-c", code, str(plain.folder))
-    assert done.stdout == "23 23 6 6 6\n", done.stderr
+BEGIN = """
+import sys
+from beam_pipeline import RandomAccess
+from beam_pipeline.readers.torch_dataset import TFRecordDataset
+from torch.utils.data import DataLoader
+"""
+LENGTHS = """
+whole = TFRecordDataset(sys.argv[1])
+part = TFRecordDataset(sys.argv[1], rank=1, ranks=4)
+print(len(whole), len(list(whole)), len(part), len(list(part)), len(DataLoader(whole, 4)))
+"""
+TENSORS = """
+for kind in (TFRecordDataset, RandomAccess):
+    for batch in DataLoader(kind(sys.argv[2], decode=True, image_size=(4, 5)), 3):
+        print({key: (value.dtype, list(value.shape)) for key, value in batch.items()})
+"""
+BATCH = "{'image/label': (torch.float32, [3, 2]), 'image': (torch.uint8, [3, 4, 5, 3])}\n"
 
 
-def test_pixels_and_numbers_become_tensors(plain: Converted, tmp_path: Path) -> None:
-    """With `decode=True` PyTorch's own collation makes batches; numbers stay of 32 bits."""
-    features = {"image/encoded": feature("bytes"), "image/label": feature("float", 2)}
-    example = {"image/encoded": [picture()], "image/label": [0.1, 2]}
-    write_by_hand(tmp_path / "d", features, [example] * 3)
-    code = (
-        "import sys; from torch.utils.data import DataLoader\n"
-        "from beam_pipeline import RandomAccess\n"
-        "from beam_pipeline.readers.torch_dataset import TFRecordDataset\n"
-        "for kind in (TFRecordDataset, RandomAccess):\n"
-        "    dataset = kind(sys.argv[1], decode=True, image_size=(4, 5))\n"
-        "    for batch in DataLoader(dataset, 3):\n"
-        "        print({key: (value.dtype, list(value.shape)) for key, value in batch.items()})\n"
-    )
-    done = _run("-c", code, str(tmp_path / "d"))
-    line = "{'image/label': (torch.float32, [3, 2]), 'image': (torch.uint8, [3, 4, 5, 3])}\n"
-    assert done.stdout == line * 2, done.stderr
-
-
-def test_without_pytorch_the_error_says_what_to_install(plain: Converted, tmp_path: Path) -> None:
-    """As `load` does without TensorFlow."""
-    code = (
-        "import importlib.abc, sys\n"
-        "class Missing(importlib.abc.MetaPathFinder):\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'torch':\n"
-        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
-        "sys.meta_path.insert(0, Missing())\n"
-        "import beam_pipeline.readers.torch_dataset\n"
-    )
-    done = _run("-c", code)
-    assert done.stderr.endswith(
-        "ModuleNotFoundError: No module named 'torch'; reading with PyTorch needs PyTorch: pip install torch\n"
-    )
+@pytest.mark.parametrize(("code", "printed"), [(LENGTHS, "23 23 6 6 6\n"), (TENSORS, BATCH * 2)])
+def test_lengths_and_tensors(plain: Converted, tmp_path: Path, code: str, printed: str) -> None:
+    """Of the split, or of the share of a rank; with `decode=True`, PyTorch's own collation makes batches of pixels and
+    of numbers of 32 bits."""
+    features = {**IMAGE, "image/label": feature("float", 2)}
+    write_by_hand(tmp_path / "d", features, pictures([{"image/label": [0.1, 2]}] * 3))
+    done = _run("-c", BEGIN + code, str(plain.folder), f"{tmp_path}/d")
+    assert done.stdout == printed, done.stderr
 
 
 def test_ranks_share_the_samples(plain: Converted, tmp_path: Path) -> None:
@@ -370,18 +350,16 @@ def test_what_is_not_there_is_an_error_that_says_what_is(plain: Converted, tmp_p
     )
 
 
-def _documented(heading: str) -> str:
-    """The code of a section of docs/pytorch.md."""
-    (code,) = documented("docs/pytorch.md", "python", heading)
-    return code
-
-
 @pytest.fixture
 def shapes(tmp_path: Path) -> Path:
-    """A folder with `out/shapes`, a data set of three classes as the README has it."""
+    """A folder with `out/shapes`, a data set of three classes as the README has it, and `out/boxes`."""
     write_pictures(str(tmp_path / "images"), [f"{'abc'[i % 3]}/{i}.png" for i in range(40)])
     argv = ("--images", f"{tmp_path}/images", "--output", f"{tmp_path}/out/shapes")
     assert convert(*argv, "--num_shards", "3") == 0
+    objects = ([0.0, 0.5], [0.25, 0.5], [0.75, 1.0], [0.5, 1.0], [2, 1])
+    two = {"image/encoded": [picture(size=(8, 4))], **dict(zip(OBJECTS, objects, strict=True))}
+    none = {"image/encoded": [picture(size=(9, 7))]}
+    write_by_hand(tmp_path / "out" / "boxes", {**IMAGE, **OBJECTS}, [two, none])
     return tmp_path
 
 
@@ -390,12 +368,16 @@ DOCUMENTED = {
     "Images and labels": ((), [f"epoch {epoch}: 40 samples" for epoch in (0, 1)]),
     "Random access": ((), [f"[{size}, 64, 64, 3] torch.int64" for size in (16, 16, 8)]),
     "Saving the position": ((), ["5 batches were left"]),
+    "Boxes": (
+        (),
+        ["[3, 4, 8] [[2.0, 0.0, 4.0, 3.0], [4.0, 2.0, 8.0, 4.0]] [2, 1]", "[3, 7, 9] [] []"],
+    ),
     "Several processes": (
         TORCHRUN,
         [f"epoch {epoch}: [13, 13, 13] samples, 39 different" for epoch in (0, 1)],
     ),
 }
-"""Section -> how its code is run, and what it prints of 40 samples."""
+"""Section -> how its code is run, and what it prints of 40 samples, or of an image with boxes and one without."""
 
 
 @pytest.mark.parametrize("section", DOCUMENTED)
@@ -404,31 +386,7 @@ def test_the_documented_code_runs(shapes: Path, section: str) -> None:
     if section == "Saving the position":
         pytest.importorskip("torchdata")
     options, expected = DOCUMENTED[section]
-    (shapes / "train.py").write_text(_documented(section))
+    (code,) = documented("docs/pytorch.md", "python", section)
+    (shapes / "train.py").write_text(code)
     done = _run(*options, "train.py", folder=shapes)
-    assert done.stdout.splitlines() == expected, done.stderr
-
-
-def test_the_documented_reading_of_boxes_runs(tmp_path: Path) -> None:
-    """Fractions become pixels of the image, and an image without objects has none."""
-    sides = [f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")]
-    features = {
-        "image/encoded": feature("bytes"),
-        "image/object/class/label": feature("int64", None),
-        **{side: feature("float", None) for side in sides},
-    }
-    corners = [[0.25, 0.5], [0.0, 0.5], [0.5, 1.0], [0.75, 1.0]]
-    two = {
-        "image/encoded": [picture(size=(8, 4))],
-        "image/object/class/label": [2, 1],
-        **dict(zip(sides, corners, strict=True)),
-    }
-    none: dict[str, list[Any]] = {key: [] for key in two}
-    none["image/encoded"] = [picture(size=(9, 7))]
-    write_by_hand(tmp_path / "out" / "boxes", features, [two, none])
-    (tmp_path / "boxes.py").write_text(_documented("Boxes"))
-    done = _run("boxes.py", folder=tmp_path)
-    assert sorted(done.stdout.splitlines()) == [
-        "[3, 4, 8] [[2.0, 0.0, 4.0, 3.0], [4.0, 2.0, 8.0, 4.0]] [2, 1]",
-        "[3, 7, 9] [] []",
-    ], done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(expected), done.stderr
