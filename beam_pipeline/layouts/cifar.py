@@ -10,7 +10,6 @@ Source: https://www.cs.toronto.edu/~kriz/cifar.html
 
 from __future__ import annotations
 
-import functools
 import gzip
 import io
 import os
@@ -22,14 +21,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from beam_pipeline.core.archives import TarHeader
 from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
+from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.schema import Column, ColumnKind, label_column
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.references import LabelValue, SampleRef
 from beam_pipeline.core.text import excerpt
@@ -42,21 +41,25 @@ _BINARY = ".bin"
 _CHUNK_BYTES = 1 << 20  # 1 MiB; files of names have 2 kB at most
 _MAX_FILE_BYTES = 256 << 20  # 256 MiB; CIFAR-100's largest file has 148
 _MAX_TUPLES = 64  # CIFAR's files have 7 at most
+_FILE_NAME = schema.Column("filename", schema.ColumnKind.BYTES, "image/filename", required=True)
 
 Batch = tuple[tuple[Sequence[object], ...], Sequence[object] | None]
 """For each label field, the labels of all images; the images' names, or None. Both are unchecked."""
 
 
 class CifarError(ValueError):
-    """A file does not have the expected content. The message does not name the file of a batch."""
+    """A file does not have the expected content. The message does not name the file."""
 
 
-@dataclass(frozen=True)
-class CifarFormat:
-    """One of the two data sets.
+# --- the layout ----------------------------------------------------------------------------------
+
+
+class Cifar:
+    """One of the two data sets, in either version.
 
     Attributes:
-      title: its name.
+      name, option_names, reads_labels: as of `Layout`.
+      title: its name in messages.
       splits: name of a batch's file, without `.bin` -> split.
       fields: label of each image -> the number of its meanings, in the order of a binary record; the last one is
         the class. A pickled batch calls the list of labels `<name>s`, and the pickled meta file calls the list of
@@ -67,80 +70,30 @@ class CifarFormat:
       names: the meanings of the class where no file gives them; empty if a file has to.
     """
 
-    title: str
-    splits: Mapping[str, str]
-    fields: Mapping[str, int]
-    columns: tuple[Column, ...]
-    name_files: tuple[str, ...]
-    folders: tuple[str, ...]
-    names: tuple[str, ...] = ()
-
-    @property
-    def archives(self) -> tuple[str, ...]:
-        """The names of its archives."""
-        return tuple(f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary"))
-
-
-_FILE_NAME = Column("filename", ColumnKind.BYTES, "image/filename", required=True)
-CIFAR10 = CifarFormat(
-    "CIFAR-10",
-    {**{f"data_batch_{i}": "train" for i in range(1, 6)}, "test_batch": "test"},
-    {"label": 10},
-    (label_column("label", ColumnKind.CLASS), _FILE_NAME),
-    ("batches.meta", "batches.meta.txt"),
-    ("cifar-10-batches-py", "cifar-10-batches-bin"),
-    (
-        *("airplane", "automobile", "bird", "cat", "deer"),
-        *("dog", "frog", "horse", "ship", "truck"),
-    ),
-)
-CIFAR100 = CifarFormat(
-    "CIFAR-100",
-    {"train": "train", "test": "test"},
-    {"coarse_label": 20, "fine_label": 100},
-    (
-        label_column("fine_label", ColumnKind.CLASS),
-        _FILE_NAME,
-        Column("coarse_label", ColumnKind.INT64, "label/coarse_label", required=True),
-        Column("coarse_text", ColumnKind.BYTES, "label/coarse_text", required=True),
-    ),
-    ("meta", "coarse_label_names.txt", "fine_label_names.txt"),
-    ("cifar-100-python", "cifar-100-binary"),
-)
-
-
-# --- the layout ----------------------------------------------------------------------------------
-
-
-class Cifar:
-    """One of the two data sets, in either version.
-
-    Args:
-      name: its name in --layout.
-      fmt: its files.
-    """
-
-    option_names: frozenset[str] = frozenset()
+    name: ClassVar[str]
+    option_names: ClassVar[frozenset[str]] = frozenset()
     reads_labels = False
-
-    def __init__(self, name: str, fmt: CifarFormat) -> None:
-        self.name = name
-        self._format = fmt
+    title: ClassVar[str]
+    splits: ClassVar[Mapping[str, str]]
+    fields: ClassVar[Mapping[str, int]]
+    columns: ClassVar[tuple[schema.Column, ...]]
+    name_files: ClassVar[tuple[str, ...]]
+    folders: ClassVar[tuple[str, str]]
+    names: ClassVar[tuple[str, ...]] = ()
 
     def recognise(self, options: SourceOptions) -> str:
         """Recognises a folder with two or more of its files, the folder above, or its archive."""
         if len(options.images) != 1 or not options.images[0].strip():
             return ""
-        fmt = self._format
         uri = files.canonical(options.images[0])
         name = posixpath.basename(uri)
-        if is_remote(uri) or (name in fmt.archives and os.path.isfile(uri)):
-            return f"named {name}" if name in (*fmt.archives, *fmt.folders) else ""
-        names = (*fmt.splits, *(batch + _BINARY for batch in fmt.splits), *fmt.name_files)
-        for folder in (uri, *(files.join(uri, name) for name in fmt.folders)):
-            first, second, *_ = (*_those_in(folder, names), "", "")
-            if second:
-                return f"{first} and {second} in {folder}"
+        archives = [f"{self.title.lower()}-{version}.tar.gz" for version in ("python", "binary")]
+        if is_remote(uri) or (name in archives and os.path.isfile(uri)):
+            return f"named {name}" if name in (*archives, *self.folders) else ""
+        for folder in self._folders(uri):
+            there = [*self._batches_in(folder), *_those_in(folder, self.name_files)]
+            if len(there) > 1:
+                return f"{there[0]} and {there[1]} in {folder}"
         return ""
 
     def open(self, options: SourceOptions) -> Source:
@@ -150,61 +103,139 @@ class Cifar:
           UsageError: all or some batches are missing, or no file gives the meanings of the labels.
         """
         uris = [files.canonical(path) for path in options.images]
-        uri, fmt, archived = uris[0], self._format, False
+        uri, archived = uris[0], False
         try:
             batches = {_batch_name(uri) for uri in uris}
-            named = fmt.splits.keys() >= batches and all(map(_is_file, uris))
-            if named and len(batches) < len(uris):
-                raise UsageError("--images names a batch twice, expected each once")
-            if not named and len(uris) != 1:
+            named = self.splits.keys() >= batches and all(map(_is_file, uris))
+            if len(batches) < len(uris) or not (named or len(uris) == 1):
                 raise UsageError(
-                    f"--images: {len(uris)} paths, expected one folder or archive, or single batches"
+                    f"--images: {len(uris)} paths, expected one folder or archive, or single batches, each once"
                 )
             if not named:
                 archived = uri.endswith((".gz", ".tgz")) if is_remote(uri) else os.path.isfile(uri)
-                uris = uris if archived else self._batches_in(uri)
+                uris = uris if archived else self._batches_of(uri)
             where = uri if archived else posixpath.dirname(uris[0])
-            contents = (_names_in_archive if archived else _names_in_folder)(where, fmt)
-            meanings = label_meanings(fmt, contents)
+            contents = self._names_in(where, archived)
+            meanings = self.meanings(contents)
         except CifarError as error:
-            raise UsageError(f"--images: {where}: {error}") from error
+            raise UsageError(f"--images: {where}, {self._expected}: {error}") from error
         except (ContainerError, OSError) as error:
             raise UsageError(f"--images: {error}") from error
-        expected = " or ".join(fmt.name_files)
-        note = (
-            f"{where} does not contain {expected}; classes have the names that {fmt.title}'s have"
-        )
+        note = f"{where} does not contain {self._expected}; classes have the names that {self.title}'s have"
         return Source(
             layout=self.name,
             roots=(),
-            labels=ContainerLabels(CifarReader(fmt, meanings, archived), tuple(uris)),
-            examples=LabelledImages(fmt.columns, PIXELS),
+            labels=ContainerLabels(CifarReader(self, meanings, archived), tuple(uris)),
+            examples=LabelledImages(self.columns, PIXELS),
             numbering=ClassNumbering(known=tuple((n, i) for i, n in enumerate(meanings[-1]))),
             notes=() if contents else (note,),
         )
 
-    def _batches_in(self, uri: str) -> list[str]:
-        """Returns the batches of the first version in a folder; another one has the same images."""
-        fmt = self._format
-        for folder in (uri, *(files.join(uri, name) for name in fmt.folders)):
-            for names in ([*fmt.splits], [batch + _BINARY for batch in fmt.splits]):
-                there = _those_in(folder, names)
-                if there == names:
-                    return [files.join(folder, name) for name in names]
-                if there:
-                    raise UsageError(
-                        f"--images: {folder} lacks {', '.join(n for n in names if n not in there)}; "
-                        "download it again, or name the files that you want, such as "
-                        f"{files.join(folder, there[0])}"
-                    )
-        raise UsageError(
-            f"--images {uri}: none of {fmt.title}'s files is there; expected {next(iter(fmt.splits))} and the "
-            f"others, or a folder with them, such as {fmt.folders[0]}"
+    @property
+    def _expected(self) -> str:
+        return " or ".join(self.name_files)
+
+    def _folders(self, uri: str) -> list[str]:
+        return [uri, *(files.join(uri, name) for name in self.folders)]
+
+    def _batches_in(self, folder: str) -> list[str]:
+        """The batches of the first version in a folder; another one has the same images."""
+        return _those_in(folder, self.splits) or _those_in(
+            folder, [batch + _BINARY for batch in self.splits]
         )
 
+    def _batches_of(self, uri: str) -> list[str]:
+        """The URIs of all batches in a folder or below. Raises UsageError."""
+        for folder in self._folders(uri):
+            there = self._batches_in(folder)
+            missing = [*self.splits.keys() - {*map(_batch_name, there)}]
+            if there and missing:
+                raise UsageError(
+                    f"--images: {folder} lacks {', '.join(sorted(missing))}; download it again, or name the files "
+                    f"that you want, such as {files.join(folder, there[0])}"
+                )
+            if there:
+                return [files.join(folder, name) for name in there]
+        raise UsageError(
+            f"--images {uri}: none of {self.title}'s files is there; expected {next(iter(self.splits))} and the "
+            f"others, or a folder with them, such as {self.folders[0]}"
+        )
 
-cifar10 = functools.partial(Cifar, "cifar10", CIFAR10)
-cifar100 = functools.partial(Cifar, "cifar100", CIFAR100)
+    def _names_in(self, where: str, archived: bool) -> dict[str, bytes]:
+        """Name -> content of the files with the meanings of labels, in a folder or an archive."""
+        if not archived:
+            uris = {name: files.join(where, name) for name in _those_in(where, self.name_files)}
+            return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
+        contents: dict[str, bytes] = {}
+        with files.open_input(where) as file, archive_errors(where):
+            for name, content in members(file):
+                if name in self.name_files:
+                    contents[name] = content.read(_CHUNK_BYTES)
+                    if name == self.name_files[0] or len(contents) == len(self.fields):
+                        break  # the job reads the rest
+        return contents
+
+    def meanings(self, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
+        """The meanings of the labels of each field, in the order of their numbers.
+
+        Args:
+          contents: name -> content of its `name_files` that exist.
+
+        Raises:
+          CifarError: a file is missing or has other content.
+        """
+        meta, *name_files = self.name_files
+        meanings = []
+        for (field, count), name_file in zip(self.fields.items(), name_files, strict=True):
+            values: Sequence[object] = self.names
+            if meta in contents:
+                pickled = unpickle(io.BytesIO(contents[meta]))
+                values = _list_of(count, pickled, f"{field}_names")
+            elif name_file in contents:
+                values = contents[name_file].splitlines()
+            names = tuple(name for value in values if (name := (_as_text(value) or "").strip()))
+            if not len(names) == len(set(names)) == count:
+                raise CifarError(
+                    f"{len(set(names))} different names, expected {count}, one for each {field}; download it again"
+                )
+            meanings.append(names)
+        return tuple(meanings)
+
+
+class Cifar10(Cifar):
+    """60,000 images in 10 classes."""
+
+    name = "cifar10"
+    title = "CIFAR-10"
+    splits: ClassVar[Mapping[str, str]] = {
+        **{f"data_batch_{i}": "train" for i in range(1, 6)},
+        "test_batch": "test",
+    }
+    fields: ClassVar[Mapping[str, int]] = {"label": 10}
+    columns = (schema.label_column("label", schema.ColumnKind.CLASS), _FILE_NAME)
+    name_files = ("batches.meta", "batches.meta.txt")
+    folders = ("cifar-10-batches-py", "cifar-10-batches-bin")
+    names = (
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    )
+
+
+class Cifar100(Cifar):
+    """60,000 images in 100 classes, which are in 20 coarse ones."""
+
+    name = "cifar100"
+    title = "CIFAR-100"
+    splits: ClassVar[Mapping[str, str]] = {"train": "train", "test": "test"}
+    fields: ClassVar[Mapping[str, int]] = {"coarse_label": 20, "fine_label": 100}
+    columns = (
+        schema.label_column("fine_label", schema.ColumnKind.CLASS),
+        _FILE_NAME,
+        schema.Column("coarse_label", schema.ColumnKind.INT64, "label/coarse_label", required=True),
+        schema.Column("coarse_text", schema.ColumnKind.BYTES, "label/coarse_text", required=True),
+    )
+    name_files = ("meta", "coarse_label_names.txt", "fine_label_names.txt")
+    folders = ("cifar-100-python", "cifar-100-binary")
 
 
 def _batch_name(uri: str) -> str:
@@ -220,64 +251,6 @@ def _those_in(folder: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if _is_file(files.join(folder, name))]
 
 
-def _names_in_folder(folder: str, fmt: CifarFormat) -> dict[str, bytes]:
-    uris = {name: files.join(folder, name) for name in _those_in(folder, fmt.name_files)}
-    return {name: files.read_part(uri, _CHUNK_BYTES, 0) for name, uri in uris.items()}
-
-
-def _names_in_archive(uri: str, fmt: CifarFormat) -> dict[str, bytes]:
-    contents: dict[str, bytes] = {}
-    missing = dict.fromkeys(fmt.splits)
-    with files.open_input(uri) as file, archive_errors(uri):
-        for name, content in members(file):
-            missing.pop(_batch_name(name), None)
-            if name in fmt.name_files:
-                contents[name] = content.read(_CHUNK_BYTES)
-                if name == fmt.name_files[0] or len(contents) == len(fmt.fields):
-                    return contents  # the job reads the rest
-    if missing and not contents:
-        raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
-    return contents
-
-
-def label_meanings(fmt: CifarFormat, contents: Mapping[str, bytes]) -> tuple[tuple[str, ...], ...]:
-    """Returns the meanings of the labels of each field, in the order of their numbers.
-
-    Args:
-      fmt: the data set.
-      contents: name -> content of its `name_files` that exist.
-
-    Raises:
-      CifarError: a file is missing or has other content; the message names it.
-    """
-    meta, *name_files = fmt.name_files
-    meanings = []
-    for (field, count), name_file in zip(fmt.fields.items(), name_files, strict=True):
-        file_name = meta if meta in contents else name_file
-        if file_name not in contents:
-            if not fmt.names:
-                expected = f"{meta} or {' and '.join(name_files)}"
-                raise CifarError(
-                    f"the names of the classes, {expected}, are missing; download it again"
-                )
-            meanings.append(fmt.names)
-            continue
-        try:
-            values: Sequence[object] = contents[file_name].splitlines()
-            if file_name == meta:
-                content = unpickle(io.BytesIO(contents[meta]))
-                values = _list_of(count, content, f"{field}_names")
-            names = tuple(name for value in values if (name := (_as_text(value) or "").strip()))
-            if not len(names) == len(set(names)) == count:
-                raise CifarError(
-                    f"{len(set(names))} different names, expected {count}, one for each {field}"
-                )
-        except CifarError as error:
-            raise CifarError(f"{file_name}: {error}") from error
-        meanings.append(names)
-    return tuple(meanings)
-
-
 # --- batches and archives ------------------------------------------------------------------------
 
 
@@ -291,7 +264,7 @@ class CifarReader:
       archived: True if the files are archives.
     """
 
-    fmt: CifarFormat
+    fmt: Cifar
     meanings: tuple[tuple[str, ...], ...] = ()
     archived: bool = False
 
@@ -321,15 +294,14 @@ class CifarReader:
                         yield from self._read_batch(content, name, uri, unpack_to)
                     elif batch in self.fmt.splits:
                         raise ContainerError(f"{uri} contains {batch} twice, expected it once")
+            if missing:
+                raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
         except CifarError as error:
             raise ContainerError(f"{place}: {error}") from error
         except OSError as error:
-            raise ContainerError(
-                f"{uri} cannot be read, or not be unpacked to {unpack_to}: "
-                f"{error.strerror or error}"
-            ) from error
-        if missing:
-            raise ContainerError(f"{uri} lacks {', '.join(missing)}; download it again")
+            fault = error.strerror or error
+            message = f"{uri} cannot be read, or not be unpacked to {unpack_to}: {fault}"
+            raise ContainerError(message) from error
 
     def _read_batch(
         self, file: IO[bytes], name: str, uri: str, unpack_to: str
@@ -399,7 +371,7 @@ def archive_errors(uri: str) -> Iterator[None]:
         ) from error
 
 
-def read_records(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], None]) -> Batch:
+def read_records(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
     """Reads the labels of a file of the binary version.
 
     Args:
@@ -425,7 +397,7 @@ def read_records(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], N
     return labels, None
 
 
-def read_pickled(file: IO[bytes], fmt: CifarFormat, copy_to: Callable[[bytes], None]) -> Batch:
+def read_pickled(file: IO[bytes], fmt: Cifar, copy_to: Callable[[bytes], None]) -> Batch:
     """Reads a whole file of the Python version: 30 MB for CIFAR-10, 155 MB for CIFAR-100.
 
     Args:
@@ -563,8 +535,7 @@ def _check_opcodes(data: bytes) -> None:
             )
         if opcode.name.endswith("PUT") and not 0 <= (argument or 0) <= count:
             raise CifarError(
-                f"numbers a value {argument} where at most {count} were expected; use the file as "
-                "downloaded"
+                f"numbers a value {argument} where at most {count} were expected; use the file as downloaded"
             )
 
 

@@ -285,20 +285,23 @@ def text_at(entry: Any, *keys: str) -> str:
     return value
 
 
+def _kind_at(entry: Any, keys: Sequence[str], kind: Callable[[], Any], noun: str) -> Any:
+    value = members(entry, *keys)
+    if value is not None and not isinstance(value, type(kind())):
+        raise BadLabelError(f"{'.'.join(keys)} is {excerpt(value)}, expected {noun}")
+    return value or kind()
+
+
 def list_at(entry: Any, *keys: str) -> list[Any]:
     """A list inside an entry; empty for none."""
-    value = members(entry, *keys)
-    if value is not None and not isinstance(value, list):
-        raise BadLabelError(f"{'.'.join(keys)} is {excerpt(value)}, expected a list")
-    return value or []
+    value: list[Any] = _kind_at(entry, keys, list, "a list")
+    return value
 
 
 def mapping_at(entry: Any, *keys: str) -> dict[str, Any]:
     """An object of JSON inside an entry; empty for none."""
-    value = members(entry, *keys)
-    if value is not None and not isinstance(value, dict):
-        raise BadLabelError(f"{'.'.join(keys)} is {excerpt(value)}, expected an object")
-    return value or {}
+    value: dict[str, Any] = _kind_at(entry, keys, dict, "an object")
+    return value
 
 
 def numbers(values: Any, expected: str, count: int = 0) -> tuple[float, ...]:
@@ -380,12 +383,18 @@ def corners_of(
     """
     x, y, width, height = box
     pivot_x, pivot_y = pivot or (x + width / 2, y + height / 2)
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    points = []
-    for corner_x, corner_y in ((x, y), (x + width, y), (x + width, y + height), (x, y + height)):
-        right, down = corner_x - pivot_x, corner_y - pivot_y
-        points += [pivot_x + right * cos - down * sin, pivot_y + right * sin + down * cos]
-    return points
+    corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+    offsets = [(corner_x - pivot_x, corner_y - pivot_y) for corner_x, corner_y in corners]
+    return _turned(offsets, (pivot_x, pivot_y), math.radians(degrees))
+
+
+def _turned(
+    offsets: Iterable[tuple[float, float]], pivot: tuple[float, float], angle: float
+) -> list[float]:
+    """x, y, x, y, ... of points around a pivot, turned clockwise."""
+    (x, y), cos, sin = pivot, math.cos(angle), math.sin(angle)
+    pairs = ((x + a * cos - b * sin, y + a * sin + b * cos) for a, b in offsets)
+    return [side for pair in pairs for side in pair]
 
 
 def ellipse(sides: Sequence[float], angle: float) -> Shape:
@@ -398,14 +407,12 @@ def ellipse(sides: Sequence[float], angle: float) -> Shape:
     x, y, width, height = sides
     if width <= 0 or height <= 0:
         raise BadLabelError(f"an ellipse whose half axes are {width:g} and {height:g}")
+    steps = [2 * math.pi * i / _CIRCLE_POINTS for i in range(_CIRCLE_POINTS)]
+    offsets = [(width * math.cos(step), height * math.sin(step)) for step in steps]
     cos, sin = math.cos(angle), math.sin(angle)
-    outline: list[float] = []
-    for i in range(_CIRCLE_POINTS):
-        step = 2 * math.pi * i / _CIRCLE_POINTS
-        right, down = width * math.cos(step), height * math.sin(step)
-        outline += [x + right * cos - down * sin, y + right * sin + down * cos]
     across, up = math.hypot(width * cos, height * sin), math.hypot(width * sin, height * cos)
-    return (x - across, y - up, x + across, y + up), outline
+    box = (x - across, y - up, x + across, y + up)
+    return box, _turned(offsets, (x, y), angle)
 
 
 def drawn(bitmap: Bitmap) -> Shape:

@@ -69,9 +69,8 @@ def _read(uri: str, size: int) -> table_rows.TableHead:
         rows: list[Mapping[str, Any]] = []
         faults: list[tuple[int, str]] = []
         file.seek(0)
-        for chunk in table_rows.read_chunks(
-            file, table_rows.LabelTable(uri, table_rows.Format.PARQUET)
-        ):
+        table = table_rows.LabelTable(uri, table_rows.Format.PARQUET)
+        for chunk in table_rows.read_chunks(file, table):
             faults += chunk.faults
             rows += chunk.fields()
             if len(rows) + len(faults) >= _HEAD_ROWS:

@@ -15,11 +15,12 @@ four sources:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from beam_pipeline.core import packing, references
+from beam_pipeline.core import packing
 from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.core.images.preparation import PixelFormat
@@ -29,6 +30,7 @@ from beam_pipeline.core.labels.samples import NO_IMAGE, ROWS_OF, RowSamples, Unn
 from beam_pipeline.core.listing import cuts, filters
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records.example_source import ExampleSource
+from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class LabelReader(Protocol):
 
     def read(
         self, file: BinaryIO, uri: str
-    ) -> Iterator[references.LabelRow | packing.LabelBatch | DeadLetter]:
+    ) -> Iterator[LabelRow | packing.LabelBatch | DeadLetter]:
         """Yields a row for each image that a file names, with values in the order of the columns; or batches.
 
         A fault in an image's labels is reported in the row's `problem` and `line`, so that the
@@ -114,7 +116,7 @@ class PartReader(LabelReader, Protocol):
 
     def read_part(
         self, file: BinaryIO, uri: str, part: cuts.LineRange | cuts.RowGroupRange
-    ) -> Iterator[references.LabelRow | packing.LabelBatch | DeadLetter]:
+    ) -> Iterator[LabelRow | packing.LabelBatch | DeadLetter]:
         """Yields a row for each image that a part of a file names, as `read` does.
 
         Args:
@@ -128,7 +130,7 @@ class PartReader(LabelReader, Protocol):
 class ContainerReader(Protocol):
     """Reads files that contain images and labels, on any worker; it is pickled and stateless."""
 
-    def read(self, uri: str, unpack_to: str) -> Iterator[references.SampleRef | DeadLetter]:
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample of a file.
 
         An image must be stored unchanged at an offset in a file. Other images are unpacked first.
@@ -141,6 +143,15 @@ class ContainerReader(Protocol):
         Raises:
           ContainerError: the file is broken, so the samples that it contains are unknown.
         """
+
+
+def held(outcomes: Iterator[SampleRef | DeadLetter]) -> list[Iterable[SampleRef | DeadLetter]]:
+    """The outcomes of a container, packed until all of them are known."""
+    parts: list[Iterable[SampleRef | DeadLetter]] = []
+    while some := [*islice(outcomes, packing.BATCH_SIZE)]:
+        refs = packing.SampleBatch(each for each in some if isinstance(each, SampleRef))
+        parts += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
+    return parts
 
 
 class NoSink:
@@ -196,7 +207,7 @@ class FileLabels:
 class ListedReader(Protocol):
     """Tells which image a listed file is for, without opening it: it is pickled, and keeps no state."""
 
-    def row(self, file: references.ImageRef) -> references.LabelRow:
+    def row(self, file: ImageRef) -> LabelRow:
         """The row that a file represents. Its values may contain the file's uri, size and version."""
 
 

@@ -134,11 +134,8 @@ def _copies_of_uris(names: Sequence[str], roots: Sequence[str]) -> LocalCopy:
             beginning = _beginning(name, roots)
             missing += not beginning
             beginnings += (beginning,) if beginning else ()
-    copied = tuple(
-        beginning
-        for beginning in beginnings
-        if not any(beginning != outer and beginning.startswith(outer) for outer in beginnings)
-    )  # a folder that was copied as a whole contains the copies of its subfolders
+    # a folder that was copied as a whole contains the copies of its subfolders
+    copied = tuple(b for b in beginnings if not any(b.startswith(o) and b != o for o in beginnings))
     return LocalCopy(copied, _URIS if missing and not copied else "")
 
 

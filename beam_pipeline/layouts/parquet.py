@@ -1,20 +1,31 @@
 """Parquet files that contain the images themselves, such as Hugging Face's data sets.
 
-A column contains an image per row, and the other columns its labels. Source:
-https://huggingface.co/docs/hub/datasets-image
+A column contains an image per row, and the other columns its labels. The pages of a file are compressed, so an image
+in one cannot be addressed. Images are unpacked, one after another, to a file in a folder that every worker sees, and
+are referred to by their positions there.
+
+Hugging Face names the files `data/train-00000-of-00005.parquet`, with or without a hash at the end, or
+`default/train/0000.parquet`. Source: https://huggingface.co/docs/hub/datasets-image
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import os
+import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, NamedTuple
 
-from beam_pipeline.core import questions, text
-from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels import box_columns, table_rows
+from beam_pipeline.core import errors, questions, text
+from beam_pipeline.core.dead_letters import DeadLetter, Reason, Stage, image_dead_letter
+from beam_pipeline.core.errors import ContainerError, UsageError
+from beam_pipeline.core.labels import box_columns, cells, parquet_columns, table_rows, typed_rows
 from beam_pipeline.core.labels.classes import ClassNumbering
-from beam_pipeline.core.labels.parquet_columns import ParquetColumns, parquet_columns
+from beam_pipeline.core.labels.parquet_columns import ParquetColumns
 from beam_pipeline.core.labels.schema import (
     NO_LABEL_COLUMN,
     OBJECTS_COLUMN,
@@ -23,10 +34,16 @@ from beam_pipeline.core.labels.schema import (
     ColumnKind,
 )
 from beam_pipeline.core.labels.tables import LABEL_NAMES, LabelSchema
+from beam_pipeline.core.listing import globs
+from beam_pipeline.core.listing.cuts import numbered_batches
+from beam_pipeline.core.listing.folders import named_split
 from beam_pipeline.core.records.example_source import LabelledImages
+from beam_pipeline.core.records.record_format import Sink
+from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.core.uris import is_remote
-from beam_pipeline.layouts import caption_files, parquet_rows, paths
-from beam_pipeline.layouts.layout import ContainerLabels, Source, SourceOptions
+from beam_pipeline.layouts import caption_files, heads, layout, tree
+from beam_pipeline.layouts.layout import Source, SourceOptions
+from beam_pipeline.layouts.paths import root_and_pattern, split_notes, split_questions
 from beam_pipeline.layouts.table import table_numbering, unlabelled_notes
 from beam_pipeline.storage import files
 
@@ -47,7 +64,7 @@ class Parquet:
         """Recognises Parquet files, without images beside them; the first contains images."""
         if not options.images or not all(p.strip() for p in options.images):
             return ""
-        firsts = [parquet_rows.first_parquet(path) for path in options.images]
+        firsts = [first_parquet(path) for path in options.images]
         first = firsts[0]
         if first is None or not all(firsts):
             return ""
@@ -66,7 +83,7 @@ class Parquet:
         Raises:
           UsageError: a path names no Parquet file, or no column of images or of labels can be told.
         """
-        parquet = parquet_rows.parquet_files(options.images)
+        parquet = parquet_files(options.images)
         uris = tuple(file.uri for file in parquet)
         skipped = frozenset(name for name, kind in options.columns.items() if kind == SKIP_KIND)
         most = _LOOKED_AT_REMOTE if is_remote(uris[0]) else _LOOKED_AT
@@ -84,31 +101,23 @@ class Parquet:
         if not rows:
             raise UsageError(f"{uris[0]}: the file is without rows; expected one for each image")
         for number, fields in enumerate(rows):
-            parquet_rows.name_classes(fields, classes, "")
-            fields[parquet_rows.ROW] = f"{uris[0]}/{number}"
+            name_classes(fields, classes, "")
+            fields[ROW] = f"{uris[0]}/{number}"
         schema, table, left_out = _inspect(uris[0], rows, columns, labels, classes, options)
         has_path = image in columns.structs
         path = Column(f"{image}.path", ColumnKind.BYTES, "image/filename", required=True)
-        reader = parquet_rows.ParquetReader(
-            parquet, image, labels, classes, table, schema, has_path
-        )
+        reader = ParquetReader(parquet, image, labels, classes, table, schema, has_path)
+        notes = (*split_notes(splits, "files"), *schema.notes, *_notes(schema, left_out, options))
+        doubts = (*split_questions(splits, "files"), *_further_images(columns, image, skipped))
         return Source(
             layout=self.name,
             roots=(),
-            labels=ContainerLabels(reader, uris),
+            labels=layout.ContainerLabels(reader, uris),
             examples=LabelledImages((*schema.columns, path) if has_path else schema.columns),
             numbering=_numbering(options, schema, classes),
-            notes=(
-                *paths.split_notes(splits, "files"),
-                *schema.notes,
-                *_notes(schema, left_out, options),
-            ),
-            roles=tuple(row for row in schema.roles if row.subject != f"column {parquet_rows.ROW}"),
-            questions=(
-                *schema.questions,
-                *paths.split_questions(splits, "files"),
-                *_further_images(columns, image, skipped),
-            ),
+            notes=notes,
+            questions=(*schema.questions, *doubts),
+            roles=tuple(row for row in schema.roles if row.subject != f"column {ROW}"),
         )
 
 
@@ -122,11 +131,12 @@ def _beginning(
     """
     try:
         with files.open_input(uri) as file:
-            columns = parquet_columns(file, uri)
+            columns = parquet_columns.parquet_columns(file, uri)
             labels = tuple(name for name in columns.labels if name not in skipped)
-            return columns, parquet_rows.first_fields(
-                file, uri, columns, labels, most
-            ) if most else []
+            if not labels:
+                return columns, [{} for _ in range(min(most, columns.rows))]
+            rows = itertools.islice(_rows(file, uri, columns, "", labels), most)
+            return columns, [fields for *_, fields in rows]
     except OSError as error:
         raise UsageError(f"--images {uri} cannot be read: {error.strerror or error}") from error
 
@@ -134,27 +144,25 @@ def _beginning(
 def _image_column(uri: str, columns: ParquetColumns, skipped: frozenset[str]) -> str:
     """The column of images. Raises UsageError if it cannot be told."""
     images = [name for name in columns.images if name not in skipped]
-    usual = [name for name in images if name.lower() in _IMAGE_NAMES]
+    by_lower = {name.lower(): name for name in reversed(images)}
+    usual = [by_lower[name] for name in _IMAGE_NAMES if name in by_lower]
     if usual or len(images) == 1:
-        return min(
-            usual or images, key=lambda name: _IMAGE_NAMES.index(name.lower()) if usual else 0
-        )
-    problem = f"{uri} does not contain images; its columns are "
-    problem += ", ".join((*columns.labels, *columns.unused)) or "none"
-    problem += (
-        ". If it is a table of labels, name it with --labels, and the images' folder with --images"
+        return (usual or images)[0]
+    names = ", ".join((*columns.labels, *columns.unused)) or "none"
+    problem = (
+        f" does not contain images; its columns are {names}. If it is a table of labels, name it with --labels, and "
+        "the images' folder with --images"
     )
     if images:
-        problem = (
-            f"{uri}: which of the columns {', '.join(images)} contains the images? Leave out the "
-            f"others, as in --columns {','.join(f'{name}:skip' for name in images[1:])}"
-        )
+        others = ",".join(f"{name}:skip" for name in images[1:])
+        which = f"which of the columns {', '.join(images)} contains the images?"
+        problem = f": {which} Leave out the others, as in --columns {others}"
     elif columns.image_lists:
+        column = repr(columns.image_lists[0])
         problem = (
-            f"{uri}: the column {columns.image_lists[0]!r} contains a list of images in each row; "
-            "expected one image a row. Write a file with a row for each image"
+            f": the column {column} contains a list of images in each row; expected one image a row"
         )
-    raise UsageError(problem)
+    raise UsageError(f"{uri}{problem}")
 
 
 def _inspect(
@@ -179,7 +187,7 @@ def _inspect(
     }
     choices = replace(
         options,
-        key_column=parquet_rows.ROW,
+        key_column=ROW,
         label_column=_label_column(labels, classes, options),
         columns=kinds,
         label_needed=False,
@@ -221,10 +229,8 @@ def _numbering(
 
 def _notes(schema: LabelSchema, left_out: Sequence[str], options: SourceOptions) -> Iterator[str]:
     if left_out:
-        yield (
-            "left out, since they are objects, lists of lists or bytes: "
-            f"{text.enumerated(left_out, _SHOWN)}"
-        )
+        names = text.enumerated(left_out, _SHOWN)
+        yield f"left out, since they are objects, lists of lists or bytes: {names}"
     if schema.columns or options.label_column:
         yield from unlabelled_notes(options, schema)
     else:
@@ -235,17 +241,298 @@ def _further_images(
     columns: ParquetColumns, image: str, skipped: frozenset[str]
 ) -> Iterator[questions.Question]:
     """A question if there are images that would be left out."""
-    further = [
-        name
-        for name in (*columns.images, *columns.image_lists)
-        if name != image and name not in skipped
-    ]
+    images = (*columns.images, *columns.image_lists)
+    further = [name for name in images if name not in skipped and name != image]
     if further:
         yield questions.Question(
             "further_images",
             f"The images are taken from the column {image!r}, and those in "
             f"{text.counted(len(further), 'further column')}, {', '.join(further)}, would be left out.",
-            f"--columns {image}:skip,... takes another; masks are read from files, with --masks. If that is "
-            "meant:",
+            f"--columns {image}:skip,... takes another; masks are read from files, with --masks. If that is meant:",
             {"columns": dict.fromkeys(further, "skip")},
+        )
+
+
+# --- files and rows --------------------------------------------------------------------------------
+
+_PART = re.compile(r"(\w+)-[0-9]{5}-of-[0-9]{5}(-[0-9a-f]+)?")
+_MOST_FOLDERS = 50  # that are searched for the first file
+
+
+class ParquetFile(NamedTuple):
+    """A Parquet file.
+
+    Attributes:
+      uri: the file.
+      name: its path below the folder that was named, or its file name; it begins its images' keys.
+      split: the split that its name represents; empty if it represents none, or is not known yet.
+    """
+
+    uri: str
+    name: str
+    split: str = ""
+
+
+def first_parquet(path: str) -> ParquetFile | None:
+    """The first Parquet file that a path names; None if it names none, or images beside it.
+
+    A folder in a bucket is not listed for this.
+    """
+    uri = files.canonical(path)
+    if _is_parquet(uri):
+        with suppress(UsageError):  # the layout that is finally chosen reports it
+            return _files_of(path)[0]
+    if is_remote(uri) or _is_parquet(uri):
+        return None
+    for folder in tree.walk(uri, _MOST_FOLDERS):
+        if folder.images:
+            return None
+        for name in filter(_is_parquet, folder.files):
+            first = posixpath.join(folder.path, name)
+            return ParquetFile(first, first[len(uri.rstrip("/")) + 1 :])
+    return None
+
+
+def parquet_files(paths: Sequence[str]) -> tuple[ParquetFile, ...]:
+    """All Parquet files that paths, folders and globs name, in the order of their names.
+
+    Raises:
+      UsageError: a path names none, or two files have the same name.
+    """
+    by_name: dict[str, ParquetFile] = {}
+    for path in paths:
+        for file in _files_of(path):
+            first = by_name.setdefault(file.name, file)
+            if first.uri != file.uri:
+                raise UsageError(
+                    f"--images: {first.uri} and {file.uri} would both be called {file.name} in the "
+                    "keys of their images; name a folder above both"
+                )
+    splits = splits_of(sorted(by_name))
+    return tuple(by_name[name]._replace(split=split) for name, split in splits.items())
+
+
+def splits_of(names: Sequence[str]) -> Mapping[str, str]:
+    """Name -> split that the file's own name, or else a folder in it, represents; empty if none does.
+
+    Hugging Face allows any split, so `extra` in `extra-00000-of-00002.parquet` is one as well, beside files of usual
+    splits; alone, it may be the data set's name.
+
+    >>> splits_of(["data/val-00000-of-00001-0a1b.parquet", "extra-00000-of-00002.parquet", "x.parquet"])
+    {'data/val-00000-of-00001-0a1b.parquet': 'validation', 'extra-00000-of-00002.parquet': 'extra', 'x.parquet': ''}
+    >>> splits_of(["extra-00000-of-00002.parquet"])
+    {'extra-00000-of-00002.parquet': ''}
+    """
+    splits = {}
+    for name in names:
+        folders = reversed(name[: -len(heads.PARQUET_ENDING)].split("/"))
+        splits[name] = next(filter(None, map(named_split, folders)), "")
+    if any(splits.values()):
+        for name in names:
+            part = _PART.fullmatch(posixpath.basename(name[: -len(heads.PARQUET_ENDING)]))
+            splits[name] = splits[name] or (part[1] if part else "")
+    return splits
+
+
+def _files_of(path: str) -> list[ParquetFile]:
+    uri = files.canonical(path)
+    if os.path.isfile(uri) or (is_remote(uri) and _is_parquet(uri) and not globs.has_glob(uri)):
+        return [ParquetFile(uri, posixpath.basename(uri))]
+    folder, pattern = root_and_pattern(path, "--images")
+    matches = globs.glob_regex(pattern or "**").fullmatch
+    try:
+        names = [file.name for file in files.list_files(folder)]
+    except OSError as error:
+        raise UsageError(f"--images {path} cannot be listed: {error}") from error
+    named = sorted(name for name in names if _is_parquet(name) and matches(name))
+    if not named:
+        raise UsageError(f"--images {path}: no Parquet files there, whose names end in .parquet")
+    return [ParquetFile(files.join(folder, name), name) for name in named]
+
+
+def _is_parquet(name: str) -> bool:
+    return name.lower().endswith(heads.PARQUET_ENDING)
+
+
+ROW = "(row)"
+"""The column of keys that rows get beside the file's own."""
+
+_BATCH_BYTES = 4 << 20  # 4 MiB of a file's rows at a time
+_MOST_ROWS = 1024
+_NO_CLASS = -1  # as Hugging Face has it, in test sets whose labels are secret
+
+
+def name_classes(fields: dict[str, Any], classes: Mapping[str, tuple[str, ...]], label: str) -> str:
+    """Replaces the ids of classes in a row by their names; returns what is wrong with one, or nothing.
+
+    Args:
+      fields: the row.
+      classes: column, or "objects.<list>" -> the names, in order of their ids.
+      label: the column of the label, or empty.
+    """
+    problem = ""
+    for column, names in classes.items():
+        outer, _, member = column.partition(".")
+        owners: list[Any] = [fields]
+        if outer == OBJECTS_COLUMN and member:
+            objects = fields.get(outer)
+            owners = objects if isinstance(objects, list) else [objects]
+        may_lack = column != label and "." not in column
+        for owner in owners:
+            if isinstance(owner, dict):
+                name = member or column
+                owner[name], wrong = _named(owner.get(name), names, may_lack)
+                problem = problem or (wrong and f"column {column!r}: {wrong}")
+    return problem
+
+
+def _named(value: Any, names: tuple[str, ...], may_lack: bool) -> tuple[Any, str]:
+    if isinstance(value, list):
+        items = [_named(item, names, may_lack) for item in value]
+        return [name for name, _ in items], next((wrong for _, wrong in items if wrong), "")
+    if value is None or isinstance(value, str):
+        return value, ""
+    if isinstance(value, int) and 0 <= value < len(names):
+        return names[value], ""
+    if value == _NO_CLASS and may_lack:
+        return None, ""
+    meaning = ", which is not a class" if value == _NO_CLASS else ""
+    return None, f"{text.excerpt(value)}{meaning}; expected 0 to {len(names) - 1}"
+
+
+@dataclass(frozen=True)
+class ParquetReader:
+    """Reads Parquet files of images.
+
+    Attributes:
+      parquet: the files.
+      image: the column of images.
+      labels: the columns of labels.
+      classes: column, or "objects.<list>" -> names of its classes, in order of their ids.
+      table: how rows are read, like a table's.
+      schema: their columns.
+      has_path: whether the values of a sample end with the original name of its image's file.
+    """
+
+    parquet: tuple[ParquetFile, ...]
+    image: str
+    labels: tuple[str, ...]
+    classes: Mapping[str, tuple[str, ...]]
+    table: table_rows.LabelTable
+    schema: LabelSchema
+    has_path: bool
+
+    def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
+        """Yields a reference to the image of each row; its key is `<file>/<row, from 00000>`.
+
+        Raises:
+          ContainerError: the file is broken, has other columns than the first, or cannot be unpacked.
+        """
+        (listed,) = (file for file in self.parquet if file.uri == uri)
+        digest = hashlib.sha256(listed.name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        unpacked = files.join(unpack_to, f"{digest}.images")
+        try:
+            with files.open_input(uri) as file:
+                columns = parquet_columns.parquet_columns(file, uri)
+                self._check(columns, uri)
+                if unpack_to:
+                    _check_space(columns, uri, unpack_to)
+                with (
+                    files.open_output(unpacked)
+                    if unpack_to
+                    else nullcontext(layout.NoSink()) as sink
+                ):
+                    outcomes = layout.held(self._unpack(file, columns, listed, unpacked, sink))
+        except errors.LabelTableError as error:
+            raise ContainerError(str(error)) from error
+        except (OSError, errors.OutputError) as error:
+            problem = (isinstance(error, OSError) and error.strerror) or error
+            raise ContainerError(
+                f"{uri} cannot be read, or not be unpacked to {unpack_to}: {problem}"
+            ) from error
+        yield from itertools.chain.from_iterable(outcomes)
+
+    def _check(self, columns: ParquetColumns, uri: str) -> None:
+        missing = [name for name in self.labels if name not in columns.labels]
+        if self.image not in columns.images:
+            missing.insert(0, self.image)
+        first = self.parquet[0].uri
+        if missing:
+            raise ContainerError(
+                f"{uri} has not the columns of {first}: {', '.join(missing)} is missing or of another "
+                "type; convert files of different columns one by one"
+            )
+        for name, names in self.classes.items():
+            if columns.classes.get(name) != names:
+                raise ContainerError(
+                    f"{uri} has other names of the classes in {name} than {first}; convert the two one by one"
+                )
+
+    def _unpack(
+        self,
+        file: BinaryIO,
+        columns: ParquetColumns,
+        listed: ParquetFile,
+        unpacked: str,
+        sink: Sink,
+    ) -> Iterator[SampleRef | DeadLetter]:
+        uri = listed.uri
+        version = files.version_of(uri)
+        label = self.schema.columns[0].name if self.schema.has_label else ""
+        offset = 0
+        rows = _rows(file, uri, columns, self.image, self.labels)
+        for number, (data, path, fields) in enumerate(rows):
+            key = f"{listed.name}/{number:05d}"
+            reason, problem = Reason.BAD_LABEL_VALUE, name_classes(fields, self.classes, label)
+            fields[ROW] = key
+            row = typed_rows.typed_row(key, fields, self.table, self.schema, line=number + 1)
+            problem = problem or row.problem
+            if not data:
+                reason = Reason.MISSING_IMAGE if data is None else Reason.EMPTY_FILE
+                only = f", only the path {text.excerpt(path)}; write the file again with the images in it"
+                problem = f"column {self.image!r} does not contain bytes{only if path else ''}"
+            if problem:
+                letter = image_dead_letter(Stage.LABELS, key, uri, reason, problem, file=uri)
+                yield letter._replace(line=number + 1)
+                continue
+            assert data
+            sink.write(data)
+            values = (*row.values, cells.text_of(path) or key) if self.has_path else row.values
+            split = row.split or listed.split or DEFAULT_SPLIT
+            yield SampleRef(key, unpacked, len(data), split, values, offset, uri, version, row.size)
+            offset += len(data)
+
+
+def _rows(
+    file: BinaryIO, uri: str, columns: ParquetColumns, image: str, labels: tuple[str, ...]
+) -> Iterator[tuple[bytes | None, str | None, dict[str, Any]]]:
+    """Yields (image, name of its file, labels) of every row; memory contains a few pages. `image` may be empty."""
+    import pyarrow
+
+    at_once = min(_MOST_ROWS, max(1, _BATCH_BYTES // max(1, columns.bytes_per_row)))
+    with parquet_columns.parquet_errors(uri):
+        opened = parquet_columns.opened_parquet(file)
+        columns_read = [*([image] if image else ()), *labels]
+        for _, batch in numbered_batches(opened, None, rows_at_once=at_once, columns=columns_read):
+            images = batch.column(image) if image else pyarrow.nulls(len(batch))
+            paths = pyarrow.nulls(len(images))
+            if image in columns.structs:
+                members = dict(zip((m.name for m in images.type), images.flatten(), strict=True))
+                images, paths = (
+                    members[parquet_columns.BYTES],
+                    members.get(parquet_columns.PATH, paths),
+                )
+            rows = batch.select(list(labels)).to_pylist() if labels else ({},) * len(images)
+            for data, path, fields in zip(images, paths, rows, strict=True):
+                yield data.as_py(), path.as_py(), parquet_columns.json_value(fields)
+
+
+def _check_space(columns: ParquetColumns, uri: str, folder: str) -> None:
+    """Raises ContainerError if the images will not fit on the disk where they are unpacked."""
+    files.make_folder(folder)
+    free, needed = files.free_bytes(folder), columns.rows * columns.bytes_per_row
+    if free is not None and needed > free:
+        raise ContainerError(
+            f"the images of {uri} would be unpacked to about {needed:,} bytes, and the disk of "
+            f"{folder} has {free:,} left. Nothing was written; make room or choose another --output"
         )

@@ -37,7 +37,7 @@ def image_roots(
     whole: set[str] = set()
     archives, remaining = archive_roots(paths)
     for path in remaining:
-        root, pattern = _root_and_pattern(path, option)
+        root, pattern = root_and_pattern(path, option)
         patterns.setdefault(root, [])
         if pattern:
             patterns[root].append(pattern)
@@ -56,7 +56,7 @@ def image_roots(
     return (*folders, *archives)
 
 
-def _root_and_pattern(path: str, option: str) -> tuple[str, str]:
+def root_and_pattern(path: str, option: str) -> tuple[str, str]:
     """Returns (folder, pattern below it); the pattern is empty for all images of the folder."""
     if not path.strip():
         raise UsageError(f"{option}: an empty path")

@@ -21,8 +21,8 @@ AUTO = "auto"
 
 LAYOUTS: Mapping[str, str] = {
     "file_names": "beam_pipeline.layouts.class_folders:FileNames",
-    "cifar10": "beam_pipeline.layouts.cifar:cifar10",
-    "cifar100": "beam_pipeline.layouts.cifar:cifar100",
+    "cifar10": "beam_pipeline.layouts.cifar:Cifar10",
+    "cifar100": "beam_pipeline.layouts.cifar:Cifar100",
     "webdataset": "beam_pipeline.layouts.webdataset:WebDataset",
     "parquet": "beam_pipeline.layouts.parquet:Parquet",
     "labelme": "beam_pipeline.layouts.shape_tools:LabelMe",

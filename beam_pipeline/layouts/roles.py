@@ -23,15 +23,6 @@ from beam_pipeline.layouts.tree import MOST_IMAGES, names_in
 from beam_pipeline.storage.listing import MemberFilter
 
 _MOST_FOLDERS, _MOST_REMOTE = 64, 8  # whose names are read
-_SEPARATORS = {"\t": "tab"}
-_ENCODINGS = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
-_FORMATS = {
-    table_rows.Format.PARQUET: "tables in Parquet",
-    table_rows.Format.JSON_LINES: "tables in JSON Lines",
-    table_rows.Format.JSON_ARRAY: "tables in JSON",
-    table_rows.Format.NUMBERED: "numbered captions",
-    table_rows.Format.NAMES: "lists of images",
-}
 
 
 @dataclass
@@ -102,18 +93,14 @@ def roles_of(source: layout.Source) -> tuple[roles.RoleRow, ...]:
       source: the images and labels; its own roles are the roles of tables' columns.
     """
     images, labels = _Tree(), _Tree()
-    for root in source.roots:
-        if not root.archive:
-            images.look_at(root)
+    for root in (root for root in source.roots if not root.archive):
+        images.look_at(root)
     images.look_into([root for root in source.roots if root.archive])
-    folders = getattr(source.labels, "folders", ())
-    for root in folders:
+    for root in getattr(source.labels, "folders", ()):
         labels.look_at(root)
-    of_labels = source.roles
-    if not of_labels and not isinstance(source.labels, layout.FolderLabels):
-        of_labels = roles.label_rows(source.columns, "label")
-    elif not of_labels and isinstance(source.labels, layout.FolderLabels) and source.labels.names:
-        of_labels = roles.label_rows(source.columns, "group")
+    of_labels, of_folders = source.roles, isinstance(source.labels, layout.FolderLabels)
+    if not of_labels and (not of_folders or getattr(source.labels, "names", None)):
+        of_labels = roles.label_rows(source.columns, "group" if of_folders else "label")
     return (*_segment_rows(images, source), *of_labels, *_file_rows(images, labels, source))
 
 
@@ -214,7 +201,8 @@ def _extension(name: str) -> str:
 
 
 def _format_of(table: table_rows.LabelTable) -> str:
-    encoding = _ENCODINGS.get(table.encoding, table.encoding)
-    separator = _SEPARATORS.get(table.delimiter, repr(table.delimiter or " "))
-    kind = _FORMATS.get(table.format, f"tables with {separator} between cells")
+    kind, separator = table.format.value, table.delimiter
+    if separator:
+        kind += f" with {repr(separator) if separator.strip() else 'tab'} between cells"
+    encoding = table_rows.ENCODING_NAMES.get(table.encoding, table.encoding)
     return f"{kind}, in {encoding}" if encoding else kind

@@ -6,6 +6,7 @@ They are given in --labels and may be in any folder.
 from __future__ import annotations
 
 import functools
+import os
 import posixpath
 import re
 from collections import defaultdict
@@ -279,9 +280,7 @@ def _source(
       UsageError: no column is called as --row_id says.
     """
     schema, uris = reader.schema, tuple(table.uri for table in reader.tables)
-    folder = posixpath.dirname(uris[0])
-    while len(folder) > 1 and not all(uri.startswith(f"{folder}/") for uri in uris):
-        folder = posixpath.dirname(folder)
+    folders = os.path.commonprefix([uri.split("/")[:-1] for uri in uris])  # noqa: RUF071 -- of lists
     names = [column.name for column in schema.columns if column.feature]
     if options.row_id and options.row_id not in names:
         raise UsageError(
@@ -292,7 +291,7 @@ def _source(
     rows = samples.RowSamples(
         ids=names.index(options.row_id) if options.row_id else None,
         group=group.column if group else None,
-        folder=f"{folder.rstrip('/')}/",
+        folder="".join(f"{folder}/" for folder in folders) or "/",
     )
     by_folder = schema.class_by_folder
     columns = (*CLASS_FOLDER_COLUMNS, *schema.columns[1:]) if by_folder else schema.columns
@@ -332,25 +331,22 @@ def with_splits_of_files(source: Source) -> Source:
     Raises:
       UsageError: a name lacks it, rows have it themselves, or the labels are not tables.
     """
-    reader = _table_reader(source)
+    reader, problem, tables = _table_reader(source), "", tuple[table_rows.LabelTable, ...]()
     if reader is None:
-        raise UsageError(
-            f"--splits label_files means nothing for the layout {source.layout}; it is for tables named with --labels"
+        problem = (
+            f" means nothing for the layout {source.layout}; it is for tables named with --labels"
         )
-    if reader.schema.split_column:
-        raise UsageError(
-            f"--splits label_files: the column {reader.schema.split_column!r} contains the split of each "
-            "row; leave the option out"
-        )
-    tables = tuple(
-        replace(table, split=_split_of(table.uri, capitals=True)) for table in reader.tables
-    )
-    unclear = next((table.uri for table in tables if not table.split), "")
-    if unclear:
-        raise UsageError(
-            f"--splits label_files: the name of {unclear} contains no split, or several; expected names such "
-            "as train.csv, labels_val.csv and test.csv"
-        )
+    elif reader.schema.split_column:
+        column = repr(reader.schema.split_column)
+        problem = f": the column {column} contains the split of each row; leave the option out"
+    else:
+        splits = [(table, _split_of(table.uri, capitals=True)) for table in reader.tables]
+        tables = tuple(replace(table, split=split) for table, split in splits)
+        if unclear := [table.uri for table, split in splits if not split]:
+            expected = "expected names such as train.csv, labels_val.csv and test.csv"
+            problem = f": the name of {unclear[0]} contains no split, or several; {expected}"
+    if problem or reader is None:
+        raise UsageError(f"--splits label_files{problem}")
     assert isinstance(source.labels, FileLabels)
     labels = replace(source.labels, reader=replace(reader, tables=tables))
     return replace(source, labels=labels, tables=tables)

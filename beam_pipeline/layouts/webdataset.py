@@ -33,7 +33,6 @@ from beam_pipeline.core.labels.samples import labelled
 from beam_pipeline.core.labels.typed_rows import typed_row
 from beam_pipeline.core.listing import filters
 from beam_pipeline.core.listing.folders import first_folder_split
-from beam_pipeline.core.packing import BATCH_SIZE, SampleBatch
 from beam_pipeline.core.questions import Question
 from beam_pipeline.core.records import example_source, webdataset
 from beam_pipeline.core.references import DEFAULT_SPLIT, FileValue, ImageRef, LabelValue, SampleRef
@@ -163,12 +162,11 @@ class _Sample(webdataset.ExampleColumns):
                 row[column] = text if column in as_text else json_value(text)
             except (ValueError, RecursionError) as error:
                 self._cannot_use(extension, error)
-        for column, images in groupby(beside, key=lambda image: image.column):
-            keys: list[Any] = []
-            for each in images:
-                keys.append(each.ref.key)
-                is_list = each.number is not None
-            row[column] = keys if is_list or len(keys) > 1 else keys[0]
+        for column, of_column in groupby(beside, key=lambda image: image.column):
+            images = [*of_column]
+            keys: list[Any] = [each.ref.key for each in images]
+            is_list = len(keys) > 1 or images[0].number is not None
+            row[column] = keys if is_list else keys[0]
         return row
 
 
@@ -267,45 +265,42 @@ class WebDatasetReader:
         """
         (root,) = (archive for archive in self.archives if archive.uri == uri)
         names = array("q")  # hashes; one that is there twice has files in several places
-        outcomes = self._outcomes_of(root, names, frozenset())
-        kept: list[Iterable[SampleRef | DeadLetter]] = []
-        while some := [*islice(outcomes, BATCH_SIZE)]:
-            refs = SampleBatch(each for each in some if isinstance(each, SampleRef))
-            kept += [refs.kept_packed(), [each for each in some if isinstance(each, DeadLetter)]]
+        outcomes: Sequence[Iterable[SampleRef | DeadLetter]] = layout.held(
+            self._outcomes_of(root, names, frozenset())
+        )
         scattered = {a for a, b in pairwise(sorted(names)) if a == b}
         if scattered:
-            kept = [self._outcomes_of(root, names, scattered)]
-        yield from chain.from_iterable(kept)
+            outcomes = [self._outcomes_of(root, names, scattered)]
+        yield from chain.from_iterable(outcomes)
 
     def _outcomes_of(
         self, root: filters.ImageRoot, names: array[int], scattered: Collection[int]
     ) -> Iterator[SampleRef | DeadLetter]:
         """Yields the outcomes of an archive's samples, and adds hashes of their names. Raises ContainerError."""
         assert root.archive
-        images, table = MemberFilter(root), replace(self.table, uri=root.uri)
+        images = MemberFilter(root)
         try:
             with opened_archive(root) as archive:
                 for name, sample in _collect(archive, images, self.skipped, scattered):
                     names.append(hash(name))
-                    yield from self._outcomes(root.archive.key(name), sample, table)
+                    yield from self._outcomes(root.archive.key(name), sample, root.uri)
         except ListingError as error:
             raise ContainerError(str(error)) from error
 
-    def _outcomes(
-        self, key: str, sample: _Sample, table: table_rows.LabelTable
-    ) -> Iterator[SampleRef | DeadLetter]:
+    def _outcomes(self, key: str, sample: _Sample, uri: str) -> Iterator[SampleRef | DeadLetter]:
         """A reference to the image of a sample; or why there is none, for each image that may be it."""
         images, beside = sample.divided(self.image, self._columns)
         if not images:
             labels = ", ".join([*sample.fields, *(f".{each.extension}" for each in beside)])
             message = f"there are labels, {labels or 'broken'}, and no image beside them"
-            yield image_dead_letter(Stage.JOIN, key, table.uri, Reason.MISSING_IMAGE, message)
+            yield image_dead_letter(Stage.JOIN, key, uri, Reason.MISSING_IMAGE, message)
             return
-        row = typed_row(key, sample.row(key, beside, self._as_text), table, self.schema, line=0)
+        fields = sample.row(key, beside, self._as_text)
+        row = typed_row(key, fields, self.table, self.schema, line=0)
         reason, message, file = self._fault(sample, images, beside)
         stage = Stage.JOIN
         if not message:
-            stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, table.uri
+            stage, reason, file = Stage.LABELS, Reason.BAD_LABEL_VALUE, uri
             message = sample.problem or row.problem
         for image in (each.ref for each in images):
             if isinstance(image, DeadLetter):
@@ -314,7 +309,7 @@ class WebDatasetReader:
                 yield image_dead_letter(stage, image.key, image.uri, reason, message, file=file)
             else:
                 split = row.split or first_folder_split(image.path) or DEFAULT_SPLIT
-                yield labelled(image, split, self._with_files(row.values, beside), table.uri)
+                yield labelled(image, split, self._with_files(row.values, beside), uri)
 
     def _fault(
         self, sample: _Sample, images: Sequence[_Image], beside: Sequence[_Image]
@@ -376,18 +371,14 @@ class WebDataset:
         archives, unusable = archive_roots(options.images)
         if unusable or not archives:
             return ""
-        root, images, labels = archives[0], {}, {}
+        root = archives[0]
         with opened_archive(root) as archive:
-            for entry in islice(archive.entries(), _RECOGNISED_BY):
-                name, extension = sample_name(entry.name)
-                if extension in SIDECARS:
-                    labels[name] = extension
-                elif f".{extension.rpartition('.')[2]}" in filters.IMAGE_EXTENSIONS:
-                    images[name] = extension
-        for name in images:
-            if name in labels and not posixpath.basename(name).startswith("."):
-                base = printable(posixpath.basename(name))
-                return f"{base}.{labels[name]} beside {base}.{images[name]} in {root.uri}"
+            samples = _collect(archive, MemberFilter(root), (), most=_RECOGNISED_BY)
+            for name, sample in samples:
+                labels = [extension for extension in SIDECARS if extension in sample.hashes]
+                if labels and sample.files:
+                    base = printable(posixpath.basename(name))
+                    return f"{base}.{labels[0]} beside {base}.{sample.files[0][0]} in {root.uri}"
         return ""
 
     def open(self, options: layout.SourceOptions) -> layout.Source:
@@ -438,13 +429,11 @@ class WebDataset:
             notes.append(f"{own_image}, with {names} beside it")
         if ignored:
             notes.append(f"files of other kinds are left out: {enumerated(ignored, _SHOWN)}")
+        reader = WebDatasetReader(archives, table, labels, image, skipped)
         return layout.Source(
             self.name,
             (),
-            layout.ContainerLabels(
-                WebDatasetReader(archives, table, labels, image, skipped),
-                tuple(root.uri for root in archives),
-            ),
+            layout.ContainerLabels(reader, tuple(root.uri for root in archives)),
             example_source.LabelledImages(tuple(map(_as_mask, labels.columns))),
             table_numbering(options, labels),
             (*archive_notes(archives), *notes),

@@ -383,12 +383,12 @@ def _meta() -> bytes:
 
 
 def _pickle(data: bytes) -> None:
-    cifar.read_pickled(io.BytesIO(data), cifar.CIFAR10, lambda _: None)
+    cifar.read_pickled(io.BytesIO(data), cifar.Cifar10(), lambda _: None)
 
 
 def _cifar_names(data: bytes) -> None:
     is_pickle = data.startswith(b"\x80")
-    cifar.label_meanings(cifar.CIFAR10, {"batches.meta" if is_pickle else "batches.meta.txt": data})
+    cifar.Cifar10().meanings({"batches.meta" if is_pickle else "batches.meta.txt": data})
 
 
 def _tar() -> list[bytes]:
@@ -622,7 +622,7 @@ TARGETS: dict[str, Target] = {
     ),
     "CIFAR pickles": Target(_pickle, _pickles(), (cifar.CifarError,)),
     "CIFAR records": Target(
-        lambda data: cifar.read_records(io.BytesIO(data), cifar.CIFAR10, lambda _: None),
+        lambda data: cifar.read_records(io.BytesIO(data), cifar.Cifar10(), lambda _: None),
         [bytes(3073 * 2)],
         (cifar.CifarError,),
     ),

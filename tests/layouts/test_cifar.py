@@ -22,11 +22,10 @@ from beam_pipeline.core.dead_letters import DeadLetter
 from beam_pipeline.core.errors import ContainerError, UsageError
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.layouts.cifar import (
-    CIFAR10,
-    CIFAR100,
+    Cifar10,
+    Cifar100,
     CifarError,
     CifarReader,
-    cifar10,
     read_pickled,
     read_records,
 )
@@ -58,6 +57,7 @@ from tests.pictures import write_files
 PY, BIN = "cifar-10-batches-py", "cifar-10-batches-bin"
 PY_100, BIN_100 = "cifar-100-python", "cifar-100-binary"
 TAR, TAR_BIN = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
+NAMES = "batches.meta or batches.meta.txt"
 NAMED_10 = (tuple(CIFAR10_NAMES),)
 
 
@@ -387,7 +387,7 @@ def test_a_broken_batch_is_refused_as_a_whole(tmp_path: Path, case: str) -> None
     write_files(str(tmp_path), {"test_batch": content})
     uri = f"{tmp_path}/test_batch"
     with pytest.raises(ContainerError) as caught:
-        list(CifarReader(CIFAR10, NAMED_10, archived=False).read(uri, str(tmp_path / "unpacked")))
+        list(CifarReader(Cifar10(), NAMED_10, archived=False).read(uri, str(tmp_path / "unpacked")))
     assert str(caught.value).startswith(f"{uri}: {message}")
     assert not (tmp_path / "unpacked/test_batch").exists()
 
@@ -398,7 +398,7 @@ def test_records_that_are_cut_short_are_refused(tmp_path: Path, size: int) -> No
     write_files(str(tmp_path), {"data_batch_4.bin": bytes(size)})
     uri = f"{tmp_path}/data_batch_4.bin"
     with pytest.raises(ContainerError) as caught:
-        list(CifarReader(CIFAR10, NAMED_10).read(uri, ""))
+        list(CifarReader(Cifar10(), NAMED_10).read(uri, ""))
     assert str(caught.value) == (
         f"{uri}: {size} bytes, expected records of 3073 bytes: it is cut short, or no file of "
         "CIFAR-10's binary version; download it again"
@@ -417,7 +417,7 @@ def test_a_batch_that_cannot_be_read_ends_the_run(data: Path) -> None:
 
 
 def archive_reader() -> CifarReader:
-    return CifarReader(CIFAR10, NAMED_10, archived=True)
+    return CifarReader(Cifar10(), NAMED_10, archived=True)
 
 
 def read_archive(content: bytes, folder: Path) -> list[SampleRef | DeadLetter]:
@@ -517,7 +517,7 @@ def test_a_folder_that_cannot_be_looked_into_is_refused(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(files, "exists", fail)
     with pytest.raises(UsageError, match=r"^--images: no answer about gs://bucket/cifar/"):
-        cifar10().open(SourceOptions(("gs://bucket/cifar",)))
+        Cifar10().open(SourceOptions(("gs://bucket/cifar",)))
 
 
 def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -> None:
@@ -534,27 +534,29 @@ def test_a_folder_without_some_batches_is_refused_with_their_names(data: Path) -
 @pytest.mark.parametrize(
     ("meta", "message"),
     [
-        (b"", "batches.meta: not a pickle, or one that is cut short"),
+        (b"", "not a pickle, or one that is cut short"),
         (
             python2_pickle({b"num_vis": 3072}),
-            "batches.meta: 'label_names' is None, expected a list of 10",
+            "'label_names' is None, expected a list of 10",
         ),
         (
             python2_pickle({b"label_names": [b"cat"] * 10}),
-            "batches.meta: 1 different names, expected 10, one for each label",
+            "1 different names, expected 10, one for each label",
         ),
         (
             python2_pickle({b"label_names": [b"\xff", *(str(i).encode() for i in range(9))]}),
-            "batches.meta: 9 different names, expected 10, one for each label",
+            "9 different names, expected 10, one for each label",
         ),
-        (pickle.dumps({"label_names": print}), "batches.meta: refuses builtins.print: "),
+        (pickle.dumps({"label_names": print}), "refuses builtins.print: "),
     ],
 )
 def test_names_that_are_none_are_refused(data: Path, meta: bytes, message: str) -> None:
     """The message names the file."""
     write_files(f"data/{PY}", {"batches.meta": meta})
     folder = f"{data}/data/{PY}"
-    assert usage_error(SourceOptions(images=(folder,))).startswith(f"--images: {folder}: {message}")
+    assert usage_error(SourceOptions(images=(folder,))).startswith(
+        f"--images: {folder}, {NAMES}: {message}"
+    )
 
 
 # The files themselves
@@ -584,7 +586,7 @@ def test_the_made_pickles_are_those_of_python_2() -> None:
 def refused(data: bytes) -> str:
     """Why a pickle is refused."""
     with pytest.raises(CifarError) as caught:
-        read_pickled(io.BytesIO(data), CIFAR10, lambda _: None)
+        read_pickled(io.BytesIO(data), Cifar10(), lambda _: None)
     return str(caught.value)
 
 
@@ -604,7 +606,7 @@ def test_what_todays_python_pickles_is_read_too(protocol: int, texts: Any, packa
     if protocol == 3:  # whose names have no length
         data = data.replace(b"cnumpy._core.", b"c" + package + b".")
     copied: list[bytes] = []
-    labels, filenames = read_pickled(io.BytesIO(data), CIFAR10, copied.append)
+    labels, filenames = read_pickled(io.BytesIO(data), Cifar10(), copied.append)
     assert b"".join(copied) == pixels.tobytes()
     assert (labels, filenames) == (([3, 4],), [texts("a"), "b"])
 
@@ -618,7 +620,7 @@ def test_a_pickle_cannot_change_what_the_next_one_finds(name: bytes) -> None:
     assert refused(attack).startswith("not a pickle, or one that is cut short (TypeError ")
     assert "__setstate__" in refused(attack)
     copied: list[bytes] = []
-    read_pickled(io.BytesIO(batch_10()), CIFAR10, copied.append)
+    read_pickled(io.BytesIO(batch_10()), Cifar10(), copied.append)
     assert b"".join(copied) == TWO_IMAGES
 
 
@@ -723,7 +725,7 @@ def test_records_may_come_in_any_pieces() -> None:
     """Labels are found wherever a piece ends, and all is handed on."""
     pictures = [Picture((i % 20, i), "", pixels_of(i)) for i in range(20)]
     copied: list[bytes] = []
-    labels, filenames = read_records(_Dribble(records(pictures)), CIFAR100, copied.append)
+    labels, filenames = read_records(_Dribble(records(pictures)), Cifar100(), copied.append)
     assert [list(numbers) for numbers in labels] == [[*range(20)], [*range(20)]]
     assert filenames is None
     assert b"".join(copied) == records(pictures)

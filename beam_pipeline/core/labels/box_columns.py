@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from beam_pipeline.core import packing, questions, references, text
-from beam_pipeline.core.labels import leading_columns, schema
+from beam_pipeline.core.labels import further_columns, leading_columns, schema
 from beam_pipeline.core.labels.cells import (
     NEARLY_ALL,
     BadCellError,
@@ -35,7 +35,6 @@ from beam_pipeline.core.labels.cells import (
     parse_number,
     text_of,
 )
-from beam_pipeline.core.labels.further_columns import note_on_object_files
 from beam_pipeline.core.labels.table_rows import TableRows
 from beam_pipeline.core.typed_json import is_integer
 
@@ -118,9 +117,8 @@ class BoxColumns(leading_columns.LeadingColumns):
         problems: dict[int, str] = {}
         numbers, empty = self._numbers(rows, problems)
         corners = map(_TO_CORNERS[self.form], *numbers)
-        values: list[Sequence[Any]] = [
-            [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
-        ]
+        boxes = [((*box, line),) for box, line in zip(corners, rows.lines, strict=True)]
+        values: list[Sequence[Any]] = [boxes]
         columns: list[tuple[str, Callable[[Any], Any]]] = [(self.class_name, self._class_of)]
         columns += [(c.name, partial(object_value, column=c)) for c in self.columns[2:]]
         for name, parse in columns:
@@ -186,16 +184,18 @@ def find_boxes(
     ):
         known = _by_plain_name(columns)
         for form, plain in forms:
-            third = plain[
-                2
-            ]  # of x1, y1, x2, y2, which x3 may follow: points or an outline, not a box
-            follows = third[-1].isdigit() and f"{third[:-1]}{int(third[-1]) + 1}" in known
-            if all(name in known for name in plain) and not follows:
+            if all(name in known for name in plain) and not _is_outline(plain, known):
                 return form, tuple(known[name] for name in plain)
     lists = [
         name for name in names if values and "box" in _bare(name) and _hold_boxes(values[name])
     ]
     return (CORNER_AND_SIZE, (lists[0],)) if len(lists) == 1 else ("", ())
+
+
+def _is_outline(plain: Sequence[str], known: Collection[str]) -> bool:
+    """True for x1, y1, x2, y2 which x3 follows: points or an outline, not a box."""
+    third = plain[2]
+    return third[-1].isdigit() and f"{third[:-1]}{int(third[-1]) + 1}" in known
 
 
 def are_regions(sides: Sequence[str]) -> bool:
@@ -270,7 +270,8 @@ def inspect_boxes(
     elif len(names) == 1 and all(c > a and d > b for a, b, c, d in filter(None, boxes)):
         form = CORNERS
     pixels, mixed = _unit(boxes)
-    if size and _is_of_boxes(boxes, rows, size, form, pixels=pixels):
+    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
+    if size and _is_of_boxes(boxes, rows, size, form, rounded):
         size = ()
     known = _by_plain_name([name for name in values if name not in names])
     no_features = {*names, *_pair(known, _IMAGE_SIZES), label}
@@ -281,6 +282,9 @@ def inspect_boxes(
             kind = kinds[name] if name in kinds else _object_kind(rows.cells(name), empty)
             columns += [schema.object_column(name, kind)] if kind else []
     classes = [value for value in values.get(label, ()) if not is_empty(value)]
+    unit = "pixels" if pixels else "fractions of the image"
+    only = "" if label else f", all of the class {ONLY_CLASS}"
+    plain = f"{names[0]}:{'str' if len(names) == 1 else 'float'}"
     return BoxColumns(
         columns=tuple(columns),
         used=frozenset(values),
@@ -288,20 +292,11 @@ def inspect_boxes(
         integer_classes=bool(classes) and all(by_text(classes, _is_class_id)),
         size=size,
         several_rows=True,
-        note=_note(names, form, label, size, pixels=pixels) + note_on_object_files(columns),
+        note=f"rows are objects: {form} of a box in {unit} from {', '.join(names)}{only}; --columns {plain} keeps them as "
+        f"plain columns{further_columns.note_on_object_files(columns)}",
         question=_question(names, form, values, kinds, mixed=mixed, given=bool(given)),
         names=names,
         form=form,
-    )
-
-
-def _note(names: Sequence[str], form: str, label: str, size: Sequence[str], *, pixels: bool) -> str:
-    unit = "pixels" if pixels else "fractions of the image"
-    classes = f"classes from {label}" if label else f"all of the class {ONLY_CLASS}"
-    sides = f", the image's size from {', '.join(size)}" if size else ""
-    return (
-        f"rows are objects: {form} of a box in {unit} from {', '.join(names)}, {classes}{sides}; "
-        f"--columns {names[0]}:{'str' if len(names) == 1 else 'float'} keeps them as plain columns"
     )
 
 
@@ -388,11 +383,9 @@ def _is_of_boxes(
     rows: TableRows,
     size: Sequence[str],
     form: str,
-    *,
-    pixels: bool,
+    rounded: float,
 ) -> bool:
     """Returns True if width and height are the sides of the boxes: they are too short for an image."""
-    rounded = _ROUNDED if pixels else _ROUNDED_FRACTION
     outside = False
     for box, width, height in zip(boxes, *(_floats(rows.cells(n)) for n in size), strict=True):
         if box is None or width is None or height is None:

@@ -65,11 +65,8 @@ def check_boxes(
     """
     empty: dict[int, BadBoxError] = {}
     width, height = (header.width, header.height) if pixels else (1, 1)
-    room_x, room_y = (
-        (ROUNDING_PIXELS, ROUNDING_PIXELS)
-        if pixels
-        else (ROUNDING_PIXELS / header.width, ROUNDING_PIXELS / header.height)
-    )
+    room_x = ROUNDING_PIXELS * width / header.width
+    room_y = ROUNDING_PIXELS * height / header.height
     for number, (xmin, ymin, xmax, ymax, line) in enumerate(boxes, 1):
         reaches_out = not clip and (
             xmin < -room_x or ymin < -room_y or xmax > width + room_x or ymax > height + room_y
@@ -79,20 +76,16 @@ def check_boxes(
         if has_area and not outside and not reaches_out:
             continue
         is_empty = xmin <= xmax and ymin <= ymax and not (has_area and reaches_out)
+        problem = "reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         if not has_area:
             problem = "has no area" if is_empty else "is inverted"
             problem += " (xmin < xmax and ymin < ymax are expected)"
         elif outside:
             problem = "is outside the image"
-        else:
-            problem = "reaches out of the image (--clip_boxes cuts such boxes at its edge)"
         unit = f"pixels of {header.width} x {header.height}" if pixels else "fractions of the image"
         name = f"box {number}, id {ids[number - 1]}," if ids else f"box {number}"
-        fault = BadBoxError(
-            f"{name} (xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}) "
-            f"{problem}",
-            line,
-        )
+        corners = f"xmin {xmin:g}, ymin {ymin:g}, xmax {xmax:g}, ymax {ymax:g} in {unit}"
+        fault = BadBoxError(f"{name} ({corners}) {problem}", line)
         if not is_empty:
             raise fault
         empty[number - 1] = fault
@@ -166,16 +159,13 @@ def move_labels(
             if dropped:
                 moved = [*without_boxes(moved, columns, index, inside)]
             break
-    features = {column.feature: index for index, column in enumerate(columns)}
-    if _AREA in features and moved[features[_AREA]]:
-        index = features[_AREA]
-        moved[index] = tuple(value * move.affine.area for value in moved[index])
+    index_of = {column.feature: index for index, column in enumerate(columns)}
+    area = index_of.get(_AREA)
+    if area is not None and moved[area]:
+        moved[area] = tuple(value * move.affine.area for value in moved[area])
     for index, column in enumerate(columns):
-        visibility = features.get(f"{column.feature}{VISIBILITY}")
-        if column.kind is ColumnKind.POINT and visibility is not None and moved[index]:
-            _hide_points(
-                moved, index, visibility, features.get(f"{column.feature}{_NUM}"), column, move
-            )
+        if column.kind is ColumnKind.POINT and moved[index]:
+            _hide_points(moved, index, column, index_of, move)
     return tuple(moved), dropped
 
 
@@ -273,21 +263,24 @@ def _kept(values: Any, column: Column, inside: Sequence[bool]) -> Any:
 
 
 def _hide_points(
-    moved: list[Any], points: int, visibility: int, num: int | None, column: Column, move: Move
+    moved: list[Any], points: int, column: Column, index_of: Mapping[str, int], move: Move
 ) -> None:
-    """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0."""
+    """Gives points that are not labelled, or outside now, the place 0, 0 and the visibility 0, if they have one."""
+    visibility = index_of.get(f"{column.feature}{VISIBILITY}")
+    if visibility is None:
+        return
     width, height = move.to_size if column.pixels else (1, 1)
-    flags = list(moved[visibility])
-    places = list(moved[points])
+    flags, places = list(moved[visibility]), list(moved[points])
     for number, flag in enumerate(flags):
         x, y = places[2 * number : 2 * number + 2]
         if not flag or not (0 <= x <= width and 0 <= y <= height):
             places[2 * number : 2 * number + 2] = (0.0, 0.0)
             flags[number] = 0
     moved[points], moved[visibility] = tuple(places), tuple(flags)
+    num = index_of.get(f"{column.feature}{_NUM}")
     if num is not None and moved[num]:
         each = len(flags) // len(moved[num])
+        starts = range(0, len(flags), each)
         moved[num] = tuple(
-            sum(flag > 0 for flag in flags[start : start + each])
-            for start in range(0, len(flags), each)
+            sum(flag > 0 for flag in flags[start : start + each]) for start in starts
         )

@@ -93,17 +93,15 @@ class ClassNumbering:
     def _from_names(self, names: Iterable[str]) -> tuple[tuple[str, int], ...]:
         by_id: dict[int, str] = {}
         for name in sorted(set(names)):
+            problem = ""
             if not _INTEGER.fullmatch(name) or int(name) not in typed_json.INT64:
-                raise ClassNumberingError(
-                    f"class {name!r} is not an integer, so it cannot be an id"
-                )
-            if self.unsigned and int(name) < 0:
-                raise ClassNumberingError(
-                    f"class {name!r} is negative, and losses and metrics count ids from 0"
-                )
-            earlier = by_id.setdefault(int(name), name)
-            if earlier != name:
-                raise ClassNumberingError(f"classes {earlier!r} and {name!r} are the same integer")
+                problem = f"class {name!r} is not an integer, so it cannot be an id"
+            elif self.unsigned and int(name) < 0:
+                problem = f"class {name!r} is negative, and losses and metrics count ids from 0"
+            elif by_id.setdefault(int(name), name) != name:
+                problem = f"classes {by_id[int(name)]!r} and {name!r} are the same integer"
+            if problem:
+                raise ClassNumberingError(problem)
         return tuple((by_id[i], i) for i in sorted(by_id))
 
 
@@ -184,22 +182,16 @@ def parse_class_list(data: bytes, uri: str, base: int) -> Classes:
       UsageError: it is not text, lacks names, has an empty line, or a name twice.
     """
     text = decoded(data, f"--classes {uri}")
-    names = [line.strip() for line in text.rstrip().splitlines()]
-    if not any(names):
-        raise errors.UsageError(f"--classes {uri} is empty; expected one class per line")
+    names = [line.strip() for line in text.rstrip().splitlines()] or [""]
     seen: dict[str, int] = {}
     for line, name in enumerate(names, 1):
-        if not name:
+        problem = "" if name else "is empty"
+        if seen.setdefault(name, line) != line:
+            problem = f"and line {seen[name]} both name {name!r}"
+        if problem:
             raise errors.UsageError(
-                f"--classes {uri}, line {line} is empty; expected one class per line, as the line "
-                "gives the id"
+                f"--classes {uri}, line {line} {problem}; expected one class per line, as the line gives the id"
             )
-        if name in seen:
-            raise errors.UsageError(
-                f"--classes {uri}: lines {seen[name]} and {line} both name {name!r}; expected each "
-                "class once"
-            )
-        seen[name] = line
     return tuple((name, i) for i, name in enumerate(names, base))
 
 
@@ -301,15 +293,10 @@ class KnownClasses:
         unknown = dict.fromkeys(repr(name) for name in of_sample if name not in self._known)
         if not unknown:
             return None
-        return image_dead_letter(
-            stage=Stage.LABELS,
-            key=sample.key,
-            uri=sample.uri,
-            reason=Reason.UNKNOWN_CLASS,
-            message=f"{enumerated(list(unknown), _SHOWN)}: no class of {self.uri}, which has "
-            f"{enumerated(self.names, _SHOWN)}",
-            file=sample.origin,
-        )
+        classes = enumerated(self.names, _SHOWN)
+        message = f"{enumerated([*unknown], _SHOWN)}: no class of {self.uri}, which has {classes}"
+        place = (Stage.LABELS, sample.key, sample.uri, Reason.UNKNOWN_CLASS)
+        return image_dead_letter(*place, message, file=sample.origin)
 
 
 @dataclass(frozen=True)

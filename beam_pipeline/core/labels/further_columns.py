@@ -69,10 +69,8 @@ def point_of_columns(name: str, cells: Sequence[Sequence[Any]]) -> Column:
       name: of the point.
       cells: x and y in the first rows.
     """
-    pixels = False
-    for cell in (cell for axis in cells for cell in axis):
-        if infer_kind([cell]) in _NUMBERS:
-            pixels = pixels or abs(float(text_of(cell))) > _LARGEST_FRACTION
+    numbers = (cell for axis in cells for cell in axis if infer_kind([cell]) in _NUMBERS)
+    pixels = any(abs(float(text_of(cell))) > _LARGEST_FRACTION for cell in numbers)
     return Column(name, ColumnKind.POINT, f"label/{name}", pixels=pixels)
 
 

@@ -71,6 +71,7 @@ class Joined:
       further_samples: samples and dead letters beyond those of images and orphan rows.
       columns: columns of the `SampleRef`s that were joined at once; none if there are none.
       files_beside: images that are no samples, as they are files of others.
+      keep: makes samples of images without labels; None makes them dead letters.
     """
 
     samples: list[SampleRef] = field(default_factory=list)
@@ -80,14 +81,9 @@ class Joined:
     further_samples: int = 0
     columns: Columns = ()
     files_beside: int = 0
+    keep: KeepUnlabelled | None = field(default=None, compare=False)
 
-    def add(
-        self,
-        image: ImageRef,
-        rows: Sequence[LabelRow],
-        merger: RowMerger,
-        keep: KeepUnlabelled | None = None,
-    ) -> None:
+    def add(self, image: ImageRef, rows: Sequence[LabelRow], merger: RowMerger) -> None:
         """Adds the result of an image and the rows that mean it, in any order."""
         if merger.complete and all(row.values[0] is None for row in rows):
             rows = ()  # files that are of no use without the first
@@ -96,13 +92,13 @@ class Joined:
         split = first_folder_split(image.path) or DEFAULT_SPLIT
         if not rows:
             source = f"{merger.complete} is for" if merger.complete else "label row names"
-            if keep and merger.samples:
+            if self.keep and merger.samples:
                 image = image._replace(key=row_key(image.key, 0))
-            self.add_unlabelled(image, split, f"no {source} this image", keep)
+            self.add_unlabelled(image, split, f"no {source} this image")
             return
         rows = _in_order(rows) if len(rows) > 1 else rows
         if merger.samples:
-            self.add_each(merger.samples.of_image(image, rows, split), keep, images=1)
+            self.add_each(merger.samples.of_image(image, rows, split), images=1)
             return
         distinct = merger.distinct(rows) if len(rows) > 1 else rows
         self.repeated_rows += len(rows) - len(distinct)
@@ -112,12 +108,10 @@ class Joined:
                 claims.setdefault(row.size, row)
         outcome = _sample(image, split, distinct, merger, claims)
         if merger.by_folder and isinstance(outcome, SampleRef):
-            outcome = _with_class_of_folder(image, outcome, keep)
-        self.add_each([outcome], keep, images=1)
+            outcome = self._with_class_of_folder(image, outcome)
+        self.add_each([outcome], images=1)
 
-    def add_folders(
-        self, images: Columns, rows: Columns, merger: RowMerger, keep: KeepUnlabelled | None
-    ) -> None:
+    def add_folders(self, images: Columns, rows: Columns, merger: RowMerger) -> None:
         """Adds the images of a bucket, each with the rows that name its folder, by as much of its path as is unique."""
         refs, letters = split_duplicates(items_of(ImageRef, images) if images else ())
         self.dead_letters += letters
@@ -134,8 +128,8 @@ class Joined:
             if length <= len(steps):
                 by_tail[steps[-length:]].append(steps)
         rows_of: dict[Sequence[str], list[LabelRow]] = defaultdict(list)
-        for name, row in zip(named, items_of(LabelRow, rows) if rows else (), strict=True):
-            candidates = by_tail.get(name, ())
+        for index, name in enumerate(named):
+            row, candidates = _row(rows, index), by_tail.get(name, ())
             if len(candidates) == 1:
                 rows_of[candidates[0]].append(row)
                 continue
@@ -147,23 +141,30 @@ class Joined:
                 own = [*merger.distinct(_in_order(own))]
                 self.repeated_rows += len(rows_of[steps]) - len(own)
             for ref in of_folder:
-                self.add(ref, own, merger, keep)
+                self.add(ref, own, merger)
 
-    def add_each(
-        self,
-        outcomes: Iterable[SampleRef | DeadLetter],
-        keep: KeepUnlabelled | None = None,
-        *,
-        images: int,
-    ) -> None:
+    def add_each(self, outcomes: Iterable[SampleRef | DeadLetter], *, images: int) -> None:
         """Adds the samples and dead letters that several rows or objects of some images became."""
         self.further_samples -= images
         for outcome in outcomes:
             self.further_samples += 1
             if isinstance(outcome, SampleRef):
-                self.samples.append(keep.marked(outcome) if keep else outcome)
+                self.samples.append(self.keep.marked(outcome) if self.keep else outcome)
             else:
                 self.dead_letters.append(outcome)
+
+    def _with_class_of_folder(self, image: ImageRef, sample: SampleRef) -> SampleRef | DeadLetter:
+        """The sample with its folder as the class; a dead letter if it has none and is not kept."""
+        meaning = folder_meaning(image.path)
+        if self.keep:
+            meaning = without_class(meaning)
+        elif not meaning.class_name:
+            message = (
+                "is in a list without labels, and is in no class folder; move it into one, or give the "
+                "list a second column with labels"
+            )
+            return meeting.join_letter(image, Reason.UNLABELLED, message)
+        return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))
 
     def all_columns(self) -> Columns:
         """The columns of all samples; none if there are none."""
@@ -174,12 +175,10 @@ class Joined:
         """All samples."""
         return [*self.samples, *(items_of(SampleRef, self.columns) if self.columns else ())]
 
-    def add_unlabelled(
-        self, image: ImageRef, split: str, message: str, keep: KeepUnlabelled | None
-    ) -> None:
+    def add_unlabelled(self, image: ImageRef, split: str, message: str) -> None:
         """Adds an image without labels: a sample of a split if it is kept, else a dead letter."""
-        if keep:
-            self.samples.append(keep.sample(image, split))
+        if self.keep:
+            self.samples.append(self.keep.sample(image, split))
         else:
             self.dead_letters.append(meeting.join_letter(image, Reason.UNLABELLED, message))
 
@@ -212,11 +211,11 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
     if keep:
         meanings = {folder: without_class(meaning) for folder, meaning in meanings.items()}
     splits = {folder: meaning.split or DEFAULT_SPLIT for folder, meaning in meanings.items()}
-    joined = Joined()
+    joined = Joined(keep=keep)
     unlabelled = [row for row, folder in enumerate(folders) if not meanings[folder].class_name]
     message = "is in no class folder; move it into one, or give --labels"
     for row in unlabelled:
-        joined.add_unlabelled(_image(images, row), splits[folders[row]], message, keep)
+        joined.add_unlabelled(_image(images, row), splits[folders[row]], message)
     if unlabelled:
         rows = [row for row, folder in enumerate(folders) if meanings[folder].class_name]
         images = chosen_rows(images, rows) if rows else ()
@@ -233,29 +232,22 @@ def label_by_folder(images: Columns, keep: KeepUnlabelled | None = None) -> Join
 def split_duplicates(images: Iterable[ImageRef]) -> tuple[list[ImageRef], list[DeadLetter]]:
     """Images whose key is theirs alone, and dead letters for the others."""
     images = list(images)
-    if len({image.key for image in images}) == len(images):  # always, below a single root
-        return images, []
-    by_key: dict[str, list[ImageRef]] = defaultdict(list)
+    uris_of: dict[str, list[str]] = defaultdict(list)
     for image in images:
-        by_key[image.key].append(image)
-    unique, dead_letters = [], []
-    for same in by_key.values():
-        if len(same) == 1:
-            unique += same
-            continue
-        uris = sorted(image.uri for image in same)
-        for image in same:
-            duplicates = ", ".join(uri for uri in uris if uri != image.uri)
+        uris_of[image.key].append(image.uri)
+    if len(uris_of) == len(images):  # always, below a single root
+        return images, []
+    dead_letters = []
+    for image in images:
+        others = sorted(uris_of[image.key])
+        others.remove(image.uri)
+        if others:
             message = (
-                f"has the same path below its root as {duplicates}; rename one of them, or give "
-                "--images a folder above both"
+                f"has the same path below its root as {', '.join(others)}; rename one of them, or give --images a "
+                "folder above both"
             )
-            if image.aliases:
-                message = (
-                    f"its archive contains this path {len(same)} times; pack it again, with one"
-                )
             dead_letters.append(meeting.join_letter(image, Reason.DUPLICATE_KEY, message))
-    return unique, dead_letters
+    return [image for image in images if len(uris_of[image.key]) == 1], dead_letters
 
 
 def _in_order(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
@@ -287,15 +279,15 @@ def join_bucket(
       keep: makes samples of images without a row; None makes them dead letters.
       beside: paths of files that are read beside the image of a row.
     """
-    joined = Joined()
+    joined = Joined(keep=keep)
     if merger.imageless and rows:
         lone = [row for row, name in enumerate(rows[_NAME]) if names_no_image(name)]
         outcomes = merger.imageless.without_images(_row(rows, row) for row in lone)
-        joined.add_each(outcomes, keep, images=0)
+        joined.add_each(outcomes, images=0)
         named = sorted(set(range(len(rows[_NAME]))).difference(lone))
         rows = chosen_rows(rows, named) if named else ()
     if merger.level:
-        joined.add_folders(images, rows, merger, keep)
+        joined.add_folders(images, rows, merger)
         return joined
     keys = images[_KEY] if images else ()
     index_of = dict(zip(keys, range(len(keys)), strict=True))
@@ -324,7 +316,7 @@ def join_bucket(
     named_only = replace(merger, unnamed=None)
     for index in sorted(set(range(len(keys))).difference(unusable)):
         own = [_row(rows, row) for row in rows_of.get(index, ())]
-        joined.add(_image(images, index), own, named_only if index in hesitant else merger, keep)
+        joined.add(_image(images, index), own, named_only if index in hesitant else merger)
     return joined
 
 
@@ -332,12 +324,8 @@ def _single_rows(meant: Sequence[int], problems: Sequence[str]) -> Sequence[int]
     """The rows without a problem that alone mean their image."""
     if meant and len(set(meant)) == len(meant) and -1 not in meant and not _any(problems):
         return range(len(meant))
-    counts = Counter(meant)
-    return [
-        row
-        for row, index in enumerate(meant)
-        if index >= 0 and counts[index] == 1 and not problems[row]
-    ]
+    counts = {**Counter(meant), -1: 0}
+    return [row for row, i in enumerate(meant) if counts[i] == 1 and not problems[row]]
 
 
 def _meant(
@@ -355,11 +343,9 @@ def _meant(
     open_rows = [row for row, index in enumerate(meant) if index < 0 or index in unusable]
     if not open_rows:
         return meant, hesitant
-    all_images = list(items_of(ImageRef, images)) if images else []
-    lookup = meeting.ImageNames(all_images)
-    for number, row in zip(
-        open_rows, items_of(LabelRow, chosen_rows(rows, open_rows)), strict=True
-    ):
+    lookup = meeting.ImageNames([*items_of(ImageRef, images)] if images else [])
+    for number in open_rows:
+        row = _row(rows, number)
         candidates = lookup.find(row)
         indices = {index_of[image.key] for image in candidates}
         meant[number] = -1
@@ -459,41 +445,18 @@ def _sample(
             bad = (Stage.LABELS, image.key, image.uri, Reason.BAD_LABEL_VALUE, row.problem)
             return image_dead_letter(*bad, row.file, row.line)
     merged = merger.merge(rows)
-    if len(claims) > 1:
-        ((width, height), first), (size, second), *_ = claims.items()
-        message = (
-            f"{meeting.source_of(first)} claims an image of {width} x {height} pixels, {meeting.source_of(second)} one of "
-            f"{size[0]} x {size[1]}; correct the wrong one"
+    if isinstance(merged, LabelRow) and len(claims) < 2:
+        return labelled(
+            image, merged.split or split, merged.values, merged.file, next(iter(claims), None)
         )
-    elif isinstance(merged, LabelRow):
-        size_of_image = next(iter(claims), None)
-        return labelled(image, merged.split or split, merged.values, merged.file, size_of_image)
+    first, second = [*claims.values()][:2] if isinstance(merged, LabelRow) else merged
+    if isinstance(merged, LabelRow):
+        texts = [f"claims an image of {w} x {h} pixels" for w, h in claims]
+    elif merger.complete and first.split == second.split:
+        message = f"{first.file} and {second.file} are both {merger.complete}s of this image; name only the right ones"
+        return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
     else:
-        first, second = merged
-        message = (
-            f"{meeting.source_of(first)} says {meeting.row_text(first)}, {meeting.source_of(second)} says {meeting.row_text(second)}; remove the "
-            "wrong one"
-        )
-        if merger.complete and first.split == second.split:
-            message = f"{first.file} and {second.file} are both {merger.complete}s of this image; remove one"
-            if merger.complete == "mask":
-                message += ", or name those that are meant with a pattern, such as --masks 'masks/**/*_labelIds.png'"
-            return meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
+        texts = [f"says {meeting.row_text(row)}" for row in (first, second)]
+    message = f"{meeting.source_of(first)} {texts[0]}, {meeting.source_of(second)} {texts[1]}; remove the wrong one"
     letter = meeting.join_letter(image, Reason.CONFLICTING_LABELS, message)
     return letter._replace(file=second.file, line=second.line)
-
-
-def _with_class_of_folder(
-    image: ImageRef, sample: SampleRef, keep: KeepUnlabelled | None
-) -> SampleRef | DeadLetter:
-    """The sample with its folder as the class; a dead letter if it has none and is not kept."""
-    meaning = folder_meaning(image.path)
-    if keep:
-        meaning = without_class(meaning)
-    elif not meaning.class_name:
-        message = (
-            "is in a list without labels, and is in no class folder; move it into one, or give the "
-            "list a second column with labels"
-        )
-        return meeting.join_letter(image, Reason.UNLABELLED, message)
-    return sample._replace(labels=(meaning.class_name or None, *sample.labels[1:]))

@@ -138,13 +138,9 @@ class OneHot(LeadingColumns):
         for row, texts in enumerate(() if self.several else classes):
             if len(texts) != 1:
                 count = f"1 for {', '.join(texts)}" if texts else "no 1"
-                problems.setdefault(
-                    row,
-                    f"one-hot columns: {count}, where the rows of the file's beginning have a single 1",
-                )
-        values: list[Any] = [*map(tuple, classes)]
-        if not self.several:
-            values = [texts[0] if texts else () for texts in classes]
+                message = f"{count}, where the rows of the file's beginning have a single 1"
+                problems.setdefault(row, f"one-hot columns: {message}")
+        values = [tuple(texts) if self.several else (*texts, ())[0] for texts in classes]
         return [[() if row in problems else value for row, value in enumerate(values)]], problems
 
     def _is_one(self, cell: Any) -> bool | None:
@@ -204,10 +200,9 @@ def chosen_one_hot(
     several = any(count > 1 for count in map(sum, zip(*ones, strict=True)))
     named = enumerated(list(classes.values()), _SHOWN_NAMES)
     how = "images may be of several" if several else "an image is of one"
+    label = schema.label_column("one_hot", schema.ColumnKind.CLASS)
     return OneHot(
-        columns=(
-            replace(schema.label_column("one_hot", schema.ColumnKind.CLASS), repeated=several),
-        ),
+        columns=(replace(label, repeated=several),),
         used=frozenset(classes),
         note=f"one-hot columns are {len(classes)} classes: {named}; {how}",
         classes=tuple(classes.items()),
@@ -267,36 +262,35 @@ def inspect_objects(
     """
     items: dict[str, list[Any]] = {}
     no_lists: dict[str, None] = {}
-    for lists in map(_lists_of, values):
-        for name, values_of in (lists or {}).items():
-            if isinstance(values_of, list):
-                items.setdefault(name, []).extend(values_of)
-            elif values_of is not None:
-                no_lists[name] = None
+    for name, cell in (
+        (n, c) for lists in map(_lists_of, values) for n, c in (lists or {}).items()
+    ):
+        if isinstance(cell, list):
+            items.setdefault(name, []).extend(cell)
+        elif cell is not None:
+            no_lists[name] = None
     categories = next(
         (name for name in schema.CATEGORY_NAMES if name in items), schema.CATEGORY_NAMES[0]
     )
     columns = list(schema.object_columns(pixels=True))
-    for name in items:
-        if name in (_BOXES, categories):
-            continue
+    left_out = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
+    for name in [name for name in items if name not in (*no_lists, _BOXES, categories)]:
         chosen = f"{column}.{name}"
         if chosen not in kinds and any(map(is_nested, items[name])):
-            no_lists[name] = None
-        kind = kinds.get(chosen, infer_kind(items[name]))
-        if kind and name not in no_lists:
+            left_out.append(chosen)
+        elif kind := kinds.get(chosen, infer_kind(items[name])):
             columns.append(schema.object_column(name, kind))
-    names = [f"{column}.{name}" for name in no_lists if name not in (_BOXES, categories)]
-    left_out = ", ".join(name for name in names if kinds.get(name, True) is not None)
+    left_out = [name for name in left_out if kinds.get(name, True) is not None]
     classes = items.get(categories, [])
     integers = sum(map(typed_json.is_integer, classes))
+    note = f"left out, since it is not one value an object: {', '.join(left_out)}"
     return ObjectLists(
         column=column,
         used=(column,),
         categories=categories,
         integer_classes=bool(classes) and integers >= NEARLY_ALL * len(classes),
         columns=tuple(columns),
-        note=f"left out, since it is not one value an object: {left_out}" if left_out else "",
+        note=note if left_out else "",
     )
 
 

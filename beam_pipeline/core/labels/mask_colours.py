@@ -64,8 +64,7 @@ def parse_mask_colours(data: bytes, uri: str) -> MaskColours:
         parsed = _line(text, order)
         if parsed is None or max(parsed[1:4]) > _MOST_OF_A_CHANNEL:
             raise UsageError(
-                f"{where} found {excerpt(text)}, expected a class and its colour: name,r,g,b with numbers from 0 "
-                "to 255"
+                f"{where} found {excerpt(text)}, expected a class and its colour: name,r,g,b with numbers from 0 to 255"
             )
         name, red, green, blue, own_id = parsed
         class_id = classes.get(name, len(classes)) if own_id is None else own_id

@@ -189,21 +189,16 @@ class ImageNames(dict[_Way, Mapping[str, Sequence[ImageRef]]]):
         path = names_of(row)[-1]
         file_name, lower = path.rpartition("/")[2], path.lower()
         lower_name = file_name.lower()
-        lower_names = self[_lower]
-        named = lower_names.get(lower_name) or lower_names.get(f"{lower_name}.") or ()
+        named = self[_lower].get(lower_name) or self[_lower].get(f"{lower_name}.") or ()
         keys = ((image.key, image.key.lower()) for image in named)
         twins = [key for key, low in keys if lower in (lower_name, low, _stem(low))]
         if twins:
             return f"the image {min(twins)} differs from this name in case: write one of them as the other"
-        if "/" not in path:
-            return "no listed image has this name, with or without folder or extension"
         elsewhere = self[_file_names].get(file_name) or self[_file_stems].get(file_name)
         if not elsewhere:
-            return "no listed image has this path or its file name, with or without extension"
-        return (
-            "no listed image has this path, with or without extension; of the same file name there is "
-            f"{some(sorted(image.key for image in elsewhere))}"
-        )
+            return "no listed image has this name, with or without folder or extension"
+        keys_there = some(sorted(image.key for image in elsewhere))
+        return f"no listed image has this path, with or without extension; of the same file name there is {keys_there}"
 
 
 def are_exact(names: Sequence[str]) -> bool:
@@ -277,11 +272,8 @@ def _value_text(value: Any) -> str:
 
 def orphan(row: LabelRow, images: Sequence[ImageRef], names: ImageNames) -> DeadLetter:
     """The dead letter of a row that names no image, or several."""
-    keys = sorted(image.key for image in images)
-    reason, message = (
-        Reason.AMBIGUOUS_KEY,
-        f"could mean {some(keys)}; name the path relative to the root",
-    )
+    keys, reason = sorted(image.key for image in images), Reason.AMBIGUOUS_KEY
+    message = f"could mean {some(keys)}; name the path relative to the root"
     if not images:
         reason, message = Reason.MISSING_IMAGE, names.why_missing(row)
     elif len(set(keys)) == 1:

@@ -41,7 +41,7 @@ class NamePattern:
           images: images with unique keys.
           keep: makes samples of images whose names do not match; None makes them dead letters.
         """
-        joined = join.Joined()
+        joined = join.Joined(keep=keep)
         pattern = re.compile(self.pattern)
         for image in images:
             name = image.path if "/" in self.pattern else image.path.rpartition("/")[2]
@@ -49,7 +49,7 @@ class NamePattern:
             if not match:
                 message = f"its name {name!r} does not match --label_from {self.pattern}"
                 split = first_folder_split(image.path) or DEFAULT_SPLIT
-                joined.add_unlabelled(image, split, message, keep)
+                joined.add_unlabelled(image, split, message)
                 continue
             try:
                 values, split = self._values(match, image.path)
@@ -59,7 +59,7 @@ class NamePattern:
                 joined.dead_letters.append(letter)
                 continue
             sample = samples.labelled(image, split, values)
-            joined.samples.append(keep.marked(sample) if keep else sample)
+            joined.add_each([sample], images=1)
         return joined
 
     def _values(self, match: re.Match[str], path: str) -> tuple[tuple[LabelValue, ...], str]:

@@ -208,11 +208,8 @@ def _begin_as_images(opened: Any, column: str) -> bool:
 def _bytes_in(value: Any) -> Iterator[bytes]:
     if isinstance(value, bytes):
         yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _bytes_in(item)
-    elif isinstance(value, list):
-        for item in value:
+    elif isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _bytes_in(item)
 
 
@@ -237,22 +234,19 @@ def _unlisted(described: Any) -> Any:
 
 
 def _class_names(features: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(column, names) of the columns of classes, and of the lists of classes in columns of objects."""
+    """(column, names) of the columns of classes, and of the lists of classes in columns of objects.
+
+    Only names that are different texts count; else the ids stay.
+    """
     for column, described in features.items():
         described = _unlisted(described)
         members = {column: described}
         if isinstance(described, dict) and described.get(_KIND) != _CLASS_LABEL:
             members = {f"{column}.{name}": _unlisted(item) for name, item in described.items()}
         for name, member in members.items():
-            if isinstance(member, dict) and member.get(_KIND) == _CLASS_LABEL:
-                yield from _names(name, member)
-
-
-def _names(column: str, described: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The names of the classes, if each is a different text; else the ids stay."""
-    names = described.get("names")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return
-    stripped = tuple(name.strip() for name in names)
-    if all(stripped) and len(set(stripped)) == len(stripped):
-        yield column, stripped
+            is_class = isinstance(member, dict) and member.get(_KIND) == _CLASS_LABEL
+            names = member.get("names") if is_class else None
+            if isinstance(names, list) and all(isinstance(text, str) for text in names):
+                stripped = tuple(map(str.strip, names))
+                if all(stripped) and len(set(stripped)) == len(stripped):
+                    yield name, stripped

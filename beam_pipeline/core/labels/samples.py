@@ -102,10 +102,10 @@ class RowMerger:
             return self._completed(rows)
         repeated = self.repeated or (False,) * len(first.values)
         single = [not many for many in repeated]
-        stated = (first.split, *compress(first.values, single))
-        for row in rows[1:]:
-            if (row.split, *compress(row.values, single)) != stated:
-                return first, row
+        stated = [(row.split, *compress(row.values, single)) for row in rows]
+        different = next((i for i, values in enumerate(stated) if values != stated[0]), 0)
+        if different:
+            return first, rows[different]
         if not any(repeated):
             return first
         values: list[Any] = [*first.values]
@@ -232,7 +232,13 @@ class RowSamples:
             key = row_key(image.key, number if row_id is None else row_id)
             if not image.uri:
                 key = f"{image.key}-{number}" if number else image.key
-            yield _outcome(image._replace(key=key), row, split, reason, fault)
+            if fault:
+                stage = Stage.LABELS if reason is Reason.BAD_LABEL_VALUE else Stage.JOIN
+                letter = image_dead_letter(stage, key, image.uri, reason, fault, row.file)
+                yield letter._replace(line=row.line)
+                continue
+            size = row.size if row.size and min(row.size) > 0 else None
+            yield labelled(image._replace(key=key), row.split or split, row.values, row.file, size)
 
     def with_names(self, rows: LabelBatch) -> LabelBatch:
         """Rows with a name for those without an image: their id or digest, by which equal ones meet."""
@@ -261,18 +267,6 @@ class RowSamples:
     def _id(self, row: LabelRow) -> str | None:
         value = None if self.ids is None else row.values[self.ids]
         return None if value is None else str(value)
-
-
-def _outcome(
-    image: ImageRef, row: LabelRow, split: str, reason: Reason, fault: str
-) -> SampleRef | DeadLetter:
-    """The sample of a row, or its dead letter if it has a fault; the image has the row's key."""
-    if fault:
-        stage = Stage.LABELS if reason is Reason.BAD_LABEL_VALUE else Stage.JOIN
-        letter = image_dead_letter(stage, image.key, image.uri, reason, fault, row.file)
-        return letter._replace(line=row.line)
-    size = row.size if row.size and min(row.size) > 0 else None
-    return labelled(image, row.split or split, row.values, row.file, size)
 
 
 def names_no_image(name: str) -> bool:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -57,20 +56,8 @@ from beam_pipeline.core.labels.table_rows import (
 _SEPARATORS = ",;\t|"
 _BEFORE_JSON = b"\r\n\t \xef\xbb\xbf"
 _SPACE_BYTES = 1 << 16  # of a file's beginning, which are rarely all spaces
-_ADVICE = {
-    ".gz": "; uncompress it first, as gunzip does",
-    ".json": "; of JSON, COCO's and arrays of objects are read. Write a line for each image, such as "
-    '{"file_name": "a.jpg", "label": "cat"}; docs/datasets/official_lists.md has commands',
-    ".xml": ". Pascal VOC's annotations, a file for each image, are read with --layout voc; tools such as "
-    "CVAT export COCO's JSON as well",
-    ".mat": ". Write a table such as filename,label from what scipy.io.loadmat reads, as in "
-    "docs/datasets/official_lists.md",
-    ".manifest": ". If it has a JSON object per line, as Ground Truth's manifests do, copy it to a name "
-    "that ends in .jsonl",
-}
 _EXCELS_SEPARATOR = re.compile(r'\s*"?sep=([^"\w]?)"?\s*', re.IGNORECASE)
-_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
-
+_EXTENSIONS = frozenset((".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ""))
 _COMPARED = 1000  # rows, or lines of a list, with the first
 _PAGE = "docs/datasets/official_lists.md"
 
@@ -124,13 +111,7 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
         if not head.rows:
             raise LabelTableError(f"{head.uri}: the file is empty; expected rows")
         return LabelTable(head.uri, Format.PARQUET)
-    stem, extension = posixpath.splitext(head.uri)
-    extension = extension.lower()
-    if extension in _SHEETS:
-        raise LabelTableError(
-            f"{head.uri}: spreadsheets are not read; save the sheet as CSV UTF-8 in its program, or: "
-            f"pandas.read_excel({head.uri!r}).to_csv({f'{stem}.csv'!r}, index=False). Then --labels {stem}.csv"
-        )
+    extension = posixpath.splitext(head.uri)[1].lower()
     data = head.data[:_SPACE_BYTES].lstrip(_BEFORE_JSON) or head.data.strip(_BEFORE_JSON)
     if not data:
         raise LabelTableError(f"{head.uri}: the file is empty; expected a header and rows")
@@ -144,10 +125,10 @@ def inspect_file(head: TableHead, encoding: str = "") -> LabelTable:
     first, second = next(texts, ""), next(texts, "")
     if is_numbered(first):
         return replace(table, format=Format.NUMBERED, header=CAPTION_HEADER, header_lines=0)
-    if extension not in (".csv", ".tsv", ".tab", ".txt", ".lst", ".list", ""):
+    if extension not in _EXTENSIONS:
         raise LabelTableError(
-            f"{head.uri}: labels are read from .csv, .tsv, .txt, .json, .jsonl, .ndjson or .parquet, not "
-            f"{extension}{_ADVICE.get(extension, '')}"
+            f"{head.uri}: labels are read from .csv, .tsv, .txt, .jsonl, .ndjson, .parquet and arrays in .json, not "
+            f"from this {extension}. Save a spreadsheet as CSV UTF-8; {_PAGE} has commands that write tables"
         )
     if excels := _EXCELS_SEPARATOR.fullmatch(first):
         delimiter = excels[1] or _separator_of(second)
@@ -229,19 +210,19 @@ def _with_columns(head: TableHead, table: LabelTable) -> LabelTable:
     if ours:
         return replace(table, header=ours, header_lines=below)
     image = next(filter(is_image_name, header), "")
-    if image:
-        raise LabelTableError(
-            f"{table.uri}: the first line contains an image's name ({image!r}) where column names are "
-            f"expected; put a line with names of its {len(header)} columns before it, such as filename,label,..."
-        )
     repeated = sorted(name for name, count in Counter(filter(None, header)).items() if count > 1)
-    if repeated:
-        raise LabelTableError(
-            f"{table.uri}: the header names {', '.join(map(repr, repeated))} more than once; give each "
-            "column a different name"
+    if image:
+        problem = (
+            f"the first line contains an image's name ({image!r}) where column names are expected; put a line with "
+            f"names of its {len(header)} columns before it, such as filename,label,..."
         )
-    if not any(header):
-        raise LabelTableError(f"{table.uri}: the header is empty; expected column names")
+    elif repeated:
+        names = ", ".join(map(repr, repeated))
+        problem = f"the header names {names} more than once; give each column a different name"
+    elif not any(header):
+        problem = "the header is empty; expected column names"
+    if problem:
+        raise LabelTableError(f"{table.uri}: {problem}")
     return replace(table, header=header)
 
 
@@ -319,27 +300,24 @@ def is_key_name(name: str) -> bool:
 
 
 def _key_name(names: Sequence[str], choices: ColumnChoices, uri: str) -> str:
-    if choices.key_column and choices.key_column == choices.label_column != NO_LABEL_COLUMN:
-        raise LabelTableError(
-            f"{uri}: the column {choices.key_column!r} cannot be both key and label"
-        )
-    if choices.key_column in names:
-        return choices.key_column
+    given, problem = choices.key_column, ""
+    candidates = [name for name in names if name != choices.label_column] or names
+    paths = path_columns(candidates)
+    if given and given == choices.label_column != NO_LABEL_COLUMN:
+        problem = f"the column {given!r} cannot be both key and label"
+    elif given not in (*names, "", NO_LABEL_COLUMN):
+        problem = f"no column {given!r} (--key_column); it has {', '.join(names)}"
+    elif not given and len(paths) > 1:
+        problem = f"which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
+    if problem:
+        raise LabelTableError(f"{uri}: {problem}")
+    if given in names:
+        return given
     unnamed = ""
     if IMAGES_COLUMN in names and not path_columns(names):
         unnamed = _PATH_NAMES[2]  # which later rows of conversations may have
-    if choices.key_column == NO_LABEL_COLUMN:
+    if given:
         return unnamed
-    if choices.key_column:
-        raise LabelTableError(
-            f"{uri}: no column {choices.key_column!r} (--key_column); it has {', '.join(names)}"
-        )
-    candidates = [name for name in names if name != choices.label_column] or names
-    paths = path_columns(candidates)
-    if len(paths) > 1:
-        raise LabelTableError(
-            f"{uri}: which of the columns {', '.join(paths)} names the image? Say --key_column NAME"
-        )
     index = [INDEX_COLUMN] if names[0] == INDEX_COLUMN else []
     key = [*paths, *index, *columns_called(_ID_NAMES, candidates), *candidates][0]
     return unnamed if unnamed and key == choices.row_id else key
@@ -364,43 +342,23 @@ def header_of_names(lines: Sequence[str], uri: str) -> tuple[str, ...]:
     words = [line.split(maxsplit=1) for line in lines]
     if any(map(is_image_name, lines[0].split()[:-1])):
         return ()
-    problem = _no_names(lines, words, uri) if len(lines) > 1 else ""
-    if problem:
-        raise LabelTableError(f"{uri}: {problem}")
+    if len(lines) > 1 and _are_numbered(lines, words):
+        raise LabelTableError(
+            f"{uri}: lines such as {lines[0]!r}, {lines[1]!r} contain ids, a count or labels, and no names of images "
+            f"with their labels; {_PAGE} has commands that write a table of such files"
+        )
     if is_image_name(lines[0]) or (len(words[0]) == 1 and _looks_like_a_name(lines[0])):
         return LIST_HEADER[:1]
     return LIST_HEADER if all(map(_is_named_label, words)) else ()
 
 
-def _no_names(lines: Sequence[str], words: Sequence[Sequence[str]], uri: str) -> str:
-    """Why lines with ids, a count or labels are not names of images; empty for all others."""
-    columns = list(zip_longest(*words))
+def _are_numbered(lines: Sequence[str], words: Sequence[Sequence[str]]) -> bool:
+    """True for lines with 1, 2, 3, ..., or below a number such as their count, or that are numbers which repeat."""
     numbers = [str(number) for number in range(1, len(lines) + 1)]
-    if [*columns[0]] == numbers and None not in columns[-1] and len(columns) > 1:
-        return (
-            f"the lines begin with 1, 2, 3, ... ({lines[0]!r}), which are ids and no names of images. If "
-            "several files share the ids, as those of CUB-200-2011 do, join them into one table first; "
-            f"{_PAGE} has the commands"
-        )
-    if lines[0].isdigit() and not lines[1].isdigit() and len(words[1]) > 1:
-        return (
-            f"the first line is a number ({lines[0]}), as a count of the others, where column names or an "
-            f"image's name are expected. {_PAGE} has commands that write a table of such a file, as CelebA "
-            "has it"
-        )
-    if all(map(str.isdigit, lines)) and len(set(lines)) < len(lines):
-        return (
-            "the lines are numbers, some of them several times, and name no image. If they are the labels "
-            "of the images in the order of their names, as those of ImageNet's validation set are, write a "
-            f"table of both; {_PAGE} has the command"
-        )
-    if all(map(_is_named_label, words)) and [*columns[1]] == numbers:
-        return (
-            f"the numbers after the names count the lines ({lines[0]!r}, {lines[1]!r}), so they are no "
-            "labels. To take the names alone, in another folder: "
-            f"cut -d' ' -f1 {shlex.quote(uri)} > {shlex.quote(posixpath.basename(uri))}"
-        )
-    return ""
+    columns = list(map(list, zip_longest(*words)))
+    repeated = all(map(str.isdigit, lines)) and len(set(lines)) < len(lines)
+    below_a_count = lines[0].isdigit() and not lines[1].isdigit() and len(words[1]) > 1
+    return repeated or below_a_count or (len(columns) > 1 and numbers in columns)
 
 
 def _looks_like_a_name(word: str) -> bool:

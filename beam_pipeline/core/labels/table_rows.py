@@ -36,7 +36,7 @@ from beam_pipeline.core.packing import Same
 from beam_pipeline.core.text import excerpt, is_utf8, printable
 
 UTF_8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
-ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8"}
+ENCODING_NAMES = {WINDOWS: "Windows-1252", LATIN: "Latin-1", UTF_8: "UTF-8", "utf-16": "UTF-16"}
 _WIDE = ("utf-16", "utf-32", "utf-7")  # codecs that cannot turn a bad byte into a surrogate
 _BYTEWISE = frozenset((UTF_8, "utf-8", "ascii", WINDOWS, LATIN))
 """Encodings whose line break byte is never part of another character."""
@@ -68,13 +68,13 @@ _Record = tuple[int, Any, str]
 class Format(enum.Enum):
     """How a file contains its rows; see the top of `table_files`."""
 
-    CSV = enum.auto()
-    SPACED = enum.auto()
-    NAMES = enum.auto()
-    NUMBERED = enum.auto()
-    JSON_LINES = enum.auto()
-    JSON_ARRAY = enum.auto()
-    PARQUET = enum.auto()
+    CSV = "tables"
+    SPACED = "lists of images and labels"
+    NAMES = "lists of images"
+    NUMBERED = "numbered captions"
+    JSON_LINES = "tables in JSON Lines"
+    JSON_ARRAY = "tables in JSON"
+    PARQUET = "tables in Parquet"
 
 
 @dataclass(frozen=True)
@@ -540,16 +540,14 @@ def _parquet_chunks(
         batches = cuts.numbered_batches(opened, groups, rows_at_once=_ROWS_AT_ONCE, file=file)
         for first, batch in batches:
             broken: dict[int, list[str]] = {}
-            columns = {
-                name: _json_cells(cells, name, broken) for name, cells in batch.to_pydict().items()
-            }
+            cells = batch.to_pydict()
+            columns = {name: _json_cells(cells[name], name, broken) for name in cells}
             rows = TableRows(range(first, first + len(batch)), columns)
             if broken:
                 rows = rows.chosen([row for row in range(len(rows)) if row not in broken])
-                rows.faults = [
-                    (first + row, f"bytes that are not UTF-8 text in {', '.join(names)}")
-                    for row, names in sorted(broken.items())
-                ]
+                message = "bytes that are not UTF-8 text in "
+                faults = sorted(broken.items())
+                rows.faults = [(first + row, message + ", ".join(names)) for row, names in faults]
             yield rows
 
 

@@ -186,16 +186,13 @@ class _Inspection:
         self._values = {name: self._rows.cells(name) for name in self._rows.columns}
         self._files = files
         self._head_of = head_of
-        declared = {*choices.columns, *choices.list_column, choices.label_column, choices.split_by}
-        self._nested = tuple(
-            name
-            for name, cells in self._values.items()
-            if name not in declared
-            and are_nested(cells)
-            and not (name == OBJECTS_COLUMN and leading_columns.has_objects(cells))
-        )
+        declared = {*choices.columns, choices.label_column, choices.split_by}
+        free = {n: c for n, c in self._values.items() if n not in declared | {*choices.list_column}}
+        if leading_columns.has_objects(free.get(OBJECTS_COLUMN, ())):
+            del free[OBJECTS_COLUMN]
+        self._nested = tuple(name for name, cells in free.items() if are_nested(cells))
         keys = [table.key_column for table in tables]
-        declared = {*choices.columns, choices.label_column, choices.split_by, *keys, *self._nested}
+        declared |= {*keys, *self._nested}
         self._paths = tuple(further_columns.undeclared_files(self._values, declared, head_of))
         kinds = {**dict.fromkeys(self._nested, JSON_KIND), **dict.fromkeys(self._paths, "file")}
         kinds |= choices.columns
@@ -346,19 +343,15 @@ class _Inspection:
         choices, values = self._choices, self._values
         _, sides = find_boxes([name for name in names if name != choices.label_column], values)
         forms = {self._chosen.get(side, LIST_FORMS[0]) for side in sides}
-        if (
-            not sides
-            or not forms.issubset(LIST_FORMS)
-            or (choices.label_column and are_regions(sides))
-        ):
+        of_regions = choices.label_column and are_regions(sides)
+        if not sides or of_regions or not forms.issubset(LIST_FORMS):
             return None
         label = "" if choices.label_column == NO_LABEL_COLUMN else choices.label_column
         further = [name for name in names if name not in sides]
         if not label and choices.label_column != NO_LABEL_COLUMN:
             label = _usual_label(further) or class_name_column(further)
-        return inspect_boxes(
-            {name: values[name] for name in names}, self._rows, label, choices.columns
-        )
+        usable = {name: values[name] for name in names}
+        return inspect_boxes(usable, self._rows, label, choices.columns)
 
     def _may_be_classes(self, column: Column) -> bool:
         """True for an undeclared column whose values repeat: texts, or integers under a name like cls."""
@@ -430,12 +423,9 @@ class _Inspection:
         """A sentence on the columns with a value in each row of an image."""
         if not listed:
             return ""
-        images = self._images()
-        if len(set(images)) < len(images):
-            return f"several rows name one image; each has a list of {' and of '.join(listed)}, a value a row"
         return (
-            f"each of the first rows names another image, so its list of {' and of '.join(listed)} has one "
-            f"value; cells with several are split with --list_column '{listed[0]}=SEPARATOR'"
+            f"each row of an image has a value of its list of {' and of '.join(listed)}; cells with several are "
+            f"split with --list_column '{listed[0]}=SEPARATOR'"
         )
 
     def _listed(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -447,12 +437,11 @@ class _Inspection:
         if choices.sample != SAMPLES[0] or not texts or choices.label_column in texts:
             return ()
         images = self._images()
-        differing = set()
-        for name in names:
-            cells = [text_of(cell) for cell in self._values[name]]
-            last = dict(zip(images, cells, strict=True))
-            if any(last[image] != cell for image, cell in zip(images, cells, strict=True)):
-                differing.add(name)
+        differing = {
+            name
+            for name in names
+            if len({*zip(images, texts_of(self._values[name]), strict=True)}) > len({*images})
+        }
         has_lists = any(list in set(map(type, self._values[name])) for name in names)
         if not differing.intersection(texts) or has_lists:
             return ()

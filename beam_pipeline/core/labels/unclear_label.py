@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
 import shlex
@@ -10,20 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from beam_pipeline.core import errors, questions, text
-from beam_pipeline.core.labels import further_columns, schema
-from beam_pipeline.core.labels.cells import filled, is_empty, text_of, texts_of
+from beam_pipeline.core.labels import schema
+from beam_pipeline.core.labels.cells import filled, text_of, texts_of
 from beam_pipeline.core.listing.folders import FOLDER
 
 _SHOWN_NAMES = 8
 _MOST_FLAGS = 100  # names that still fit into a command
-_MANY = 64  # pixels of the smallest images that people keep in tables
-_PIXEL = re.compile(r"(?:pixel|px?)?_?\d+(?:[x_]\d+)?", re.IGNORECASE)
-_PIXEL_LISTS = frozenset(["pixels", "pixel"])
-_RUN_LENGTHS = frozenset(["encodedpixels", "rle", "rle_mask"])  # names on Kaggle
-_NO_RUN_LENGTHS = (
-    "It seems to contain masks as run lengths, which are not read. Write a PNG for each image, whose pixels are "
-    "class ids, and name their folder with --masks (docs/datasets/segmentation.md)"
-)
 _FLAGS = (frozenset(["0", "1"]), frozenset(["-1", "1"]))
 _WHOLE = re.compile(r"\d+\.0*")
 _ENOUGH_CELLS = 10
@@ -75,12 +66,10 @@ def choice_problems(
         )
     for name, kind in choices.columns.items():
         column, is_file = f"the column {name!r}", kind in schema.FILE_TYPES
+        if name in roles and (is_file or kind == schema.JSON_KIND):
+            yield f"{column} {roles[name]}, so it cannot be of the type {kind} (--columns)"
         if kind == schema.JSON_KIND and name in choices.list_column:
             yield f"{column} is text of JSON (--columns), so it is not split (--list_column)"
-        if kind == schema.JSON_KIND and name in roles:
-            yield f"{column} {roles[name]}, so it cannot be JSON (--columns)"
-        if is_file and name in roles:
-            yield f"{column} {roles[name]}, so its cells are no further files (--columns {name}:{kind})"
         if is_file and name.partition("/")[0] in ("image", "label"):
             yield (
                 f"the files of {column} would be written as {name}/encoded, among the features of the image and "
@@ -100,65 +89,41 @@ def unclear_label(
       names: the columns that may be it, at least two.
       values: column -> its values in the first rows.
     """
-    cells = {name: [c for c in values.get(name, ()) if not is_empty(c)] for name in names}
-    texts = {name: set(map(text_of, column)) for name, column in cells.items() if column}
-    lower = {name.lower() for name in names}
-    objects = [name for name, column in cells.items() if any(map(_is_object, column))]
-    flags = [name for name, column in texts.items() if any(column <= flags for flags in _FLAGS)]
-    points = further_columns.paired_columns(names)
-    keep = "--label_column none to keep all of them as features label/<column>"
-    hint = ""
-    if lower & _PIXEL_LISTS or len([*filter(_PIXEL.fullmatch, names)]) >= _MANY:
-        hint = (
-            "It seems to contain the pixels of images, not names of image files. Such a table is not read; "
-            "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
-        )
-    elif objects:
-        skipped = ",".join(f"{name}:skip" for name in objects)
-        hint = _no_objects(objects)
-        if len(objects) < len(names):
-            hint += f". To take the label from another: --label_column NAME --columns {skipped}"
-    else:
-        if 1 < len(flags) <= _MOST_FLAGS:
-            hint = f"If 1 means that an image has a column's class: --one_hot {','.join(flags)}. Otherwise, give "
-        elif lower & _RUN_LENGTHS:
-            hint = f"{_NO_RUN_LENGTHS}. For the other columns, give "
-        elif {*itertools.chain(*points.values())} == {*names}:
-            columns = ",".join(f"{name}:{schema.POINT_KIND}" for name in points)
-            hint = f"If they are points: --label_column none --columns {columns}. Otherwise, give "
-        hint = f"{hint or 'Give '}--label_column NAME, or {keep}"
-    columns = text.enumerated(names, _SHOWN_NAMES)
-    return errors.LabelTableError(f"{where}: which of the columns {columns} is the label? {hint}")
+    texts = {name: {*texts_of(filled(values.get(name, ())))} for name in names}
+    flags = [name for name in names if any(texts[name] <= flags for flags in _FLAGS if texts[name])]
+    give = "Give"
+    if 1 < len(flags) <= _MOST_FLAGS:
+        give = f"If 1 means that an image has a column's class: --one_hot {','.join(flags)}. Otherwise, give"
+    return errors.LabelTableError(
+        f"{where}: which of the columns {text.enumerated(names, _SHOWN_NAMES)} is the label? {give} --label_column NAME, "
+        "or --label_column none to keep all of them as features label/<column>"
+    )
 
 
 def single_column(where: str, keys: Sequence[str]) -> errors.LabelTableError:
     """The error for a table with nothing besides the column that names the images."""
     only = f": the only one is {text.excerpt(keys[0])}" if keys else ""
-    spaced = (
-        ". Spaces separate no columns, except a name from its label; docs/datasets/official_lists.md "
-        "has commands that write tables of such files"
-    )
     return errors.LabelTableError(
-        f"{where}: no column besides the key, so there are no labels{only}. Expected a first line such "
-        "as filename,label, then a line with the name and the label of each image"
-        f"{spaced if keys and ' ' in keys[0] else ''}"
+        f"{where}: no column besides the key, so there are no labels{only}. Expected a first line such as "
+        "filename,label, with a comma, semicolon, tab or | between its names, then a line for each image"
     )
 
 
 def check_label(where: str, label: str, cells: Sequence[Any]) -> None:
-    """Checks a label column that was not named by the user.
-
-    Raises:
-      LabelTableError: its first cells are all JSON objects, or lists of them, or masks as run lengths.
-    """
+    """Raises LabelTableError if the first cells of a label that the user did not name are all objects of JSON."""
     values = [cell for cell in filled(cells) if cell != []]
-    refused = f"{where}: the column {label!r} cannot be the label."
     if values and all(map(_is_object, values)):
         raise errors.LabelTableError(
-            f"{refused} {_no_objects([label])}. To take the label from another column: --label_column NAME"
+            f"{where}: the column {label!r} contains objects, so it cannot be the label. --columns "
+            f"{shlex.quote(f'{label}:json')} --label_column none keeps them as text; else name another column with "
+            "--label_column"
         )
-    if label.lower() in _RUN_LENGTHS:
-        raise errors.LabelTableError(f"{refused} {_NO_RUN_LENGTHS}")
+
+
+def _is_object(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.startswith(("{", "[{"))
+    return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
 
 
 def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> questions.Question:
@@ -172,21 +137,6 @@ def nested_question(names: Sequence[str], where: str, *, needs_label: bool) -> q
         f"{other}--columns {shlex.quote(f'{names[0]}:skip')} leaves a column out. To keep them as text of JSON:",
         {"columns": dict.fromkeys(names, schema.JSON_KIND), **label},
     )
-
-
-def _no_objects(names: Sequence[str]) -> str:
-    return (
-        f"Cells of {text.enumerated(names, _SHOWN_NAMES)} contain objects, which are not read. To keep them as "
-        f"text: --columns {shlex.quote(f'{names[0]}:json')} --label_column none. Otherwise write a "
-        "table with a row for each image, such as filename,label, or for each object, such as "
-        "filename,label,xmin,ymin,xmax,ymax"
-    )
-
-
-def _is_object(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return cell.startswith(("{", "[{"))
-    return isinstance(cell, dict) or (isinstance(cell, list) and any(map(_is_object, cell)))
 
 
 def only_class_question(names: Sequence[str]) -> questions.Question:

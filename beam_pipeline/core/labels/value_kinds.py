@@ -107,21 +107,15 @@ def _flag_rows(classes: Counts, _: str) -> Sequence[str]:
     return sorted(classes) if same and all(map(_FLAGS.issuperset, rows)) else ()
 
 
-def _bracketed(classes: Counts, _: str) -> Sequence[str]:
-    lists = [name for name in sorted(classes) if name[:1] + name[-1:] == cells.BRACKETS]
-    return lists if len(lists) > cells.MOST * len(classes) else ()
-
-
-def _bracketed_parts(classes: Counts, _: str) -> Sequence[str]:
-    """Lists that a file without quotes cuts at their commas."""
-    parts = [name for name in sorted(classes) if name.count("[") != name.count("]")]
-    return parts if len(parts) > cells.MOST * len(classes) else ()
+def _mostly(test: Callable[[str], object], classes: Counts, _: str) -> Sequence[str]:
+    names = sorted(filter(test, classes))
+    return names if len(names) > cells.MOST * len(classes) else ()
 
 
 def _fractions(classes: Counts, _: str, *, commas: bool) -> Sequence[str]:
-    numbers = [name for name in sorted(classes) if _FRACTION.fullmatch(name)]
-    enough = len(numbers) >= _FEW_NUMBERS and len(numbers) > cells.MOST * len(classes)
-    return numbers if enough and any("," in name for name in numbers) == commas else ()
+    numbers = _mostly(_FRACTION.fullmatch, classes, "")
+    has_commas = any("," in name for name in numbers)
+    return numbers if len(numbers) >= _FEW_NUMBERS and has_commas == commas else ()
 
 
 def _quantities(classes: Counts, column: str) -> Sequence[str]:
@@ -130,11 +124,6 @@ def _quantities(classes: Counts, column: str) -> Sequence[str]:
     called = any(map(_QUANTITY.fullmatch, words)) and not any(map(_OF_CLASSES.fullmatch, words))
     enough = called and len(classes) >= _FEW_CLASSES and all_integers(classes)
     return sorted(classes, key=int) if enough else ()
-
-
-def _boxes(classes: Counts, _: str) -> Sequence[str]:
-    boxes = [name for name in sorted(classes) if _BOX.fullmatch(name)]
-    return boxes if len(boxes) > cells.MOST * len(classes) else ()
 
 
 def _lists(classes: Counts, column: str, *, separator: str) -> Sequence[str]:
@@ -203,7 +192,7 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        _bracketed,
+        partial(_mostly, lambda name: name[:1] + name[-1:] == cells.BRACKETS),
         "{n} of {of} look like lists in brackets ({some}), each of which would be a class.",
         option="list_column",
         value=cells.BRACKETS,
@@ -211,7 +200,9 @@ KINDS = (
     ),
     Kind(
         "bracketed_lists",
-        _bracketed_parts,
+        partial(
+            _mostly, lambda name: name.count("[") != name.count("]")
+        ),  # of lists cut at their commas
         "{n} of {of} look like parts of lists in brackets ({some}), each of which would be a class.",
         "Write each list in one cell, in quotes if it has commas, and name the column with --list_column.",
         place=_COLUMN,
@@ -240,7 +231,7 @@ KINDS = (
     ),
     Kind(
         "boxes_in_cells",
-        _boxes,
+        partial(_mostly, _BOX.fullmatch),
         "{n} of {of} look like a class and a box in one cell ({some}).",
         "Write a row for each object, with columns such as filename,label,xmin,ymin,xmax,ymax.",
         place=_COLUMN,

@@ -8,12 +8,13 @@ workers add up to the same in any order.
 from __future__ import annotations
 
 import functools
+import os
 import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -75,16 +76,9 @@ def top_folder(names: Sequence[str]) -> str:
     >>> top_folder(["photos/train/cat/1.jpg"])
     'photos/'
     """
-    around = ""
-    while names:
-        first = names[0][len(around) :].partition("/")[0]
-        deeper = f"{around}{first}/"
-        if first.lower() in folders.SPLIT_NAMES or not all(
-            name.startswith(deeper) and "/" in name[len(deeper) :] for name in names
-        ):
-            break
-        around = deeper
-    return around
+    around = os.path.commonprefix([name.split("/")[:-2] for name in names])  # noqa: RUF071 -- of lists
+    of_no_split = takewhile(lambda name: name.lower() not in folders.SPLIT_NAMES, around)
+    return "".join(f"{folder}/" for folder in of_no_split)
 
 
 _EXTENSIONS = frozenset(
@@ -126,9 +120,7 @@ class LabelFiles:
         kind = kind_of(file.key)
         if kind:
             self.counts[kind] += 1
-            first = self.first.setdefault(kind, [])
-            if len(first) < _KEPT or file < first[-1]:
-                self.first[kind] = sorted((*first, file))[:_KEPT]
+            self._keep({kind: [file]})
 
     def add(self, further: LabelFiles) -> None:
         """Adds the counts of another listing."""

@@ -177,17 +177,13 @@ def expand_braces(path: str) -> Sequence[str]:
       UsageError: they are too many.
     """
     choices: list[Sequence[str]] = []
-    names, end = 1, 0
-    for group in _GROUP.finditer(path):
-        choices_of_group = _choices(group[1], path)
-        if not choices_of_group:
-            continue
-        choices += [path[end : group.start()]], choices_of_group
-        end = group.end()
-        names *= len(choices_of_group)
+    names = 1
+    for index, text in enumerate(_GROUP.split(path)):  # every second one is between braces
+        of_group = _choices(text, path) or [f"{{{text}}}"] if index % 2 else [text]
+        names *= len(of_group)
         if names > MOST_NAMES:
             raise _too_many(path)
-    choices.append([path[end:]])
+        choices.append(of_group)
     return ["".join(parts) for parts in itertools.product(*choices)]
 
 
@@ -196,17 +192,13 @@ def _choices(text: str, path: str) -> Sequence[str]:
     numbers = _RANGE.fullmatch(text)
     if not numbers:
         return text.split(",") if "," in text else ()
-    first, last = int(numbers[1]), int(numbers[2])
+    first, last = map(int, numbers.groups())
     if abs(last - first) >= MOST_NAMES:
         raise _too_many(path)
-    return list(_numbers(first, last, numbers[1], numbers[2]))
-
-
-def _numbers(first: int, last: int, *typed: str) -> Iterator[str]:
-    padded = any(re.match("-?0[0-9]", text) for text in typed)
-    width = max(map(len, typed)) if padded else 0
+    padded = any(re.match("-?0[0-9]", typed) for typed in numbers.groups())
+    width = max(map(len, numbers.groups())) if padded else 0
     step = 1 if last >= first else -1
-    return (f"{number:0{width}d}" for number in range(first, last + step, step))
+    return [f"{number:0{width}d}" for number in range(first, last + step, step)]
 
 
 def _too_many(path: str) -> UsageError:

@@ -164,19 +164,15 @@ def _whole_numbers(cells: Sequence[Any], column: str, problems: dict[int, str]) 
             return list(map(int, cells))
     numbers = []
     for row, cell in enumerate(cells):
-        text = cell.strip() if isinstance(cell, str) else ""
-        number = cell
+        number, text = cell, cell.strip() if isinstance(cell, str) else ""
         if text.isascii() and text.isdecimal():
             number = int(text) if len(text) <= _MOST_DIGITS else _BEYOND
-        expected = ""
-        if type(number) is not int or number < 0:
-            expected = "a whole number"
-        elif number >= _BEYOND:
-            expected = "less than 2^63"
-        if expected:
+        is_whole = type(number) is int and number >= 0
+        if not is_whole or number >= _BEYOND:
+            expected = "less than 2^63" if is_whole else "a whole number"
             message = f"the column {column} contains {excerpt(cell)}, expected {expected}"
             problems.setdefault(row, message)
-        numbers.append(0 if expected else number)
+        numbers.append(number)
     return numbers
 
 
@@ -185,11 +181,9 @@ def _texts(cells: Sequence[Any], column: str, problems: dict[int, str]) -> Seque
     if set(map(type, cells)) == {str} and "" not in cells and is_utf8("".join(cells)):
         return cells
     for row, cell in enumerate(cells):
-        problem = ""
-        if not isinstance(cell, str) or not cell:
-            problem = f"{excerpt(cell)}, expected text"
-        elif not is_utf8(cell):
-            problem = f"{excerpt(printable(cell))}, which is not UTF-8"
+        problem = f"{excerpt(cell)}, expected text"
+        if isinstance(cell, str) and cell:
+            problem = "" if is_utf8(cell) else f"{excerpt(printable(cell))}, which is not UTF-8"
         if problem:
             problems.setdefault(row, f"the column {column} contains {problem}")
     return cells
@@ -204,9 +198,8 @@ def _columns(header: Sequence[str], uri: str) -> list[str]:
     wanted = next((names for names in _COLUMN_SETS if all(n in header for n in names)), None)
     if wanted is None:
         raise InventoryError(
-            f"--inventory {uri}: the columns are {', '.join(map(excerpt, header)) or 'none'}; "
-            f"expected {' or '.join(' and '.join(names) for names in _COLUMN_SETS)}; name them so "
-            "in the header"
+            f"--inventory {uri}: the columns are {', '.join(map(excerpt, header)) or 'none'}; expected "
+            f"{' or '.join(' and '.join(names) for names in _COLUMN_SETS)}; name them so in the header"
         )
     columns = [*wanted, *(name for name in _FURTHER if name in header)]
     for name in columns:

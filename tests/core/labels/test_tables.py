@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_pipeline.core.errors import LabelTableError
-from beam_pipeline.core.labels import further_columns, table_files, unclear_label
+from beam_pipeline.core.labels import further_columns, table_files
 from beam_pipeline.core.labels.leading_columns import FolderClass
 from beam_pipeline.core.labels.schema import Column, ColumnChoices, ColumnKind
 from beam_pipeline.core.labels.table_rows import TableHead, TableRows, read_chunks
@@ -143,13 +143,6 @@ def test_a_line_of_a_list_with_labels_may_lack_one() -> None:
     assert len(rows) == 1000
     message = "names no image and its label: '10007'"
     assert last == ("labels", "", "", "bad_row", message, "l.txt", 1001)
-
-
-def test_numbers_named_by_their_places_look_like_pixels() -> None:
-    """Many columns are shown in part."""
-    values = {f"{i}x{j}": ["0"] for i in range(1, 9) for j in range(1, 9)}
-    message = str(unclear_label.unclear_label("l.csv", list(values), values))
-    assert "1x7, 1x8, and 56 more is the label? It seems to contain the pixels of" in message
 
 
 def test_a_column_without_a_name_has_no_role() -> None:
