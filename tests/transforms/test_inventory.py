@@ -21,6 +21,7 @@ from beam_pipeline.core.labels.meeting import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
+from beam_pipeline.transforms.listing import read_inventory
 from beam_pipeline.work import listing
 from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
 from beam_pipeline.work.job import unspill_all
