@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from beam_pipeline.core import errors, references, text
+from beam_pipeline.core import errors, references
 from beam_pipeline.core.dataset import duplicates, names, plan, plausibility
 from beam_pipeline.core.dataset.estimate import TABLE_ROW, USUAL_ENCODE_S, USUAL_IMAGE, Work
 from beam_pipeline.core.dataset.splits import IMAGE, GroupBy, SplitAssigner, check_strata, group_by
@@ -21,8 +21,9 @@ from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import LABEL_FILES
+from beam_pipeline.options.output import EngineOptions, ImageOptions
 from beam_pipeline.storage import files, listing
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading
 from beam_pipeline.work import planning, receipts, writing
@@ -32,8 +33,6 @@ LATEST = "latest:"
 
 SETTLED_BY_REUSE = ("num_shards", "shard_size", "label_base", "label_order", "classes")
 """Recorded options that may differ from those of the reused data set."""
-
-_MOST_OF_A_NAME = 255  # bytes, on nearly all disks
 
 
 def example_options(
@@ -122,10 +121,6 @@ class ConvertConfig:
         source, images, roots = self.source, self.options.images, self.source.roots
         for is_wrong, fault in (
             (
-                not source.uris and not isinstance(source.labels, PipelineLabels),
-                "--images names nothing to convert",
-            ),
-            (
                 self.inventory and not roots,
                 f"--inventory means nothing for the layout {source.layout}: its images are in a few "
                 "files, which are not listed; leave it out",
@@ -150,17 +145,6 @@ class ConvertConfig:
                 raise errors.UsageError(fault)
         _ = self.split_assigner  # for its errors
         self.record_format.check_installed()
-        splits = self.options.splits.split_names or (references.DEFAULT_SPLIT,)
-        shards = [self.record_format.shard_name(self.name, split, 0, 1) for split in splits]
-        length = max(len(shard.encode()) for shard in shards) + names.TEMPORARY_SUFFIX_BYTES
-        if not is_remote(self.output) and length > _MOST_OF_A_NAME:
-            fits = max(1, len(self.name.encode()) - (length - _MOST_OF_A_NAME))
-            culprit = "--name" if self.options.output.name else "the output folder's name"
-            raise errors.UsageError(
-                f"{culprit} is too long for files such as {shards[0]}: a disk takes names of "
-                f"{_MOST_OF_A_NAME} bytes, and {names.TEMPORARY_SUFFIX_BYTES} are added while one is written; give "
-                f"--name with {text.counted(fits, 'byte')} or fewer"
-            )
 
     @property
     def command(self) -> str:

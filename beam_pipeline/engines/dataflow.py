@@ -154,30 +154,20 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     workers = options.view_as(WorkerOptions)
     _set_machine_type(options, workers)
     debug = options.view_as(DebugOptions)
-    debug.number_of_worker_harness_threads = (
-        debug.number_of_worker_harness_threads or HARNESS_THREADS
-    )
-    _set_workers(workers, debug.number_of_worker_harness_threads, config)
+    threads = debug.number_of_worker_harness_threads or HARNESS_THREADS
+    debug.number_of_worker_harness_threads = threads
+    _set_workers(workers, threads, config)
     setup = options.view_as(SetupOptions)
     if setup.save_main_session is None:
         setup.save_main_session = False
 
 
 def _set_machine_type(options: PipelineOptions, workers: WorkerOptions) -> None:
-    """Sets a machine type, except on Dataflow Prime, which chooses by what the job needs.
-
-    Raises:
-      UsageError: Prime and a machine type are both given.
-    """
+    """Sets a machine type, except on Dataflow Prime, which chooses by what the job needs, and refuses one."""
     services = options.view_as(GoogleCloudOptions).dataflow_service_options or []
     experiments = options.view_as(DebugOptions).experiments or []
     if not any(e.partition("=")[0] == "enable_prime" for e in (*services, *experiments)):
         workers.machine_type = workers.machine_type or MACHINE_TYPE
-    elif workers.machine_type:
-        raise errors.UsageError(
-            f"--machine_type={workers.machine_type}: Dataflow Prime (enable_prime) chooses machines "
-            "itself and refuses a type; leave one of the two out"
-        )
 
 
 def _set_workers(workers: WorkerOptions, threads: int, config: ConvertConfig) -> None:
