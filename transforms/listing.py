@@ -36,8 +36,8 @@ def cut_files(cut_by: CutBy, *, spread: bool) -> beam.PTransform:
       cut_by: tells how a file may be cut.
       spread: some are large, so that their parts should go to several workers.
     """
-    listing.cut = "Cut" >> stage(lambda uri: [Outcome(cut_file(uri, cut_by, PART_BYTES))], FilePart)
-    return listing.cut | "Spread" >> beam.Reshuffle() if spread else listing.cut
+    parts = "Cut" >> stage(lambda uri: [Outcome(cut_file(uri, cut_by, PART_BYTES))], FilePart)
+    return parts | "Spread" >> beam.Reshuffle() if spread else parts
 
 
 class RangeGroup(list[listing.NameRange]):
