@@ -93,8 +93,9 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     try:
         for listed in list_root(folder, _FILES_AT_ONCE):
             parts = [file_parts.FilePart(file.uri) for file in listed.images]
-            # Of names that are not UTF-8, and of pipes.
-            dead_letters = packing.DeadLetterBatch(listed.dead_letters)
+            dead_letters = packing.DeadLetterBatch(
+                listed.dead_letters
+            )  # names that are not UTF-8, pipes
             tally.label_rows += len(dead_letters)
             tally.orphan_rows += len(dead_letters)
             tally.add_dead_letters(dead_letters)

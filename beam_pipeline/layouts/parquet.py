@@ -74,10 +74,8 @@ class Parquet:
             return f"{first.name} is called like a Parquet file"
         if not columns.hold_images:
             return ""
-        names = (*columns.images, *columns.image_lists)
-        return (
-            f"{first.name} contains images in its column{'s' * (len(names) > 1)} {', '.join(names)}"
-        )
+        column, *_ = (*columns.images, *columns.image_lists)
+        return f"{first.name} contains images in its column {column}"
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the schemas and the first rows of the first file and of the last.

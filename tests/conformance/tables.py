@@ -1,8 +1,7 @@
 """Tables of labels: the columns, rows, questions and errors that each is read as, word for word.
 
 A line of rows/tables.txt is a table, below the promise that it holds. `\\n`, `\\r` and `\\t` stand for these characters, `<20*a>`
-is 20 times a, and the last line end is left out; `:= ` begins a generator of texts.py. After ` <- ` follow the file's name, if it is not
-l.csv, and options of columns.
+is 20 times a, the last line end is left out, and behind `:= ` is a generator of texts.py. Behind ` <- ` are the file's name, if it is not l.csv, and fields of `ColumnChoices`.
 """
 
 from __future__ import annotations
@@ -173,7 +172,7 @@ INTEGERS, WORD = (
 )
 
 ROWS = {
-    **texts.by_name(
+    **dict(
         _of_texts(
             Path(__file__).with_name("rows").joinpath("tables.txt").read_text(encoding="utf-8")
         )

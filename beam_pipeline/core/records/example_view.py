@@ -1,6 +1,6 @@
 """A serialized `tf.train.Example` as its values by key, the one way to read an example back; and all of a shard.
 
-Its protobuf messages are built without TensorFlow, from the descriptor in `example_descriptor.json` with the package,
+Its protobuf messages are built without TensorFlow, from the descriptor in `example.textproto` with the package,
 names and field numbers in TensorFlow's `feature.proto` and `example.proto`, in a separate descriptor pool so that
 they never clash with TensorFlow's. The job writes the wire format by hand (`features.py`).
 """
@@ -8,13 +8,12 @@ they never clash with TensorFlow's. The job writes the wire format by hand (`fea
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
 from beam_pipeline.core.errors import DamagedRecordError
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def _example_class() -> Any:
-    file = json.loads(Path(__file__).with_name("example_descriptor.json").read_bytes())
+    text = Path(__file__).with_name("example.textproto").read_text(encoding="utf-8")
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(descriptor_pb2.FileDescriptorProto(**file))
+    pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
 
 
