@@ -440,7 +440,7 @@ def _query(result: PipelineResult) -> Mapping[str, int]:
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets
 _BEAM_PACKAGE = "apache-beam"
-_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md", ".json", ".textproto")
+_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md", ".json")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
