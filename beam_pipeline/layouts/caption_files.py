@@ -354,9 +354,9 @@ def fields_beside(uri: str) -> dict[str, Any]:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return {}
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"the file has more than {MOST_BYTES} bytes; expected a short text")
     try:
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES} bytes; expected a short text")
         return json_fields(data.decode(table_rows.UTF_8))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {_JSON} beside the caption cannot be used: {error}") from error
