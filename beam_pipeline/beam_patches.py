@@ -294,11 +294,7 @@ def silent_connections() -> Iterator[None]:
 @contextlib.contextmanager
 def silent_submission() -> Iterator[None]:
     """Drops Beam's logs of errors that it also raises, and its warnings about wheels."""
-    names = ("runners.dataflow.internal.apiclient", "runners.portability.stager")
-    loggers = [logging.getLogger(f"apache_beam.{name}") for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    client, stager = "dataflow.internal.apiclient", "portability.stager"
+    loggers = [logging.getLogger(f"apache_beam.runners.{name}") for name in (client, stager)]
+    with _set(loggers[0], disabled=True), _set(loggers[1], disabled=True):
+        yield

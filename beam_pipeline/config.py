@@ -21,8 +21,9 @@ from beam_pipeline.core.records.formats import format_options, record_format
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.uris import is_remote, without_secrets
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, EngineOptions, ImageOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import LABEL_FILES
+from beam_pipeline.options.output import EngineOptions, ImageOptions
 from beam_pipeline.storage import files, listing
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions, usual_reading
 from beam_pipeline.work import planning, receipts, writing
@@ -122,10 +123,6 @@ class ConvertConfig:
         source, images, roots = self.source, self.options.images, self.source.roots
         for is_wrong, fault in (
             (
-                not source.uris and not isinstance(source.labels, PipelineLabels),
-                "--images names nothing to convert",
-            ),
-            (
                 self.inventory and not roots,
                 f"--inventory means nothing for the layout {source.layout}: its images are in a few "
                 "files, which are not listed; leave it out",
@@ -154,12 +151,11 @@ class ConvertConfig:
         shards = [self.record_format.shard_name(self.name, split, 0, 1) for split in splits]
         length = max(len(shard.encode()) for shard in shards) + names.TEMPORARY_SUFFIX_BYTES
         if not is_remote(self.output) and length > _MOST_OF_A_NAME:
-            fits = max(1, len(self.name.encode()) - (length - _MOST_OF_A_NAME))
-            culprit = "--name" if self.options.output.name else "the output folder's name"
+            excess = text.counted(length - _MOST_OF_A_NAME, "byte")
             raise errors.UsageError(
-                f"{culprit} is too long for files such as {shards[0]}: a disk takes names of "
-                f"{_MOST_OF_A_NAME} bytes, and {names.TEMPORARY_SUFFIX_BYTES} are added while one is written; give "
-                f"--name with {text.counted(fits, 'byte')} or fewer"
+                f"--name, by default the output folder's, is {excess} too long for files such as {shards[0]}: a disk "
+                f"takes names of {_MOST_OF_A_NAME} bytes, and {names.TEMPORARY_SUFFIX_BYTES} are added while one is "
+                "written; give a shorter --name"
             )
 
     @property

@@ -27,11 +27,12 @@ from beam_pipeline.core.records import example_source, feature_values, formats, 
 from beam_pipeline.dataset import Dataset
 from beam_pipeline.inputs import checked_config, output_folder
 from beam_pipeline.layouts.layout import ContainerLabels, Source
-from beam_pipeline.options import ConvertOptions, EngineOptions, OutputOptions, SplitOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Option
+from beam_pipeline.options.output import EngineOptions, OutputOptions, SplitOptions
 from beam_pipeline.startup import importing_beam
-from beam_pipeline.work import incomplete_folder, job, records
-from beam_pipeline.work.output_folder import prepare_output
+from beam_pipeline.work import job, records
+from beam_pipeline.work.output_folder import delete_incomplete, prepare_output, unpacking_folder
 
 SAMPLES_LAYOUT = "python"
 
@@ -149,14 +150,10 @@ def convert_samples(
       Exception: whatever `samples` raises.
     """
     folder = output_folder(output)
-    divided = SplitOptions(
-        records.fractions_of(splits), num_shards=num_shards, shard_size=shard_size, seed=seed
-    )
+    shares = records.fractions_of(splits)
     options = ConvertOptions(
-        splits=divided,
-        output=OutputOptions(
-            output, name, overwrite=overwrite, compression=compression, format=format
-        ),
+        splits=SplitOptions(shares, num_shards=num_shards, shard_size=shard_size, seed=seed),
+        output=OutputOptions(output, name, compression=compression, format=format),
         engine=EngineOptions(writers=writers),
     )
     numbering = records.class_numbering(class_names)
@@ -167,15 +164,13 @@ def convert_samples(
             with (
                 tempfile.TemporaryDirectory(prefix=_PREFIX)
                 if uris.is_remote(folder)
-                else contextlib.nullcontext(incomplete_folder.unpacking_folder(folder))
+                else contextlib.nullcontext(unpacking_folder(folder))
             ) as spool_folder:
-                spool, given = (
-                    records.SampleSpool(spool_folder),
-                    samples() if callable(samples) else samples,
-                )
-                with spool:
-                    schema = _spooled(_numbered(given, key, split), spool, class_names)
-                labels = ContainerLabels(records.SpoolReader(), (spool.index_path,))
+                given = samples() if callable(samples) else samples
+                with records.sample_spool(spool_folder) as add:
+                    schema = _spooled(_numbered(given, key, split), add, class_names)
+                index = os.path.join(spool_folder, "samples.index")
+                labels = ContainerLabels(records.SpoolReader(), (index,))
                 examples = example_source.SerializedExamples(described=schema.features)
                 config = ConvertConfig(
                     options=options,
@@ -188,23 +183,21 @@ def convert_samples(
 
                 Run(config).convert()
         except BaseException:
-            incomplete_folder.delete_incomplete(folder)
+            delete_incomplete(folder)
             raise
     return Dataset.open(folder)
 
 
 def _spooled(
-    samples: Iterable[tuple[str, str, Sample]],
-    spool: records.SampleSpool,
-    class_names: Sequence[str],
+    samples: Iterable[tuple[str, str, Sample]], add: Callable[..., None], class_names: Sequence[str]
 ) -> feature_values.FeatureSchema:
-    """Encodes samples into a spool; returns what features they have."""
+    """Encodes samples and adds them to a spool; returns what features they have."""
     schema = feature_values.FeatureSchema()
     for key, split, sample in samples:
         with _naming_sample(schema.samples):
             classes = records.named_classes(sample.get(records.CLASS_ID), class_names)
             example = schema.encode(sample)
-        spool.add(key, split, classes, example)
+        add(key, split, classes, example)
     if not schema.samples:
         raise UsageError("samples gave not one sample, so there is nothing to write")
     return schema

@@ -102,9 +102,7 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
         for part in (first, second)
     )
     differences = option_differences(*described)
-    columns = {column.feature: column.name for column in second.manifest.options.columns}
     joined = {}
-    hints = {}
     for key in sorted({*first.features, *second.features}):
         entries = [part.features[key] for part in (first, second) if key in part.features]
         optional = len(entries) == 1 or any(feature.optional for feature in entries)
@@ -114,18 +112,12 @@ def _joined_features(first: Dataset, second: Dataset) -> Mapping[str, FeatureEnt
             differences.append(f"{key} is in {holder.path} and not in {lacking.path}")
         elif entries[0] != replace(entries[-1], optional=entries[0].optional):
             differences.append(f"{key} was {entries[0].described}, is {entries[-1].described}")
-            kinds = {feature.kind for feature in entries}
-            if key in columns and len(kinds) > 1:
-                hints[columns[key]] = "int" if "float" not in kinds else "float"
-    if not differences:
-        return joined
-    remedy = "Convert the second with --classes of the first and the same options"
-    if hints:
-        types = " ".join(f"--columns {name}={kind}" for name, kind in hints.items())
-        remedy = f"A column that is empty or whole in one set alone gets its type by {types}: convert both with that"
-    raise UsageError(
-        f"{first.path} and {second.path} cannot be read as one: {'; '.join(differences)}. {remedy}"
-    )
+    if differences:
+        raise UsageError(
+            f"{first.path} and {second.path} cannot be read as one: {'; '.join(differences)}. Convert the "
+            "second with --classes of the first and the same options; --columns sets the type of a column"
+        )
+    return joined
 
 
 def read_manifest(folder: str) -> Manifest:

@@ -32,10 +32,11 @@ from beam_pipeline.core.records import example_source, formats, shard_writer, sh
 from beam_pipeline.core.text import excerpt
 from beam_pipeline.inputs import checked_config, output_folder, resolve_renames
 from beam_pipeline.layouts.layout import PipelineLabels, Source
-from beam_pipeline.options import ConvertOptions, ImageOptions
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.output import ImageOptions
 from beam_pipeline.pipeline import Dataflow, Stage
 from beam_pipeline.transforms.encoding import EncodedSamples, Encoder, OneImage, encode_image
-from beam_pipeline.transforms.in_workers import InWorkers
+from beam_pipeline.transforms.in_workers import stage
 from beam_pipeline.transforms.output import BadSample, WriteResult, bad_samples
 from beam_pipeline.transforms.samples import (
     UNLABELLED,
@@ -276,10 +277,10 @@ class EncodeImages(beam.PTransform):
     def expand(self, samples: Any) -> EncodedImages:
         inputs, encoder = _inputs(samples), self._encoder
         own = encoder if isinstance(encoder, Images) else None
-        examples, labels = _examples(encoder), columns_of(encoder.labels)
+        (examples, reader), labels = _taken_by(encoder), columns_of(encoder.labels)
         if schema.class_column(labels.columns) is not None and not labels.numbering.known:
             raise UsageError("EncodeImages does not see all classes; give Images its class_names")
-        read = batched(inputs["samples"], "Samples", SampleBatch, _reader(encoder, examples))
+        read = batched(inputs["samples"], "Samples", SampleBatch, reader)
         encode = partial(
             _encode,
             encoding=writing.EncodingOptions(
@@ -291,10 +292,7 @@ class EncodeImages(beam.PTransform):
         encoded = (
             read["items"]
             | beam.Reshuffle()
-            | "Encode"
-            >> beam.ParDo(InWorkers(encode))
-            .with_output_types(bytes)
-            .with_outputs(DEAD_LETTERS, main="records")
+            | "Encode" >> stage(encode, bytes, DEAD_LETTERS, main="records")
         )
         bad = (read[DEAD_LETTERS], encoded[DEAD_LETTERS]) | "AllBad" >> beam.Flatten()
         public = bad | "BadSamples" >> beam.FlatMap(bad_samples).with_output_types(BadSample)
@@ -401,7 +399,7 @@ class WriteImageShards(beam.PTransform):
             raise _OF_SAMPLES.reworded(error) from error
         inputs = _inputs(samples)
         dataflow = Dataflow(config, _OF_SAMPLES).after_preparing(inputs["samples"].pipeline)
-        stages = _stages(inputs, _reader(self._encoder, config.source.examples), dataflow)
+        stages = _stages(inputs, _taken_by(self._encoder)[1], dataflow)
         return WriteResult.of(config.output, *dataflow.write(stages))
 
 
@@ -426,10 +424,10 @@ def _config(options: ConvertOptions, encoder: Encoder) -> ConvertConfig:
         images = dataclasses.replace(own.options, max_bad_fraction=most_bad)
         options = dataclasses.replace(options, images=images)
     numbering = columns_of(encoder.labels).numbering
-    folder = output_folder(options.output.output)
+    folder, examples = output_folder(options.output.output), _taken_by(encoder)[0]
     return ConvertConfig(
         options=options,
-        source=Source(_LAYOUT, (), PipelineLabels(), _examples(encoder), numbering=numbering),
+        source=Source(_LAYOUT, (), PipelineLabels(), examples, numbering=numbering),
         output=folder,
         name=options.output.name or dataset_name(folder),
         renames=own.renames if own else {},
@@ -444,16 +442,12 @@ def _encoder(given: Encoder | None) -> Encoder:
     return given or Images()
 
 
-def _examples(encoder: Encoder) -> example_source.ExampleSource:
-    """The samples that an encoder takes."""
-    return encoder.source if isinstance(encoder, Images) else EncodedSamples.of(encoder)
-
-
-def _reader(encoder: Encoder, examples: example_source.ExampleSource) -> SampleReader:
-    """Makes references of the samples that an encoder takes."""
-    if isinstance(examples, EncodedSamples):
-        return examples.reader
-    return SampleReader(columns_of(encoder.labels))
+def _taken_by(encoder: Encoder) -> tuple[example_source.ExampleSource, SampleReader]:
+    """The samples that an encoder takes, and what makes references of them."""
+    if isinstance(encoder, Images):
+        return encoder.source, SampleReader(columns_of(encoder.labels))
+    examples = EncodedSamples.of(encoder)
+    return examples, examples.reader
 
 
 def _stages(
@@ -471,10 +465,9 @@ def _stages(
     ) | "BadTallies" >> beam.Flatten()
     config = dataflow.config
     labelling = Labelling(config.split_assigner, config.source.columns, config.sample_filter)
-    labelled = read["items"] | "Label" >> beam.ParDo(
-        InWorkers(partial(_label, labelling=labelling))
-    ).with_output_types(SampleBatch).with_outputs(DEAD_LETTERS, TALLY, main="samples")
-    return [{TALLY: tallies, DEAD_LETTERS: dead}, labelled]
+    label = partial(_label, labelling=labelling)
+    labelling_stage = stage(label, SampleBatch, DEAD_LETTERS, TALLY, main="samples")
+    return [{TALLY: tallies, DEAD_LETTERS: dead}, read["items"] | "Label" >> labelling_stage]
 
 
 def _label(samples: SampleBatch, labelling: Labelling) -> list[Outcome]:

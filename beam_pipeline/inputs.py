@@ -14,7 +14,6 @@ from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import LABELS_NAME, MANIFEST_NAME
 from beam_pipeline.core.dataset.names import dataset_name
 from beam_pipeline.core.dataset.plausibility import FOLDER_NAMES, LabelChecks
-from beam_pipeline.core.dataset.receipts import receipt_name
 from beam_pipeline.core.errors import ConversionError, UsageError
 from beam_pipeline.core.labels import schema
 from beam_pipeline.core.labels.classes import (
@@ -43,7 +42,7 @@ from beam_pipeline.storage import files
 from beam_pipeline.terminal import say
 from beam_pipeline.work.labels import read_exclusion
 from beam_pipeline.work.output_folder import read_earlier, without_options
-from beam_pipeline.work.receipts import EarlierDataSet, receipts_there
+from beam_pipeline.work.receipts import EarlierDataSet, without_receipt
 
 _STANDARD_INPUT = "standard input"
 _INVENTORIES_ASKED = 32  # for their sizes
@@ -462,7 +461,8 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
     """The data set whose shards are reused. Raises UsageError or ConversionError if it cannot be."""
     try:
         run = read_earlier(folder)
-    except ConversionError as error:
+        missing = without_receipt(folder, run.shard_plan) if run else []
+    except (ConversionError, OSError) as error:
         raise UsageError(f"--reuse {folder}: {error}") from error
     if run is None or not run.complete:
         raise UsageError(
@@ -480,18 +480,9 @@ def _opened(folder: str, config: ConvertConfig) -> EarlierDataSet:
             f"--reuse {folder}: that data set was written with other options, so none of its shards "
             f"would be the same: {'; '.join(changed)}. Give the same options, or leave --reuse out"
         )
-    try:
-        receipts = receipts_there(folder)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ConversionError(
-            f"--reuse {folder}: its receipts cannot be listed: {reason}"
-        ) from error
-    names = [receipt_name(spec.file_name) for spec in run.shard_plan.specs]
-    missing = [name for name in names if name not in receipts]
     if missing:
         raise UsageError(
-            f"--reuse {folder}: {len(missing)} of {len(names)} shards lack a receipt (the first is "
+            f"--reuse {folder}: {len(missing)} of {len(run.shard_plan.specs)} shards lack a receipt (the first is "
             f"{missing[0]}), so it cannot be told what they were made of; leave --reuse out"
         )
     classes = () if config.known else run.classes

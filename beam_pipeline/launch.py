@@ -28,8 +28,8 @@ from beam_pipeline.core.uris import is_remote
 from beam_pipeline.engines.base import Build, engine_for, import_engine
 from beam_pipeline.storage import files
 from beam_pipeline.work import output_folder
-from beam_pipeline.work.incomplete_folder import noted_refusal
 from beam_pipeline.work.job import claimed
+from beam_pipeline.work.output_folder import noted_refusal
 from beam_pipeline.work.writer_process import FEW_SAMPLES, cores, expect, writer_processes
 
 _INTERRUPTED_EARLY = "interrupted before the job began. The same command starts again"

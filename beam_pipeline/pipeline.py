@@ -16,21 +16,21 @@ from beam_pipeline.core.packing import SampleBatch
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, FolderLabels, ListedLabels
 from beam_pipeline.transforms.labels import (
     JoinLabelBatches,
-    LabelByFolder,
-    ReadContainers,
     ReadLabelFiles,
+    label_by_folder,
+    read_containers,
 )
-from beam_pipeline.transforms.listing import ListImages, ReadInventory
+from beam_pipeline.transforms.listing import ListImages, read_inventory
 from beam_pipeline.transforms.output import PrepareFolder
 from beam_pipeline.transforms.planning import (
     AssignSplits,
     DropDuplicates,
-    MeasureOutput,
-    PlanShards,
+    measure_output,
+    plan_shards,
 )
 from beam_pipeline.transforms.writing import WriteDataset, Written
-from beam_pipeline.work import finishing, incomplete_folder, outcome
-from beam_pipeline.work.labels import Labelling, row_merger
+from beam_pipeline.work import finishing, outcome, output_folder
+from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, row_merger
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.writing import WriteRequest
 
@@ -95,35 +95,35 @@ class Dataflow:
             return [
                 pipeline
                 | "ReadContainers"
-                >> ReadContainers(
-                    labels=labels,
-                    unpack_to=incomplete_folder.unpacking_folder(config.output) if reads else "",
-                    labelling=replace(labelling, keep=None),
-                    prepared=self.prepared,
+                >> read_containers(
+                    labels,
+                    output_folder.unpacking_folder(config.output) if reads else "",
+                    replace(labelling, keep=None),
+                    self.prepared,
                 )
             ]
         inventoried = bool(config.inventory)
         if inventoried:
             in_folders = isinstance(labels, FolderLabels)
-            images = pipeline | "ReadInventory" >> ReadInventory(
-                files=config.inventory,
-                roots=source.roots,
-                division=meeting.KeyDivision(config.inventory_groups)
+            division = (
+                meeting.KeyDivision(config.inventory_groups)
                 if in_folders
-                else meeting.NameDivision(config.buckets, getattr(labels, "level", None)),
+                else meeting.NameDivision(config.buckets, getattr(labels, "level", None))
             )
+            reading = read_inventory(config.inventory, source.roots, division)
+            images = pipeline | "ReadInventory" >> reading
         else:
             roots = tuple(replace(root, digests=digests) for root in source.roots)
             images = pipeline | "ListImages" >> ListImages(roots=roots, raises=False)
         if isinstance(labels, FolderLabels):
             columns = labels.names.columns if labels.names else schema.CLASS_FOLDER_COLUMNS
-            samples = images["images"] | "LabelByFolder" >> LabelByFolder(
-                labelling=replace(labelling, columns=columns),
-                may_repeat=source.may_repeat_keys,
-                names=labels.names,
-                inventoried=inventoried,
+            by_folder = LabelImages(
+                labels.names,
+                replace(labelling, columns=columns),
+                source.may_repeat_keys,
+                inventoried,
             )
-            return [images, samples]
+            return [images, images["images"] | "LabelByFolder" >> label_by_folder(by_folder)]
         assert isinstance(labels, FileLabels | ListedLabels), labels
         rows = pipeline | "ReadLabels" >> ReadLabelFiles(
             labels=labels, spread=join.are_large(config.label_bytes), raises=False
@@ -131,13 +131,10 @@ class Dataflow:
         columns = config.unlabelled.label_columns if config.unlabelled else source.columns
         columns = config.crops.columns if config.crops else columns
         joined = {"images": images["images"], "rows": rows["rows"]}
-        samples = joined | "JoinLabels" >> JoinLabelBatches(
-            labelling=labelling if config.crops else replace(labelling, columns=columns),
-            merger=row_merger(source, columns),
-            buckets=config.buckets,
-            inventoried=inventoried,
-        )
-        return [images, rows, samples]
+        labelling = labelling if config.crops else replace(labelling, columns=columns)
+        work = JoinRows(row_merger(source, columns), labelling, inventoried)
+        joining = JoinLabelBatches(work=work, buckets=config.buckets)
+        return [images, rows, joined | "JoinLabels" >> joining]
 
     def plan(
         self, stages: Sequence[Stage]
@@ -167,12 +164,10 @@ class Dataflow:
         # The number of shards depends on the size of images as they are written; a plan shows that size.
         is_fixed = self.writes and isinstance(config.options.splits.num_shards, int)
         if config.changes.encodes and not is_fixed:
-            tallies.append(samples | "MeasureOutput" >> MeasureOutput(request=request))
-        planning = Planning(
-            request=request, wishes=config.plan_request, run=config.run, writes=self.writes
-        )
+            tallies.append(samples | "MeasureOutput" >> measure_output(request))
+        planner = Planning(request, config.plan_request, config.run, self.writes)
         tally = tallies | "AllTallies" >> beam.Flatten()
-        plan = tally | "PlanShards" >> PlanShards(planning, self.prepared)
+        plan = tally | "PlanShards" >> plan_shards(planner, self.prepared)
         return samples, plan, dead_letters
 
     def write(self, stages: Sequence[Stage]) -> Written:

@@ -16,29 +16,17 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from beam_pipeline import launch, summary, terminal
 from beam_pipeline.config import ConvertConfig
+from beam_pipeline.core.dataset import estimate
 from beam_pipeline.core.dataset.changes import ShardFate, changes_file
-from beam_pipeline.core.dataset.estimate import (
-    DOUBLING_S,
-    FIRST_READS,
-    LONG_SHARD_S,
-    WANTED_S,
-    Machines,
-    Prices,
-    Work,
-    estimate,
-    parse_prices,
-    workers_for,
-)
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.tally import mean_seconds
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.core.labels.join import buckets_for
 from beam_pipeline.core.text import counted, human_size
 from beam_pipeline.engines.base import Engine
-from beam_pipeline.layouts.layout import FileLabels, FolderLabels, ListedLabels
+from beam_pipeline.layouts.layout import FileLabels, ListedLabels
 from beam_pipeline.pipeline import Dataflow
 from beam_pipeline.storage import buckets, files
-from beam_pipeline.transforms.planning import AssignShards, PreviewChanges
+from beam_pipeline.transforms.planning import AssignShards, preview_changes
 from beam_pipeline.work import receipts, writer_process
 
 _SHOWN_SHARDS = 3
@@ -46,7 +34,7 @@ _SHOWN_SHARDS = 3
 
 def print_plan(
     config: ConvertConfig,
-    machines: Machines | None,
+    machines: estimate.Machines | None,
     prices_uri: str,
     beam_argv: Sequence[str] = (),
 ) -> None:
@@ -63,31 +51,31 @@ def print_plan(
     Raises:
       ConversionError: the conversion would fail, and why.
     """
-    prices = Prices()
+    prices = estimate.Prices()
     if prices_uri:
         text = files.read_text(files.canonical(prices_uri), f"--prices {prices_uri}")
-        prices = parse_prices(text, prices_uri)
+        prices = estimate.parse_prices(text, prices_uri)
     # As for an output folder that is empty, so that there is nothing to keep or replace.
     output = replace(config.options.output, overwrite=False, resume=False)
     run = launch.Run(replace(config, options=replace(config.options, output=output)), beam_argv)
     plan, packed, changes = _planned(run)
     work = _work(plan, packed, config)
-    terminal.say(*_plan_lines(plan, config), *_long_shard_lines(work, config), *_join_lines(config))
+    terminal.say(*_plan_lines(plan, config))
     if plan.refusal:
         raise plan.refusal.to_error()
     if config.earlier:
         terminal.say(*_reuse_lines(plan, config.earlier, changes))
     on_cloud = any(uri.startswith("gs://") for uri in config.uris)
     if machines or prices_uri or on_cloud or run.engine.name == "DataflowRunner":
-        terminal.say(*_estimate_lines(work, machines or Machines(), prices))
+        terminal.say(*_estimate_lines(work, machines or estimate.Machines(), prices))
 
 
-def _work(plan: Plan, packed: int, config: ConvertConfig) -> Work:
+def _work(plan: Plan, packed: int, config: ConvertConfig) -> estimate.Work:
     """The work of a conversion, of its plan and the size of all references as they are shuffled."""
     tally = plan.tally
     labels = config.source.labels
     masks = tally.label_rows if isinstance(labels, ListedLabels) else 0
-    return Work(
+    return estimate.Work(
         samples=tally.samples.total(),
         files=masks,
         image_bytes=tally.sample_bytes.total(),
@@ -125,7 +113,7 @@ def _planned(run: launch.Run) -> tuple[Plan, int, Sequence[ShardFate]]:
             changes: object = ()
             if config.earlier:
                 assign = AssignShards(plan=plan, encoding=config.encoding)
-                preview = PreviewChanges(plan=plan, request=dataflow.request)
+                preview = preview_changes(plan, dataflow.request)
                 changes = AsIter(samples | "AssignShards" >> assign | "PreviewChanges" >> preview)
             _ = plan | "Keep" >> beam.Map(_keep, AsSingleton(packed), changes, path)
 
@@ -212,46 +200,10 @@ def _reuse_lines(
     return summary.reuse_lines(figures, planned=True)
 
 
-def _long_shard_lines(work: Work, config: ConvertConfig) -> Iterator[str]:
-    """Says how to divide shards that one thread would encode for long."""
-    seconds = work.samples * work.encode_s / max(1, work.shards)
-    times = -(-int(seconds) // LONG_SHARD_S)
-    if times < 2:
-        return
-    wanted = config.options.splits.shards
-    how = f"--shard_size {max(1, wanted.shard_bytes // times // 10**6)}MB"
-    if wanted.num_shards is not None:
-        how = f"{times} times as many shards (--num_shards)"
-    yield (
-        f"  note: one thread encodes a shard for {_duration(seconds)}, again if its worker is lost, and the job ends "
-        f"with its last shard; {how} would make that {_duration(seconds / times)}"
-    )
-
-
-def _join_lines(config: ConvertConfig) -> Iterator[str]:
-    """Says how labels are joined with images, and why."""
-    labels, how = config.source.labels, "joined with the images by CoGroupByKey in"
-    if isinstance(labels, FileLabels):
-        size = "label files of unknown size"
-        if config.label_bytes is not None:
-            size = f"{human_size(config.label_bytes)} of label files"
-        yield (
-            f"  labels: {size}, {how} {counted(config.buckets, 'part')}; holding them in every worker would not be "
-            "faster (docs/scale.md)"
-        )
-    elif isinstance(labels, ListedLabels):
-        yield (
-            f"  labels: the listed {labels.noun}s, {how} {counted(buckets_for(None), 'part')}; none is opened "
-            "before its shard is written"
-        )
-    elif isinstance(labels, FolderLabels):
-        yield "  labels: each image's folder; nothing to join"
-    else:
-        yield "  labels: in the same files as the images; nothing to join"
-
-
-def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[str]:
-    estimated = estimate(work, machines, prices)
+def _estimate_lines(
+    work: estimate.Work, machines: estimate.Machines, prices: estimate.Prices
+) -> Iterator[str]:
+    estimated = estimate.estimate(work, machines, prices)
     yield ""
     yield (
         f"On Dataflow with {counted(machines.workers, 'worker')} of "
@@ -267,17 +219,17 @@ def _estimate_lines(work: Work, machines: Machines, prices: Prices) -> Iterator[
     yield f"  cost: {estimated.dollars:.2f} USD; {estimated.records_dollars:.2f} with --shuffle=records"
     if estimated.ramp_s >= 60:
         yield (
-            f"  note: {_duration(estimated.ramp_s)} of that is waiting: a bucket takes {FIRST_READS:,} reads per "
-            f"second at first, and twice as many every {DOUBLING_S // 60} minutes"
+            f"  note: {_duration(estimated.ramp_s)} of that is waiting: a bucket takes {estimate.FIRST_READS:,} reads per "
+            f"second at first, and twice as many every {estimate.DOUBLING_S // 60} minutes"
         )
     if estimated.idle_workers:
         yield (
             f"  note: {estimated.idle_workers} of the workers would be without a shard to write; "
             "--num_shards makes more"
         )
-    wanted, most = workers_for(work, machines.vcpus, 2)
+    wanted, most = estimate.workers_for(work, machines.vcpus, 2)
     if wanted > 1:
-        yield f"  workers for {WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
+        yield f"  workers for {estimate.WANTED_S // 60} min of writing: --num_workers={wanted} --max_num_workers={most}"
 
 
 def _duration(seconds: float) -> str:

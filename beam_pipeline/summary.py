@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from beam_pipeline.core.dataset import duplicates
 from beam_pipeline.core.dataset.changes import CHANGES_NAME, parse_changes, summary_of
-from beam_pipeline.core.dataset.duplicates import (
-    DUPLICATES_NAME,
-    Duplicates,
-    described,
-    parse_duplicates,
-)
 from beam_pipeline.core.dataset.manifest import MANIFEST_NAME, ImageEntries, Manifest
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME, REPORT_NAME
 from beam_pipeline.core.images.preparation import FILTER_REASONS
@@ -97,8 +92,7 @@ def _lines(folder: str, manifest: Manifest, time: str) -> Iterator[str]:
         yield f"  repeated label rows: {counts.label_rows_repeated}"
     if manifest.images:
         yield size_line(manifest.images)
-        is_tar = manifest.options.record_format == "webdataset"
-        if is_tar and len(manifest.images.formats) > 1:
+        if manifest.options.record_format == "webdataset" and len(manifest.images.formats) > 1:
             yield (
                 "  note: Hugging Face Datasets reads tars only if all images have one format; "
                 "--image_format jpeg writes them as JPEG"
@@ -207,12 +201,6 @@ def _class_lines(manifest: Manifest) -> Iterator[str]:
     options = manifest.content["options"]
     chosen = options.get("label_from_name") or options.get("classes")
     yield from class_lines(figures, objects=unit == "objects", chosen=bool(chosen))
-    if unit and len(classes) > _SHOWN_CLASSES:
-        smallest, *_, largest = sorted(classes, key=lambda c: (c.count, -c.id))
-        yield (
-            f"  largest class: {largest.name} ({largest.count}), smallest: {smallest.name} "
-            f"({smallest.count})"
-        )
     for split, names in manifest.absent_classes.items() if unit else ():
         yield f"  note: {split} has no {enumerated(names, _SHOWN)}"
 
@@ -272,25 +260,22 @@ def _dead_letter_lines(folder: str, manifest: Manifest) -> Iterator[str]:
 
 
 def _duplicates_of(folder: str, examples: int) -> Iterator[str]:
-    uri = files.join(folder, DUPLICATES_NAME)
+    uri = files.join(folder, duplicates.DUPLICATES_NAME)
     data = files.read_if_there(uri)
     if data is None:
         return
-    duplicates = parse_duplicates(data, uri)
-    yield from duplicate_lines(duplicates, "warning")
-    if duplicates.groups:
-        copies = counted(duplicates.copies, "copy/copies")
+    figures = duplicates.parse_duplicates(data, uri)
+    yield from duplicate_lines(figures, "warning")
+    if figures.groups:
+        copies = counted(figures.copies, "copy/copies")
         yield f"    --duplicates first would leave out {copies}; {uri} lists some groups"
-    if duplicates.images_compared < examples:
-        yield (
-            f"  note: duplicates were looked for among {duplicates.images_compared} of {examples} images; an "
-            "older version wrote the shards of the others, and noted no digests"
-        )
+    if figures.images_compared < examples:
+        yield f"  note: duplicates were looked for among {figures.images_compared} of {examples} images"
 
 
-def duplicate_lines(duplicates: Duplicates, heading: str) -> Iterator[str]:
+def duplicate_lines(figures: duplicates.Duplicates, heading: str) -> Iterator[str]:
     """Lines on images of the same bytes; none if there are none."""
-    for number, line in enumerate(described(duplicates)):
+    for number, line in enumerate(duplicates.described(figures)):
         yield f"    {line}" if number else f"  {heading}: {line}"
 
 

@@ -45,14 +45,8 @@ __all__ = [
 ]
 
 
-_ABOVE = {
-    "ConvertImages": "image_transforms",
-    "EncodeImages": "image_transforms",
-    "EncodedImages": "image_transforms",
-    "Images": "image_transforms",
-    "WriteImageShards": "image_transforms",
-}
-"""Those that are made of the command's options, in modules that import this package."""
+_ABOVE = ("ConvertImages", "EncodeImages", "EncodedImages", "Images", "WriteImageShards")
+"""Those that are made of the command's options, in a module that imports this package."""
 
 
 def __getattr__(name: str) -> Any:
@@ -60,4 +54,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"beam_pipeline.{_ABOVE[name]}"), name)
+    return getattr(import_module("beam_pipeline.image_transforms"), name)

@@ -25,23 +25,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipeline.core import errors, packing
 from beam_pipeline.storage import pace
-from beam_pipeline.work import job
-from beam_pipeline.work.outcome import (
-    BYTES_DONE,
-    COUNTERS,
-    DEAD_LETTERS,
-    IMAGES_LISTED,
-    READ_MS,
-    REFUSALS,
-    RETRIES,
-    SAMPLES_DONE,
-    TALLY,
-    THROTTLED,
-    Division,
-    Outcome,
-    divide,
-    step,
-)
+from beam_pipeline.work import job, outcome
 from beam_pipeline.work.writer_process import Task, Tasks, expect
 
 MOST_HELD = 1 << 18  # references
@@ -49,8 +33,10 @@ _WELL_FILLED = 512  # references; four parts of 128 each take half as long again
 _LEAST_HELD = 1 << 14  # references that are worth a task
 _ENCODED_BYTES = 16  # of a reference, roughly: paths that differ little deflate well
 
-Step = Task[Outcome] | Outcome
+Step = Task[outcome.Outcome] | outcome.Outcome
 Work = Callable[..., Iterable[Step]]
+Group = tuple[int, Iterable[bytes]]
+"""The number of a part, such as a shard, and its packed references."""
 _Place = tuple[Any, Any]
 """The window and the timestamp of outputs."""
 
@@ -125,12 +111,12 @@ class Sum(beam.CombineFn):
 
 def count(name: str, amount: int) -> None:
     """Adds to a counter; must be called while an element is processed."""
-    Metrics.counter(COUNTERS, name).inc(amount)
+    Metrics.counter(outcome.COUNTERS, name).inc(amount)
 
 
 def _measure(name: str, values: Iterable[int]) -> None:
     """Adds to a distribution; see `count`."""
-    distribution = Metrics.distribution(COUNTERS, name)
+    distribution = Metrics.distribution(outcome.COUNTERS, name)
     for value in values:
         distribution.update(value)
 
@@ -139,11 +125,11 @@ def _count_usage() -> None:
     """Counts the requests of this process since the last time."""
     usage = pace.meter.take()
     if usage.throttled_s:
-        count(THROTTLED, usage.throttled_s)
+        count(outcome.THROTTLED, usage.throttled_s)
     if usage.read_ms:
-        _measure(READ_MS, usage.read_ms)
+        _measure(outcome.READ_MS, usage.read_ms)
     if usage.retries:
-        _measure(RETRIES, [usage.retries])
+        _measure(outcome.RETRIES, [usage.retries])
 
 
 class _Early(threading.local):
@@ -160,7 +146,10 @@ def _count_early(counts: job.Counts) -> None:
     """Counts samples while their shard is written, where nobody listens; its outcome counts the rest."""
     if counts.is_total:
         return
-    for name, amount in ((SAMPLES_DONE, counts.samples), (BYTES_DONE, counts.image_bytes)):
+    for name, amount in (
+        (outcome.SAMPLES_DONE, counts.samples),
+        (outcome.BYTES_DONE, counts.image_bytes),
+    ):
         if amount:
             _early.counts[name] += amount
             count(name, amount)
@@ -178,7 +167,7 @@ class InWorkers(beam.DoFn):
         work: Work,
         *,
         raises: bool = False,
-        failed: Callable[[Exception], Outcome] | None = None,
+        failed: Callable[[Exception], outcome.Outcome] | None = None,
         spills: bool = False,
     ) -> None:
         """Takes the work of the stage.
@@ -199,7 +188,7 @@ class InWorkers(beam.DoFn):
     def start_bundle(self) -> None:
         job.enter(job.with_listener(self._job, _count_early))
         _early.counts.clear()
-        self._tasks: Tasks[Outcome] = Tasks(repeat=self._failed is None)
+        self._tasks: Tasks[outcome.Outcome] = Tasks(repeat=self._failed is None)
         self._places: deque[_Place] = deque()
 
     def process(
@@ -226,48 +215,48 @@ class InWorkers(beam.DoFn):
             yield from self._ended(result)
 
     def _run(self, made: Step, place: _Place) -> Iterator[Any]:
-        if isinstance(made, Outcome):
+        if isinstance(made, outcome.Outcome):
             yield from self._outputs(made, place)
             return
         self._places.append(place)
         for result in self._tasks.submit(made):
             yield from self._ended(result)
 
-    def _ended(self, result: Callable[[], Outcome]) -> Iterator[Any]:
+    def _ended(self, result: Callable[[], outcome.Outcome]) -> Iterator[Any]:
         place = self._places.popleft()
         try:
-            outcome = result()
+            ended = result()
         except (errors.ConversionError, OSError) as error:
             if self._failed is None:
                 raise
-            outcome = self._failed(error)
-        yield from self._outputs(outcome, place)
+            ended = self._failed(error)
+        yield from self._outputs(ended, place)
 
-    def _outputs(self, outcome: Outcome, place: _Place) -> Iterator[Any]:
+    def _outputs(self, ended: outcome.Outcome, place: _Place) -> Iterator[Any]:
         """Yields the outputs of an outcome with their window and timestamp, and counts what was done."""
         window, timestamp = place
-        tally = outcome.tally
-        refusals = [value for tag, value in outcome.tagged if tag == REFUSALS]
+        tally = ended.tally
+        refusals = [value for tag, value in ended.tagged if tag == outcome.REFUSALS]
         refusals += tally.refusals if tally else []
         if self._raises and refusals:
             raise refusals[0].to_error()
-        for item in outcome.main:
+        for item in ended.main:
             value = (item[0], job.spill(item[1])) if self._spills else item
             yield WindowedValue(value, timestamp, (window,))
-        tagged = list(outcome.tagged)
-        if outcome.dead_letters:
-            tagged.append((DEAD_LETTERS, outcome.dead_letters))
+        tagged = list(ended.tagged)
+        if ended.dead_letters:
+            tagged.append((outcome.DEAD_LETTERS, ended.dead_letters))
         if tally is not None:
-            tagged.append((TALLY, tally))
+            tagged.append((outcome.TALLY, tally))
             if tally.listed:
-                count(IMAGES_LISTED, tally.listed)
+                count(outcome.IMAGES_LISTED, tally.listed)
                 job.report_progress(job.Counts(listed=tally.listed))
                 expect(tally.listed)
         for tag, value in tagged:
             yield TaggedOutput(tag, WindowedValue(value, timestamp, (window,)))
-        for name, amount in outcome.counters.items():
+        for name, amount in ended.counters.items():
             count(name, amount - _early.counts.pop(name, 0))
-        for name, values in outcome.measured.items():
+        for name, values in ended.measured.items():
             _measure(name, values)
         _count_usage()
 
@@ -277,21 +266,24 @@ PARTS = tuple[int, bytes]
 
 
 def stage(
-    dofn: beam.DoFn,
+    work: Work | beam.DoFn,
     kind: Any,
     *tags: str,
     main: str = "main",
     side: beam.PCollection | None = None,
+    **options: Any,
 ) -> beam.PTransform:
-    """Runs a `DoFn` with typed outputs.
+    """Runs work on each element, with typed outputs.
 
     Args:
-      dofn: such as `InWorkers(work)`.
+      work: makes tasks and outcomes of an element; or a `DoFn`.
       kind: the type of the main output.
       *tags: of its further outputs; without any, the stage has one output.
       main: the tag of the main output.
       side: PCollection of the one side input.
+      **options: as `InWorkers` has them.
     """
+    dofn = work if isinstance(work, beam.DoFn) else InWorkers(work, **options)
     sides = () if side is None else (AsSingleton(side),)
     typed = beam.ParDo(dofn, *sides).with_output_types(kind)
     return typed.with_outputs(*tags, main=main) if tags else typed
@@ -301,7 +293,7 @@ def stage(
 class _Held:
     """Batches of a window that wait for others; parts of them get the last one's timestamp."""
 
-    division: Division
+    division: outcome.Division
     timestamp: Any
     batches: list[bytes] = field(default_factory=list)
     references: int = 0
@@ -313,7 +305,7 @@ class Divide(InWorkers):
     Batches wait for others of their bundle and window until they are worth a task.
     """
 
-    def __init__(self, division_of: Callable[..., Division | None]) -> None:
+    def __init__(self, division_of: Callable[..., outcome.Division | None]) -> None:
         """Takes what returns the division, given the side input if there is one; None for no parts."""
         super().__init__(lambda *_: (), spills=True)
         self._division_of = division_of
@@ -348,5 +340,5 @@ class Divide(InWorkers):
 
     def _parts(self, window: Any, held: _Held) -> Iterator[Any]:
         size = sum(map(packing.unpacked_size, held.batches))
-        made = step(size, divide, held.batches, held.division)
+        made = outcome.step(size, outcome.divide, held.batches, held.division)
         yield from self._run(made, (window, held.timestamp))

@@ -14,15 +14,15 @@ import apache_beam as beam
 from beam_pipeline.core import errors, packing, references
 from beam_pipeline.core.dataset.tally import Tally
 from beam_pipeline.core.dead_letters import DeadLetter
-from beam_pipeline.core.labels import join, meeting, name_pattern, samples, schema
+from beam_pipeline.core.labels import join, meeting, schema
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels, PartReader
 from beam_pipeline.layouts.named_files import named_files
 from beam_pipeline.storage.listing import list_root
-from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Work, stage
-from beam_pipeline.transforms.listing import IMAGES, CutFiles, ListImages
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Work, stage
+from beam_pipeline.transforms.listing import IMAGES, ListImages, cut_files
 from beam_pipeline.transforms.output import after
-from beam_pipeline.work.file_parts import FilePart
+from beam_pipeline.work import file_parts
 from beam_pipeline.work.job import unspill_all
 from beam_pipeline.work.labels import JoinRows, LabelImages, Labelling, RowsTask, in_portions
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Outcome, step
@@ -44,7 +44,7 @@ class ReadLabelFiles(beam.PTransform):
     Attributes:
       labels: the files, and what reads them.
       spread: files are large, so that their parts should go to several workers.
-      raises: raise what cannot be read; False where `PlanShards` collects it from the tallies.
+      raises: raise what cannot be read; False where `plan_shards` collects it from the tallies.
 
     Returns (tagged): "rows", `LabelBatch`es; "dead_letters", broken rows; "tally", `Tally`s.
     """
@@ -57,23 +57,20 @@ class ReadLabelFiles(beam.PTransform):
         labels = self.labels
         if isinstance(labels, ListedLabels):
             return self._listed(pipeline, labels)
-        reading = InWorkers(partial(_read_rows, labels=labels), raises=self.raises)
-        read = stage(reading, packing.LabelBatch, DEAD_LETTERS, TALLY, main=ROWS)
+        work, tags = partial(_read_rows, labels=labels), (DEAD_LETTERS, TALLY)
+        read = stage(work, packing.LabelBatch, *tags, main=ROWS, raises=self.raises)
         if not labels.folders:  # a few tables are not worth a listing's stages
             cut_by = labels.reader.cut_of if isinstance(labels.reader, PartReader) else _not_cut
             uris = pipeline | "Files" >> beam.Create(labels.files)
-            parts = uris | "CutFiles" >> CutFiles(cut_by=cut_by, spread=self.spread)
-            in_lists = beam.Map(lambda part: [part]).with_output_types(list[FilePart])
+            parts = uris | "CutFiles" >> cut_files(cut_by, spread=self.spread)
+            in_lists = beam.Map(lambda part: [part]).with_output_types(list[file_parts.FilePart])
             rows = parts | "EachPart" >> in_lists | "ReadFiles" >> read
-            return {tag: rows[tag] for tag in (ROWS, DEAD_LETTERS, TALLY)}
+            return {tag: rows[tag] for tag in (ROWS, *tags)}
         folders = pipeline | "Folders" >> beam.Create(labels.folders, reshuffle=False)
-        listing = InWorkers(_list_label_files, raises=self.raises)
-        files = folders | "ListLabelFiles" >> stage(listing, list[FilePart], DEAD_LETTERS, TALLY)
+        listing = stage(_list_label_files, list[file_parts.FilePart], *tags, raises=self.raises)
+        files = folders | "ListLabelFiles" >> listing
         rows = files["main"] | "Spread" >> beam.Reshuffle() | "ReadFiles" >> read
-        both = {
-            tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten()
-            for tag in (DEAD_LETTERS, TALLY)
-        }
+        both = {tag: (files[tag], rows[tag]) | f"All{tag}" >> beam.Flatten() for tag in tags}
         return {ROWS: rows[ROWS], **both}
 
     def _listed(self, pipeline: beam.Pipeline, labels: ListedLabels) -> _Outputs:
@@ -95,10 +92,9 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     tally = Tally()
     try:
         for listed in list_root(folder, _FILES_AT_ONCE):
-            parts = [FilePart(file.uri) for file in listed.images]
-            dead_letters = packing.DeadLetterBatch(
-                listed.dead_letters
-            )  # names that are not UTF-8, pipes
+            parts = [file_parts.FilePart(file.uri) for file in listed.images]
+            # Of names that are not UTF-8, and of pipes.
+            dead_letters = packing.DeadLetterBatch(listed.dead_letters)
             tally.label_rows += len(dead_letters)
             tally.orphan_rows += len(dead_letters)
             tally.add_dead_letters(dead_letters)
@@ -108,7 +104,7 @@ def _list_label_files(folder: ImageRoot) -> Iterator[Step]:
     yield Outcome(tally=tally)
 
 
-def _read_rows(parts: Sequence[FilePart], labels: FileLabels) -> Iterator[Step]:
+def _read_rows(parts: Sequence[file_parts.FilePart], labels: FileLabels) -> Iterator[Step]:
     """Reads small files, or parts of files; large ones that cannot be cut here, bit by bit."""
     task = RowsTask(parts, labels.reader, labels.unnamed)
     if len(parts) > 1 or parts[0].read_at_once:
@@ -137,36 +133,20 @@ def _of_labels(tally: Tally) -> Tally:
     )
 
 
-@dataclass(kw_only=True)
-class LabelByFolder(beam.PTransform):
+def label_by_folder(work: LabelImages) -> beam.PTransform:
     """Takes each image's class from its folder, or its labels from its name.
-
-    Attributes:
-      labelling: what happens to the samples.
-      may_repeat: whether two images may have the same key.
-      names: how names give labels; None if folders give the class.
-      inventoried: images come from `ReadInventory`.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
-
-    labelling: Labelling
-    may_repeat: bool
-    names: name_pattern.NamePattern | None = None
-    inventoried: bool = False
-
-    def expand(self, images: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        if self.may_repeat and not self.inventoried:
-            images = images | "ByFileName" >> _by_bucket(_BUCKETS)
-        if self.may_repeat or self.inventoried:
-            images = images | "GroupByFileName" >> beam.GroupByKey()
-        work = LabelImages(self.names, self.labelling, self.may_repeat, self.inventoried)
-        return images | "Label" >> _to_samples(partial(_label_images, work=work))
+    label = "Label" >> _to_samples(partial(_label_images, work=work))
+    if work.may_repeat or work.inventoried:
+        label = "GroupByFileName" >> beam.GroupByKey() | label
+    if work.may_repeat and not work.inventoried:
+        label = "ByFileName" >> _by_bucket(_BUCKETS) | label
+    return label
 
 
-def _label_images(
-    images: packing.ImageBatch | tuple[int, Iterable[bytes]], work: LabelImages
-) -> Iterator[Step]:
+def _label_images(images: packing.ImageBatch | Group, work: LabelImages) -> Iterator[Step]:
     """Labels a batch; where keys may repeat, images come in buckets."""
     packed = [images.packed()] if isinstance(images, packing.ImageBatch) else unspill_all(images[1])
     yield step(sum(map(packing.unpacked_size, packed)), in_portions, work, packed)
@@ -177,36 +157,31 @@ class JoinLabelBatches(beam.PTransform):
     """Joins {"images": ImageBatches, "rows": LabelBatches} into samples.
 
     Attributes:
-      labelling: what happens to the samples.
-      merger: makes one row of all that name the same image.
-      buckets: in how many parts they are joined.
-      inventoried: images come from `ReadInventory`, in these parts.
+      work: joins those of a part.
+      buckets: in how many parts they are joined; images from `read_inventory` come in these.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
 
-    labelling: Labelling
-    merger: samples.RowMerger
+    work: JoinRows
     buckets: int
-    inventoried: bool = False
 
     def expand(self, inputs: Mapping[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
-        level = self.merger.level
+        level, labelling = self.work.merger.level, self.work.labelling
         pack = _by_bucket(self.buckets, level)
         images = inputs[IMAGES]
         by_file_name = {
-            IMAGES: images if self.inventoried else images | "ImagesByFileName" >> pack,
+            IMAGES: images if self.work.inventoried else images | "ImagesByFileName" >> pack,
             ROWS: inputs[ROWS] | "RowsByFileName" >> _by_bucket(self.buckets, level and 0),
         }
-        if not level and (columns := schema.cell_files(self.labelling.columns)):
+        if not level and (columns := schema.cell_files(labelling.columns)):
             named = beam.Map(_files_named, columns).with_output_types(packing.LabelBatch)
             files = inputs[ROWS] | "FilesInCells" >> named
             by_file_name[_FILES] = files | "FilesByName" >> pack
-        work = JoinRows(self.merger, self.labelling, self.inventoried)
         return (
             by_file_name
             | "GroupByFileName" >> beam.CoGroupByKey()
-            | "JoinBucket" >> _to_samples(partial(_join_bucket, work=work))
+            | "JoinBucket" >> _to_samples(partial(_join_bucket, work=self.work))
         )
 
 
@@ -233,32 +208,26 @@ def _join_bucket(
     yield step(size, partial(in_portions, level=work.merger.level), work, *kinds)
 
 
-@dataclass(kw_only=True)
-class ReadContainers(beam.PTransform):
+def read_containers(
+    labels: ContainerLabels,
+    unpack_to: str,
+    labelling: Labelling,
+    prepared: beam.PCollection[str] | None = None,
+) -> beam.PTransform:
     """Refers to every sample of the containers.
 
-    Attributes:
+    Args:
       labels: the containers, and what reads them.
       unpack_to: a folder that every worker sees, for what has to be unpacked; empty if no image will
         be read.
       labelling: what happens to the samples.
-      prepared: as `PlanShards` has it.
+      prepared: as `plan_shards` has it.
 
     Returns (tagged): main, `SampleBatch`es; "dead_letters"; "tally".
     """
-
-    labels: ContainerLabels
-    unpack_to: str
-    labelling: Labelling
-    prepared: beam.PCollection[str] | None = None
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        reading = partial(
-            _read_container, read=self.labels.reader.read, to=self.unpack_to, by=self.labelling
-        )
-        files = pipeline | "Containers" >> beam.Create(self.labels.files)
-        files = after(self.prepared, files, str)
-        return files | "ReadContainer" >> _to_samples(reading)
+    reading = partial(_read_container, read=labels.reader.read, to=unpack_to, by=labelling)
+    files = after(prepared, "Containers" >> beam.Create(labels.files), str)
+    return files | "ReadContainer" >> _to_samples(reading)
 
 
 def _read_container(
@@ -287,4 +256,4 @@ def _read_container(
 
 
 def _to_samples(work: Work) -> beam.PTransform:
-    return stage(InWorkers(work), packing.SampleBatch, DEAD_LETTERS, TALLY, main="samples")
+    return stage(work, packing.SampleBatch, DEAD_LETTERS, TALLY, main="samples")

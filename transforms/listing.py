@@ -11,24 +11,12 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
+from beam_pipeline.core import errors, uris
 from beam_pipeline.core.dataset.tally import Tally
-from beam_pipeline.core.errors import ListingError
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFiles, Listed
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, ImageBatch
-from beam_pipeline.core.uris import is_remote
-from beam_pipeline.storage.listing import (
-    FAN_OUT,
-    FanOut,
-    NameRange,
-    cut,
-    list_all,
-    list_range,
-    list_ranges,
-    list_root,
-    lists_ranges,
-    whole_range,
-)
-from beam_pipeline.transforms.in_workers import PARTS, InWorkers, Step, Work, stage
+from beam_pipeline.storage import listing
+from beam_pipeline.transforms.in_workers import PARTS, Step, Work, stage
 from beam_pipeline.work.file_parts import PART_BYTES, CutBy, FilePart, cut_file
 from beam_pipeline.work.listing import InventoryTask, cut_of, list_folders
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Division, Outcome, step
@@ -41,35 +29,28 @@ _Listed = Iterator[Outcome]
 _Outputs = dict[str, beam.PCollection]
 
 
-@dataclass(kw_only=True)
-class CutFiles(beam.PTransform):
+def cut_files(cut_by: CutBy, *, spread: bool) -> beam.PTransform:
     """Takes URIs of files; returns their `FilePart`s.
 
-    Attributes:
+    Args:
       cut_by: tells how a file may be cut.
       spread: some are large, so that their parts should go to several workers.
     """
-
-    cut_by: CutBy
-    spread: bool
-
-    def expand(self, uris: beam.PCollection[str]) -> beam.PCollection[FilePart]:
-        parts = uris | "Cut" >> stage(InWorkers(self._cut), FilePart)
-        return parts | "Spread" >> beam.Reshuffle() if self.spread else parts
-
-    def _cut(self, uri: str) -> Iterator[Outcome]:
-        yield Outcome(cut_file(uri, self.cut_by, PART_BYTES))
+    parts = "Cut" >> stage(lambda uri: [Outcome(cut_file(uri, cut_by, PART_BYTES))], FilePart)
+    return parts | "Spread" >> beam.Reshuffle() if spread else parts
 
 
-class RangeGroup(list[NameRange]):
+class RangeGroup(list[listing.NameRange]):
     """The ranges that a worker lists in parallel."""
 
 
-def _outcomes(item: Any, listing: Callable[[Any], Iterator[Listed | NameRange]]) -> _Listed:
+def _outcomes(
+    item: Any, list_item: Callable[[Any], Iterator[Listed | listing.NameRange]]
+) -> _Listed:
     """The outcomes of listing an item; the last one states that something cannot be listed."""
     try:
-        for listed in listing(item):
-            if isinstance(listed, NameRange):
+        for listed in list_item(item):
+            if isinstance(listed, listing.NameRange):
                 yield Outcome(tagged=[(_REST, listed)])
                 continue
             letters = DeadLetterBatch(listed.dead_letters)
@@ -81,15 +62,15 @@ def _outcomes(item: Any, listing: Callable[[Any], Iterator[Listed | NameRange]])
             tally.label_files.add(listed.label_files)
             tally.add_dead_letters(letters)
             yield Outcome([ImageBatch(listed.images)] if listed.images else [], tally, letters)
-    except ListingError as error:
+    except errors.ListingError as error:
         yield Outcome.refused(error)
 
 
-def _cut_rest(rest: NameRange, fan_out: FanOut) -> _Listed:
+def _cut_rest(rest: listing.NameRange, fan_out: listing.FanOut) -> _Listed:
     """Cuts the rest of a range into groups of ranges, one group for each worker."""
     try:
-        ranges = list(cut(rest, fan_out))
-    except ListingError as error:
+        ranges = list(listing.cut(rest, fan_out))
+    except errors.ListingError as error:
         yield Outcome.refused(error)
         return
     groups = -(-len(ranges) // fan_out.threads)
@@ -103,9 +84,9 @@ _KINDS = ("Archive", "Bucket", "Folder", "RemoteFolder")
 def _kind_of(root: ImageRoot) -> str:
     if root.archive:
         return "Archive"
-    if lists_ranges(root):
+    if listing.lists_ranges(root):
         return "Bucket"
-    return "RemoteFolder" if is_remote(root.uri) else "Folder"
+    return "RemoteFolder" if uris.is_remote(root.uri) else "Folder"
 
 
 @dataclass(kw_only=True)
@@ -115,13 +96,13 @@ class ListImages(beam.PTransform):
     Attributes:
       roots: folders and archives, and which of their files are listed; None to take them from a PCollection.
       fan_out: how the listing of a bucket is parallelized.
-      raises: raise what cannot be listed; False where `PlanShards` collects it from the tallies.
+      raises: raise what cannot be listed; False where `plan_shards` collects it from the tallies.
 
     Returns (tagged): "images", `ImageBatch`es; "dead_letters", `DeadLetterBatch`es; "tally", `Tally`s.
     """
 
     roots: tuple[ImageRoot, ...] | None = None
-    fan_out: FanOut = FAN_OUT
+    fan_out: listing.FanOut = listing.FAN_OUT
     raises: bool = True
 
     def expand(self, start: Any) -> _Outputs:
@@ -130,7 +111,11 @@ class ListImages(beam.PTransform):
             if kind == "Bucket":
                 listed += self._list_buckets(roots)
             else:
-                work = list_folders if kind == "Folder" else partial(_outcomes, listing=list_root)
+                work = (
+                    list_folders
+                    if kind == "Folder"
+                    else partial(_outcomes, list_item=listing.list_root)
+                )
                 listed.append(self._listed(roots, f"List{kind}", work))
         merged = {}
         for tag in (IMAGES, DEAD_LETTERS, TALLY):
@@ -157,14 +142,16 @@ class ListImages(beam.PTransform):
         """Lists the first names, then ranges of the rest, then ranges of long ranges."""
         fan_out = self.fan_out
 
-        def ranges(rest: beam.PCollection[NameRange], label: str) -> beam.PCollection[RangeGroup]:
-            work = InWorkers(partial(_cut_rest, fan_out=fan_out), raises=self.raises)
-            pieces = rest | label >> stage(work, RangeGroup, TALLY)
+        def ranges(
+            rest: beam.PCollection[listing.NameRange], label: str
+        ) -> beam.PCollection[RangeGroup]:
+            work = partial(_cut_rest, fan_out=fan_out)
+            pieces = rest | label >> stage(work, RangeGroup, TALLY, raises=self.raises)
             listed.append({TALLY: pieces[TALLY]})
             return pieces["main"] | f"{label}Spread" >> beam.Reshuffle()
 
-        def list_each(items: beam.PCollection, label: str, listing: Callable[[Any], Any]) -> Any:
-            outputs = self._listed(items, label, partial(_outcomes, listing=listing), _REST)
+        def list_each(items: beam.PCollection, label: str, list_item: Callable[[Any], Any]) -> Any:
+            outputs = self._listed(items, label, partial(_outcomes, list_item=list_item), _REST)
             listed.append(outputs)
             return outputs[_REST]
 
@@ -172,20 +159,22 @@ class ListImages(beam.PTransform):
         rest = list_each(
             roots,
             "ListFirst",
-            lambda root: list_range(whole_range(root), BATCH_SIZE, fan_out.first),
+            lambda root: listing.list_range(listing.whole_range(root), BATCH_SIZE, fan_out.first),
         )
         groups = ranges(rest, "CutRest")
         rest = list_each(
-            groups, "ListRanges", lambda group: list_ranges(group, BATCH_SIZE, fan_out)
+            groups, "ListRanges", lambda group: listing.list_ranges(group, BATCH_SIZE, fan_out)
         )
         groups = ranges(rest, "CutLongRanges")
-        list_each(groups, "ListLongRanges", lambda group: list_all(group, BATCH_SIZE, fan_out))
+        list_each(
+            groups, "ListLongRanges", lambda group: listing.list_all(group, BATCH_SIZE, fan_out)
+        )
         return listed
 
     def _listed(self, items: beam.PCollection, label: str, work: Work, *tags: str) -> _Outputs:
         tags = (DEAD_LETTERS, TALLY, *tags)
-        listing = InWorkers(work, raises=self.raises)
-        listed = items | label >> stage(listing, ImageBatch, *tags, main=IMAGES)
+        list_item = stage(work, ImageBatch, *tags, main=IMAGES, raises=self.raises)
+        listed = items | label >> list_item
         return {tag: listed[tag] for tag in (IMAGES, *tags)}
 
 
@@ -202,28 +191,21 @@ def _read_inventory(
     yield Outcome(tally=tally)
 
 
-@dataclass(kw_only=True)
-class ReadInventory(beam.PTransform):
+def read_inventory(
+    files: tuple[str, ...], roots: tuple[ImageRoot, ...], division: Division
+) -> beam.PTransform:
     """Reads the rows of inventories below the roots, which are listed when rows of the same file are together.
 
-    Attributes:
+    Args:
       files: URIs of the inventories.
       roots: folders of images; files elsewhere are skipped.
       division: brings together the rows of a file, which is listed once.
 
     Returns (tagged): "images", (part, packed rows); "dead_letters", none; "tally", `Tally`s.
     """
-
-    files: tuple[str, ...]
-    roots: tuple[ImageRoot, ...]
-    division: Division
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        read = partial(_read_inventory, roots=self.roots, division=self.division)
-        reading = InWorkers(read, spills=True)
-        return (
-            pipeline
-            | "Inventories" >> beam.Create(self.files)
-            | "CutFiles" >> CutFiles(cut_by=cut_of, spread=self.division.parts > _MANY_PARTS)
-            | "ReadFile" >> stage(reading, PARTS, DEAD_LETTERS, TALLY, main=IMAGES)
-        )
+    read = partial(_read_inventory, roots=roots, division=division)
+    return (
+        "Inventories" >> beam.Create(files)
+        | "CutFiles" >> cut_files(cut_of, spread=division.parts > _MANY_PARTS)
+        | "ReadFile" >> stage(read, PARTS, DEAD_LETTERS, TALLY, main=IMAGES, spills=True)
+    )

@@ -59,9 +59,9 @@ class PrepareFolder(beam.PTransform):
 
 
 def after(
-    prepared: beam.PCollection[str] | None, elements: beam.PCollection, kind: type
-) -> beam.PCollection:
-    """The same elements, once the folder is prepared; `prepared` is None where that was done before."""
+    prepared: beam.PCollection[str] | None, elements: beam.PTransform, kind: type
+) -> beam.PTransform:
+    """The elements of a stage, once the folder is prepared; `prepared` is None where that was done before."""
     if prepared is None:
         return elements
     wait = beam.Map(lambda element, _: element, AsSingleton(prepared))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsIter, AsSingleton, TaggedOutput
 
+from beam_pipeline.core.dataset import splits
 from beam_pipeline.core.dataset.changes import ShardFate
 from beam_pipeline.core.dataset.duplicates import (
     CopyFinder,
@@ -22,39 +23,18 @@ from beam_pipeline.core.dataset.duplicates import (
     range_count,
 )
 from beam_pipeline.core.dataset.plan import Plan
-from beam_pipeline.core.dataset.splits import (
-    Cut,
-    Rank,
-    SplitAssigner,
-    apportion,
-    divide_groups,
-    find_boundaries,
-    find_cuts,
-    rank_of,
-    split_behind,
-    stratum_of,
-)
-from beam_pipeline.core.dataset.tally import Tally, measured_samples, most_measured
+from beam_pipeline.core.dataset.splits import Rank
+from beam_pipeline.core.dataset.tally import MOST_MEASURED, Tally, measured_samples
 from beam_pipeline.core.labels.samples import is_unlabelled
 from beam_pipeline.core.labels.schema import class_column
 from beam_pipeline.core.packing import BATCH_SIZE, DeadLetterBatch, SampleBatch, pack, unpack
 from beam_pipeline.core.records.sharding import KeyHasher, ShardDivision
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import after
-from beam_pipeline.work import job, writing
+from beam_pipeline.work import job, planning
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call, Outcome, step
-from beam_pipeline.work.planning import (
-    DIGESTED,
-    DuplicateSearch,
-    Planning,
-    RangeDivision,
-    compare_images,
-    digest_outcome,
-    is_readable,
-    measure_images,
-    with_digests,
-)
+from beam_pipeline.work.writing import EncodingOptions, WriteRequest, shard_inputs
 
 _SAMPLES_A_TASK = 8
 
@@ -82,7 +62,7 @@ class LowestSamples(NamedTuple):
         """Those of several parts."""
         totals, samples = zip(*parts, strict=True)
         lowest = itertools.chain.from_iterable(samples)
-        return cls(sum(totals), heapq.nsmallest(most_measured(), lowest, key=_order))
+        return cls(sum(totals), heapq.nsmallest(MOST_MEASURED, lowest, key=_order))
 
     def batches(self) -> Iterator[SampleBatch]:
         """The samples to be measured, in a batch for each task."""
@@ -95,50 +75,38 @@ def _order(hashed: tuple[bytes, SampleRef]) -> tuple[bytes, str]:
     return hashed[0], hashed[1].key
 
 
-@dataclass(kw_only=True)
-class MeasureOutput(beam.PTransform):
+def measure_output(request: WriteRequest) -> beam.PTransform:
     """Encodes the samples with the lowest hashes, for the plan to know how large they become.
 
-    Attributes:
+    Args:
       request: how samples are read and encoded.
 
-    Returns: `Tally`s with nothing but `measured`.
+    Returns: `Tally`s with nothing but `measured`, of `SampleBatch`es.
     """
-
-    request: writing.WriteRequest
-
-    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Tally]:
-        encoding, reading = self.request.encoding, self.request.reading
-        return (
-            samples
-            | "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
-            | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
-            | "Parts" >> beam.FlatMap(LowestSamples.batches).with_output_types(SampleBatch)
-            | beam.Reshuffle()
-            | "Measure"
-            >> stage(
-                InWorkers(lambda refs: [Call(measure_images, (encoding, tuple(refs), reading))]),
-                Tally,
-            )
-        )
+    encoding, reading = request.encoding, request.reading
+    measure = stage(
+        lambda refs: [Call(planning.measure_images, (encoding, tuple(refs), reading))], Tally
+    )
+    return (
+        "LowestOfBatch" >> beam.Map(LowestSamples.of_batch, encoding.seed)
+        | "Lowest" >> beam.CombineGlobally(LowestSamples.of_all).without_defaults()
+        | "Parts" >> beam.FlatMap(LowestSamples.batches).with_output_types(SampleBatch)
+        | beam.Reshuffle()
+        | "Measure" >> measure
+    )
 
 
-@dataclass
-class PlanShards(beam.PTransform):
-    """Makes the one plan of a run from the tallies of listing, labels and join.
+def plan_shards(
+    planner: planning.Planning, prepared: beam.PCollection[str] | None = None
+) -> beam.PTransform:
+    """Makes the one `Plan` of a run from the tallies of listing, labels and join.
 
-    Attributes:
-      planning: makes it.
+    Args:
+      planner: makes it.
       prepared: what `PrepareFolder` returns; None where the launcher has prepared the folder.
     """
-
-    planning: Planning
-    prepared: beam.PCollection[str] | None = None
-
-    def expand(self, tallies: beam.PCollection[Tally]) -> beam.PCollection[Plan]:
-        tally = tallies | "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
-        planning = stage(InWorkers(self.planning), Plan)
-        return after(self.prepared, tally, Tally) | "Plan" >> planning
+    total = "Sum" >> beam.CombineGlobally(Sum(Tally, Tally.add)).without_defaults()
+    return after(prepared, total, Tally) | "Plan" >> stage(planner, Plan)
 
 
 def every_shard(plan: Plan, empty: Any) -> Iterator[tuple[int, Any]]:
@@ -166,11 +134,9 @@ class AssignShards(beam.PTransform):
     """
 
     plan: beam.PCollection[Plan]
-    encoding: writing.EncodingOptions
+    encoding: EncodingOptions
 
-    def expand(
-        self, samples: beam.PCollection[SampleBatch]
-    ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Group]:
         division = partial(_division, seed=self.encoding.seed, by_image=self.encoding.by_image)
         parts = samples | "Assign" >> stage(Divide(division), PARTS, side=self.plan)
         return group_by_shard(parts, self.plan)
@@ -181,32 +147,21 @@ def _division(plan: Plan, seed: int, by_image: bool) -> ShardDivision | None:
     return None if plan.refusal else ShardDivision(plan.shard_plan, seed, by_image)
 
 
-@dataclass(kw_only=True)
-class PreviewChanges(beam.PTransform):
+def preview_changes(plan: beam.PCollection[Plan], request: WriteRequest) -> beam.PTransform:
     """Looks up what each shard would be made of in an earlier data set; no image is opened.
 
-    Attributes:
+    Args:
       plan: PCollection of the one `Plan`.
       request: how shards would be written; has the data set that they would be taken from.
 
-    Returns: a `ShardFate` for each shard.
+    Returns: a `ShardFate` for each shard that `AssignShards` makes.
     """
-
-    plan: beam.PCollection[Plan]
-    request: writing.WriteRequest
-
-    def expand(
-        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
-    ) -> beam.PCollection[ShardFate]:
-        previewing = InWorkers(partial(_preview, request=self.request))
-        return shards | "PreviewShard" >> stage(previewing, ShardFate, side=self.plan)
+    return stage(partial(_preview, request=request), ShardFate, side=plan)
 
 
-def _preview(
-    shard: tuple[int, Iterable[bytes]], plan: Plan, request: writing.WriteRequest
-) -> Iterator[Outcome]:
+def _preview(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Outcome]:
     spec = plan.shard_plan.spec(shard[0])
-    inputs = writing.shard_inputs(spec, job.unspill_all(shard[1]), plan.class_ids, request.encoding)
+    inputs = shard_inputs(spec, job.unspill_all(shard[1]), plan.class_ids, request.encoding)
     assert request.earlier
     yield Outcome([request.earlier.look_up(inputs).expected_fate()])
 
@@ -214,7 +169,7 @@ def _preview(
 # --- splits that divide each class ----------------------------------------------------------------
 
 _Counts = Mapping[str, int]
-_Cuts = Mapping[str, Sequence[Cut]]
+_Cuts = Mapping[str, Sequence[splits.Cut]]
 
 
 @dataclass(kw_only=True)
@@ -236,7 +191,7 @@ class AssignSplits(beam.PTransform):
     Returns (tagged): main, `SampleBatch`es; "tally", with the samples by split and class.
     """
 
-    splits: SplitAssigner
+    splits: splits.SplitAssigner
     column: int
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.pvalue.DoOutputsTuple:
@@ -264,7 +219,7 @@ class AssignSplits(beam.PTransform):
             samples
             | "Histograms" >> histograms.with_output_types(tuple[str, dict[int, int]])
             | "SumHistograms" >> beam.CombinePerKey(Sum(Counter, Counter.update))
-            | "FindCuts" >> beam.Map(strata.cuts).with_output_types(tuple[str, list[Cut]])
+            | "FindCuts" >> beam.Map(strata.cuts).with_output_types(tuple[str, list[splits.Cut]])
         )
         candidates = beam.FlatMap(strata.candidates, classes, cuts)
         boundaries = beam.Map(strata.boundaries, cuts)
@@ -296,7 +251,7 @@ class AssignSplits(beam.PTransform):
 class _Strata:
     """The steps of dividing each class by the ranks of its samples, or whole groups."""
 
-    def __init__(self, splits: SplitAssigner, column: int) -> None:
+    def __init__(self, splits: splits.SplitAssigner, column: int) -> None:
         assert splits.fractions
         self._fractions, self._group_by = splits.fractions, splits.group_by
         self._seed, self._column = splits.seed, column
@@ -316,11 +271,13 @@ class _Strata:
             histograms[stratum][rank.prefix] += 1
         return histograms.items()
 
-    def cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[Cut]]:
+    def cuts(self, item: tuple[str, Mapping[int, int]]) -> tuple[str, Sequence[splits.Cut]]:
         """(stratum, where it is cut, roughly), of its histogram."""
         stratum, histogram = item
-        counts = apportion(stratum, sum(histogram.values()), self._fractions, KeyHasher(self._seed))
-        return stratum, find_cuts(histogram, counts)
+        counts = splits.apportion(
+            stratum, sum(histogram.values()), self._fractions, KeyHasher(self._seed)
+        )
+        return stratum, splits.find_cuts(histogram, counts)
 
     def candidates(
         self, samples: SampleBatch, classes: _Counts, cuts: _Cuts
@@ -339,14 +296,19 @@ class _Strata:
         """(stratum, the rank of the first sample after each cut), of the packed candidates."""
         stratum, parts = item
         ranks = itertools.chain.from_iterable(unpack(Rank, part) for part in parts)
-        return stratum, find_boundaries(cuts[stratum], ranks)
+        return stratum, splits.find_boundaries(cuts[stratum], ranks)
 
     def assign(
-        self, samples: SampleBatch, classes: _Counts, boundaries: Mapping[str, Sequence[Rank]]
+        self,
+        samples: SampleBatch,
+        classes: _Counts,
+        boundaries: Mapping[str, Sequence[Rank]],
     ) -> Iterator[SampleBatch | TaggedOutput]:
         """The samples in their splits, and their counts."""
         return self._counted(
-            sample._replace(split=split_behind(boundaries.get(stratum, ()), rank, self._fractions))
+            sample._replace(
+                split=splits.split_behind(boundaries.get(stratum, ()), rank, self._fractions)
+            )
             for sample, stratum, rank in self._ranked(samples, classes)
         )
 
@@ -354,13 +316,13 @@ class _Strata:
         """(group, stratum -> samples)."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for sample in samples:
-            stratum = stratum_of(sample.labels[self._column], classes)
+            stratum = splits.stratum_of(sample.labels[self._column], classes)
             counts[self._group_of(sample)][stratum] += 1
         return counts.items()
 
     def divide(self, _: None, groups: Iterable[tuple[str, _Counts]]) -> dict[str, str]:
         """Group -> split."""
-        return divide_groups(dict(groups), self._fractions, KeyHasher(self._seed))
+        return splits.divide_groups(dict(groups), self._fractions, KeyHasher(self._seed))
 
     def assign_groups(
         self, samples: SampleBatch, splits: Mapping[str, str]
@@ -384,8 +346,8 @@ class _Strata:
         """(sample, stratum, rank) of each sample."""
         hasher = KeyHasher(self._seed)
         for sample in samples:
-            stratum = stratum_of(sample.labels[self._column], classes)
-            yield sample, stratum, rank_of(sample.key, hasher)
+            stratum = splits.stratum_of(sample.labels[self._column], classes)
+            yield sample, stratum, splits.rank_of(sample.key, hasher)
 
 
 # --- images of the same bytes ---------------------------------------------------------------------
@@ -417,8 +379,8 @@ class DropDuplicates(beam.PTransform):
       samples that were dropped as negative counts.
     """
 
-    search: DuplicateSearch
-    request: writing.WriteRequest
+    search: planning.DuplicateSearch
+    request: WriteRequest
     keeps_unlabelled: bool = False
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
@@ -428,14 +390,16 @@ class DropDuplicates(beam.PTransform):
             | "SumSizes" >> beam.CombineGlobally(Sum(Sizes, Sizes.merge))
             | "SharedSizes" >> beam.Map(Sizes.only_shared)
         )
-        digesting = InWorkers(partial(_with_digests, search=self.search, request=self.request))
-        taken = samples | "TakeDigests" >> stage(digesting, SampleBatch, DIGESTED, side=sizes)
+        digesting = partial(_with_digests, search=self.search, request=self.request)
+        taken = samples | "TakeDigests" >> stage(
+            digesting, SampleBatch, planning.DIGESTED, side=sizes
+        )
         dropping = _Dropping(self.request.encoding, self.search.drops, self.keeps_unlabelled)
         compared = (
-            taken[DIGESTED]
+            taken[planning.DIGESTED]
             | "Divide" >> stage(Divide(_ranges), PARTS, side=sizes)
             | "GroupByDigest" >> beam.GroupByKey()
-            | "Drop" >> stage(InWorkers(dropping), SampleBatch, DEAD_LETTERS, TALLY)
+            | "Drop" >> stage(dropping, SampleBatch, DEAD_LETTERS, TALLY)
         )
         return {
             "samples": (taken["main"], compared["main"]) | beam.Flatten(),
@@ -450,13 +414,13 @@ def _sizes(samples: SampleBatch) -> Sizes:
     return sizes
 
 
-def _ranges(sizes: Sizes) -> RangeDivision:
+def _ranges(sizes: Sizes) -> planning.RangeDivision:
     """The ranges of digests that are compared: by their number, no worker has too many images."""
-    return RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
+    return planning.RangeDivision(max(_LEAST_RANGES, range_count(sizes.images)))
 
 
 def _with_digests(
-    samples: SampleBatch, sizes: Sizes, search: DuplicateSearch, request: writing.WriteRequest
+    samples: SampleBatch, sizes: Sizes, search: planning.DuplicateSearch, request: WriteRequest
 ) -> Iterator[Step]:
     """Samples without copies; tagged, the others with their digests."""
     unique, digested, unread = SampleBatch(), SampleBatch(), []
@@ -465,14 +429,14 @@ def _with_digests(
             unique.append(_without_digest(ref))
         elif ref.digest:
             digested.append(ref)
-        elif search.reads and is_readable(ref, request.encoding):
+        elif search.reads and planning.is_readable(ref, request.encoding):
             unread.append(ref)
         else:
             unique.append(ref)
-    yield digest_outcome(unique, digested)
+    yield planning.digest_outcome(unique, digested)
     for start in range(0, len(unread), _IMAGES_A_TASK):
         refs = unread[start : start + _IMAGES_A_TASK]
-        yield Call(with_digests, (refs, request.reading, search.listed))
+        yield Call(planning.with_digests, (refs, request.reading, search.listed))
 
 
 def _without_digest(ref: SampleRef) -> SampleRef:
@@ -483,11 +447,11 @@ def _without_digest(ref: SampleRef) -> SampleRef:
 class _Dropping:
     """Drops copies within a range of digests, or only counts them."""
 
-    encoding: writing.EncodingOptions
+    encoding: EncodingOptions
     drops: bool
     keeps_unlabelled: bool
 
-    def __call__(self, part: tuple[int, Iterable[bytes]]) -> Iterator[Outcome]:
+    def __call__(self, part: Group) -> Iterator[Outcome]:
         packed = job.unspill_all(part[1])
         examples = self.encoding.examples
         hashes = LabelHashes(examples.file_columns, rows=examples.rows)
@@ -522,21 +486,17 @@ def _refs(packed: Iterable[bytes]) -> Iterator[SampleRef]:
     return itertools.chain.from_iterable(unpack(SampleRef, part) for part in packed)
 
 
-@dataclass(kw_only=True)
-class FindDuplicates(beam.PTransform):
+def find_duplicates() -> beam.PTransform:
     """Compares images, given as (range of digests, packed `WrittenImage`s).
 
     A range contains some 260,000 images, whatever the size of the data set.
 
     Returns: a `Duplicates` for each range.
     """
-
-    def expand(self, images: beam.PCollection[tuple[int, bytes]]) -> beam.PCollection[Duplicates]:
-        comparing = stage(InWorkers(_compare), Duplicates)
-        return images | "GroupByDigest" >> beam.GroupByKey() | "Compare" >> comparing
+    return "GroupByDigest" >> beam.GroupByKey() | "Compare" >> stage(_compare, Duplicates)
 
 
-def _compare(part: tuple[int, Iterable[bytes]]) -> Iterator[Step]:
+def _compare(part: Group) -> Iterator[Step]:
     """Finds the duplicates in a range of digests."""
     parts = list(part[1])
-    yield step(sum(map(len, parts)), compare_images, parts)
+    yield step(sum(map(len, parts)), planning.compare_images, parts)

@@ -34,7 +34,7 @@ from beam_pipeline.transforms.labels import ROWS, JoinLabelBatches, ReadLabelFil
 from beam_pipeline.transforms.listing import IMAGES, ListImages
 from beam_pipeline.transforms.output import BadSample, public_bad
 from beam_pipeline.work.label_columns import LabelColumns, plain
-from beam_pipeline.work.labels import Labelling
+from beam_pipeline.work.labels import JoinRows, Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS
 from beam_pipeline.work.records import checked_split
 
@@ -291,11 +291,9 @@ class JoinLabels(beam.PTransform):
         row_of = _RowOf(self._key, self._split, None if self._labels is None else typed)
         images = batched(inputs[IMAGES], "Images", ImageBatch, _image)
         rows = batched(inputs[ROWS], "Rows", LabelBatch, row_of)
-        joined = {IMAGES: images["items"], ROWS: rows["items"]} | "Join" >> JoinLabelBatches(
-            labelling=Labelling(SplitAssigner(None, 0), columns.columns, keep=keep),
-            merger=merger,
-            buckets=_BUCKETS,
-        )
+        labelling = Labelling(SplitAssigner(None, 0), columns.columns, keep=keep)
+        join = JoinLabelBatches(work=JoinRows(merger, labelling), buckets=_BUCKETS)
+        joined = {IMAGES: images["items"], ROWS: rows["items"]} | "Join" >> join
         letters = [stage[DEAD_LETTERS] for stage in (images, rows, joined)]
         if _BAD in inputs:
             letters.append(batched(inputs[_BAD], "Bad", ImageBatch, dead_letter)[DEAD_LETTERS])
@@ -587,10 +585,8 @@ def paths_of(paths: Paths) -> tuple[str, ...]:
 
 
 def _roots(paths: Sequence[str], patterns: Sequence[str]) -> tuple[ImageRoot, ...]:
-    try:
+    with _in_arguments():
         roots = image_roots(expanded(paths))
-    except UsageError as error:
-        raise UsageError(str(error).replace("--images", "images")) from error
     return tuple(
         root if root.archive or root.patterns else replace(root, patterns=tuple(patterns))
         for root in roots

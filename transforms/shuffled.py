@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,11 +32,11 @@ from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import DEFAULT_SPLIT, SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ONE_BY_ONE, REMOTE_READS, ReadOptions
-from beam_pipeline.transforms.in_workers import PARTS, Divide, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, stage
 from beam_pipeline.transforms.output import PrepareFolder, WriteResult
-from beam_pipeline.transforms.planning import PlanShards, group_by_shard
+from beam_pipeline.transforms.planning import group_by_shard, plan_shards
 from beam_pipeline.transforms.writing import WriteDataset
-from beam_pipeline.work import finishing, incomplete_folder, job
+from beam_pipeline.work import finishing, job, output_folder
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from beam_pipeline.work.planning import Planning
 from beam_pipeline.work.records import RecordReader, class_numbering, feature_entries, fractions_of
@@ -187,7 +187,7 @@ class WriteToShuffledTFRecord(beam.PTransform):
         plan = (
             (read[TALLY], prepared | "NoRecords" >> empty)
             | "AllTallies" >> beam.Flatten()
-            | "PlanShards" >> PlanShards(Planning(request=request, wishes=wishes, run=run))
+            | "PlanShards" >> plan_shards(Planning(request, wishes, run))
         )
         exact = _AssignEqualShards(plan=plan, encoding=request.encoding) if self._exact else None
         finisher = finishing.DatasetFinisher(
@@ -229,7 +229,7 @@ class _ReadRecords(beam.DoFn):
 
     def __init__(self, reader: RecordReader, folder: str) -> None:
         self._reader = reader
-        self._spool = incomplete_folder.unpacking_folder(folder)
+        self._spool = output_folder.unpacking_folder(folder)
 
     def start_bundle(self) -> None:
         """Begins a file, which has a separate name, because a bundle may run twice at once."""
@@ -270,11 +270,7 @@ class _ReadRecords(beam.DoFn):
             yield from self._batch()
 
     def finish_bundle(self) -> Iterator[Any]:
-        for output in self._batch():
-            if isinstance(output, TaggedOutput):
-                yield TaggedOutput(output.tag, GlobalWindows.windowed_value(output.value))
-            else:
-                yield GlobalWindows.windowed_value(output)
+        yield from self._batch()
 
     def _batch(self) -> Iterator[Any]:
         """Writes the file of the records so far, and yields their references and counts."""
@@ -285,11 +281,11 @@ class _ReadRecords(beam.DoFn):
         tally.add_samples(self._refs, 0)
         tally.add_dead_letters(self._dead)
         if self._refs:
-            yield SampleBatch(self._refs)
+            yield GlobalWindows.windowed_value(SampleBatch(self._refs))
         if self._dead:
-            yield TaggedOutput(DEAD_LETTERS, self._dead)
+            yield TaggedOutput(DEAD_LETTERS, GlobalWindows.windowed_value(self._dead))
         if tally.listed:
-            yield TaggedOutput(TALLY, tally)
+            yield TaggedOutput(TALLY, GlobalWindows.windowed_value(tally))
         self.start_bundle()
 
 
@@ -310,12 +306,12 @@ def _divided(plan: Plan, seed: int) -> sharding.ShardDivision | None:
     return None if plan.refusal else sharding.ShardDivision(_in_ranges(plan), seed)
 
 
-def _size(part: tuple[int, Iterable[bytes]]) -> tuple[int, int]:
+def _size(part: Group) -> tuple[int, int]:
     return part[0], sum(1 for packed in job.unspill_all(part[1]) for _ in unpack(SampleRef, packed))
 
 
 def _ranked(
-    part: tuple[int, Iterable[bytes]],
+    part: Group,
     plan: Plan,
     sizes: Mapping[int, int],
     encoding: EncodingOptions,
@@ -343,9 +339,7 @@ class _AssignEqualShards(beam.PTransform):
     plan: beam.PCollection[Plan]
     encoding: EncodingOptions
 
-    def expand(
-        self, samples: beam.PCollection[SampleBatch]
-    ) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+    def expand(self, samples: beam.PCollection[SampleBatch]) -> beam.PCollection[Group]:
         division = partial(_divided, seed=self.encoding.seed)
         ranges = (
             samples

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton
@@ -27,31 +27,18 @@ from beam_pipeline.core.records import example_source, record_format, shard_writ
 from beam_pipeline.core.records.sharding import ShardDivision, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.in_workers import PARTS, Divide, InWorkers, Step, Sum, stage
+from beam_pipeline.transforms.in_workers import PARTS, Divide, Group, Step, Sum, stage
 from beam_pipeline.transforms.output import CommittedDataset
-from beam_pipeline.transforms.planning import AssignShards, FindDuplicates, every_shard
-from beam_pipeline.work import incomplete_folder, job
+from beam_pipeline.transforms.planning import AssignShards, every_shard, find_duplicates
+from beam_pipeline.work import job, outcome, output_folder
 from beam_pipeline.work.finishing import DatasetFinisher, Reports
-from beam_pipeline.work.outcome import (
-    BYTES_DONE,
-    CHANGES,
-    COMPARED,
-    DEAD_LETTERS,
-    EXAMPLES_WRITTEN,
-    REFUSALS,
-    SAMPLES_DONE,
-    SHARDS_WRITTEN,
-    Outcome,
-)
 from beam_pipeline.work.writer_process import FEW_BYTES, FEW_SAMPLES, are_running
 from beam_pipeline.work.writing import ShardTask, WriteRequest, reported
 
 SHARDS, IMAGES = "shards", "images"
 
 
-def _shard_task(
-    shard: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
-) -> Iterator[Step]:
+def _shard_task(shard: Group, plan: Plan, request: WriteRequest) -> Iterator[Step]:
     number, batches = shard
     task = ShardTask(
         request=replace(request, encoding=request.encoding.with_features(plan.features)),
@@ -65,10 +52,10 @@ def _shard_task(
         yield task
         return
     try:
-        outcome = task.run()
+        made = task.run()
     except (errors.ConversionError, OSError) as error:
-        outcome = _not_written(error, request)
-    yield outcome
+        made = _not_written(error, request)
+    yield made
 
 
 def _takes_little(tally: Tally, request: WriteRequest) -> bool:
@@ -77,45 +64,34 @@ def _takes_little(tally: Tally, request: WriteRequest) -> bool:
     return few and not request.encoding.options.decodes
 
 
-def _not_written(error: Exception, request: WriteRequest) -> Outcome:
+def _not_written(error: Exception, request: WriteRequest) -> outcome.Outcome:
     """The outcome of a shard that could not be written, where no engine tries again."""
     reason = error
     if not isinstance(reason, errors.ConversionError):
         reason = errors.OutputError(f"a shard in {request.folder} cannot be written: {error}")
     refusal = errors.Refusal.from_error(reason, error)
     if not request.failures.retries:
-        return Outcome(tagged=[(REFUSALS, refusal)])
+        return outcome.Outcome(tagged=[(outcome.REFUSALS, refusal)])
     with contextlib.suppress(OSError, errors.ConversionError):
         # If a retry succeeds, the note is removed with the rest of `.incomplete`.
-        incomplete_folder.note_refusal(request.folder, refusal, request.failures.job)
+        output_folder.note_refusal(request.folder, refusal, request.failures.job)
     raise error
 
 
-@dataclass(kw_only=True)
-class WriteShards(beam.PTransform):
+def write_shards(plan: beam.PCollection[Plan], request: WriteRequest) -> beam.PTransform:
     """Reads, checks and encodes the images of each shard and writes it; a shard is one work item.
 
-    Attributes:
+    Args:
       plan: PCollection of the one `Plan`.
       request: how they are written.
 
     Returns (tagged): main, a `ShardInfo` for each shard; "dead_letters"; "refusals", the reasons why
       shards were not written; "changes", a `ShardFate` for each shard if there is an earlier data
-      set; "compared", the images as `FindDuplicates` takes them.
+      set; "compared", the images as `find_duplicates` takes them.
     """
-
-    plan: beam.PCollection[Plan]
-    request: WriteRequest
-
-    def expand(
-        self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]
-    ) -> beam.pvalue.DoOutputsTuple:
-        failed = partial(_not_written, request=self.request)
-        writing = InWorkers(partial(_shard_task, request=self.request), failed=failed)
-        tags = (DEAD_LETTERS, REFUSALS, CHANGES, COMPARED)
-        return shards | "WriteShard" >> stage(
-            writing, ShardInfo, *tags, main=SHARDS, side=self.plan
-        )
+    work, failed = (partial(function, request=request) for function in (_shard_task, _not_written))
+    tags = (outcome.DEAD_LETTERS, outcome.REFUSALS, outcome.CHANGES, outcome.COMPARED)
+    return stage(work, ShardInfo, *tags, main=SHARDS, side=plan, failed=failed)
 
 
 _GROUPS_PER_SHARD = 8
@@ -137,9 +113,7 @@ def _groups(plan: Plan, request: WriteRequest) -> ShardDivision | None:
     return ShardDivision(by_groups, request.encoding.seed, request.encoding.by_image)
 
 
-def _encode_group(
-    group: tuple[int, Iterable[bytes]], plan: Plan, request: WriteRequest
-) -> Iterator[Outcome]:
+def _encode_group(group: Group, plan: Plan, request: WriteRequest) -> Iterator[outcome.Outcome]:
     """Encodes the samples of a group, and numbers the records by their shard."""
     shard, encoding = group[0] // _GROUPS_PER_SHARD, request.encoding
     hasher = encoding.hasher
@@ -160,7 +134,7 @@ def _encode_group(
             events.update(sample.events)
             dead_letters.extend(sample.dead_letters)
             record = (hasher.order(ref.key), ref.key, *sample[:3], tuple(sample.classes))
-            yield Outcome([(shard, record)])
+            yield outcome.Outcome([(shard, record)])
     figures = shard_writer.image_figures(events, maker)._replace(statistics=maker.statistics())
     ranges = duplicates.range_count(plan.tally.samples.total())
     compared = (
@@ -168,21 +142,21 @@ def _encode_group(
         if encoding.examples.resumable
         else ()
     )
-    yield Outcome(
+    yield outcome.Outcome(
         dead_letters=dead_letters,
-        tagged=[(IMAGES, figures), *((COMPARED, part) for part in compared)],
+        tagged=[(IMAGES, figures), *((outcome.COMPARED, part) for part in compared)],
         counters={
-            SAMPLES_DONE: len(refs),
-            BYTES_DONE: sum(ref.size for ref in refs),
-            EXAMPLES_WRITTEN: len(images),
-            DEAD_LETTERS: len(dead_letters),
+            outcome.SAMPLES_DONE: len(refs),
+            outcome.BYTES_DONE: sum(ref.size for ref in refs),
+            outcome.EXAMPLES_WRITTEN: len(images),
+            outcome.DEAD_LETTERS: len(dead_letters),
         },
     )
 
 
 def _write_records(
     shard: tuple[int, Iterable[Record]], plan: Plan, request: WriteRequest
-) -> Iterator[Outcome]:
+) -> Iterator[outcome.Outcome]:
     """Writes the records of a shard; a repeated bundle writes the same bytes once more."""
     spec, features = plan.shard_plan.spec(shard[0]), request.encoding.features(turned=True)
     records = sorted(record for record in shard[1] if record != _NO_RECORD)
@@ -201,7 +175,7 @@ def _write_records(
         *(spec.split, spec.number, spec.file_name, len(records)),
         *(output.bytes, output.crc32c, tuple(sorted(classes.items()))),
     )
-    yield Outcome([info], counters={SHARDS_WRITTEN: 1})
+    yield outcome.Outcome([info], counters={outcome.SHARDS_WRITTEN: 1})
 
 
 @dataclass(kw_only=True)
@@ -214,7 +188,7 @@ class WriteRecords(beam.PTransform):
 
     Returns: {"shards": a `ShardInfo` for each shard, "dead_letters": `DeadLetterBatch`es, "refusals": the
       reasons why shards were not written, "images": `ImageFigures`, "compared": the images as
-      `FindDuplicates` takes them}.
+      `find_duplicates` takes them}.
     """
 
     plan: beam.PCollection[Plan]
@@ -222,52 +196,40 @@ class WriteRecords(beam.PTransform):
 
     def expand(self, samples: beam.PCollection[SampleBatch]) -> dict[str, beam.PCollection]:
         plan, request = self.plan, self.request
-        encoding = InWorkers(partial(_encode_group, request=request))
+        encoding, writing = (
+            partial(_encode_group, request=request),
+            partial(_write_records, request=request),
+        )
+        tags = (outcome.DEAD_LETTERS, IMAGES, outcome.COMPARED)
         encoded = (
             samples
             | "Group" >> stage(Divide(partial(_groups, request=request)), PARTS, side=plan)
             | "GroupByHash" >> beam.GroupByKey()
-            | "EncodeGroup"
-            >> stage(encoding, _NUMBERED, DEAD_LETTERS, IMAGES, COMPARED, main="records", side=plan)
+            | "EncodeGroup" >> stage(encoding, _NUMBERED, *tags, main="records", side=plan)
         )
         every = beam.FlatMap(every_shard, _NO_RECORD).with_output_types(_NUMBERED)
-        writing = InWorkers(partial(_write_records, request=request))
         written = (
             (encoded["records"], plan | "EveryShard" >> every)
             | beam.Flatten()
             | "GroupByShard" >> beam.GroupByKey()
-            | "WriteShard" >> stage(writing, ShardInfo, REFUSALS, main=SHARDS, side=plan)
+            | "WriteShard" >> stage(writing, ShardInfo, outcome.REFUSALS, main=SHARDS, side=plan)
         )
         return {
             SHARDS: written[SHARDS],
-            REFUSALS: written[REFUSALS],
-            **{tag: encoded[tag] for tag in (DEAD_LETTERS, IMAGES, COMPARED)},
+            outcome.REFUSALS: written[outcome.REFUSALS],
+            **{tag: encoded[tag] for tag in tags},
         }
 
 
 def sum_totals(reports: Mapping[str, beam.PCollection]) -> beam.PCollection[Totals]:
-    """Sums {"shards": ShardInfos, "dead_letters": DeadLetterBatches, "images": ImageFigures}.
+    """Sums ShardInfos, DeadLetterBatches and ImageFigures, each a PCollection by its name.
 
-    "images" may be missing. Returns a PCollection of the one `Totals`, or of none if nothing was
-    reported.
+    Returns a PCollection of the one `Totals`, or of none if nothing was reported.
     """
-    of_each = {
-        SHARDS: Totals.add_shard,
-        DEAD_LETTERS: Totals.add_dead_letters,
-        IMAGES: Totals.add_images,
-    }
-    totals = (
-        report | f"Totals of {name}" >> beam.Map(_totals, of_each[name]).with_output_types(Totals)
-        for name, report in reports.items()
-    )
+    of_one = beam.Map(lambda report: Totals.of([report])).with_output_types(Totals)
+    totals = (report | f"Totals of {name}" >> of_one for name, report in reports.items())
     total = beam.CombineGlobally(Sum(Totals, Totals.add)).without_defaults()
     return tuple(totals) | "AllTotals" >> beam.Flatten() | "SumTotals" >> total
-
-
-def _totals(report: Any, add: Callable[[Totals, Any], None]) -> Totals:
-    totals = Totals()
-    add(totals, report)
-    return totals
 
 
 def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[CommittedDataset]:
@@ -282,50 +244,38 @@ def _finish(plan: Plan, finisher: DatasetFinisher, **given: Any) -> Iterator[Com
         )
 
 
-@dataclass(kw_only=True)
-class FinishDataset(beam.PTransform):
+def finish_dataset(
+    finisher: DatasetFinisher, reports: Mapping[str, beam.PCollection]
+) -> beam.PTransform:
     """Ends a run: checks the accounting, writes dead letters, labels and, last, the manifest.
 
     On several machines, the engine sums up what the shards report, so that one worker can hold it.
 
-    Attributes:
+    Args:
       finisher: writes the files.
       reports: PCollections by the names of the fields of `Reports`: shards, dead_letters and refusals;
         images where `ShardInfo`s are without; changes with an earlier data set; duplicates where images were
         compared.
 
-    Returns: the one `CommittedDataset`; none if the data set is not complete.
+    Returns: the one `CommittedDataset` of a `Plan`; none if the data set is not complete.
     """
-
-    finisher: DatasetFinisher
-    reports: Mapping[str, beam.PCollection]
-
-    def expand(self, plan: beam.PCollection[Plan]) -> beam.PCollection[CommittedDataset]:
-        reports = dict(self.reports)
-        sides: dict[str, Any] = {}
-        if self.finisher.retries:  # on one machine, each further step costs 20 ms
-            summed = {k: reports[k] for k in (SHARDS, DEAD_LETTERS, IMAGES) if k in reports}
-            sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
-            bounded = beam.Map(without_totals).with_output_types(ShardInfo)
-            reports[SHARDS] = reports[SHARDS] | "WithoutTotals" >> bounded
-            reports.pop(IMAGES, None)
-        sides |= {name: AsIter(report) for name, report in reports.items()}
-        finish = beam.FlatMap(_finish, self.finisher, **sides)
-        return plan | "Finish" >> finish.with_output_types(CommittedDataset)
+    given, sides = dict(reports), dict[str, Any]()
+    if finisher.retries:  # on one machine, each further step costs 20 ms
+        summed = {k: given[k] for k in (SHARDS, outcome.DEAD_LETTERS, IMAGES) if k in given}
+        sides["totals"] = AsSingleton(sum_totals(summed), default_value=Totals())
+        bounded = beam.Map(without_totals).with_output_types(ShardInfo)
+        given[SHARDS] = given[SHARDS] | "WithoutTotals" >> bounded
+        given.pop(IMAGES, None)
+    sides |= {name: AsIter(report) for name, report in given.items()}
+    return beam.FlatMap(_finish, finisher, **sides).with_output_types(CommittedDataset)
 
 
-class Written(NamedTuple):
-    """What others may follow; `WriteResult.of` makes its public form.
-
-    Attributes:
-      shards: PCollection of `ShardInfo`.
-      dead_letters: PCollection of `DeadLetterBatch`, of all stages.
-      committed: PCollection of the one `CommittedDataset`.
-    """
-
-    shards: beam.PCollection[ShardInfo]
-    dead_letters: beam.PCollection[DeadLetterBatch]
-    committed: beam.PCollection[CommittedDataset]
+Written = tuple[
+    beam.PCollection[ShardInfo],
+    beam.PCollection[DeadLetterBatch],
+    beam.PCollection[CommittedDataset],
+]
+"""The shards, the dead letters of all stages, and the one data set; `WriteResult.of` takes them."""
 
 
 @dataclass(kw_only=True)
@@ -355,14 +305,23 @@ class WriteDataset(beam.PTransform):
         else:
             assign = self.assign or AssignShards(plan=plan, encoding=request.encoding)
             shards = samples | "AssignShards" >> assign
-            written = shards | "WriteShards" >> WriteShards(plan=plan, request=request)
-        dead = (*self.dead_letters, written[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
-        reports = {SHARDS: written[SHARDS], DEAD_LETTERS: dead, REFUSALS: written[REFUSALS]}
+            written = shards | "WriteShards" >> write_shards(plan, request)
+        dead = (
+            *self.dead_letters,
+            written[outcome.DEAD_LETTERS],
+        ) | "AllDeadLetters" >> beam.Flatten()
+        reports = {
+            SHARDS: written[SHARDS],
+            outcome.DEAD_LETTERS: dead,
+            outcome.REFUSALS: written[outcome.REFUSALS],
+        }
         if self.by_records:
             reports[IMAGES] = written[IMAGES]
         if request.earlier:
-            reports[CHANGES] = written[CHANGES]
+            reports[outcome.CHANGES] = written[outcome.CHANGES]
         if self.compares:
-            reports["duplicates"] = written[COMPARED] | "FindDuplicates" >> FindDuplicates()
-        finish = FinishDataset(finisher=self.finisher, reports=reports)
-        return Written(written[SHARDS], dead, plan | "FinishDataset" >> finish)
+            reports["duplicates"] = (
+                written[outcome.COMPARED] | "FindDuplicates" >> find_duplicates()
+            )
+        finish = finish_dataset(self.finisher, reports)
+        return written[SHARDS], dead, plan | "FinishDataset" >> finish

@@ -14,8 +14,10 @@ from beam_pipeline.core.dataset.estimate import Machines
 from beam_pipeline.core.uris import is_remote
 from beam_pipeline.layouts.opening import open_source
 from beam_pipeline.layouts.roles import understanding
-from beam_pipeline.options import ConvertOptions, RolesOptions, WaitOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import Kind, Option, OptionGroup, option
+from beam_pipeline.options.output import WaitOptions
+from beam_pipeline.options.source import RolesOptions
 
 _GB_PER_VCPU = 4.0
 

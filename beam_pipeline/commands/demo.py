@@ -14,8 +14,10 @@ from beam_pipeline.commands import PROGRAM, Call, Command
 from beam_pipeline.commands.convert import run_convert
 from beam_pipeline.commands.inspect import show_some
 from beam_pipeline.core.errors import UsageError
-from beam_pipeline.options import ConvertOptions, InputOptions, OutputOptions, SplitOptions
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import parse_splits
+from beam_pipeline.options.output import OutputOptions, SplitOptions
+from beam_pipeline.options.source import InputOptions
 from beam_pipeline.terminal import say
 
 SHAPES = ("circle", "square", "triangle")

@@ -31,7 +31,7 @@ from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files, read_ahead
 from beam_pipeline.terminal import complain, say
-from beam_pipeline.work import incomplete_folder, job, output_folder
+from beam_pipeline.work import job, output_folder
 from beam_pipeline.work.receipts import read_receipt, receipts_there
 from beam_pipeline.work.writer_process import cores, submit, writer_processes
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest, write_inputs
@@ -158,7 +158,7 @@ def _dead_letter_faults(folder: str, manifest: Manifest) -> Iterator[str]:
     uri, crc = files.join(folder, names.DEAD_LETTERS_NAME), 0
     reasons: Counter[str] = Counter()
     try:
-        for line in output_folder.dead_letter_lines(folder):
+        for line in output_folder.read_dead_letters(folder, bytes):
             crc += line_crc(line)
             reasons[json.loads(line)["reason"]] += 1
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -191,7 +191,7 @@ def _changing(folder: str) -> Iterator[Manifest]:
         try:
             yield read_manifest(folder)
         finally:
-            incomplete_folder.delete_incomplete(folder)
+            output_folder.delete_incomplete(folder)
 
 
 # --- repair ---------------------------------------------------------------------------------------
@@ -253,9 +253,8 @@ def _repair(call: Call) -> bool:
         failed = _rewrite(folder, [shard.entry for shard in damaged], manifest)
         remaining = [fault for s in shards if not s.faults for fault in s.receipt_faults]
         of_manifest = [*_manifest_faults(folder, manifest)]
-        for name, fault in (
-            () if of_manifest else [*output_folder.spoilt_side_files(folder, manifest)]
-        ):
+        spoilt = [] if of_manifest else [*output_folder.spoilt_side_files(folder, manifest)]
+        for name, fault in spoilt:
             if output_folder.write_side_file(folder, name, manifest):
                 say(f"{files.join(folder, name)}: rewritten")
             else:

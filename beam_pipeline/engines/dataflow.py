@@ -154,10 +154,9 @@ def set_defaults(options: PipelineOptions, config: ConvertConfig) -> None:
     workers = options.view_as(WorkerOptions)
     _set_machine_type(options, workers)
     debug = options.view_as(DebugOptions)
-    debug.number_of_worker_harness_threads = (
-        debug.number_of_worker_harness_threads or HARNESS_THREADS
-    )
-    _set_workers(workers, debug.number_of_worker_harness_threads, config)
+    threads = debug.number_of_worker_harness_threads or HARNESS_THREADS
+    debug.number_of_worker_harness_threads = threads
+    _set_workers(workers, threads, config)
     setup = options.view_as(SetupOptions)
     if setup.save_main_session is None:
         setup.save_main_session = False
@@ -441,7 +440,7 @@ def _query(result: PipelineResult) -> Mapping[str, int]:
 DISTRIBUTION = "beam-tfrecord"
 _WORKER_EXTRA = "gcp"  # for workers that read and write buckets
 _BEAM_PACKAGE = "apache-beam"
-_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md", ".json", ".textproto")
+_SUFFIXES = (".py", "py.typed", ".html", ".css", ".js", ".yaml", "card.md", ".json")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: beam-tfrecord\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 

@@ -31,7 +31,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 from beam_pipeline import beam_patches, terminal
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core import errors
-from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name
+from beam_pipeline.engines.base import Build, CachedOptions, Engine, job_name, port_advice
 
 RUNNER = "FlinkRunner"
 WORKER_POOL_PORT = 50_000
@@ -203,13 +203,11 @@ class Cluster:
       version: version of Flink, such as "1.19".
       task_managers: number of TaskManagers.
       slots: number of slots of all TaskManagers together.
-      restarts: True if the cluster retries failed or lost work.
     """
 
     version: str
     task_managers: int
     slots: int
-    restarts: bool
 
 
 def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[str]:
@@ -242,11 +240,6 @@ def with_defaults(argv: Sequence[str], of_job: Mapping[str, str] = {}) -> list[s
             defaults["--flink_version"] = _TESTED_VERSION
     else:
         cluster = ask_cluster(master)
-        if not cluster.restarts:
-            terminal.say(
-                "Note: this cluster lacks a restart strategy, so a TaskManager that is lost ends the job "
-                "(run it again with --resume); set restart-strategy.type in its configuration"
-            )
         defaults = {**_cluster_defaults(cluster, named), **of_job}
     return [*argv, *(f"{k}={v}" for k, v in defaults.items() if k not in named)]
 
@@ -284,13 +277,10 @@ def ask_cluster(master: str) -> Cluster:
     """
     try:
         overview = _rest(master, "overview")
-        settings = {entry["key"]: entry["value"] for entry in _rest(master, "jobmanager/config")}
-        strategy = settings.get("restart-strategy.type", settings.get("restart-strategy", "none"))
         cluster = Cluster(
             version=".".join(overview["flink-version"].split(".")[:2]),
             task_managers=overview["taskmanagers"],
             slots=overview["slots-total"],
-            restarts=strategy not in ("none", "off", "disable"),
         )
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise errors.UsageError(
@@ -324,14 +314,12 @@ def _failure(error: RuntimeError, options: PipelineOptions) -> errors.Conversion
     prefix = re.match(r"Pipeline \S+ failed in state \w+: ", text)
     if prefix is None:
         jar = options.view_as(FlinkRunnerOptions).flink_job_server_jar
-        hint = (
+        shows = (
             f"`java -jar {jar}` shows why"
             if jar
             else "--flink_job_server_jar names one that is here"
         )
-        port = options.view_as(JobServerOptions).job_port
-        if port and "failed to start up" in text:
-            hint = f"--job_port={port} may be taken; leave the option out, and a free port is found"
+        hint = port_advice(options, text) or shows
         return errors.ConversionError(f"Beam's job server for Flink did not start: {text}; {hint}")
     reason = text[prefix.end() :].splitlines()[-1]
     portable = options.view_as(PortableOptions)

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 import apache_beam
-from apache_beam.options.pipeline_options import DirectOptions, JobServerOptions, PrismRunnerOptions
+from apache_beam.options.pipeline_options import DirectOptions, PrismRunnerOptions
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
@@ -17,7 +17,7 @@ from apache_beam.runners.runner import PipelineRunner
 from beam_pipeline.beam_patches import EVERY_ENGINE, unsampled_states, whole_elements
 from beam_pipeline.config import ConvertConfig
 from beam_pipeline.core.errors import ConversionError, FailurePolicy, UsageError
-from beam_pipeline.engines.base import Build, Engine
+from beam_pipeline.engines.base import Build, Engine, port_advice
 from beam_pipeline.work.job import spill_file
 
 IN_PROCESS = "FnApiRunner"
@@ -69,11 +69,9 @@ class PrismEngine(LocalEngine):
     """Prism, with workers in this process."""
 
     def prepare(self, config: ConvertConfig) -> None:
-        """See `Engine`; checks a binary that is named."""
+        """See `Engine`; checks a binary that is named, which Beam would keep for the next job as well."""
         path = self.options.view_as(PrismRunnerOptions).prism_location
-        if not path or "://" in path:
-            return
-        if not os.path.isfile(path):
+        if path and "://" not in path and not os.path.isfile(path):
             raise UsageError(
                 f"--prism_location={path}: the file does not exist; {_how_to_build()}, and without the "
                 "option Beam downloads it"
@@ -94,9 +92,8 @@ class PrismEngine(LocalEngine):
             raise ConversionError(f"Prism did not start: {error}; {self._advice(error)}") from error
 
     def _advice(self, error: Exception) -> str:
-        port = self.options.view_as(JobServerOptions).job_port
-        if port and isinstance(error, RuntimeError) and "failed to start up" in str(error):
-            return f"--job_port={port} may be taken; leave the option out, and a free port is found"
+        if advice := port_advice(self.options, str(error)):
+            return advice
         return f"--prism_location names a binary of Prism; {_how_to_build()}"
 
 

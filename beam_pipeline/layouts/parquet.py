@@ -74,8 +74,10 @@ class Parquet:
             return f"{first.name} is called like a Parquet file"
         if not columns.hold_images:
             return ""
-        column, *_ = (*columns.images, *columns.image_lists)
-        return f"{first.name} contains images in its column {column}"
+        names = (*columns.images, *columns.image_lists)
+        return (
+            f"{first.name} contains images in its column{'s' * (len(names) > 1)} {', '.join(names)}"
+        )
 
     def open(self, options: SourceOptions) -> Source:
         """Looks at the schemas and the first rows of the first file and of the last.

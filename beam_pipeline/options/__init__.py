@@ -15,30 +15,11 @@ from typing import TYPE_CHECKING, Any
 from beam_pipeline.core.errors import UsageError
 from beam_pipeline.layouts.layout import SourceOptions
 from beam_pipeline.options.group import Option, OptionGroup
-from beam_pipeline.options.output import (
-    EngineOptions,
-    ImageOptions,
-    OutputOptions,
-    SplitOptions,
-    WaitOptions,
-)
-from beam_pipeline.options.source import InputOptions, LabelOptions, RolesOptions, SampleOptions
+from beam_pipeline.options.output import EngineOptions, ImageOptions, OutputOptions, SplitOptions
+from beam_pipeline.options.source import InputOptions, LabelOptions, SampleOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = [
-    "ConvertOptions",
-    "EngineOptions",
-    "ImageOptions",
-    "InputOptions",
-    "LabelOptions",
-    "OutputOptions",
-    "RolesOptions",
-    "SampleOptions",
-    "SplitOptions",
-    "WaitOptions",
-]
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beam_pipeline.core.listing import cuts
 from beam_pipeline.storage import files
-from beam_pipeline.work.writer_process import Tasks
+from beam_pipeline.work import outcome, writer_process
 
 PART_BYTES = 8 << 20  # 8 MiB, some 200,000 rows
 
@@ -44,54 +43,27 @@ def read_lines(uri: str, lines: cuts.LineRange) -> bytes:
     return data
 
 
-@dataclass(frozen=True)
-class ScanTask:
-    """A part of a file that is looked at before it is read.
+def _look_at(uri: str, start: int, size: int, of: int, delimiter: str) -> cuts.LineBlock:
+    """Looks at a part of a file before it is read; takes the arguments of `scan_block`. Raises OSError."""
 
-    Attributes:
-      uri: the file.
-      start, size: the part, in bytes.
-      of: the bytes of the file.
-      delimiter: the separator of cells, as `scan_block` has it.
-    """
+    def read(offset: int, size: int) -> bytes:
+        return files.read_part(uri, size, offset)
 
-    uri: str
-    start: int
-    size: int
-    of: int
-    delimiter: str
-
-    doing = "cutting a label file"
-
-    def run(self) -> cuts.LineBlock:
-        """Looks at the part. Raises OSError."""
-
-        def read(offset: int, size: int) -> bytes:
-            return files.read_part(self.uri, size, offset)
-
-        return cuts.scan_block(
-            read, start=self.start, size=self.size, of=self.of, delimiter=self.delimiter
-        )
+    return cuts.scan_block(read, start=start, size=size, of=of, delimiter=delimiter)
 
 
-@dataclass(frozen=True)
-class RowGroupsTask:
-    """A Parquet file that is cut before it is read.
+def _cut_parquet(uri: str, part_bytes: int) -> list[cuts.RowGroupRange]:
+    """Reads the footer of a Parquet file. Raises OSError."""
+    with files.open_input(uri) as file:
+        return cuts.cut_row_groups(file, part_bytes)
 
-    Attributes:
-      uri: the file.
-      part_bytes: the size of a part, roughly.
-    """
 
-    uri: str
-    part_bytes: int
-
-    doing = "cutting a Parquet file"
-
-    def run(self) -> list[cuts.RowGroupRange]:
-        """Reads its footer. Raises OSError."""
-        with files.open_input(self.uri) as file:
-            return cuts.cut_row_groups(file, self.part_bytes)
+def _results_of(calls: Iterable[outcome.Call]) -> Iterator[Any]:
+    """The results of calls, in order."""
+    running: writer_process.Tasks[Any] = writer_process.Tasks(repeat=True)
+    started = (result for call in calls for result in running.submit(call))
+    for result in itertools.chain(started, running.rest()):
+        yield result()
 
 
 def line_ranges(blocks: Iterable[cuts.LineBlock]) -> Iterator[cuts.LineRange]:
@@ -130,9 +102,7 @@ def cut_file(uri: str, cut_by: CutBy, part_bytes: int) -> list[FilePart]:
         if isinstance(cut, cuts.ByLines):
             ranges = _cut_lines(uri, size, cut.delimiter, part_bytes)
         elif isinstance(cut, cuts.ByRowGroups) and size >= part_bytes // _PARQUET_SHARE:
-            groups: Tasks[list[cuts.RowGroupRange]] = Tasks(repeat=True)
-            started = groups.submit(RowGroupsTask(uri, part_bytes))
-            (ranges,) = (result() for result in itertools.chain(started, groups.rest()))
+            (ranges,) = _results_of([outcome.Call(_cut_parquet, (uri, part_bytes))])
     except OSError:  # reading tells why
         ranges = []
     return [FilePart(uri, part) for part in ranges] or [FilePart(uri)]
@@ -146,7 +116,5 @@ def _cut_lines(uri: str, size: int, delimiter: str, part_bytes: int) -> list[cut
     if not any(byte.isalnum() and byte.isascii() for byte in map(chr, first)):
         return []
     starts = range(0, size, part_bytes)
-    tasks = [ScanTask(uri, start, part_bytes, size, delimiter) for start in starts]
-    running: Tasks[cuts.LineBlock] = Tasks(repeat=True)
-    started = (result for task in tasks for result in running.submit(task))
-    return list(line_ranges(result() for result in itertools.chain(started, running.rest())))
+    looks = (outcome.Call(_look_at, (uri, start, part_bytes, size, delimiter)) for start in starts)
+    return list(line_ranges(_results_of(looks)))

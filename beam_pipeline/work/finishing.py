@@ -14,28 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from beam_pipeline.core import errors, packing
-from beam_pipeline.core.dataset import names
-from beam_pipeline.core.dataset.changes import (
-    CHANGES_NAME,
-    ShardFate,
-    changes_file,
-    option_differences,
-    with_settled,
-)
+from beam_pipeline.core.dataset import changes, manifest, names
 from beam_pipeline.core.dataset.duplicates import DUPLICATES_NAME, NO_DUPLICATES, Duplicates
-from beam_pipeline.core.dataset.manifest import (
-    CHECKSUM_ENTRY,
-    LINES_ENTRY,
-    MANIFEST_NAME,
-    Manifest,
-    Recorded,
-    build_manifest,
-    crc32c_text,
-    dump_json,
-    line_crc,
-    manifest_file,
-    parse_manifest,
-)
 from beam_pipeline.core.dataset.plan import Plan, accounting_error, all_filtered, too_many_bad
 from beam_pipeline.core.dataset.tally import Tally, Totals
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -45,7 +25,7 @@ from beam_pipeline.core.records import alteration
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.storage import files
-from beam_pipeline.work import incomplete_folder, job, output_folder, writing
+from beam_pipeline.work import job, output_folder, writing
 
 COMMITTED = "data set complete: %s"
 """The line of a worker's log on a new manifest, from which a service can tell that nights bring one."""
@@ -80,7 +60,7 @@ def write_lines(uri: str, dead_letters: Iterable[DeadLetter]) -> tuple[Mapping[s
         for letter in dead_letters:
             reasons[letter.reason] += 1
             line = letter.to_json().encode()
-            crc += line_crc(line)
+            crc += manifest.line_crc(line)
             sink.write(line + b"\n")
     return reasons, crc
 
@@ -103,7 +83,7 @@ class Reports:
     dead_letters: Iterable[packing.DeadLetterBatch]
     refusals: Sequence[errors.Refusal]
     images: Iterable[ImageFigures] = ()
-    changes: Iterable[ShardFate] = ()
+    changes: Iterable[changes.ShardFate] = ()
     totals: Totals | None = None
     duplicates: Iterable[Duplicates] | None = None
 
@@ -114,14 +94,8 @@ class Reports:
     @cached_property
     def sums(self) -> Totals:
         """The sums over shards, images and dead letters."""
-        if self.totals is not None:
-            return self.totals
-        totals = Totals.of_shards(self.shards)
-        for figures in self.images:
-            totals.add_images(figures)
-        for batch in self.dead_letters:
-            totals.add_dead_letters(batch)
-        return totals
+        reports = (self.shards, self.images, self.dead_letters)
+        return self.totals or Totals.of(itertools.chain.from_iterable(reports))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,8 +185,8 @@ class DatasetFinisher:
                 f"some shards contain images encoded by {codecs[0]}, others by {codecs[1]}; give "
                 "all workers the same versions, and convert again with --overwrite"
             )
-        manifest = manifest_file(self._manifest(plan, tally, reports, crc))
-        self._complete(plan, reports, manifest, earlier)
+        content = manifest.manifest_file(self._manifest(plan, tally, reports, crc))
+        self._complete(plan, reports, content, earlier)
         return None
 
     def _complete(
@@ -220,7 +194,7 @@ class DatasetFinisher:
         plan: Plan,
         reports: Reports,
         manifest_data: bytes,
-        earlier: Manifest | None,
+        earlier: manifest.Manifest | None,
     ) -> None:
         """Writes the files of a successful run.
 
@@ -228,15 +202,15 @@ class DatasetFinisher:
           ConversionError: a file of somebody else or of another job is in their way.
         """
         folder = self.folder
-        manifest = parse_manifest(manifest_data, files.join(folder, MANIFEST_NAME))
-        changed = option_differences(_compared(earlier), _compared(manifest)) if earlier else ()
+        made = manifest.parse_manifest(manifest_data, files.join(folder, manifest.MANIFEST_NAME))
+        changed = changes.option_differences(_compared(earlier), _compared(made)) if earlier else ()
         if changed:
             raise errors.ChangedInputsError(
                 f"--resume: since {folder} was written, its images or labels have changed: "
                 f"{'; '.join(changed)}. Restore them, or convert again with --overwrite"
             )
         there = set(files.list_folder(folder))
-        side_files = dict(files_from_manifest(manifest, card=self.card))
+        side_files = dict(files_from_manifest(made, card=self.card))
         duplicates = None if reports.duplicates is None else Duplicates.sum_of(reports.duplicates)
         side_files |= self._files_of_run(plan, reports, duplicates)
         if self.report_of is not None and (earlier is None or names.REPORT_NAME not in there):
@@ -244,30 +218,32 @@ class DatasetFinisher:
 
             side_files[names.REPORT_NAME] = make_report(
                 folder,
-                manifest,
+                made,
                 statistics=reports.sums.images.statistics,
                 dead_letters=itertools.chain.from_iterable(reports.dead_letters),
                 command=self.report_of,
                 duplicates=duplicates or NO_DUPLICATES,
             )
-        side_files[MANIFEST_NAME] = manifest_data
+        side_files[manifest.MANIFEST_NAME] = manifest_data
         if earlier is None:
             self._make_way(side_files, there)
             there = set()
         for name in [name for name in side_files if name not in there]:
-            files.write_bytes(files.join(folder, name), side_files[name], new=name == MANIFEST_NAME)
-        if MANIFEST_NAME not in there:
+            files.write_bytes(
+                files.join(folder, name), side_files[name], new=name == manifest.MANIFEST_NAME
+            )
+        if manifest.MANIFEST_NAME not in there:
             try:
                 self._check_alone((), reports.shards)
             except errors.AnotherJobError:
-                if files.read_if_there(files.join(folder, MANIFEST_NAME)) == manifest_data:
+                if files.read_if_there(files.join(folder, manifest.MANIFEST_NAME)) == manifest_data:
                     # The other job may have deleted the notes.
-                    incomplete_folder.note_names(
+                    output_folder.note_names(
                         folder, names.WRITING_NAME, [*side_files, names.DEAD_LETTERS_NAME]
                     )
-                    files.delete(folder, [MANIFEST_NAME])
+                    files.delete(folder, [manifest.MANIFEST_NAME])
                 raise
-        incomplete_folder.delete_incomplete(folder)
+        output_folder.delete_incomplete(folder)
         if self.pointer:
             try:
                 self._point()
@@ -276,7 +252,7 @@ class DatasetFinisher:
                 errors.ConversionError,
             ) as error:  # the data set is complete all the same
                 logging.getLogger(__name__).warning("%s cannot be written: %s", self.pointer, error)
-        if MANIFEST_NAME not in there:
+        if manifest.MANIFEST_NAME not in there:
             logging.getLogger(__name__).info(COMMITTED, folder)
 
     def _files_of_run(
@@ -285,20 +261,23 @@ class DatasetFinisher:
         """(name, content) of what changed since an earlier data set, and of images of the same bytes."""
         if reuse := self.request.earlier:
             gone = reuse.samples_elsewhere([split for split, _ in plan.shard_plan.shards])
-            content = changes_file(reuse.folder, reports.changes, gone=gone, notes=plan.notes)
-            yield CHANGES_NAME, dump_json(content)
+            content = changes.changes_file(
+                reuse.folder, reports.changes, gone=gone, notes=plan.notes
+            )
+            yield changes.CHANGES_NAME, manifest.dump_json(content)
         if duplicates is not None:
             examples = sum(shard.examples for shard in reports.shards)
             resumable = self.request.encoding.examples.resumable
             if duplicates.groups or (resumable and duplicates.images_compared < examples):
-                yield DUPLICATES_NAME, dump_json(duplicates.to_json())
+                yield DUPLICATES_NAME, manifest.dump_json(duplicates.to_json())
 
     def _point(self) -> None:
         """Names the data set as the newest beside it, unless a newer one is named."""
         above, _, own = self.folder.rpartition("/")
         named = (files.read_if_there(self.pointer) or b"").decode(errors="replace").strip()
         manifests = [
-            files.join(above, name, MANIFEST_NAME) for name in (posixpath.basename(named), own)
+            files.join(above, name, manifest.MANIFEST_NAME)
+            for name in (posixpath.basename(named), own)
         ]
         if named and files.exists(manifests[0]):
             times = [files.changed_at(uri) for uri in manifests]
@@ -308,16 +287,16 @@ class DatasetFinisher:
         files.remove_folder(files.join(above, names.INCOMPLETE_FOLDER))
 
     def _write_dead_letters(
-        self, plan: Plan, earlier: Manifest | None, reports: Reports
+        self, plan: Plan, earlier: manifest.Manifest | None, reports: Reports
     ) -> tuple[Mapping[str, int], int]:
         """Lists the dead letters, but not for a question, and not again; returns what `write_lines` does."""
         folder, uri = self.folder, files.join(self.folder, names.DEAD_LETTERS_NAME)
         asks = plan.refusal is not None and plan.refusal.error == errors.QuestionError.__name__
         if asks or (earlier and files.exists(uri)):
             return reports.sums.dead.dead, 0
-        if plan.refusal and earlier is None and incomplete_folder.read_note(folder) is None:
+        if plan.refusal and earlier is None and output_folder.read_note(folder) is None:
             # The note could not be written, and the next run has to know whose file this is.
-            incomplete_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
+            output_folder.note_names(folder, names.WRITING_NAME, [names.DEAD_LETTERS_NAME])
         return write_lines(uri, sorted_letters(reports.dead_letters))
 
     def _make_way(self, side_files: dict[str, bytes], there: Set[str]) -> None:
@@ -335,13 +314,13 @@ class DatasetFinisher:
             if output_folder.is_somebody_elses(folder, name):
                 del side_files[name]
         in_the_way = {name for name in there & side_files.keys() if not gives_way(name)}
-        strangers = sorted(in_the_way - incomplete_folder.noted_names(folder))
+        strangers = sorted(in_the_way - output_folder.noted_names(folder))
         if strangers:
             raise errors.OutputNotEmptyError(
                 f"{folder} contains {strangers[0]}, which this run did not write and will not "
                 "overwrite. Move it away and continue with --resume"
             )
-        incomplete_folder.note_names(folder, names.WRITING_NAME, side_files)
+        output_folder.note_names(folder, names.WRITING_NAME, side_files)
 
     def _check_alone(self, refusals: Sequence[errors.Refusal], shards: Sequence[ShardInfo]) -> None:
         """Checks that no other job has deleted or replaced shards.
@@ -356,7 +335,9 @@ class DatasetFinisher:
         for refusal in refusals:
             if refusal.error == errors.AnotherJobError.__name__:
                 raise refusal.to_error()
-        expected = {shard.file_name: (shard.bytes, crc32c_text(shard.crc32c)) for shard in shards}
+        expected = {
+            shard.file_name: (shard.bytes, manifest.crc32c_text(shard.crc32c)) for shard in shards
+        }
         altered = files.altered(self.folder, expected)
         if altered:
             raise errors.AnotherJobError(
@@ -370,19 +351,22 @@ class DatasetFinisher:
     ) -> dict[str, Any]:
         encoding = self.request.encoding
         turned = alteration.LEFT_TURNED in reports.sums.events
-        recorded = Recorded(
-            seed=encoding.seed,
-            options=with_settled({"options": self.recorded}, plan.settled)["options"],
-            features=encoding.with_features(plan.features).features(turned=turned),
+        run = {
+            "seed": encoding.seed,
+            "options": self.recorded,
+            "features": encoding.with_features(plan.features).features(turned=turned),
+        }
+        return manifest.build_manifest(
+            *(plan, tally, reports.shards, reports.sums, changes.with_settled(run, plan.settled)),
             counted=_counted(encoding.columns),
             roles=self.roles,
+            dead_letter_crc=dead_letter_crc,
         )
-        return build_manifest(plan, tally, reports.shards, recorded, reports.sums, dead_letter_crc)
 
     def _refuse(self, refusal: errors.Refusal) -> None:
         """Notes the reason for the launcher, which may be another process."""
         try:
-            incomplete_folder.note_refusal(self.folder, refusal, self.request.failures.job)
+            output_folder.note_refusal(self.folder, refusal, self.request.failures.job)
         except OSError:  # a full disk: the launcher in this process, if it is this one, knows
             if self.retries:
                 raise
@@ -390,11 +374,11 @@ class DatasetFinisher:
             raise self.request.failures.reworded(refusal.to_error())
 
 
-def _compared(manifest: Manifest) -> Mapping[str, Any]:
+def _compared(data_set: manifest.Manifest) -> Mapping[str, Any]:
     """A manifest without the entries that may change while its data set stays the same."""
-    content = manifest.content
+    content = data_set.content
     counts = {k: v for k, v in content["counts"].items() if k != "ignored_files"}
-    open_entries = ("images", "questions", "roles", CHECKSUM_ENTRY, LINES_ENTRY)
+    open_entries = ("images", "questions", "roles", manifest.CHECKSUM_ENTRY, manifest.LINES_ENTRY)
     same = {k: v for k, v in content.items() if k not in open_entries}
     return {**same, "counts": counts}
 

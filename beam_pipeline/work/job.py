@@ -47,8 +47,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from beam_pipeline.core.errors import AnotherJobError, OutputError
-from beam_pipeline.core.uris import is_remote
+from beam_pipeline.core import errors, uris
 
 _T = TypeVar("_T")
 
@@ -105,11 +104,9 @@ class Resource(Generic[_T]):
 
 # --- progress -------------------------------------------------------------------------------------
 
-_INTERVAL = 0.1  # seconds between two reports of a reporter
-
 
 class Counts(NamedTuple):
-    """What was done since the last report of a reporter, or the totals of the job.
+    """What was done since the last report, or the totals of the job.
 
     Attributes:
       listed: images that were listed.
@@ -128,11 +125,8 @@ Listener = Callable[[Counts], object]
 """Takes counts; may be called by several threads at once."""
 
 _LISTENER = Resource[Listener]()
-
-
-def reported_to(listener: Listener) -> contextlib.AbstractContextManager[None]:
-    """While the block runs, counts of the job go to a listener."""
-    return _LISTENER.given(listener)
+reported_to = _LISTENER.given
+"""While the block runs, counts of the job go to a listener."""
 
 
 def with_listener(job: Job, listener: Listener) -> Job:
@@ -146,31 +140,6 @@ def report_progress(counts: Counts) -> None:
     """Reports counts to the listener of the job, if it has one."""
     if listener := _LISTENER.get():
         listener(counts)
-
-
-class Reporter:
-    """Adds up samples, and reports them a few times a second."""
-
-    def __init__(self) -> None:
-        self._samples = self._bytes = 0
-        self._next = time.monotonic() + _INTERVAL if _LISTENER.get() else None
-
-    def add(self, image_bytes: int) -> None:
-        """Counts one sample, written or left out."""
-        if self._next is None:
-            return
-        self._samples += 1
-        self._bytes += image_bytes
-        if time.monotonic() >= self._next:
-            self.flush()
-
-    def flush(self) -> None:
-        """Reports what was counted since the last report."""
-        if self._next is None:
-            return
-        report_progress(Counts(samples=self._samples, image_bytes=self._bytes))
-        self._samples = self._bytes = 0
-        self._next = time.monotonic() + _INTERVAL
 
 
 # --- the claim of an output folder ----------------------------------------------------------------
@@ -200,19 +169,19 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
     Raises:
       OutputError: another job contains the claim, or the folder cannot be made or written to.
     """
-    if is_remote(folder):
+    if uris.is_remote(folder):
         yield
         return
     try:
         if make:
             os.makedirs(folder, exist_ok=True)
+        claim = _locked(folder)
     except OSError as error:
-        raise OutputError(
-            f"the output folder {folder} cannot be made: {error.strerror}"
-            f"{'' if error.filename in (None, folder) else f' ({error.filename})'}. "
-            "Choose another --output"
+        where = f" ({error.filename})" if error.filename not in (None, folder) else ""
+        raise errors.OutputError(
+            f"the output folder {folder} cannot be made or written to: {error.strerror}{where}. "
+            "Change its permissions or choose another --output"
         ) from error
-    claim = _locked(folder)
     try:
         with _CLAIM.given(claim):
             yield
@@ -222,41 +191,34 @@ def claimed(folder: str, *, make: bool = False) -> Iterator[None]:
 
 def _locked(folder: str) -> int:
     """The descriptor of a folder, with the lock where its file system has locks."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        claim = _opened(folder)
-        try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return claim
-        except BlockingIOError:
-            os.close(claim)
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return claim
-            os.close(claim)
-            raise OutputError(f"the output folder cannot be locked: {error.strerror}") from error
-        if time.monotonic() > end:
-            raise AnotherJobError(
-                f"another job is writing to {folder}. Nothing of it was touched; wait for the other "
-                "job or choose another folder"
-            )
-        time.sleep(0.05)
-
-
-def _opened(folder: str) -> int:
+    claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise OutputError(
-            f"the output folder {folder} cannot be opened: {error.strerror}"
-        ) from error
-    if os.access(folder, os.W_OK | os.X_OK):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        end = time.monotonic() + _PATIENCE_S
+        while not _locks(claim):
+            if time.monotonic() > end:
+                raise errors.AnotherJobError(
+                    f"another job is writing to {folder}. Nothing of it was touched; wait for the other "
+                    "job or choose another folder"
+                )
+            time.sleep(0.05)
         return claim
-    os.close(claim)
-    raise OutputError(
-        f"the output folder {folder} cannot be written to: it is read-only or belongs to someone "
-        "else. Change its permissions or choose another folder"
-    )
+    except BaseException:
+        os.close(claim)
+        raise
+
+
+def _locks(claim: int) -> bool:
+    """Locks a folder, unless its file system has no locks; False if another job has locked it."""
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return True
 
 
 # --- the file for references ----------------------------------------------------------------------

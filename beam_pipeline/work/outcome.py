@@ -92,12 +92,12 @@ class Call:
       arguments: its arguments.
     """
 
-    function: Callable[..., Outcome]
+    function: Callable[..., Any]
     arguments: tuple[Any, ...]
 
     doing = "planning"
 
-    def run(self) -> Outcome:
+    def run(self) -> Any:
         """Calls it."""
         return self.function(*self.arguments)
 
@@ -105,4 +105,5 @@ class Call:
 def step(size: int, function: Callable[..., Outcome], *arguments: Any) -> Call | Outcome:
     """A call about `size` bytes before compression, or its outcome where sending it elsewhere would take longer."""
     call = Call(function, arguments)
-    return call.run() if size < SMALL else call
+    outcome: Outcome | Call = call.run() if size < SMALL else call
+    return outcome

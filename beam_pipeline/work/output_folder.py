@@ -1,56 +1,202 @@
-"""The output folder between runs: what an earlier run left there, and what this one may remove."""
+"""The output folder: the notes of a run in `.incomplete`, what an earlier run left, and what this one may remove."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Annotated, Any
 
-from beam_pipeline.core import errors, typed_json
+from beam_pipeline.core import errors, text, typed_json
+from beam_pipeline.core.dataset import names
 from beam_pipeline.core.dataset.changes import option_differences
 from beam_pipeline.core.dataset.manifest import (
     LABELS_NAME,
     MANIFEST_NAME,
-    ClassEntry,
-    CountEntries,
     Manifest,
-    OptionEntries,
-    ShardEntry,
-    SplitEntry,
+    dump_json,
     parse_manifest,
 )
-from beam_pipeline.core.dataset.names import (
-    DEAD_LETTERS_NAME,
-    DELETING_NAME,
-    INCOMPLETE_FOLDER,
-    NOTE_NAME,
-    RECEIPTS_FOLDER,
-    REPORT_NAME,
-    WRITING_NAME,
-)
+from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import parse_receipt, receipt_name
 from beam_pipeline.core.images.preparation import other_codec
+from beam_pipeline.core.labels.classes import Classes
 from beam_pipeline.core.records import formats, sharding
 from beam_pipeline.core.records.features import ORIENTATION
-from beam_pipeline.core.report import contents
-from beam_pipeline.core.report.side_files import files_from_manifest, gives_way, side_file
-from beam_pipeline.core.text import counted
+from beam_pipeline.core.report import contents, side_files
 from beam_pipeline.storage import files
-from beam_pipeline.work.incomplete_folder import (
-    EarlierRun,
-    delete_in_incomplete,
-    is_ours,
-    note_names,
-    noted_names,
-    read_names,
-    read_note,
-    read_note_file,
-    read_noted_run,
-)
-from beam_pipeline.work.receipts import read_receipt, receipts_there
+from beam_pipeline.work.receipts import read_note_file, receipts_there, without_receipt
+
+_refusals: dict[tuple[str, str], errors.Refusal] = {}
+"""(output folder, job) -> the refusal of a job in this process."""
+
+_OUR_NAMES = re.compile("|".join(file.pattern for file in side_files.SIDE_FILES))
+_OUR_RECEIPTS = re.compile(rf"{re.escape(names.RECEIPTS_FOLDER)}/[^/]+\.json\.gz")
+
+
+def is_ours(path: str) -> bool:
+    """Tells whether a path in an output folder is one that a run gives to a file of a data set."""
+    is_file = "/" not in path and (_OUR_NAMES.fullmatch(path) or formats.is_record_file(path))
+    return bool(is_file) or _OUR_RECEIPTS.fullmatch(path) is not None
+
+
+_Names = tuple[Annotated[str, typed_json.Expect(is_ours, "a file of a data set")], ...]
+"""`writing.json` and `deleting.json`: paths that a run gives to its files, and no others."""
+
+
+def unpacking_folder(folder: str) -> str:
+    """A folder for files that a run needs until it ends; every worker can read it."""
+    return files.join(folder, names.INCOMPLETE_FOLDER, names.UNPACKED_FOLDER)
+
+
+def delete_incomplete(folder: str) -> None:
+    """Deletes a run's own files in `.incomplete`, and the folder if it is empty then.
+
+    What cannot be deleted stays: the data set beside it is whole.
+    """
+    with contextlib.suppress(OSError):
+        delete_in_incomplete(folder)
+
+
+def delete_in_incomplete(folder: str, keep: Set[str] = frozenset()) -> None:
+    """Deletes a run's own files in `.incomplete` but some, and the folder if it is empty then."""
+    inside = files.join(folder, names.INCOMPLETE_FOLDER)
+    files.delete_folder(unpacking_folder(folder))
+    ours = {name for name in files.list_folder(inside) if names.is_ours_in_incomplete(name)}
+    files.delete(inside, sorted(ours - keep))
+    files.remove_folder(inside)
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """An earlier run, complete or not.
+
+    Attributes:
+      shard_plan: the shards that it wrote or was about to write.
+      run: its name, seed, options and features, like in the manifest.
+      complete: it ended with a manifest.
+      classes: (name, id) of its classes, in order of id, if it is complete.
+    """
+
+    shard_plan: sharding.ShardPlan
+    run: Mapping[str, Any]
+    complete: bool
+    classes: Classes = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Note:
+    """`plan.json`: the shards of a run that has not finished."""
+
+    name: str
+    shards: tuple[tuple[str, int], ...]
+    compression: str
+    record_format: str = formats.DEFAULT_FORMAT
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _RefusalNote:
+    """`refusal-....json`: why a job writes no data set."""
+
+    error: str
+    message: str
+    ids: tuple[str, ...] = ()
+
+
+def _write(folder: str, name: str, content: Any) -> None:
+    files.write_bytes(files.join(folder, names.INCOMPLETE_FOLDER, name), dump_json(content))
+
+
+def _read(kind: Any, folder: str, name: str) -> Any:
+    """A note of a kind, as `decode` has it; None if there is none. Raises ConversionError."""
+    uri = files.join(folder, names.INCOMPLETE_FOLDER, name)
+    data = read_note_file(uri)
+    if data is None:
+        return None
+    return typed_json.parse(kind, data, f"{uri} is damaged", "; remove it by hand")
+
+
+def write_note(folder: str, plan: Plan, run: Mapping[str, Any]) -> None:
+    """Notes which shards are about to be written, in a file of the same bytes for the same plan."""
+    shards, written = plan.shard_plan.shards, formats.format_options(plan.shard_plan.record_format)
+    note = {"name": plan.shard_plan.name, "shards": shards, **written, "run": run}
+    _write(folder, names.NOTE_NAME, note)
+
+
+def read_note(folder: str) -> EarlierRun | None:
+    """The unfinished run in this folder; None without one. Raises ConversionError."""
+    note: _Note | None = _read(_Note, folder, names.NOTE_NAME)
+    if note is None:
+        return None
+    try:
+        shard_plan = sharding.ShardPlan(note.name, note.shards, formats.recorded_format(vars(note)))
+        if any(not is_ours(spec.file_name) for spec in shard_plan.specs):
+            raise ValueError(f"its name is {text.excerpt(shard_plan.name)}")
+    except (ValueError, errors.UsageError) as error:  # or a format that this version does not know
+        uri = files.join(folder, names.INCOMPLETE_FOLDER, names.NOTE_NAME)
+        raise errors.ConversionError(f"{uri} is damaged ({error}); remove it by hand") from error
+    return EarlierRun(shard_plan, note.run, complete=False)
+
+
+def note_refusal(folder: str, refusal: errors.Refusal, job: str = "") -> None:
+    """Notes the reason why the data set is incomplete.
+
+    A full disk has no room for the note either. A launcher in the same process still hears of it.
+
+    Args:
+      folder: the output folder.
+      refusal: the reason.
+      job: the job, as `FailurePolicy.job` has it.
+
+    Raises:
+      OSError: it cannot be noted.
+    """
+    _refusals[folder, job] = refusal
+    _write(folder, names.refusal_name(job), refusal._asdict())
+
+
+def noted_refusal(folder: str, job: str = "") -> errors.ConversionError | None:
+    """The error that a job in this folder noted when it ended, if it did; never another job's.
+
+    A data set that was complete before the run still is, and its note is removed.
+    """
+    noted = _refusals.pop((folder, job), None)
+    if noted is None:
+        note: _RefusalNote | None = _read(_RefusalNote, folder, names.refusal_name(job))
+        if note is None:
+            return None
+        noted = errors.Refusal(note.error, note.message, note.ids)
+    if files.exists(files.join(folder, MANIFEST_NAME)):
+        delete_incomplete(folder)
+    return noted.to_error()
+
+
+def note_names(folder: str, note: str, paths: Iterable[str]) -> None:
+    """Notes the names of files that are about to be written or deleted.
+
+    Args:
+      folder: the output folder.
+      note: `WRITING_NAME` or `DELETING_NAME`.
+      paths: in the folder.
+    """
+    _write(folder, note, sorted(paths))
+
+
+def noted_names(folder: str, note: str = names.WRITING_NAME) -> set[str]:
+    """The names in a note; only names that a run gives to its files, whatever the note contains.
+
+    Raises:
+      ConversionError: the note is damaged.
+    """
+    return set(_read(_Names, folder, note) or ())
+
+
+# --- between runs ---------------------------------------------------------------------------------
 
 
 def earlier_manifest(folder: str) -> Manifest | None:
@@ -64,7 +210,7 @@ def read_earlier(folder: str) -> EarlierRun | None:
     """The earlier run of this folder, complete or not; None if there was none."""
     manifest = earlier_manifest(folder)
     if manifest is None:
-        return read_noted_run(folder)
+        return read_note(folder)
     shard_plan = sharding.ShardPlan(
         manifest.name,
         tuple((split, len(entry.shards)) for split, entry in sorted(manifest.splits.items())),
@@ -81,7 +227,7 @@ def check_no_links(folder: str) -> None:
     Raises:
       OutputNotEmptyError: one of them is a link.
     """
-    for name in (INCOMPLETE_FOLDER, RECEIPTS_FOLDER):
+    for name in (names.INCOMPLETE_FOLDER, names.RECEIPTS_FOLDER):
         uri = files.join(folder, name)
         if os.path.islink(uri):
             raise errors.OutputNotEmptyError(
@@ -106,29 +252,32 @@ def prepare_output(folder: str, overwrite: bool) -> None:
     """
     check_no_links(folder)
     receipts = receipts_there(folder)  # before their shards, see `_delete_earlier`
-    names = set(files.list_folder(folder))
-    if names and not overwrite and not _is_left_by_refusal(folder, names):
-        first = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
-        unfinished = any(name.split("/")[0] == INCOMPLETE_FOLDER for name in names)
-        there = "an earlier run that did not finish" if unfinished else counted(len(names), "file")
+    paths = set(files.list_folder(folder))
+    if paths and not overwrite and not _is_left_by_refusal(folder, paths):
+        first = ", ".join(sorted(paths)[:3]) + (", ..." if len(paths) > 3 else "")
+        unfinished = any(name.split("/")[0] == names.INCOMPLETE_FOLDER for name in paths)
+        there = (
+            "an earlier run that did not finish" if unfinished else text.counted(len(paths), "file")
+        )
         raise errors.OutputNotEmptyError(
             f"--output {folder} is not empty: it contains {there} ({first}). Choose another folder, or "
             f"use {'--resume to continue it, or ' if unfinished else ''}--overwrite to replace the "
             "data set that an earlier run wrote there"
         )
     try:
-        earlier = _earlier_files(folder, names)
+        earlier = _earlier_files(folder, paths)
     except errors.ConversionError as error:
         raise errors.OutputNotEmptyError(f"--overwrite: {error}") from error
-    earlier |= _proved_by_receipts(folder, set(filter(is_ours, receipts)) - earlier)
-    strangers = sorted(_strangers(names, earlier) | (set(filter(is_ours, receipts)) - earlier))
+    unlisted = set(filter(is_ours, receipts)) - earlier
+    earlier |= _proved_by_receipts(folder, unlisted)
+    strangers = sorted(_strangers(paths, earlier) | (unlisted - earlier))
     if strangers:
         raise errors.OutputNotEmptyError(
             f"--output {folder} contains {strangers[0]}, which no manifest there lists, so "
             "--overwrite will not touch it. Move it away or choose another folder"
         )
     files.prepare_folder(folder)
-    _delete_earlier(folder, receipts | names, earlier)
+    _delete_earlier(folder, receipts | paths, earlier)
 
 
 def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection[str] = ()) -> None:
@@ -148,13 +297,13 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
       OSError: a file cannot be deleted.
     """
     check_no_links(folder)
-    names = receipts_there(folder) | set(files.list_folder(folder))
-    if read_names(folder, DELETING_NAME) and MANIFEST_NAME not in names:
-        _delete_earlier(folder, names, _earlier_files(folder, names))
-        names = set(files.list_folder(folder))
+    paths = receipts_there(folder) | set(files.list_folder(folder))
+    if noted_names(folder, names.DELETING_NAME) and MANIFEST_NAME not in paths:
+        _delete_earlier(folder, paths, _earlier_files(folder, paths))
+        paths = set(files.list_folder(folder))
     earlier = read_earlier(folder)
     if earlier is None or not earlier.complete:
-        strangers = sorted(_strangers(names, _earlier_files(folder, names)))
+        strangers = sorted(_strangers(paths, _earlier_files(folder, paths)))
         if strangers:
             known = "neither a manifest nor the note of a run that began here"
             raise errors.OutputNotEmptyError(
@@ -176,15 +325,13 @@ def prepare_resume(folder: str, run: Mapping[str, Any], open_options: Collection
             "same again, or convert again with --overwrite"
         )
     if earlier.complete:
-        receipts = receipts_there(folder)
-        names_of = [spec.file_name for spec in earlier.shard_plan.specs]
-        missing = [name for name in names_of if receipt_name(name) not in receipts]
+        missing = without_receipt(folder, earlier.shard_plan)
         if missing:
             raise errors.OutputNotEmptyError(
-                f"--resume: {folder} has no receipt of {missing[0]} ({receipt_name(missing[0])}), "
-                "so it cannot be told what it was made of. Convert again with --overwrite"
+                f"--resume: {folder} has no receipt {missing[0]}, so it cannot be told what its shard was "
+                "made of. Convert again with --overwrite"
             )
-    delete_in_incomplete(folder, keep={NOTE_NAME, WRITING_NAME})
+    delete_in_incomplete(folder, keep={names.NOTE_NAME, names.WRITING_NAME})
 
 
 def check_unwritten(folder: str, shard_plan: sharding.ShardPlan, *, retries: bool) -> None:
@@ -202,13 +349,13 @@ def check_unwritten(folder: str, shard_plan: sharding.ShardPlan, *, retries: boo
       OutputNotEmptyError: it contains shards or a manifest of another run.
       ConversionError: it cannot be read.
     """
-    names = set(files.list_folder(folder))
+    paths = set(files.list_folder(folder))
     earlier = read_earlier(folder)
     if earlier and earlier.shard_plan == shard_plan and (retries or not earlier.complete):
         return
     noted = {spec.file_name for spec in earlier.shard_plan.specs} if earlier else set()
-    own = noted_names(folder) | ({DEAD_LETTERS_NAME} if earlier else set())
-    in_the_way = names & {MANIFEST_NAME, *noted} or _strangers(names, own)
+    own = noted_names(folder) | ({names.DEAD_LETTERS_NAME} if earlier else set())
+    in_the_way = paths & {MANIFEST_NAME, *noted} or _strangers(paths, own)
     if in_the_way:
         raise errors.OutputNotEmptyError(
             f"{folder} contains {min(in_the_way)} of another run, and nothing was written. Choose another "
@@ -216,9 +363,9 @@ def check_unwritten(folder: str, shard_plan: sharding.ShardPlan, *, retries: boo
         )
 
 
-def without_options(run: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+def without_options(run: Mapping[str, Any], paths: Collection[str]) -> Mapping[str, Any]:
     """The record of a run, without options, and without the feature that depends on the images."""
-    options = {k: v for k, v in run.get("options", {}).items() if k not in names}
+    options = {k: v for k, v in run.get("options", {}).items() if k not in paths}
     features = {k: v for k, v in run.get("features", {}).items() if k != ORIENTATION.key}
     return {**run, "options": options, "features": features}
 
@@ -228,29 +375,30 @@ def clean_up_refused(folder: str) -> None:
 
     Its dead letters stay, with a note that they may be replaced.
     """
-    names = set(files.list_folder(folder))
+    paths = set(files.list_folder(folder))
     unfinished = read_note(folder)
-    shards = {spec.file_name for spec in unfinished.specs} if unfinished else set()
-    if MANIFEST_NAME in names or names & shards or _receipts_like_ours(folder):
+    shards = {spec.file_name for spec in unfinished.shard_plan.specs} if unfinished else set()
+    receipts = any(map(is_ours, receipts_there(folder)))
+    if MANIFEST_NAME in paths or paths & shards or receipts:
         return
-    letters = names & {DEAD_LETTERS_NAME} & _earlier_files(folder, names)
-    if names & noted_names(folder) - letters:  # a job lost its shards to another at the end
+    letters = paths & {names.DEAD_LETTERS_NAME} & _earlier_files(folder, paths)
+    if paths & noted_names(folder) - letters:  # a job lost its shards to another at the end
         return
-    if letters and not files.size_of(files.join(folder, DEAD_LETTERS_NAME)):
-        files.delete(folder, [DEAD_LETTERS_NAME])
+    if letters and not files.size_of(files.join(folder, names.DEAD_LETTERS_NAME)):
+        files.delete(folder, [names.DEAD_LETTERS_NAME])
         letters = set()
     if letters:
-        note_names(folder, WRITING_NAME, letters)
-    delete_in_incomplete(folder, keep={WRITING_NAME} if letters else set())
+        note_names(folder, names.WRITING_NAME, letters)
+    delete_in_incomplete(folder, keep={names.WRITING_NAME} if letters else set())
 
 
-def _is_left_by_refusal(folder: str, names: set[str]) -> bool:
+def _is_left_by_refusal(folder: str, paths: set[str]) -> bool:
     """Tells whether a folder contains nothing but what `clean_up_refused` leaves."""
-    dead_letters = names & {DEAD_LETTERS_NAME}
-    if {name.split("/")[0] for name in names - dead_letters} - {INCOMPLETE_FOLDER}:
+    dead_letters = paths & {names.DEAD_LETTERS_NAME}
+    if {name.split("/")[0] for name in paths - dead_letters} - {names.INCOMPLETE_FOLDER}:
         return False
-    inside = files.list_folder(files.join(folder, INCOMPLETE_FOLDER))
-    return inside == [WRITING_NAME] and read_names(folder, WRITING_NAME) == dead_letters
+    inside = files.list_folder(files.join(folder, names.INCOMPLETE_FOLDER))
+    return inside == [names.WRITING_NAME] and noted_names(folder) == dead_letters
 
 
 def shard_versions(folder: str) -> dict[str, int]:
@@ -271,76 +419,79 @@ def shard_versions(folder: str) -> dict[str, int]:
     return versions
 
 
-def _earlier_files(folder: str, names: Collection[str]) -> set[str]:
+def _earlier_files(folder: str, paths: Collection[str]) -> set[str]:
     """Paths in the folder of all files that an earlier run has written, or was about to write.
 
     Args:
       folder: the output folder.
-      names: the files in it.
+      paths: the files in it.
 
     Raises:
       ConversionError: its manifest or a note cannot be read.
     """
-    noted = read_names(folder, DELETING_NAME) | read_names(folder, WRITING_NAME)
-    earlier = {name for name in noted if not gives_way(name)}
-    shards: list[str] = []
+    noted = noted_names(folder, names.DELETING_NAME) | noted_names(folder)
+    earlier = {name for name in noted if not side_files.gives_way(name)}
     try:
         manifest = earlier_manifest(folder)
     except errors.ConversionError:
-        manifest = _by_receipts(folder, names)
+        manifest = _by_receipts(folder, paths)
         if manifest is None:
             raise
-    if manifest:
-        shards += [shard.path for shard in manifest.shards]
-    unsure = names if manifest else [name for name in names if name in noted and gives_way(name)]
+    shards = [shard.path for shard in manifest.shards] if manifest else []
+    unsure = (
+        paths
+        if manifest
+        else [name for name in paths if name in noted and side_files.gives_way(name)]
+    )
     earlier.update(name for name in unsure if _is_side_file(folder, name, manifest))
     unfinished = read_note(folder)
     if unfinished:
-        shards += [spec.file_name for spec in unfinished.specs]
-        earlier.add(DEAD_LETTERS_NAME)
+        shards += [spec.file_name for spec in unfinished.shard_plan.specs]
+        earlier.add(names.DEAD_LETTERS_NAME)
     earlier.update(shards, (formats.format_of(shard).index_name(shard) for shard in shards))
     earlier.update(map(receipt_name, shards))
     return earlier
 
 
-def _by_receipts(folder: str, names: Iterable[str]) -> Manifest | None:
+def _by_receipts(folder: str, paths: Iterable[str]) -> Manifest | None:
     """What a manifest that cannot be read states of files: the shards with receipts, classes and options.
 
     None if no receipt can be read either, so that nothing tells whose files these are.
     """
     there = receipts_there(folder)
-    shards = [name for name in names if is_ours(name) and receipt_name(name) in there]
-    options: OptionEntries | None = None
+    shards = [name for name in paths if is_ours(name) and receipt_name(name) in there]
+    options: Mapping[str, Any] = {}
     ids: dict[str, int] = {}
-    for shard in shards:
-        with contextlib.suppress(errors.ConversionError, ValueError):
-            receipt = read_receipt(folder, shard)
-            if receipt:
-                recorded = {"columns": [], **receipt.inputs.options, "compression": "none"}
-                options = typed_json.decode(OptionEntries, recorded)
-                ids |= receipt.inputs.class_ids
-    if options is None:
-        return None
+    for uri in (files.join(folder, receipt_name(shard)) for shard in shards):
+        with contextlib.suppress(errors.ConversionError):
+            inputs = parse_receipt(read_note_file(uri) or b"", uri).inputs
+            options = {"columns": [], **inputs.options, "compression": "none"}
+            ids |= inputs.class_ids
     # Receipts lack the classes that no sample has; a list of ours contains the others, each at its place.
     lines = (read_note_file(files.join(folder, LABELS_NAME)) or b"").decode(errors="replace")
     for base in (0, 1):
         listed = {name: i for i, name in enumerate(lines.split("\n")[:-1], base)}
         ids = listed if ids.items() <= listed.items() else ids
-    return Manifest(
-        name="",
-        seed=0,
-        options=options,
-        features={},
-        splits={"": SplitEntry(0, 0, tuple(ShardEntry(shard, 0, 0, "") for shard in shards))},
-        classes=tuple(ClassEntry(i, name) for name, i in sorted(ids.items(), key=itemgetter(1))),
-        counts=CountEntries(examples=0),
-        dead_letters={},
-    )
+    of_shards = [{"path": shard, "examples": 0, "bytes": 0} for shard in shards]
+    of_classes = [{"id": i, "name": name} for name, i in sorted(ids.items(), key=itemgetter(1))]
+    content = {
+        "name": "",
+        "seed": 0,
+        "options": options,
+        "features": {},
+        "dead_letters": {},
+        "splits": {"": {"examples": 0, "bytes": 0, "shards": of_shards}},
+        "classes": of_classes,
+        "counts": {"examples": 0},
+    }
+    with contextlib.suppress(ValueError):
+        return Manifest.of(content)
+    return None
 
 
 def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
     """True for a file beside the shards that a run wrote and that was not replaced since."""
-    entry = side_file(name)
+    entry = side_files.side_file(name)
     if entry is None:
         return False
     if entry.is_ours is None:
@@ -353,7 +504,13 @@ def _is_side_file(folder: str, name: str, manifest: Manifest | None) -> bool:
 
 def is_somebody_elses(folder: str, name: str) -> bool:
     """True for a file that a run leaves alone, instead of writing its own of that name."""
-    return gives_way(name) and not _is_side_file(folder, name, None)
+    return side_files.gives_way(name) and not _is_side_file(folder, name, None)
+
+
+_EDITED = (
+    "is not as it was written: damaged or edited. If the change is yours, remove the seal, the line or "
+    "value with beam-tfrecord and a long number"
+)
 
 
 def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -366,22 +523,16 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
       OSError: a file cannot be read.
     """
     try:
-        expected = dict(files_from_manifest(manifest, card=True))
+        expected = dict(side_files.files_from_manifest(manifest, card=True))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         yield MANIFEST_NAME, f"does not determine the files beside the shards: {error!r}"
         return
-    for name, content in {**expected, REPORT_NAME: b""}.items():
+    for name, content in {**expected, names.REPORT_NAME: b""}.items():
         data = files.read_if_there(files.join(folder, name))
-        if name == REPORT_NAME or gives_way(name):
+        if name == names.REPORT_NAME or side_files.gives_way(name):
             ours = data and (contents.has_seal(data) or len(data) == len(content))
             if data and ours and not _is_side_file(folder, name, manifest):
-                yield (
-                    name,
-                    (
-                        "is not as it was written: damaged or edited. If the change is yours, remove the "
-                        "seal, the line or value with beam-tfrecord and a long number"
-                    ),
-                )
+                yield name, _EDITED
         elif data is None:
             yield name, "is missing; `beam-tfrecord repair` writes it again"
         elif data != content:
@@ -390,20 +541,20 @@ def spoilt_side_files(folder: str, manifest: Manifest) -> Iterator[tuple[str, st
 
 def write_side_file(folder: str, name: str, manifest: Manifest) -> bool:
     """Writes a file that the manifest determines, without a seal; returns False for any other."""
-    content = None if gives_way(name) else dict(files_from_manifest(manifest, card=False)).get(name)
+    content = (
+        None
+        if side_files.gives_way(name)
+        else dict(side_files.files_from_manifest(manifest, card=False)).get(name)
+    )
     if content is not None:
         files.write_bytes(files.join(folder, name), content)
     return content is not None
 
 
-def _strangers(names: Iterable[str], earlier: set[str]) -> set[str]:
+def _strangers(paths: Iterable[str], earlier: set[str]) -> set[str]:
     """Files with names that a run could overwrite, although no earlier run has written them."""
-    ours = {name for name in names if "/" not in name and is_ours(name)}
-    return {name for name in ours - earlier if not gives_way(name)}
-
-
-def _receipts_like_ours(folder: str) -> set[str]:
-    return set(filter(is_ours, receipts_there(folder)))
+    ours = {name for name in paths if "/" not in name and is_ours(name)}
+    return {name for name in ours - earlier if not side_files.gives_way(name)}
 
 
 def _proved_by_receipts(folder: str, receipts: Iterable[str]) -> set[str]:
@@ -424,7 +575,7 @@ def _proved_by_receipts(folder: str, receipts: Iterable[str]) -> set[str]:
     return proved
 
 
-def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
+def _delete_earlier(folder: str, paths: set[str], earlier: set[str]) -> None:
     """Deletes the files of an earlier run, in an order that allows interruption anywhere.
 
     First comes a note of all that goes, then the manifest: from there on, the folder contains no complete
@@ -434,18 +585,18 @@ def _delete_earlier(folder: str, names: set[str], earlier: set[str]) -> None:
     other names, and no shard that stays loses its receipt; and notes that the job writes after the look
     for its manifest stay.
     """
-    present = earlier & names
-    receipts = {name for name in present if name.startswith(f"{RECEIPTS_FOLDER}/")}
+    present = earlier & paths
+    receipts = {name for name in present if name.startswith(f"{names.RECEIPTS_FOLDER}/")}
     if present:
-        note_names(folder, DELETING_NAME, present)
+        note_names(folder, names.DELETING_NAME, present)
     files.delete(folder, [MANIFEST_NAME] if MANIFEST_NAME in present else [])
     files.delete(folder, sorted(present - receipts - {MANIFEST_NAME}))
     files.delete(folder, sorted(receipts))
-    files.remove_folder(files.join(folder, RECEIPTS_FOLDER))
-    delete_in_incomplete(folder, keep={DELETING_NAME})
+    files.remove_folder(files.join(folder, names.RECEIPTS_FOLDER))
+    delete_in_incomplete(folder, keep={names.DELETING_NAME})
     _delete_files_of_another(folder)
-    inside = files.join(folder, INCOMPLETE_FOLDER)
-    files.delete(inside, [DELETING_NAME])
+    inside = files.join(folder, names.INCOMPLETE_FOLDER)
+    files.delete(inside, [names.DELETING_NAME])
     files.remove_folder(inside)
 
 
@@ -460,8 +611,8 @@ def _delete_files_of_another(folder: str) -> None:
         return
     listed = {shard.path: (shard.bytes, shard.crc32c) for shard in manifest.shards}
     if files.altered(folder, listed):
-        names = receipts_there(folder) | set(files.list_folder(folder))
-        _delete_earlier(folder, names, _earlier_files(folder, names))
+        paths = receipts_there(folder) | set(files.list_folder(folder))
+        _delete_earlier(folder, paths, _earlier_files(folder, paths))
         return
     raise errors.AnotherJobError(
         f"another job has just completed a data set in {folder}. Nothing of it was changed; choose "
@@ -469,12 +620,7 @@ def _delete_files_of_another(folder: str) -> None:
     )
 
 
-def dead_letter_lines(folder: str) -> Iterator[bytes]:
-    """Reads the lines of the dead letters of a data set, one at a time. Raises OSError."""
-    with files.open_input(files.join(folder, DEAD_LETTERS_NAME)) as file:
-        yield from file
-
-
-def read_dead_letters(folder: str) -> Iterator[dict[str, Any]]:
-    """The same, parsed. Raises also ValueError for a line that is not JSON."""
-    yield from map(json.loads, dead_letter_lines(folder))
+def read_dead_letters(folder: str, parse: Callable[[bytes], Any] = json.loads) -> Iterator[Any]:
+    """The dead letters of a data set, each of its line. Raises OSError, or ValueError for one that is not JSON."""
+    with files.open_input(files.join(folder, names.DEAD_LETTERS_NAME)) as file:
+        yield from map(parse, file)

@@ -29,7 +29,7 @@ from beam_pipeline.core.records.feature_values import FeatureSchema
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
 from beam_pipeline.storage.read_ahead import ReadOptions, Request, read_ahead, usual_reading
-from beam_pipeline.work import incomplete_folder, job, writing
+from beam_pipeline.work import job, output_folder, writing
 from beam_pipeline.work.outcome import BYTES_PLANNED, DEAD_LETTERS, SAMPLES_PLANNED, Outcome
 from beam_pipeline.work.output_folder import check_unwritten, read_earlier
 
@@ -138,7 +138,7 @@ def measure_images(
     return Outcome([Tally(measured=measured)])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Planning:
     """Makes the one plan of a run and notes it in the output folder, before anything else is written there.
 
@@ -201,7 +201,7 @@ class Planning:
         """Notes the plan. Raises OutputError if the folder cannot be written to or has too little space."""
         folder = self.request.folder
         try:
-            incomplete_folder.write_note(folder, plan, run)
+            output_folder.write_note(folder, plan, run)
             if self.writes:
                 self._check_space(plan, run)
         except OSError as error:

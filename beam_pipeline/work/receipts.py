@@ -7,7 +7,7 @@ the same decision for `--resume` and `--reuse`, with another folder to look in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beam_pipeline.core import errors, references
 from beam_pipeline.core.dataset import changes, plan
@@ -15,7 +15,6 @@ from beam_pipeline.core.dataset.names import RECEIPTS_FOLDER
 from beam_pipeline.core.dataset.receipts import (
     Receipt,
     ShardInputs,
-    parse_if_same,
     parse_receipt,
     parse_record_sizes,
     receipt_name,
@@ -26,22 +25,25 @@ from beam_pipeline.core.records.sharding import KeyHasher, ShardPlan, ShardSpec
 from beam_pipeline.storage import files
 
 
-def read_receipt(folder: str, shard: str, expected: ShardInputs | None = None) -> Receipt | None:
-    """The receipt of a shard, or None.
+def read_note_file(uri: str) -> bytes | None:
+    """The content of a file; None if it does not exist. Raises ConversionError."""
+    try:
+        return files.read_if_there(uri)
+    except OSError as error:
+        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
 
-    Args:
-      folder: the output folder.
-      shard: file name of the shard.
-      expected: the inputs that the receipt probably has; if so, it refers to these.
+
+def read_receipt(folder: str, shard: str) -> Receipt | None:
+    """The receipt of a shard in an output folder, or None.
 
     Raises:
       ConversionError: it is damaged, cannot be read, or is another shard's.
     """
-    uri, data = _read(folder, shard)
+    uri = files.join(folder, receipt_name(shard))
+    data = read_note_file(uri)
     if data is None:
         return None
-    same = parse_if_same(data, expected) if expected else None
-    receipt = same or parse_receipt(data, uri)
+    receipt = parse_receipt(data, uri)
     own = receipt.inputs.spec.file_name
     if own != shard:
         raise errors.ConversionError(
@@ -56,17 +58,9 @@ def read_record_sizes(folder: str, shard: str) -> Sequence[int]:
     Raises:
       ConversionError: the receipt is damaged, or cannot be read.
     """
-    uri, data = _read(folder, shard)
-    return () if data is None else parse_record_sizes(data, uri)
-
-
-def _read(folder: str, shard: str) -> tuple[str, bytes | None]:
-    """The URI and the content of a receipt, or None. Raises ConversionError."""
     uri = files.join(folder, receipt_name(shard))
-    try:
-        return uri, files.read_if_there(uri)
-    except OSError as error:
-        raise errors.ConversionError(f"{uri} cannot be read: {error.strerror or error}") from error
+    data = read_note_file(uri)
+    return () if data is None else parse_record_sizes(data, uri)
 
 
 def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:
@@ -80,6 +74,13 @@ def write_receipt(folder: str, receipt: Receipt, *, new: bool = False) -> None:
     files.make_folder(files.join(folder, RECEIPTS_FOLDER))
     name = receipt_name(receipt.inputs.spec.file_name)
     files.write_bytes(files.join(folder, name), receipt.to_bytes(), new=new)
+
+
+def without_receipt(folder: str, shard_plan: ShardPlan) -> list[str]:
+    """Paths of the receipts of shards that are missing. Raises OSError."""
+    there = receipts_there(folder)
+    expected = (receipt_name(spec.file_name) for spec in shard_plan.specs)
+    return [name for name in expected if name not in there]
 
 
 def receipts_there(folder: str) -> set[str]:
@@ -115,7 +116,7 @@ class EarlierDataSet:
         """Finds the shards with the samples of one that is to be written."""
         receipts, notes = [], []
         for spec in changes.shards_meeting(inputs.spec, self.shard_plan):
-            receipt, note = self._receipt(spec, inputs)
+            receipt, note = self._receipt(spec)
             if receipt:
                 receipts.append(receipt)
             notes += [note] if note else []
@@ -144,18 +145,10 @@ class EarlierDataSet:
                 removed += [ref.key for ref in changes.written_samples(receipt)]
         return changes.NO_CHANGES._replace(removed=tuple(sorted(removed)))
 
-    def _receipt(
-        self, spec: ShardSpec, inputs: ShardInputs | None = None
-    ) -> tuple[Receipt | None, str]:
-        """A shard's receipt, or else a sentence on why it is missing.
-
-        Args:
-          spec: the shard.
-          inputs: of the shard to be written, which it may have as well.
-        """
-        expected = inputs if inputs and inputs.spec == spec else None
+    def _receipt(self, spec: ShardSpec) -> tuple[Receipt | None, str]:
+        """A shard's receipt, or else a sentence on why it is missing."""
         try:
-            receipt = read_receipt(self.folder, spec.file_name, expected)
+            receipt = read_receipt(self.folder, spec.file_name)
         except errors.ConversionError as error:
             return None, f"{error}: the shard is written again"
         uri = files.join(self.folder, spec.file_name)
@@ -220,12 +213,8 @@ class EarlierShards:
             self.reusable = None
             self.notes.append(f"{uri} was damaged or deleted meanwhile: the shard is written again")
             return None
-        if earlier.inputs is self.inputs:
-            return earlier
         info = earlier.info._replace(file_name=spec.file_name)
-        return Receipt(
-            self.inputs, info, earlier.dead_letters, earlier.record_sizes, earlier.digests
-        )
+        return replace(earlier, inputs=self.inputs, info=info)
 
     def fate(self, receipt: Receipt) -> changes.ShardFate:
         """The fate of the shard, given its receipt."""

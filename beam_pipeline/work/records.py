@@ -5,14 +5,14 @@ A record is a dict of features (or a row of a schema), a `tf.train.Example`, or 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from beam_pipeline.core.dead_letters import DeadLetter
@@ -68,14 +68,10 @@ def named_classes(value: Any, names: Sequence[str]) -> tuple[str, ...]:
     if value is None:
         return ()
     ids = value.tolist() if hasattr(value, "tolist") else value
-    classes = []
+    classes, n = [], len(names)
     for i in ids if isinstance(ids, (list, tuple)) else (ids,):
-        if not isinstance(i, int) or (names and not 0 <= i < len(names)):
-            expected = (
-                f"0 to {len(names) - 1}, as there are {len(names)} class names"
-                if names
-                else "an integer"
-            )
+        if not isinstance(i, int) or (names and not 0 <= i < n):
+            expected = f"0 to {n - 1}, as there are {n} class names" if names else "an integer"
             raise SampleError(f"feature {CLASS_ID!r} is {i!r}, expected {expected}")
         classes.append(names[i] if names else str(i))
     return tuple(classes)
@@ -240,86 +236,37 @@ def _features_of(data: bytes) -> Features:
         raise SampleError(f"{error}; features={{}} writes any bytes as they are") from error
 
 
-_INDEX_CHUNK = 4096  # samples
+@contextlib.contextmanager
+def sample_spool(folder: str) -> Iterator[Callable[[str, str, tuple[str, ...], bytes], None]]:
+    """Takes serialized examples one by one: the key, the split, the classes and the bytes of each.
 
+    Memory contains none of them: a file has the examples, one after another, and another one, whose path
+    ends in `.index`, their pickled references.
 
-@dataclass
-class SampleSpool:
-    """Takes serialized examples one by one; only a chunk of references stays in memory.
-
-    Attributes:
-      folder: for its two files; made if missing.
+    Args:
+      folder: for the files; made if missing.
     """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "samples")
+    with open(path, "xb") as records, open(f"{path}.index", "xb") as index:
 
-    folder: str
-    _refs: list[tuple[object, ...]] = field(default_factory=list)
-    _offset: int = 0
+        def add(key: str, split: str, classes: tuple[str, ...], example: bytes) -> None:
+            place = (key, path, len(example), split, (classes,), records.tell())
+            pickle.dump(place, index, pickle.HIGHEST_PROTOCOL)
+            records.write(example)
 
-    @property
-    def records_path(self) -> str:
-        """The file of all examples, one after another."""
-        return os.path.join(self.folder, "samples")
-
-    @property
-    def index_path(self) -> str:
-        """The file of references to them: pickled lists, one after another."""
-        return os.path.join(self.folder, "samples.index")
-
-    def __enter__(self) -> SampleSpool:
-        os.makedirs(self.folder, exist_ok=True)
-        self._records = open(self.records_path, "xb")
-        self._index = open(self.index_path, "xb")
-        return self
-
-    def add(self, key: str, split: str, classes: tuple[str, ...], example: bytes) -> None:
-        """Adds one sample.
-
-        Args:
-          key: what identifies it.
-          split: the split it is in.
-          classes: its classes.
-          example: the serialized example.
-        """
-        self._records.write(example)
-        ref = SampleRef(
-            key=key,
-            uri=self.records_path,
-            size=len(example),
-            split=split,
-            labels=(classes,),
-            offset=self._offset,
-        )
-        self._refs.append(tuple(ref))
-        self._offset += len(example)
-        if len(self._refs) >= _INDEX_CHUNK:
-            self._flush()
-
-    def _flush(self) -> None:
-        pickle.dump(self._refs, self._index, pickle.HIGHEST_PROTOCOL)
-        self._refs = []
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._flush()
-        self._records.close()
-        self._index.close()
+        yield add
 
 
 @dataclass(frozen=True)
 class SpoolReader:
-    """Reads the references of a `SampleSpool`."""
+    """Reads the references of a `sample_spool`."""
 
     def read(self, uri: str, unpack_to: str) -> Iterator[SampleRef | DeadLetter]:
         """Yields a reference to each sample, given the path of the index."""
         with open(uri, "rb") as index:
             while True:
                 try:
-                    refs = pickle.load(index)
+                    yield SampleRef(*pickle.load(index))
                 except EOFError:
                     return
-                yield from map(SampleRef._make, refs)

@@ -26,18 +26,11 @@ from beam_pipeline.core.records import example_source, sharding
 from beam_pipeline.core.records.record_format import RecordFormat
 from beam_pipeline.core.records.shard_writer import REPEATED, Maker, sort_by_key_hash, write_shard
 from beam_pipeline.core.references import SampleRef, bytes_of, files_of
-from beam_pipeline.storage import files
-from beam_pipeline.storage.read_ahead import (
-    ONE_BY_ONE,
-    ReadOptions,
-    Request,
-    SharedReads,
-    read_ahead,
-    usual_reading,
-)
+from beam_pipeline.storage import files, read_ahead
 from beam_pipeline.work import job, outcome
 from beam_pipeline.work.receipts import EarlierDataSet, EarlierShards, read_receipt, write_receipt
 
+_REPORT_S = 0.1  # seconds between two reports
 _IF_GIVEN = ("encoder", "fingerprint", "rows", "imageless")  # of a source's recorded values
 
 
@@ -133,7 +126,10 @@ class EncodingOptions:
 
     @contextmanager
     def maker(
-        self, class_ids: Mapping[str, int], refs: Sequence[SampleRef], reading: ReadOptions | None
+        self,
+        class_ids: Mapping[str, int],
+        refs: Sequence[SampleRef],
+        reading: read_ahead.ReadOptions | None,
     ) -> Iterator[Maker]:
         """Turns references into examples while the block runs; reads ahead.
 
@@ -142,14 +138,16 @@ class EncodingOptions:
           refs: the references that it will be asked for, in this order, those that it rejects unread included.
           reading: how far it reads ahead; None for what is usual where the images are.
         """
-        reading = reading or usual_reading(ref.uri for ref in refs)
-        requests: Iterable[Request] = self._requests(refs)
-        shared = SharedReads(requests) if self.examples.rows else None
-        with read_ahead(shared.reads if shared else requests, files.read_image, reading) as ahead:
+        reading = reading or read_ahead.usual_reading(ref.uri for ref in refs)
+        requests: Iterable[read_ahead.Request] = self._requests(refs)
+        shared = read_ahead.SharedReads(requests) if self.examples.rows else None
+        with read_ahead.read_ahead(
+            shared.reads if shared else requests, files.read_image, reading
+        ) as ahead:
             read = partial(shared.read, ahead.read) if shared else ahead.read
             yield self.examples.maker(self.options, class_ids, read)
 
-    def _requests(self, refs: Iterable[SampleRef]) -> Iterator[Request]:
+    def _requests(self, refs: Iterable[SampleRef]) -> Iterator[read_ahead.Request]:
         """The reads of samples, in order: each image, then its files; none of those that are rejected unread."""
         columns, largest = self.examples.file_columns, self.examples.max_bytes
         filters = self.options.filters
@@ -159,9 +157,11 @@ class EncodingOptions:
             if (bytes_of(ref, columns) if columns else ref.size) > largest:
                 continue
             if ref.uri:
-                yield Request(ref.uri, ref.size, ref.offset)
+                yield read_ahead.Request(ref.uri, ref.size, ref.offset)
             if columns:
-                yield from (Request(uri, size, -1) for _, uri, size in files_of(ref, columns))
+                yield from (
+                    read_ahead.Request(uri, size, -1) for _, uri, size in files_of(ref, columns)
+                )
 
 
 def _has_boxes(columns: Sequence[schema.Column]) -> bool:
@@ -185,7 +185,7 @@ class WriteRequest:
     folder: str
     encoding: EncodingOptions
     resume: bool = False
-    reading: ReadOptions | None = ONE_BY_ONE
+    reading: read_ahead.ReadOptions | None = read_ahead.ONE_BY_ONE
     failures: errors.FailurePolicy = errors.DEFAULT_POLICY
     earlier: EarlierDataSet | None = None
 
@@ -233,7 +233,7 @@ class ShardTask:
             inputs = replace(inputs, refs=examples.lasting(refs))
         try:
             keeps = request.resume or request.failures.retries
-            own = read_receipt(request.folder, name, inputs) if keeps else None
+            own = read_receipt(request.folder, name) if keeps else None
             if own and (changed := input_differences(own.inputs, inputs)):
                 raise self._changed(changed)
             earlier = request.earlier.look_up(inputs) if request.earlier else None
@@ -371,9 +371,15 @@ def write_inputs(
 
 
 def reported(refs: Iterable[SampleRef]) -> Iterator[SampleRef]:
-    """Passes references through and reports each when the next is asked for."""
-    reporter = job.Reporter()
+    """Passes references through; a few times a second, reports those after which the next was asked for."""
+    samples = size = 0
+    due = time.monotonic() + _REPORT_S
     for ref in refs:
         yield ref
-        reporter.add(ref.size)
-    reporter.flush()
+        samples += 1
+        size += ref.size
+        if time.monotonic() >= due:
+            job.report_progress(job.Counts(samples=samples, image_bytes=size))
+            samples = size = 0
+            due = time.monotonic() + _REPORT_S
+    job.report_progress(job.Counts(samples=samples, image_bytes=size))

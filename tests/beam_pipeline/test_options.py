@@ -22,14 +22,7 @@ from beam_pipeline.core.listing.filters import ImageRoot
 from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ShardConfig, SplitFractions
 from beam_pipeline.layouts.layout import ContainerLabels, FolderLabels, Source, SourceOptions
-from beam_pipeline.options import (
-    ConvertOptions,
-    EngineOptions,
-    ImageOptions,
-    InputOptions,
-    OutputOptions,
-    SplitOptions,
-)
+from beam_pipeline.options import ConvertOptions
 from beam_pipeline.options.group import (
     Kind,
     OptionGroup,
@@ -41,6 +34,13 @@ from beam_pipeline.options.group import (
     parse_size,
     parse_splits,
 )
+from beam_pipeline.options.output import (
+    EngineOptions,
+    ImageOptions,
+    OutputOptions,
+    SplitOptions,
+)
+from beam_pipeline.options.source import InputOptions
 from beam_pipeline.storage.read_ahead import ReadOptions
 from beam_pipeline.work.records import SpoolReader
 from tests.harness import convert, digests, reasons_of

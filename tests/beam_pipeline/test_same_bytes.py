@@ -21,12 +21,13 @@ from beam_pipeline.core.packing import unpack
 from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.transforms import listing
-from beam_pipeline.transforms.labels import LabelByFolder
-from beam_pipeline.transforms.planning import AssignShards, Planning, PlanShards
+from beam_pipeline.transforms.labels import label_by_folder
+from beam_pipeline.transforms.planning import AssignShards, plan_shards
 from beam_pipeline.work import job, writing
 from beam_pipeline.work.job import unspill
-from beam_pipeline.work.labels import Labelling
+from beam_pipeline.work.labels import LabelImages, Labelling
 from beam_pipeline.work.outcome import TALLY
+from beam_pipeline.work.planning import Planning
 from tests import harness
 from tests.conformance.groups import GROUPS
 from tests.conformance.outcome import Row
@@ -143,13 +144,13 @@ def test_only_references_cross_the_shuffle(tmp_path: Path) -> None:
     request = writing.WriteRequest(folder=str(tmp_path / "out"), encoding=encoding)
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
         listed = pipeline | listing.ListImages(roots=(ImageRoot(f"{tmp_path}/photos"),))
-        labelled = listed["images"] | LabelByFolder(
-            labelling=Labelling(SplitAssigner(None, 0)), may_repeat=False
+        labelled = listed["images"] | label_by_folder(
+            LabelImages(None, Labelling(SplitAssigner(None, 0)))
         )
         plan = (
             (listed[TALLY], labelled[TALLY])
             | beam.Flatten()
-            | PlanShards(
+            | plan_shards(
                 Planning(
                     request=request,
                     wishes=PlanRequest(

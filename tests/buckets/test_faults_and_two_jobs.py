@@ -20,7 +20,7 @@ from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs
 from beam_pipeline.core.errors import AnotherJobError
 from beam_pipeline.engines.base import Engine
 from beam_pipeline.storage import pace
-from beam_pipeline.work import incomplete_folder, outcome, output_folder
+from beam_pipeline.work import outcome, output_folder
 from beam_pipeline.work.finishing import Reports
 from beam_pipeline.work.receipts import write_receipt
 from tests.buckets import proxy
@@ -149,7 +149,7 @@ def _finish(cloud: Store) -> None:
 
 
 def _refusal(cloud: Store) -> str:
-    error = incomplete_folder.noted_refusal(f"{cloud.uri}/out")
+    error = output_folder.noted_refusal(f"{cloud.uri}/out")
     assert isinstance(error, AnotherJobError)
     return str(error).partition(" any more")[0]
 
@@ -222,7 +222,7 @@ def test_overwrite_starts_afresh_where_it_deleted_the_note_of_a_job_that_then_lo
     cloud: Store,
 ) -> None:
     """That job still wrote shards and receipts, which nothing lists any more but the receipts."""
-    incomplete_folder.write_note(f"{cloud.uri}/out", PLAN, {})
+    output_folder.write_note(f"{cloud.uri}/out", PLAN, {})
     cloud.put(GONE, CONTENT)
     cloud.proxy.spoil(cloud.late_deletion(GONE, 2, manifest=False))
     with ThreadPoolExecutor(1) as pool:

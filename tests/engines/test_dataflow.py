@@ -25,7 +25,7 @@ import beam_pipeline
 from beam_pipeline import cli, launch, terminal
 from beam_pipeline.core.errors import Refusal, UsageError
 from beam_pipeline.engines import dataflow
-from beam_pipeline.work.incomplete_folder import note_refusal
+from beam_pipeline.work.output_folder import note_refusal
 from tests.buckets.services import GoogleStore as Cloud
 from tests.engines.fake_dataflow import PROJECT, REGION, FakeDataflow, Step
 from tests.harness import PATIENCE_S, REPOSITORY, convert, job, process, run_convert, wait_until

@@ -51,7 +51,7 @@ def cluster(
 
 def test_a_cluster_is_asked(cluster: Cluster) -> None:
     """Its version, TaskManagers and slots, and whether it tries again."""
-    assert flink.ask_cluster(cluster.address) == flink.Cluster("1.19", 2, 2, restarts=True)
+    assert flink.ask_cluster(cluster.address) == flink.Cluster("1.19", 2, 2)
 
 
 @pytest.fixture(scope="module")

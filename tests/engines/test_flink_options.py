@@ -24,7 +24,7 @@ from tests import harness, pictures
 from tests.servers import Asked, served
 
 PAGES = ("docs/flink.md", "deploy/flink/README.md")
-CLUSTER = flink.Cluster("1.19", task_managers=2, slots=6, restarts=True)
+CLUSTER = flink.Cluster("1.19", task_managers=2, slots=6)
 
 
 def test_a_job_takes_the_whole_cluster() -> None:
@@ -44,7 +44,7 @@ def test_a_job_takes_the_whole_cluster() -> None:
 
 def test_a_version_that_beam_does_not_know_is_refused() -> None:
     """Unless a job server is named, which says what it fits."""
-    old = flink.Cluster("1.15", task_managers=2, slots=6, restarts=True)
+    old = flink.Cluster("1.15", task_managers=2, slots=6)
     with pytest.raises(UsageError, match=r"Flink 1\.15, and this version of Beam lacks a job"):
         flink._cluster_defaults(old, set())
     assert "--flink_version" not in flink._cluster_defaults(old, {"--flink_job_server_jar"})
@@ -66,7 +66,6 @@ def _rest(asked: Asked) -> Any:
         return 200, {}, b"{}"
     found: dict[str, Any] = {
         "/overview": {"flink-version": "1.19.3", "taskmanagers": 1, "slots-total": 2},
-        "/jobmanager/config": [],
     }
     jobs = []
     for job, (state, start, options) in JOBS.items():

@@ -31,9 +31,9 @@ from beam_pipeline.core.records.example_source import LabelledImages
 from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo, ShardPlan
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.writing import FinishDataset, sum_totals
+from beam_pipeline.transforms.writing import finish_dataset, sum_totals
 from beam_pipeline.work.finishing import DatasetFinisher, Reports, sorted_letters
-from beam_pipeline.work.incomplete_folder import noted_refusal, write_note
+from beam_pipeline.work.output_folder import noted_refusal, write_note
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 from tests.transforms.outputs import outputs
 
@@ -105,9 +105,7 @@ def test_a_complete_data_set_has_its_files(tmp_path: Path) -> None:
     assert [(c["name"], c["examples"]) for c in manifest["classes"]] == [("cat", 2), ("dog", 1)]
 
 
-LISTED_ONCE = Totals.of_shards(SHARDS)
-for _batch in DEAD:
-    LISTED_ONCE.add_dead_letters(_batch)
+LISTED_ONCE = Totals.of([*SHARDS, *DEAD])
 CODECS = ("Pillow 11", "Pillow 12")
 
 
@@ -247,7 +245,7 @@ def test_one_machine_or_several_finish_alike(tmp_path: Path, retries: bool) -> N
             name: pipeline | name >> beam.Create(items, reshuffle=False)
             for name, items in given.items()
         }
-        last = FinishDataset(reports=reports, finisher=finisher)
+        last = finish_dataset(finisher, reports)
         _ = pipeline | "Plan" >> beam.Create([PLAN]) | last
     finish(tmp_path / "here")
     assert files_of(tmp_path / "job") == files_of(tmp_path / "here")
@@ -257,10 +255,7 @@ def test_all_reports_are_summed_into_one() -> None:
     """Shards, dead letters and images, whoever reports them."""
     shards = [ShardInfo("train", n, f"d-{n}", 1, 80, 7, ((n, 1),)) for n in range(3)]
     images = ImageFigures((("resized", 3),))
-    expected = Totals.of_shards(shards)
-    for batch in (DEAD[1], DEAD[1]):
-        expected.add_dead_letters(batch)
-    expected.add_images(images)
+    expected = Totals.of([*shards, DEAD[1], DEAD[1], images])
     assert expected.classes == {"train": Counter([0, 1, 2])}
     given = {"shards": shards, "dead_letters": [DEAD[1], DEAD[1]], "images": [images]}
     found = outputs(

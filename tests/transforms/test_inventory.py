@@ -21,7 +21,7 @@ from beam_pipeline.core.labels.meeting import KeyDivision
 from beam_pipeline.core.listing.filters import ImageRoot, LabelFile, LabelFiles
 from beam_pipeline.core.packing import ImageBatch, items_of
 from beam_pipeline.core.references import ImageRef
-from beam_pipeline.transforms.listing import ReadInventory
+from beam_pipeline.transforms.listing import read_inventory
 from beam_pipeline.work import listing
 from beam_pipeline.work.file_parts import PART_BYTES, FilePart, cut_file
 from beam_pipeline.work.job import unspill_all
@@ -238,7 +238,7 @@ def test_inventories_are_listed_as_their_roots_would_be(
     write_files(".", {name: "\n".join([header, *lines, ""]) for name, lines in texts.items()})
 
     def build(pipeline: beam.Pipeline) -> dict[str, Any]:
-        reading = ReadInventory(files=tuple(texts), roots=image_roots, division=KeyDivision(7))
+        reading = read_inventory(tuple(texts), image_roots, KeyDivision(7))
         read = pipeline | reading
         groups = read["images"] | beam.GroupByKey()
         found = groups | beam.Map(lambda group: list_group(unspill_all(group[1]), image_roots))

@@ -23,9 +23,9 @@ from beam_pipeline.core.packing import ImageBatch, LabelBatch
 from beam_pipeline.core.references import ImageRef, LabelRow, SampleRef
 from beam_pipeline.layouts.layout import ContainerLabels, FileLabels, ListedLabels
 from beam_pipeline.transforms import in_workers
-from beam_pipeline.transforms.labels import JoinLabelBatches, ReadContainers, ReadLabelFiles
+from beam_pipeline.transforms.labels import JoinLabelBatches, ReadLabelFiles, read_containers
 from beam_pipeline.work import labels as label_work
-from beam_pipeline.work.labels import Labelling
+from beam_pipeline.work.labels import JoinRows, Labelling
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY
 from tests.pictures import write_files
 from tests.rows import in_rows
@@ -56,7 +56,7 @@ def test_buckets_and_bundles_play_no_part(
     tally.add_dead_letters(letters)
     assert (len(samples), len(letters)) == (49, 13)
     labelling = Labelling(SPLITS, (label_column("label", ColumnKind.BYTES),))
-    join = JoinLabelBatches(labelling=labelling, merger=AGREE, buckets=buckets)
+    join = JoinLabelBatches(work=JoinRows(AGREE, labelling), buckets=buckets)
 
     def build(pipeline: beam.Pipeline) -> Any:
         images = [ImageBatch(IMAGES[i : i + 8]) for i in range(0, len(IMAGES), 8)]
@@ -153,7 +153,7 @@ class ContainerReader:
 def test_a_broken_container_refuses_the_run() -> None:
     """The reason travels with the counts; what came before the break is counted, too."""
     labels = ContainerLabels(ContainerReader(), ("/broken",))
-    read = ReadContainers(labels=labels, unpack_to="/unpacked", labelling=Labelling(SPLITS, ()))
+    read = read_containers(labels, "/unpacked", Labelling(SPLITS, ()))
     found = outputs(lambda p: p | read, "samples", DEAD_LETTERS, TALLY)
     tally = Tally(
         listed=1,

@@ -48,13 +48,18 @@ from beam_pipeline.transforms.planning import (
     AssignShards,
     AssignSplits,
     DropDuplicates,
-    FindDuplicates,
     LowestSamples,
-    Planning,
+    find_duplicates,
 )
-from beam_pipeline.work.incomplete_folder import read_note
 from beam_pipeline.work.outcome import DEAD_LETTERS, TALLY, Call
-from beam_pipeline.work.planning import DuplicateSearch, is_readable, measure_images, with_digests
+from beam_pipeline.work.output_folder import read_note
+from beam_pipeline.work.planning import (
+    DuplicateSearch,
+    Planning,
+    is_readable,
+    measure_images,
+    with_digests,
+)
 from beam_pipeline.work.writing import EncodingOptions, WriteRequest
 from tests.core.dataset.fixtures import group
 from tests.harness import convert, manifest_of, run, shard_names
@@ -112,7 +117,9 @@ def test_a_plan_that_refuses_is_noted_all_the_same(tmp_path: Path) -> None:
     """The note says which files may have been left, also by a run that wrote none."""
     plan = planned(tmp_path, Tally(listed=7, refusals=[Refusal("ListingError", "x")]))
     assert plan.refusal == Refusal("ListingError", "x")
-    assert read_note(str(tmp_path)) == plan.shard_plan
+    noted = read_note(str(tmp_path))
+    assert noted
+    assert noted.shard_plan == plan.shard_plan
 
 
 def test_a_resumed_run_has_the_shards_of_the_earlier_one(tmp_path: Path) -> None:
@@ -416,5 +423,5 @@ def test_equal_digests_meet(ranges: int) -> None:
     parts = [part for i in range(7) for part in packed_images(images[i::7], ranges)]
     total = beam.CombineGlobally(Duplicates.sum_of)
     pairs = tuple(group(("train", f"{i:02d}"), ("train", str(i + 50))) for i in range(10))
-    found = outputs(lambda p: p | beam.Create(parts) | FindDuplicates() | total)
+    found = outputs(lambda p: p | beam.Create(parts) | find_duplicates() | total)
     assert found == [Duplicates(60, 20, 10, 0, 0, pairs)]

@@ -18,8 +18,8 @@ from beam_pipeline.core.errors import FailurePolicy, UsageError
 from beam_pipeline.core.labels.schema import CLASS_FOLDER_COLUMNS
 from beam_pipeline.core.records import example_source, sharding, tfrecord
 from beam_pipeline.core.references import SampleRef
-from beam_pipeline.transforms.writing import WriteShards
-from beam_pipeline.work import incomplete_folder, receipts
+from beam_pipeline.transforms.writing import write_shards
+from beam_pipeline.work import output_folder, receipts
 from beam_pipeline.work.outcome import COMPARED, REFUSALS, Outcome
 from beam_pipeline.work.writing import EncodingOptions, ShardTask, WriteRequest
 from tests.pictures import picture, write_files, write_pictures
@@ -152,7 +152,7 @@ def in_job(folder: Path, shards: Mapping[int, Sequence[SampleRef]], **options: A
 
     def build(pipeline: beam.Pipeline) -> Any:
         plan = pipeline | "Plan" >> beam.Create([PLAN])
-        return pipeline | beam.Create(elements) | WriteShards(plan=plan, request=request)
+        return pipeline | beam.Create(elements) | write_shards(plan, request)
 
     return outputs(build, "shards", REFUSALS)
 
@@ -170,7 +170,7 @@ def test_a_shard_that_cannot_be_written_is_a_refusal(
     if retries:
         with pytest.raises(Exception, match="Is a directory"):
             in_job(folder, shards, failures=FailurePolicy(retries=True))
-        noted = incomplete_folder.noted_refusal(str(folder))
+        noted = output_folder.noted_refusal(str(folder))
         assert type(noted).__name__ == "OutputError"
         return
     infos, (refusal,) = in_job(folder, shards, failures=HERE)

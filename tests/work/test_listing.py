@@ -7,7 +7,6 @@ import pickle
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,11 @@ from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.references import ImageRef
 from beam_pipeline.storage.listing import Subfolder, list_local_root
 from beam_pipeline.transforms import listing
-from beam_pipeline.transforms.listing import CutFiles
+from beam_pipeline.transforms.listing import cut_files
+from beam_pipeline.work import file_parts
 from beam_pipeline.work.file_parts import (
     PART_BYTES,
     FilePart,
-    ScanTask,
     cut_file,
     read_lines,
 )
@@ -247,12 +246,12 @@ def test_a_file_that_cannot_be_looked_at_to_its_end_is_one_part(
 ) -> None:
     """None of its lines is read twice."""
     (tmp_path / "a.csv").write_bytes(LINES)
-    scan = ScanTask.run
+    look_at = file_parts._look_at
 
-    def breaks(task: ScanTask) -> LineBlock:
-        return scan(task if task.start < 100 else replace(task, uri=f"{tmp_path}/gone"))
+    def breaks(uri: str, start: int, *arguments: Any) -> LineBlock:
+        return look_at(uri if start < 100 else f"{tmp_path}/gone", start, *arguments)
 
-    monkeypatch.setattr(ScanTask, "run", breaks)
+    monkeypatch.setattr(file_parts, "_look_at", breaks)
     assert cut_into(tmp_path / "a.csv", 100) == [None]
 
 
@@ -277,7 +276,7 @@ def test_files_are_cut_in_a_job(
     paths = [str(tmp_path / name) for name in ("a.csv", "b", "c.parquet")]
     monkeypatch.setattr(listing, "PART_BYTES", 300)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        parts = pipeline | beam.Create(paths) | CutFiles(cut_by=by_ending, spread=spread)
+        parts = pipeline | beam.Create(paths) | cut_files(by_ending, spread=spread)
         expected = [part for path in paths for part in cut_file(path, by_ending, 300)]
         assert len(expected) == 4 + 1 + 4
         assert_that(parts | beam.Map(repr), equal_to(list(map(repr, expected))))

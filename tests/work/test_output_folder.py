@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from google_crc32c import value
 
-from beam_pipeline.core.dataset.manifest import Manifest, Recorded, build_manifest, dump_json
+from beam_pipeline.core.dataset.manifest import Manifest, build_manifest, dump_json
 from beam_pipeline.core.dataset.names import temporary_name
 from beam_pipeline.core.dataset.plan import Plan
 from beam_pipeline.core.dataset.receipts import Receipt, ShardInputs, receipt_name
@@ -26,8 +26,8 @@ from beam_pipeline.core.report.contents import PLACEHOLDER, sealed
 from beam_pipeline.core.report.side_files import files_from_manifest, gives_way
 from beam_pipeline.dataset import read_manifest
 from beam_pipeline.storage import files
-from beam_pipeline.work import incomplete_folder, output_folder
-from beam_pipeline.work.incomplete_folder import EarlierRun, note_refusal, noted_refusal
+from beam_pipeline.work import output_folder
+from beam_pipeline.work.output_folder import EarlierRun, note_refusal, noted_refusal
 from beam_pipeline.work.receipts import write_receipt
 from tests.pictures import write_files
 from tests.rows import in_rows, raised
@@ -44,8 +44,8 @@ MANIFEST = build_manifest(
     plan=PLAN,
     tally=Tally(),
     shards=SHARDS,
-    totals=Totals.of_shards(SHARDS),
-    recorded=Recorded(seed=5, options=OPTIONS, features={}),
+    totals=Totals.of(SHARDS),
+    run={"seed": 5, "options": OPTIONS, "features": {}},
 )
 READ = Manifest.of(MANIFEST)
 SHORT = {f"S{i}": name for i, name in enumerate(NAMES)} | {"T": temporary_name("x")}
@@ -65,7 +65,7 @@ OTHER = ShardPlan("pets", (("train", 5),), FORMAT)
 
 def note(folder: str) -> None:
     """Notes a run, as it does before its first shard."""
-    incomplete_folder.write_note(folder, PLAN, RUN)
+    output_folder.write_note(folder, PLAN, RUN)
 
 
 def leave_unfinished(folder: str) -> None:
@@ -230,12 +230,11 @@ def test_a_note_says_what_an_unfinished_run_was_about_to_write(tmp_path: Path) -
     folder = str(tmp_path)
     leave_unfinished(folder)
     noted = EarlierRun(PLAN.shard_plan, RUN, complete=False)
-    assert incomplete_folder.read_note(folder) == PLAN.shard_plan
-    assert incomplete_folder.read_noted_run(folder) == output_folder.read_earlier(folder) == noted
-    assert incomplete_folder.unpacking_folder(folder) == f"{folder}/.incomplete/unpacked"
-    incomplete_folder.delete_incomplete(folder)
+    assert output_folder.read_note(folder) == output_folder.read_earlier(folder) == noted
+    assert output_folder.unpacking_folder(folder) == f"{folder}/.incomplete/unpacked"
+    output_folder.delete_incomplete(folder)
     assert names_in(folder) == [NAMES[0]]
-    assert incomplete_folder.read_note(folder) is output_folder.read_earlier(folder) is None
+    assert output_folder.read_note(folder) is output_folder.read_earlier(folder) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"name": "pets"}', '{"name": "a", "shards": [1]}'])
@@ -243,7 +242,7 @@ def test_a_damaged_note_is_an_error_that_names_it(tmp_path: Path, text: str) -> 
     """Nobody knows what that run wrote."""
     write_files(str(tmp_path), {".incomplete/plan.json": text})
     with pytest.raises(ConversionError, match=r"plan\.json is damaged \(.*\); remove it by hand$"):
-        incomplete_folder.read_note(str(tmp_path))
+        output_folder.read_note(str(tmp_path))
 
 
 ONE, TWO = "1" * 32, "2" * 32  # jobs
@@ -268,7 +267,7 @@ def test_a_refusal_is_taken_once_by_the_launcher_of_its_job(
     ]
     refused = ("QuestionError", "Which?", ("dates",))
     assert said == [refused, None if is_complete else refused]
-    incomplete_folder.delete_incomplete(folder)
+    output_folder.delete_incomplete(folder)
     assert names_in(folder) == ["manifest.json"] * is_complete
 
 

@@ -34,7 +34,7 @@ from beam_pipeline.core.records.sharding import (
 from beam_pipeline.core.records.tfrecord import TFRecordFormat
 from beam_pipeline.core.references import SampleRef
 from beam_pipeline.storage import files
-from beam_pipeline.transforms.planning import PreviewChanges
+from beam_pipeline.transforms.planning import preview_changes
 from beam_pipeline.work.outcome import CHANGES, REFUSALS
 from beam_pipeline.work.receipts import (
     EarlierDataSet,
@@ -338,5 +338,5 @@ def test_the_shard_of_a_removed_sample_would_be_written(first: DataSet, tmp_path
         plan = pipeline | "Plan" >> beam.Create([now.plan])
         shards = pipeline | beam.Create([(i, task.batches) for i, task in enumerate(now.tasks)])
         request = WriteRequest(folder="", encoding=ENCODING, earlier=first.as_earlier)
-        previewed = shards | PreviewChanges(plan=plan, request=request)
+        previewed = shards | preview_changes(plan, request)
         assert_that(previewed, equal_to(expected))

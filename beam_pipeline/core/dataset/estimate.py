@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import Annotated
 
-from beam_pipeline.core.errors import UsageError
+from beam_pipeline.core import errors, typed_json
 
 GB = 10**9
 _LISTED_A_PAGE = 1000
@@ -30,8 +31,8 @@ USUAL_IMAGE, USUAL_ENCODE_S, TABLE_ROW = 100_000, 0.01, 41
 WANTED_S = 1800
 """Seconds of writing that `workers_for` aims at."""
 
-LONG_SHARD_S = 300
-"""Seconds of one thread that make a shard worth dividing."""
+
+_Dollars = Annotated[float, typed_json.Expect(lambda dollars: dollars >= 0, "dollars")]
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,11 @@ class Prices:
       class_b_1000: a thousand reads of objects.
     """
 
-    vcpu_hour: float = 0.056
-    memory_gb_hour: float = 0.003557
-    shuffle_gb: float = 0.011
-    class_a_1000: float = 0.005
-    class_b_1000: float = 0.0004
+    vcpu_hour: _Dollars = 0.056
+    memory_gb_hour: _Dollars = 0.003557
+    shuffle_gb: _Dollars = 0.011
+    class_a_1000: _Dollars = 0.005
+    class_b_1000: _Dollars = 0.0004
 
 
 @dataclass(frozen=True)
@@ -208,15 +209,9 @@ def parse_prices(text: str, name: str) -> Prices:
     fields = [field.name for field in dataclasses.fields(Prices)]
     try:
         values = json.loads(text)
+        prices: Prices = typed_json.decode(Prices, values)
+        if unknown := sorted(values.keys() - fields):
+            raise ValueError(f"{unknown[0]} is not a price, expected {', '.join(fields)}")
     except ValueError as error:
-        raise UsageError(f"--prices {name} is no JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise UsageError(f"--prices {name}: expected an object with {', '.join(fields)}")
-    for key, value in values.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        if key not in fields or not number:
-            raise UsageError(
-                f"--prices {name}: found {key!r}: {value!r}, expected dollars for one of "
-                f"{', '.join(fields)}"
-            )
-    return Prices(**values)
+        raise errors.UsageError(f"--prices {name}: {error}") from error
+    return prices

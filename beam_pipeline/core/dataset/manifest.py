@@ -273,32 +273,15 @@ def crc32c_text(crc: int) -> str:
     return base64.b64encode(crc.to_bytes(4, "big")).decode()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
-    """What a manifest records of a run's options.
-
-    Attributes:
-      seed: of the hash that placed the samples.
-      options: the other options that shape the bytes.
-      features: key -> kind, shape and whether it is optional, of every feature of an example.
-      counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
-        as for masks, whose pixels are not read.
-      roles: what each part of the input is used for.
-    """
-
-    seed: int
-    options: Mapping[str, Any]
-    features: Mapping[str, Any]
-    counted: str = "examples"
-    roles: Sequence[RoleRow] = ()
-
-
 def build_manifest(
     plan: Plan,
     tally: Tally,
     shards: Sequence[ShardInfo],
-    recorded: Recorded,
     totals: Totals,
+    run: Mapping[str, Any],
+    *,
+    counted: str = "examples",
+    roles: Sequence[RoleRow] = (),
     dead_letter_crc: int = 0,
 ) -> dict[str, Any]:
     """The manifest as a value. Nothing in it depends on time, runner or workers.
@@ -309,25 +292,28 @@ def build_manifest(
       plan: the planned shards and classes.
       tally: the counts of all stages, to the last dead letter.
       shards: the figures of those that were written.
-      recorded: what it records of the options.
       totals: the sums over all shards.
+      run: its seed, options and features, like in the manifest.
+      counted: the unit of class counts, "examples" or "objects"; empty where classes are not counted,
+        as for masks, whose pixels are not read.
+      roles: what each part of the input is used for.
       dead_letter_crc: the sum of `line_crc` over the lines of all dead letters.
     """
     images, statistics = totals.images, totals.statistics
-    options = recorded.options
+    options = run["options"]
     examples = sum(shard.examples for shard in shards)
     splits = _split_entries(plan, shards)
     classes: list[dict[str, Any]] = [{"id": i, "name": name} for name, i in plan.classes]
-    for entry in classes if recorded.counted else ():
+    for entry in classes if counted else ():
         counts = {split: totals.classes.get(split, {}).get(entry["id"], 0) for split in splits}
-        entry |= {recorded.counted: sum(counts.values()), "splits": counts}
+        entry |= {counted: sum(counts.values()), "splits": counts}
     entries: dict[str, Any] = {
         "format": _FORMAT,
         "format_version": typed_json.FORMAT_VERSION,
         "name": plan.shard_plan.name,
-        "seed": recorded.seed,
+        "seed": run["seed"],
         "options": dict(options),
-        "features": dict(recorded.features),
+        "features": dict(run["features"]),
         "splits": splits,
         "classes": classes,
         "counts": {
@@ -347,7 +333,7 @@ def build_manifest(
         # None where some examples were given finished.
         "images": statistics.formats_and_lengths() if 0 < examples == statistics.images else None,
         "dead_letters": dict(sorted(tally.dead.items())),
-        ROLES_ENTRY: recorded_roles(recorded.roles) or None,
+        ROLES_ENTRY: recorded_roles(roles) or None,
         "questions": list(plan.questions) or None,
         "codec": next(iter(images.codecs), None),
         LINES_ENTRY: crc32c_text(dead_letter_crc % (1 << 32)),

@@ -35,9 +35,6 @@ INCOMPLETE_FOLDER = ".incomplete"
 RECEIPTS_FOLDER = ".receipts"
 """Inside the output folder: the receipt of each shard, a list of what it was made from."""
 
-TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
-"""The most that `temporary_name` adds to a name: two dots, a process id and 32 digits."""
-
 
 def temporary_name(uri: str) -> str:
     """Returns a unique name below `.incomplete` under which a file is written until it is complete.
@@ -60,6 +57,10 @@ UNPACKED_FOLDER = "unpacked"
 """In `.incomplete`, as shown above."""
 
 _NOTES = frozenset({NOTE_NAME, WRITING_NAME, DELETING_NAME})
+TEMPORARY_SUFFIX_BYTES = 1 + 7 + 1 + 32
+"""The most that `temporary_name` adds to a name: two dots, a process id and 32 digits."""
+
+_TEMPORARY_NAME = re.compile(r"[^/]+\.\d+\.[0-9a-f]{32}(\.replaced)?")
 _REFUSAL_NAME = re.compile(r"refusal(-[0-9a-f]{32})?\.json")
 
 
@@ -76,13 +77,7 @@ def is_ours_in_incomplete(name: str) -> bool:
     """Tells whether a path relative to `.incomplete` is one that a run gives to a separate file."""
     if name in _NOTES or name.startswith(f"{UNPACKED_FOLDER}/") or _REFUSAL_NAME.fullmatch(name):
         return True
-    return "/" not in name and writer_of(name.removesuffix(".replaced")) is not None
-
-
-def writer_of(temporary: str) -> tuple[str, int] | None:
-    """Returns (file name, process id) of a name made by `temporary_name`; None for any other name."""
-    match = re.fullmatch(r"(.+)\.(\d+)\.[0-9a-f]{32}", posixpath.basename(temporary))
-    return (match[1], int(match[2])) if match else None
+    return _TEMPORARY_NAME.fullmatch(name) is not None
 
 
 DEAD_LETTERS_NAME = "dead_letters.jsonl"

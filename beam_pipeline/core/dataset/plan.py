@@ -13,23 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from beam_pipeline.core import errors
 from beam_pipeline.core.dataset import duplicates, plausibility
 from beam_pipeline.core.dataset.names import DEAD_LETTERS_NAME
 from beam_pipeline.core.dataset.tally import Tally, accounting_fault
 from beam_pipeline.core.dead_letters import EXPLANATIONS, Reason
-from beam_pipeline.core.errors import (
-    ChangedInputsError,
-    ConversionError,
-    DuplicateImagesError,
-    LostSamplesError,
-    NothingJoinedError,
-    NothingLeftError,
-    QuestionError,
-    Refusal,
-    TooManyBadSamplesError,
-    UnknownClassError,
-    UsageError,
-)
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.labels.classes import (
     AUTO_ORDER,
@@ -152,7 +140,7 @@ class Plan:
     shard_plan: sharding.ShardPlan
     classes: tuple[tuple[str, int], ...]
     tally: Tally
-    refusal: Refusal | None
+    refusal: errors.Refusal | None
     settled: Mapping[str, Any] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -211,14 +199,16 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     try:
         classes = earlier.number_classes(request.numbering, tally.classes)
     except ClassNumberingError as error:
-        unnumbered = [UsageError(f"--class_ids keep: {error}; rename it or leave the option out")]
+        unnumbered = [
+            errors.UsageError(f"--class_ids keep: {error}; rename it or leave the option out")
+        ]
     passed_over = list(plausibility.label_file_questions(tally.label_files, tally.listed, checks))
     of_classes = (
         () if "classes" in classes.options else plausibility.class_questions(tally.classes, checks)
     )
     asked = [*passed_over, *plausibility.split_questions(tally.samples, checks), *of_classes]
     questions = [question_error(asked, checks.options)] if asked and not checks.assumed else []
-    errors = (
+    faults = (
         *(questions if passed_over else ()),  # labels of flat folders can only be in files
         *_label_faults(tally, checks),
         *_split_faults(tally, request, names),
@@ -226,8 +216,8 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
     )
     further = (*_sample_faults(tally, request), *unnumbered, *questions)
     refusals = (
-        *(*tally.refusals, *map(Refusal.from_error, errors)),
-        *(too_many_bad(tally, request.max_bad_fraction), *map(Refusal.from_error, further)),
+        *(*tally.refusals, *map(errors.Refusal.from_error, faults)),
+        *(too_many_bad(tally, request.max_bad_fraction), *map(errors.Refusal.from_error, further)),
     )
     # Shards without number are not even named.
     shard_plan = sharding.ShardPlan(
@@ -248,39 +238,27 @@ def make_plan(tally: Tally, request: PlanRequest, earlier: Kept = NOTHING_KEPT) 
 
 _LIKE = 0.5  # how much of two names must be the same for one to be a candidate for the other
 _MOST_UNLABELLED = 0.5  # of the listed images, where label files are given
-_IN_PYTHON = (
-    "beam_pipeline.convert_samples takes images from arrays in Python (docs/datasets/python.md)"
+_OTHER_FILES = (
+    "Write DICOM, videos and raw files of cameras as PNG or JPEG first; beam_pipeline.convert_samples takes images "
+    "from arrays in Python (docs/datasets/python.md)"
 )
-_NO_IMAGES = {
-    ".gz .h5 .hdf5 .idx3-ubyte .mat .npy .npz": (
-        f"If these files contain arrays of pixels, as in MNIST and SVHN, {_IN_PYTHON}"
-    ),
-    ".dcm .dicom .nii": (
-        f"DICOM and NIfTI are not read: write a PNG of 8 or 16 bits for each image first; or {_IN_PYTHON}"
-    ),
-    ".mp4 .avi .mov .mkv .webm": (
-        "Videos are not read: write their frames as images first, as ffmpeg -i clip.mp4 frames/%06d.png does"
-    ),
-    ".arw .cr2 .cr3 .dng .nef .orf .raf": (
-        "Raw files of cameras are not read: write them as PNG or JPEG first"
-    ),
-}
-"""Extensions of files that contain images, but are not read -> what to do with them."""
 
 
-def _label_faults(tally: Tally, checks: plausibility.LabelChecks) -> Iterator[ConversionError]:
+def _label_faults(
+    tally: Tally, checks: plausibility.LabelChecks
+) -> Iterator[errors.ConversionError]:
     """Classes that are not all in --classes, and labels that name no image."""
     unknown, samples = tally.dead[Reason.UNKNOWN_CLASS], tally.samples.total()
     if unknown and (checks.known_only or not samples):
         raise_it = "" if checks.known_only else "; check that the file is of this data"
-        yield UnknownClassError(
+        yield errors.UnknownClassError(
             f"{unknown if samples else f'all {unknown}'} labelled images have a class that --classes "
             f"{checks.known_from} does not name (such as {quoted(tally.shown.get(Reason.UNKNOWN_CLASS, []))}); "
             f"dead_letters.jsonl tells which{raise_it}"
         )
     no_row_met = bool(tally.label_rows) and tally.orphan_rows >= tally.label_rows
     if not samples or (tally.unlabelled and no_row_met):
-        yield NothingJoinedError(_nothing_joined(tally, checks.option))
+        yield errors.NothingJoinedError(_nothing_joined(tally, checks.option))
 
 
 def _nothing_joined(tally: Tally, option: str) -> str:
@@ -292,11 +270,9 @@ def _nothing_joined(tally: Tally, option: str) -> str:
     """
     if not tally.listed:
         ignored = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.ignored.items()))
-        advices = [
-            text for kinds, text in _NO_IMAGES.items() if {*kinds.split()} & {*tally.ignored}
-        ]
-        passed_over = f" (passed over: {ignored})" if ignored else ""
-        return ". ".join([f"no images found{passed_over}; check --images", *advices])
+        if not ignored:
+            return "no images found; check --images"
+        return f"no images found (passed over: {ignored}); check --images. {_OTHER_FILES}"
     if excluded := tally.dead[Reason.EXCLUDED]:
         return f"no sample is left: --exclude names all {excluded} images with a label"
     none = f"none of {tally.listed} images"
@@ -367,11 +343,6 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
                     f"The row {row!a} and the image {image!a} differ only in their Unicode form: "
                     "write one of them as the other, with unicodedata.normalize in Python. "
                 )
-            if row and any(row in (step, step[1:]) for step in image.split("/")[:-1]):
-                return (
-                    f"The row {row!r} is about a folder, as that of {image!r}; a table of folders, studies or "
-                    "patients is first joined with one that names the images. "
-                )
             if image.endswith(f"/{row}"):
                 folder = image.removesuffix(row)
                 return f"The row {row!r} would name the image {image!r} if --images named its folder {folder}. "
@@ -383,17 +354,17 @@ def _nearest(rows: Sequence[str], images: Sequence[str]) -> str:
 
 def _split_faults(
     tally: Tally, request: PlanRequest, splits: Sequence[str]
-) -> Iterator[ConversionError]:
+) -> Iterator[errors.ConversionError]:
     """Splits in --num_shards that do not exist, and splits that are left empty."""
     numbers = request.shards.num_shards
     unknown = sorted(set(numbers) - set(splits)) if isinstance(numbers, Mapping) else []
     if unknown:
-        yield UsageError(
+        yield errors.UsageError(
             f"--num_shards names the split {', '.join(unknown)}, but the splits are {', '.join(splits)}"
         )
     empty = [split for split in request.splits if not tally.samples[split]]
     if empty and request.none_empty:
-        yield UsageError(
+        yield errors.UsageError(
             f"--splits: not one of {tally.samples.total()} samples fell into {', '.join(empty)}; "
             "there are too few groups, or too few samples in each class, for so small a share. "
             "Give it a larger share, divide groups with --stratify, or try another --seed"
@@ -402,12 +373,12 @@ def _split_faults(
 
 def _too_small_shards(
     shards: sharding.ShardConfig, counts: Mapping[str, int], tally: Tally
-) -> list[ConversionError]:
+) -> list[errors.ConversionError]:
     """The error of a size that is smaller than the images, as `100` is where `100MB` was meant."""
     # The last shard of a split may be a remainder. Images above the default size are left to it.
     chosen = shards.shard_bytes != sharding.DEFAULT_SHARD_BYTES
     return [
-        UsageError(
+        errors.UsageError(
             f"--shard_size is {counted(shards.shard_bytes, 'byte')}, which makes "
             f"{counted(count, 'shard')} of {counted(tally.samples[split], 'sample')} in the split {split}; "
             "give a size of several images, with its unit, such as --shard_size 200MB, or --num_shards"
@@ -419,10 +390,10 @@ def _too_small_shards(
     ]
 
 
-def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionError]:
+def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[errors.ConversionError]:
     """Images of the same bytes, and too many images without labels."""
     if tally.duplicates.groups and not request.may_have_duplicates:
-        yield DuplicateImagesError(
+        yield errors.DuplicateImagesError(
             f"--duplicates error: {'; '.join(duplicates.described(tally.duplicates))}. Remove all but one of each "
             "group; --duplicates first does so for you, and keep writes them all"
         )
@@ -430,7 +401,7 @@ def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionErr
     unlabelled = tally.dead[reason]
     if unlabelled > _MOST_UNLABELLED * tally.listed and not request.may_be_unlabelled:
         further = _causes({key: n for key, n in tally.dead.items() if key != reason}, tally)
-        yield QuestionError(
+        yield errors.QuestionError(
             terminal_line(
                 f"{unlabelled} of {tally.listed} images lack a label, such as "
                 f"{quoted(tally.shown.get(reason, []))}{f'; besides, {further}' if further else ''}. "
@@ -440,21 +411,21 @@ def _sample_faults(tally: Tally, request: PlanRequest) -> Iterator[ConversionErr
         )
 
 
-def too_many_bad(tally: Tally, max_bad_fraction: float) -> Refusal | None:
+def too_many_bad(tally: Tally, max_bad_fraction: float) -> errors.Refusal | None:
     """The refusal of a run with more bad samples than allowed."""
     bad, candidates = sum(tally.bad.values()), tally.listed + tally.further_samples
     # Rows without an image can make more than there are images.
     if not bad or max_bad_fraction >= 1 or (candidates and bad / candidates <= max_bad_fraction):
         return None
-    error = TooManyBadSamplesError(
+    error = errors.TooManyBadSamplesError(
         f"{counted(bad, 'bad sample')} among {counted(tally.listed, 'listed image')}, {max_bad_fraction:g} "
         f"of them allowed: {_causes(tally.bad, tally)}. dead_letters.jsonl lists them; fix them or "
         "raise --max_bad_fraction"
     )
-    return Refusal.from_error(error)
+    return errors.Refusal.from_error(error)
 
 
-def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> Refusal | None:
+def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> errors.Refusal | None:
     """The refusal of a run whose filters left nothing to write."""
     filtered = [
         f"{count} by --{name}"
@@ -463,11 +434,11 @@ def all_filtered(tally: Tally, shards: Sequence[sharding.ShardInfo]) -> Refusal 
     ]
     if not filtered or any(shard.examples for shard in shards):
         return None
-    error = NothingLeftError(
+    error = errors.NothingLeftError(
         f"no image is left: of {counted(tally.listed, 'listed image')}, the filters leave out "
         f"{', '.join(filtered)}. dead_letters.jsonl lists them with their sizes; choose other limits"
     )
-    return Refusal.from_error(error)
+    return errors.Refusal.from_error(error)
 
 
 def accounting_error(
@@ -475,7 +446,7 @@ def accounting_error(
     tally: Tally,
     shards: Sequence[sharding.ShardInfo],
     listed: Mapping[str, int],
-) -> Refusal | None:
+) -> errors.Refusal | None:
     """The refusal of a run that lost or doubled samples, which is a fault of the program.
 
     Every shard must have been written once, the numbers must add up, and `listed`, the lines of
@@ -499,10 +470,12 @@ def accounting_error(
     remedy = (
         "No manifest is written. This is a fault of the program or the runner; please report it"
     )
-    return Refusal.from_error(LostSamplesError(f"{fault} {remedy}")) if fault else None
+    return (
+        errors.Refusal.from_error(errors.LostSamplesError(f"{fault} {remedy}")) if fault else None
+    )
 
 
-def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> ConversionError:
+def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> errors.ConversionError:
     """The error of a resumed run whose shards differ from the earlier run's."""
     before, after = dict(then.shards), dict(now.shards)
     differences = "; ".join(
@@ -510,7 +483,7 @@ def other_shards(then: sharding.ShardPlan, now: sharding.ShardPlan) -> Conversio
         for split in sorted({*before, *after})
         if before.get(split) != after.get(split)
     )
-    return ChangedInputsError(
+    return errors.ChangedInputsError(
         "--resume: the images or labels have changed since the earlier run, so that other shards "
         f"would be written ({differences}). Restore them, or convert again with --overwrite"
     )

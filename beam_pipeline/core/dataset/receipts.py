@@ -30,10 +30,7 @@ _FASTEST = 1  # of gzip
 _GZIP = 16 + zlib.MAX_WBITS
 _LARGEST, _MOST_INFLATED = 16 << 20, 50
 """A receipt may have 16 MiB, or 50 times its compressed length; ours have about 10 times."""
-_DAMAGE = (
-    *(EOFError, zlib.error, RecursionError),
-    *(ValueError, KeyError, TypeError, AttributeError),
-)
+_DAMAGE = (EOFError, zlib.error, RecursionError, ValueError, KeyError, TypeError, AttributeError)
 """Errors raised for the content of a damaged receipt."""
 _FIGURES = sharding.ShardInfo._fields.index("statistics")  # which have an entry of their own
 
@@ -75,7 +72,6 @@ class Receipt:
         they are not known, or records cannot be read one by one.
       digests: of the images of all samples, one after the other; `NO_DIGEST` for a sample that was
         left out. Empty without images.
-      data: its file, if it was read by `parse_if_same`.
     """
 
     inputs: ShardInputs
@@ -83,22 +79,24 @@ class Receipt:
     dead_letters: Sequence[DeadLetter]
     record_sizes: Sequence[int] = ()
     digests: bytes = b""
-    data: bytes = field(default=b"", compare=False, repr=False)
 
     def to_bytes(self) -> bytes:
         """The content of the receipt's file; the same receipt has the same bytes."""
-        if self.data:
-            return self.data
-        info, statistics = self.info, self.info.statistics
+        inputs, info, statistics = self.inputs, self.info, self.info.statistics
         changed = info.events or info.codec  # left out where no image was changed
-        outcome = {
+        content = {
+            "version": _VERSION,
+            "spec": inputs.spec,
+            "samples": _columns(inputs.refs),
+            "classes": dict(inputs.class_ids),
+            "options": dict(inputs.options),
             "info": info[: _FIGURES if changed else sharding.ShardInfo._fields.index("events")],
             "dead_letters": self.dead_letters,
             **({"record_sizes": self.record_sizes} if self.record_sizes else {}),
             **({"digests": base64.b64encode(self.digests).decode()} if self.digests else {}),
             **({"statistics": statistics.to_json()} if statistics.images else {}),
         }
-        text = _opening(self.inputs) + _json(outcome).removeprefix("{")
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         return gzip.compress(text.encode("utf-8", "surrogatepass"), _FASTEST, mtime=0)
 
 
@@ -110,76 +108,18 @@ class _Sizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Outcome(_Sizes):
-    """The second part of a receipt's file: what the shard became."""
-
-    info: sharding.ShardInfo
-    dead_letters: tuple[DeadLetter, ...]
-    digests: str = ""
-    statistics: Any = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Content(_Outcome):
-    """A receipt's file: what the shard was made from comes first."""
+class _Content(_Sizes):
+    """A receipt's file."""
 
     version: _Version
     spec: sharding.ShardSpec
     samples: tuple[list, ...]  # type: ignore[type-arg]
     classes: Mapping[str, int]
     options: Mapping[str, Any]
-
-
-def _opening(inputs: ShardInputs) -> str:
-    """The beginning of a shard's receipt: everything it was made from."""
-    content = {
-        "version": _VERSION,
-        "spec": inputs.spec,
-        "samples": _columns(inputs.refs),
-        "classes": dict(inputs.class_ids),
-        "options": dict(inputs.options),
-    }
-    return _json(content).removesuffix("}") + ","
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-
-
-def parse_if_same(data: bytes, inputs: ShardInputs) -> Receipt | None:
-    """Reads a receipt that states, word for word, what a shard would be made from now.
-
-    This takes half the time of `parse_receipt`, and nothing is left to compare.
-
-    Returns: the receipt, which contains `inputs` themselves; None if its text is another, or damaged.
-    """
-    opening = _opening(inputs)
-    try:
-        text = _inflate(data)
-        if not text.startswith(opening):
-            return None
-        outcome = typed_json.decode(_Outcome, json.loads("{" + text[len(opening) :]))
-        return _receipt(inputs, outcome, data)
-    except _DAMAGE:
-        return None
-
-
-def _receipt(inputs: ShardInputs, outcome: _Outcome, data: bytes = b"") -> Receipt:
-    """A receipt of its inputs and the rest of its content, which must be of the shard that it is for."""
-    info, spec = outcome.info, inputs.spec
-    if min(info.examples, info.bytes, info.crc32c) < 0 or info.crc32c >> 32:
-        raise ValueError(f"info is {excerpt(info)}, expected figures of a shard")
-    if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
-        raise ValueError(f"its figures are of {excerpt(info.file_name)}")
-    if info.statistics is not image_statistics.NOTHING_COUNTED:
-        raise ValueError(f"info has more than {_FIGURES} figures")
-    if outcome.statistics is not None:
-        info = info._replace(statistics=image_statistics.parse_statistics(outcome.statistics))
-    digests = base64.b64decode(outcome.digests, validate=True)
-    if len(digests) not in (0, DIGEST_BYTES * len(inputs.refs)):
-        raise ValueError(f"digests has {len(digests)} bytes for {len(inputs.refs)} samples")
-    sizes = _whole_numbers(outcome.record_sizes)
-    return Receipt(inputs, info, [*outcome.dead_letters], sizes, digests, data)
+    info: sharding.ShardInfo
+    dead_letters: tuple[DeadLetter, ...]
+    digests: str = ""
+    statistics: Any = None
 
 
 def parse_receipt(data: bytes, uri: str) -> Receipt:
@@ -190,8 +130,21 @@ def parse_receipt(data: bytes, uri: str) -> Receipt:
     """
     with _damage(uri):
         content: _Content = typed_json.decode(_Content, json.loads(_inflate(data)))
-        refs = _refs(content.samples)
-        return _receipt(ShardInputs(content.spec, refs, content.classes, content.options), content)
+        refs, info, spec = _refs(content.samples), content.info, content.spec
+        if min(info.examples, info.bytes, info.crc32c) < 0 or info.crc32c >> 32:
+            raise ValueError(f"info is {excerpt(info)}, expected figures of a shard")
+        if (info.split, info.number, info.file_name) != (spec.split, spec.number, spec.file_name):
+            raise ValueError(f"its figures are of {excerpt(info.file_name)}")
+        if info.statistics is not image_statistics.NOTHING_COUNTED:
+            raise ValueError(f"info has more than {_FIGURES} figures")
+        if content.statistics is not None:
+            info = info._replace(statistics=image_statistics.parse_statistics(content.statistics))
+        digests = base64.b64decode(content.digests, validate=True)
+        if len(digests) not in (0, DIGEST_BYTES * len(refs)):
+            raise ValueError(f"digests has {len(digests)} bytes for {len(refs)} samples")
+        inputs = ShardInputs(spec, refs, content.classes, content.options)
+        sizes = _whole_numbers(content.record_sizes)
+        return Receipt(inputs, info, [*content.dead_letters], sizes, digests)
 
 
 def parse_record_sizes(data: bytes, uri: str) -> Sequence[int]:

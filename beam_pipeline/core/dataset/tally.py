@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from beam_pipeline.core import errors, references, text
+from beam_pipeline.core import errors, packing, references, text
 from beam_pipeline.core.dataset.duplicates import NO_DUPLICATES, Duplicates
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.images.preparation import FILTER_REASONS
 from beam_pipeline.core.listing.filters import LabelFiles
-from beam_pipeline.core.records import feature_values, sharding
+from beam_pipeline.core.records import feature_values
 from beam_pipeline.core.records.image_statistics import NOTHING_COUNTED, ImageStatistics, merged
+from beam_pipeline.core.records.sharding import ImageFigures, ShardInfo
 
-_MOST = 256
+MOST_MEASURED = 256
 _LEAST = 16
 _SHARE = 20
 """One sample in twenty, at least 16 and at most 256: measuring takes little of the time of a run."""
@@ -46,12 +47,7 @@ class Measured(NamedTuple):
 
 def measured_samples(total: int) -> int:
     """The number of samples that are measured."""
-    return min(_MOST, max(_LEAST, total // _SHARE))
-
-
-def most_measured() -> int:
-    """The number of samples that are measured at most."""
-    return _MOST
+    return min(MOST_MEASURED, max(_LEAST, total // _SHARE))
 
 
 def written_bytes(measured: Sequence[Measured], samples: int, image_bytes: int) -> int:
@@ -170,15 +166,11 @@ class Tally:
           class_column: index of the class among the labels, or None.
           file_columns: the indices of the labels that are files, whose bytes count as well.
         """
-        sizes: dict[str, list[int]] = defaultdict(list)
-        for sample in samples:
-            size = references.bytes_of(sample, file_columns) if file_columns else sample.size
-            sizes[sample.split].append(size)
-        for split, of_split in sizes.items():
-            self.samples[split] += len(of_split)
-            self.sample_bytes[split] += sum(of_split)
-        if class_column is not None:
-            self._add_classes(Counter(sample.labels[class_column] for sample in samples))
+        if samples:
+            labels = None if class_column is None else [sample.labels for sample in samples]
+            sizes = [references.bytes_of(sample, file_columns) for sample in samples]
+            splits = [sample.split for sample in samples]
+            self.add_columns(sizes, splits, labels, class_column or 0)
 
     def add_columns(
         self,
@@ -299,11 +291,19 @@ class Totals:
     dead: Tally = field(default_factory=Tally)
 
     @classmethod
-    def of_shards(cls, shards: Iterable[sharding.ShardInfo]) -> Totals:
-        """The totals of shards, without dead letters."""
+    def of(cls, reports: Iterable[ShardInfo | ImageFigures | packing.DeadLetterBatch]) -> Totals:
+        """The totals of shards, of what happened to images, and of dead letters."""
         totals = cls()
-        for shard in shards:
-            totals.add_shard(shard)
+        for report in reports:
+            if isinstance(report, ShardInfo):
+                totals.classes.setdefault(report.split, Counter()).update(dict(report.classes))
+                report = report.images
+            if isinstance(report, ImageFigures):
+                totals.events.update(dict(report.events))
+                totals.codecs.update(report.codecs)
+                totals.statistics = merged((totals.statistics, report.statistics))
+            else:
+                totals.dead.add_dead_letters(report)
         return totals
 
     def add(self, part: Totals) -> None:
@@ -315,29 +315,14 @@ class Totals:
         self.statistics = merged((self.statistics, part.statistics))
         self.dead.add(part.dead)
 
-    def add_shard(self, shard: sharding.ShardInfo) -> None:
-        """Adds the classes and images of a shard."""
-        self.classes.setdefault(shard.split, Counter()).update(dict(shard.classes))
-        self.add_images(shard.images)
-
-    def add_images(self, figures: sharding.ImageFigures) -> None:
-        """Adds what happened to some images."""
-        self.events.update(dict(figures.events))
-        self.codecs.update(figures.codecs)
-        self.statistics = merged((self.statistics, figures.statistics))
-
-    def add_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
-        """Counts dead letters."""
-        self.dead.add_dead_letters(dead_letters)
-
     @property
-    def images(self) -> sharding.ImageFigures:
+    def images(self) -> ImageFigures:
         """What happened to images, sorted."""
-        return sharding.ImageFigures(
+        return ImageFigures(
             tuple(sorted(self.events.items())), tuple(sorted(self.codecs)), self.statistics
         )
 
 
-def without_totals(shard: sharding.ShardInfo) -> sharding.ShardInfo:
+def without_totals(shard: ShardInfo) -> ShardInfo:
     """The figures of a shard without those that `Totals` sums; their size is bounded."""
     return shard._replace(classes=(), events=(), codec="", statistics=NOTHING_COUNTED)

@@ -28,14 +28,9 @@ def verify_shard(
       split: the split it belongs to.
     """
     faults: Counter[str] = Counter()
+    spec = ShardSpec(split=split, number=0, of=0, file_name=entry.path)
     try:
-        for item in read_shard(
-            file=file,
-            path=path,
-            spec=ShardSpec(split=split, number=0, of=0, file_name=entry.path),
-            record_format=manifest.record_format,
-            class_key=class_key_of(manifest),
-        ):
+        for item in read_shard(file, path, spec, manifest.record_format, class_key_of(manifest)):
             if isinstance(item, ShardInfo):
                 info = item
             else:

@@ -17,17 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipeline.core.dataset import plan
+from beam_pipeline.core.dataset import plan, tally
 from beam_pipeline.core.dataset.manifest import (
     Manifest,
-    Recorded,
     build_manifest,
     crc32c_text,
     manifest_file,
     parse_manifest,
 )
-from beam_pipeline.core.dataset.names import temporary_name, writer_of
-from beam_pipeline.core.dataset.tally import Tally, Totals
+from beam_pipeline.core.dataset.names import is_ours_in_incomplete, temporary_name
 from beam_pipeline.core.errors import ConversionError
 from beam_pipeline.core.images.header import ImageHeader
 from beam_pipeline.core.records import image_statistics, tfrecord
@@ -35,7 +33,7 @@ from beam_pipeline.core.records.sharding import ShardInfo, ShardPlan
 from tests.core.dataset.fixtures import manifest_with
 from tests.rows import in_rows
 
-TALLY = Tally(
+TALLY = tally.Tally(
     listed=6,
     ignored=Counter({".txt": 2, ".csv": 1}),
     label_rows=7,
@@ -47,7 +45,7 @@ TALLY = Tally(
 PLAN = plan.Plan(
     ShardPlan("birds", (("test", 1), ("train", 2)), tfrecord.TFRecordFormat()),
     (("강아지", 1), ("고양이", 2)),
-    Tally(),
+    tally.Tally(),
     None,
 )
 SHARDS = [
@@ -60,14 +58,11 @@ SHARDS = [
 
 
 def built(shards: list[ShardInfo], dead_letter_crc: int = 0, counted: str = "examples") -> bytes:
-    recorded = Recorded(
-        seed=0,
-        options={"splits": None},
-        features={"image/encoded": {"kind": "bytes", "optional": False, "shape": []}},
-        counted=counted,
-    )
+    features = {"image/encoded": {"kind": "bytes", "optional": False, "shape": []}}
+    run = {"seed": 0, "options": {"splits": None}, "features": features}
+    figures = {"counted": counted, "dead_letter_crc": dead_letter_crc}
     return manifest_file(
-        build_manifest(PLAN, TALLY, shards, recorded, Totals.of_shards(shards), dead_letter_crc)
+        build_manifest(PLAN, TALLY, shards, tally.Totals.of(shards), run, **figures)  # type: ignore[arg-type]
     )
 
 
@@ -280,7 +275,7 @@ def test_a_temporary_name_says_whose_it_is() -> None:
     """The file and the process that writes it; receipts are written beside the shards' folder."""
     name = temporary_name("/out/d-train.tfrecord-00000-of-00001")
     assert name.startswith("/out/.incomplete/d-train.tfrecord-00000-of-00001.")
-    assert writer_of(name) == ("d-train.tfrecord-00000-of-00001", os.getpid())
+    assert f".{os.getpid()}." in name
+    assert is_ours_in_incomplete(name.removeprefix("/out/.incomplete/"))
     assert temporary_name("/out/.receipts/r.json.gz").startswith("/out/.incomplete/r.json.gz.")
     assert temporary_name("/out/.incomplete/plan.json").startswith("/out/.incomplete/plan.json.")
-    assert writer_of("/out/.incomplete/plan.json") is None

@@ -33,13 +33,13 @@ from beam_pipeline.core.dataset.tally import (
     Totals,
     mean_seconds,
     measured_samples,
-    most_measured,
     without_totals,
     written_bytes,
 )
 from beam_pipeline.core.dead_letters import DeadLetter, Reason
 from beam_pipeline.core.errors import Refusal, refusal_order
 from beam_pipeline.core.labels.classes import ClassNumbering
+from beam_pipeline.core.packing import DeadLetterBatch
 from beam_pipeline.core.records.sharding import ImageFigures, ShardConfig, ShardInfo
 from beam_pipeline.core.references import SampleRef
 from tests.core.dataset.fixtures import dead_letter, label_files, sample
@@ -196,9 +196,10 @@ def shard(number: int, classes: int = CLASSES) -> ShardInfo:
 
 def test_totals_add_up() -> None:
     """In any order, and by split."""
-    parts = [Totals.of_shards([one]) for one in (shard(0, 2), shard(1, 1)._replace(split="test"))]
-    parts[0].add_dead_letters([DeadLetter("read", "b", "/b", "unreadable", "gone")])
-    parts[1].add_images(ImageFigures((("turned", 1),)))
+    dead = DeadLetterBatch([DeadLetter("read", "b", "/b", "unreadable", "gone")])
+    turned = ImageFigures((("turned", 1),))
+    test = shard(1, 1)._replace(split="test")
+    parts = [Totals.of([shard(0, 2), dead]), Totals.of([test, turned])]
     for order in (parts, parts[::-1]):
         total = Totals()
         for part in order:
@@ -222,7 +223,7 @@ def test_the_sum_does_not_grow_with_the_shards(shards: int) -> None:
     try:
         total = Totals()
         for number in range(shards):
-            total.add(Totals.of_shards([shard(number)]))
+            total.add(Totals.of([shard(number)]))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -266,7 +267,6 @@ def test_the_order_of_samples_does_not_matter(
 def test_a_few_hundred_samples_at_most_are_measured() -> None:
     """And one in twenty of a small data set, so that it takes little of the time."""
     assert [measured_samples(n) for n in (0, 10, 400, 2000, 10**9)] == [16, 16, 20, 100, 256]
-    assert most_measured() == 256
     assert mean_seconds(measured([(1, 1), (2, 2)])) == 0.5
 
 

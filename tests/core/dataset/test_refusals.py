@@ -17,7 +17,8 @@ from beam_pipeline.core.errors import QuestionError, Refusal
 from beam_pipeline.core.listing.filters import LabelFile, LabelFiles
 from beam_pipeline.core.questions import Question, question_error
 from beam_pipeline.core.records import sharding, tfrecord
-from beam_pipeline.options import ConvertOptions, InputOptions
+from beam_pipeline.options import ConvertOptions
+from beam_pipeline.options.source import InputOptions
 from tests.core.dataset.fixtures import dead_letter, plan_of, shard
 from tests.rows import in_rows
 
