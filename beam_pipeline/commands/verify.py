@@ -254,9 +254,8 @@ def _repair(call: Call) -> bool:
         failed = _rewrite(folder, [shard.entry for shard in damaged], manifest)
         remaining = [fault for s in shards if not s.faults for fault in s.receipt_faults]
         of_manifest = [*_manifest_faults(folder, manifest)]
-        for name, fault in (
-            () if of_manifest else [*output_folder.spoilt_side_files(folder, manifest)]
-        ):
+        spoilt = [] if of_manifest else [*output_folder.spoilt_side_files(folder, manifest)]
+        for name, fault in spoilt:
             if output_folder.write_side_file(folder, name, manifest):
                 say(f"{files.join(folder, name)}: rewritten")
             else:

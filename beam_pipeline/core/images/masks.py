@@ -332,7 +332,10 @@ def segmentation_png(
             "16 bits a pixel, while the first mask has 8; save all masks with as many, as one type "
             "of tensors can contain them"
         )
-    return _grey(_ids(mask, depth if colour_type in (_GREY, 4) else 0), own, bits)
+    ids = _ids(mask, depth if colour_type in (_GREY, 4) else 0)
+    pixels = bytearray(len(ids) * bits // 8)  # the higher of two bytes, which is first, stays 0
+    pixels[bits // 8 - 1 :: bits // 8] = ids
+    return png.grey_png(bytes(pixels), own.width, own.height, bits)
 
 
 def check_size(own: ImageHeader, header: ImageHeader) -> None:
@@ -426,10 +429,8 @@ def _grey(ids: Any, own: ImageHeader, bits: int = 8) -> bytes:
     return png.grey_png(ids.astype(f">u{bits // 8}").tobytes(), own.width, own.height, bits)
 
 
-def _ids(mask: bytes, grey_bits: int) -> Any:
-    """An array of the pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
-    import numpy as np
-
+def _ids(mask: bytes, grey_bits: int) -> bytes:
+    """The pixels of a mask of one channel, as stored; `grey_bits` is 0 where there is a palette."""
     image = _opened(mask)
     if image.mode == "LA":
         image = image.getchannel("L")
@@ -437,7 +438,9 @@ def _ids(mask: bytes, grey_bits: int) -> Any:
         image, grey_bits = image.convert("L"), 1
     if image.mode not in ("P", "L") or grey_bits > 8:
         raise _bad(f"pixels of the kind {image.mode}; save masks as grey PNG of 8 bits")
-    return np.asarray(image) // _GREY_STEP.get(grey_bits, 1)
+    step = _GREY_STEP.get(grey_bits, 1)
+    # Without NumPy, which is slow to import and which no other mask of ids needs.
+    return image.tobytes().translate(bytes(value // step for value in range(256)))
 
 
 def _opened(mask: bytes) -> Image.Image:

@@ -113,15 +113,15 @@ def _list_value(values: Sequence[Any]) -> FeatureValue:
     return FeatureValue(next(iter(kinds), ""), items, (len(items),))
 
 
-def _array_value(array: Any) -> FeatureValue | None:
+def _array_value(array: Any) -> FeatureValue:
     """A NumPy array, or one of its scalars, which has the shape ()."""
-    if not array.shape:
-        return feature_value(array.item())
-    if array.dtype.name == "uint8":
+    kind = _ARRAY_KINDS.get(array.dtype.kind, "")
+    if not kind and array.dtype.kind != "O":  # NumPy makes numbers of some dates
+        raise ValueError(f"an array of {array.dtype.name} is not a feature; {_EXPECTED}")
+    if array.dtype.name == "uint8" and array.shape:
         return FeatureValue("bytes", (array.tobytes(),), ())
     listed = _list_value(array.ravel().tolist())
-    kind = listed.kind or _ARRAY_KINDS.get(array.dtype.kind, "")  # without values
-    return FeatureValue(kind, listed.values, tuple(map(int, array.shape)))
+    return FeatureValue(listed.kind or kind, listed.values, tuple(map(int, array.shape)))
 
 
 def _hint(kinds: Iterable[str]) -> str:
