@@ -100,9 +100,10 @@ def _item(value: Any) -> tuple[str, Any]:
 
 def _is_scalar(value: Any) -> bool:
     """True for a scalar of NumPy or PyTorch, except for dates, of which NumPy makes numbers."""
-    if not hasattr(value, "dtype") or getattr(value, "shape", ()):
-        return False
-    return getattr(value.dtype, "kind", "") not in ("M", "m")
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return (
+        hasattr(value, "dtype") and kind not in ("M", "m") and not len(getattr(value, "shape", ()))
+    )
 
 
 def _list_value(values: Sequence[Any]) -> FeatureValue:
