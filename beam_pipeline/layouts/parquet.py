@@ -194,7 +194,7 @@ def _inspect(
         columns=kinds,
         label_needed=False,
     )
-    schema, table, nested = caption_files.inspect_rows(uri, rows, choices)
+    schema, table, nested = caption_files.inspect_rows(uri, rows, choices, options.columns)
     return schema, table, [*nested, *columns.unused]
 
 
